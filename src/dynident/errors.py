@@ -1,0 +1,48 @@
+"""What can go wrong, in the user's words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dynident.estimate.estimate import Estimate
+
+
+class DynidentError(Exception):
+    """Any error that dynident raises on purpose; its text is a sentence for the user."""
+
+
+class ProblemError(DynidentError):
+    """The input is wrong; `faults` lists everything that was found, each as one sentence."""
+
+    def __init__(self, faults: str | Sequence[str]):
+        self.faults: tuple[str, ...] = (faults,) if isinstance(faults, str) else tuple(faults)
+        lines = self.faults if len(self.faults) == 1 else [f"- {fault}" for fault in self.faults]
+        head = [] if len(self.faults) == 1 else [f"{len(self.faults)} faults:"]
+        super().__init__("\n".join([*head, *lines]))
+
+
+class NotSupported(DynidentError):
+    """The request makes sense, but not for this combination of model, data and method."""
+
+
+class NotConverged(DynidentError):
+    """The fit ended without reaching an optimum; `estimate` holds the best point found, marked as such."""
+
+    def __init__(self, message: str, estimate: Estimate | None = None):
+        super().__init__(message)
+        self.estimate = estimate
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint such as ' Did you mean 'mass'?', or the list of known names, or nothing."""
+    known = [str(k) for k in known]
+    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
+    if not close:
+        lower = {k.lower(): k for k in known}
+        close = [lower[str(name).lower()]] if str(name).lower() in lower else []
+    if close:
+        return f" Did you mean '{close[0]}'?"
+    return f" Known: {', '.join(known)}." if known else ""

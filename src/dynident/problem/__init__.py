@@ -1,0 +1,1 @@
+"""WHAT IS ASKED: model, experiments, noise, parameters, and the problem that holds them."""

@@ -1,0 +1,165 @@
+"""Experiment: one measured record and what is known about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynident.errors import ProblemError, did_you_mean
+from dynident.problem.noise import Bounded, Gaussian, Noise
+
+HOLDS = ("zero", "linear")
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """Time, inputs, measured signals (NaN = missing), what is assumed of their errors, known initial states.
+
+    `start` is the time at which the initial state holds (the first sample unless said otherwise).
+    `hold` says how an input moves between its samples: "zero" (constant, the default) or "linear".
+    A measured signal without an entry in `noise` has Gaussian errors of unknown size.
+    """
+
+    time: ArrayLike
+    inputs: Mapping[str, ArrayLike] = field(default_factory=dict)
+    outputs: Mapping[str, ArrayLike] = field(default_factory=dict)
+    noise: Mapping[str, Noise] = field(default_factory=dict)
+    initial: Mapping[str, float] = field(default_factory=dict)
+    start: float | None = None
+    hold: Mapping[str, str] | str = "zero"
+    name: str = ""
+    units: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""  # the file it was read from; errors name it
+
+    def __post_init__(self) -> None:
+        faults: list[str] = []
+        time = self._column("time", self.time, faults)
+        inputs = {str(k): self._column(f"input '{k}'", v, faults) for k, v in dict(self.inputs).items()}
+        outputs = {str(k): self._column(f"output '{k}'", v, faults) for k, v in dict(self.outputs).items()}
+        if not faults:
+            _check_time(time, faults)
+            _check_columns(time, inputs, outputs, faults)
+        hold = self._holds(inputs, faults)
+        noise = self._noise(outputs, time.size, faults)
+        start = time[0] if self.start is None and time.size else self.start
+        _check_start(start, time, inputs, faults)
+        initial = {}
+        for state, value in dict(self.initial).items():
+            if not np.isfinite(float(value)):
+                faults.append(f"the known initial state '{state}' is {value}; give a finite number.")
+            initial[str(state)] = float(value)
+        if faults:
+            raise ProblemError([f"{self.label}: {fault}" for fault in faults])
+        for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
+                           "start": float(start), "hold": hold, "units": dict(self.units)}.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def label(self) -> str:
+        return self.name or self.source or "experiment"
+
+    @property
+    def samples(self) -> int:
+        return int(np.asarray(self.time).size)
+
+    def renamed(self, name: str) -> Experiment:
+        return replace(self, name=name)
+
+    def between(self, begin: float, end: float) -> Experiment:
+        """The part of the record with begin <= t <= end; known initial states stay only if it holds the start."""
+        keep = (self.time >= begin) & (self.time <= end)
+        if not np.any(keep):
+            raise ProblemError(f"{self.label}: no sample lies between {begin:g} and {end:g}; the record runs from "
+                               f"{self.time[0]:g} to {self.time[-1]:g}.")
+        first = bool(keep[0])
+
+        def part(noise: Noise) -> Noise:
+            if isinstance(noise, Bounded):
+                return Bounded(np.asarray(noise.radius)[keep]) if np.ndim(noise.radius) else noise
+            return Gaussian(np.asarray(noise.std)[keep]) if np.ndim(noise.std) else noise
+
+        return replace(
+            self, time=self.time[keep], start=self.start if first else None, initial=self.initial if first else {},
+            inputs={k: v[keep] for k, v in self.inputs.items()}, outputs={k: v[keep] for k, v in self.outputs.items()},
+            noise={k: part(v) for k, v in self.noise.items()})
+
+    def _column(self, what: str, values: ArrayLike, faults: list[str]) -> np.ndarray:
+        try:
+            array = np.ascontiguousarray(values, dtype=float)
+        except (TypeError, ValueError):
+            faults.append(f"{what} holds something that is not a number.")
+            return np.zeros(0)
+        if array.ndim != 1:
+            faults.append(f"{what} must be one-dimensional, but has shape {array.shape}.")
+            return np.zeros(0)
+        if array is values:
+            array = array.view()  # the caller's array stays writable, our view of it does not
+        array.flags.writeable = False
+        return array
+
+    def _holds(self, inputs: Mapping[str, np.ndarray], faults: list[str]) -> dict[str, str]:
+        given = dict.fromkeys(inputs, self.hold) if isinstance(self.hold, str) else dict(self.hold)
+        for name, hold in given.items():
+            if name not in inputs:
+                faults.append(f"hold names '{name}', which is not an input.{did_you_mean(name, inputs)}")
+            if hold not in HOLDS:
+                faults.append(f"hold of '{name}' is '{hold}'; use \"zero\" or \"linear\".")
+        return {name: given.get(name, "zero") for name in inputs}
+
+    def _noise(self, outputs: Mapping[str, np.ndarray], samples: int, faults: list[str]) -> dict[str, Noise]:
+        for name, noise in dict(self.noise).items():
+            if name not in outputs:
+                faults.append(f"noise names '{name}', which is not a measured signal.{did_you_mean(name, outputs)}")
+            if not isinstance(noise, (Gaussian, Bounded)):
+                faults.append(f"noise of '{name}' must be Gaussian(std) or Bounded(radius), not {noise!r}.")
+                continue
+            size = np.size(noise.radius if isinstance(noise, Bounded) else noise.std)
+            if size not in (1, samples):
+                faults.append(f"noise of '{name}' has {size} values for {samples} samples.")
+        return {name: dict(self.noise).get(name, Gaussian()) for name in outputs}
+
+
+def _check_time(time: np.ndarray, faults: list[str]) -> None:
+    if time.size == 0:
+        faults.append("it has no samples.")
+        return
+    bad = np.flatnonzero(~np.isfinite(time))
+    if bad.size:
+        faults.append(f"time is not finite at sample {bad[0]} (counted from 0).")
+        return
+    back = np.flatnonzero(np.diff(time) <= 0)
+    if back.size:
+        k = int(back[0])
+        verb = "repeats" if time[k + 1] == time[k] else "goes back"
+        faults.append(f"time {verb} at sample {k + 1}: {float(time[k])!r} is followed by {float(time[k + 1])!r}"
+                      f"{f' ({back.size} such places)' if back.size > 1 else ''}. "
+                      "Sort the record, or split it into two experiments.")
+
+
+def _check_columns(time: np.ndarray, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray],
+                   faults: list[str]) -> None:
+    for kind, columns in (("input", inputs), ("output", outputs)):
+        for name, values in columns.items():
+            if values.size != time.size:
+                faults.append(f"{kind} '{name}' has {values.size} samples, time has {time.size}.")
+            elif kind == "input" and not np.all(np.isfinite(values)):
+                k = int(np.flatnonzero(~np.isfinite(values))[0])
+                faults.append(f"input '{name}' is not finite at sample {k} (t = {time[k]:g}); an input must be known "
+                              "everywhere. Fill the gap knowingly, or split the record there.")
+            elif kind == "output" and np.any(np.isinf(values)):
+                k = int(np.flatnonzero(np.isinf(values))[0])
+                faults.append(f"output '{name}' is infinite at sample {k} (t = {time[k]:g}); write NaN if it is missing.")
+
+
+def _check_start(start: float | None, time: np.ndarray, inputs: Mapping[str, np.ndarray], faults: list[str]) -> None:
+    if start is None or not time.size or faults:
+        return
+    if not np.isfinite(start) or start > time[0]:
+        faults.append(f"start = {start:g} lies after the first sample at {time[0]:g}; start is the time at which the "
+                      "initial state holds.")
+    elif start < time[0] and inputs:
+        faults.append(f"start = {start:g} lies before the first sample at {time[0]:g}, where the inputs are not known. "
+                      "Add a sample at the start with NaN in the measured signals.")

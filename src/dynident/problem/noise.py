@@ -1,0 +1,53 @@
+"""What is assumed about the error of a measured signal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def _positive(value: ArrayLike, what: str) -> np.ndarray:
+    array = np.asarray(value, dtype=float)
+    if array.ndim > 1:
+        raise ValueError(f"{what} is a number or one value per sample, not an array of shape {array.shape}.")
+    if not np.all(np.isfinite(array)) or np.any(array <= 0):
+        raise ValueError(f"{what} must be positive and finite.")
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """Independent normal errors; without `std` the standard deviation is estimated from the residuals."""
+
+    std: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if self.std is not None:
+            _positive(self.std, "Gaussian(std)")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Gaussian) and _same(self.std, other.std)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """Errors that never exceed `radius`; nothing is assumed about how they are distributed inside."""
+
+    radius: ArrayLike
+
+    def __post_init__(self) -> None:
+        _positive(self.radius, "Bounded(radius)")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bounded) and _same(self.radius, other.radius)
+
+
+Noise = Gaussian | Bounded
+
+
+def _same(a: ArrayLike | None, b: ArrayLike | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return bool(np.array_equal(np.asarray(a, float), np.asarray(b, float)))
