@@ -1,0 +1,88 @@
+"""Estimate: what a method gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynident.estimate.uncertainty import Uncertainty
+from dynident.problem.experiment import Experiment
+from dynident.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from dynident.estimate.validation import Validation
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """What the model does at the estimate, at the samples of one experiment."""
+
+    experiment: str
+    time: np.ndarray  # (samples,)
+    states: Mapping[str, np.ndarray]
+    outputs: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One line of the solver's diary."""
+
+    number: int
+    cost: float
+    step: float  # scaled length of the step that led here; 0 for the start
+    mismatch: float = 0.0  # largest violated matching condition, scaled; 0 without such conditions
+    values: tuple[float, ...] = ()  # the unknowns, in problem.names order
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Values with their uncertainty, how they were found, and what the model does there."""
+
+    problem: Problem
+    method: Any  # the frozen option object that found it
+    values: Mapping[str, float]  # estimated and held quantities by printed name
+    uncertainty: Uncertainty
+    converged: bool
+    status: str  # a sentence
+    cost: float  # sum of squared residuals, each divided by its std; with priors
+    trajectories: tuple[Trajectory, ...]  # one per experiment
+    residuals: tuple[Mapping[str, np.ndarray], ...]  # per experiment: measured - model, NaN where not measured
+    noise_std: Mapping[str, float] = field(default_factory=dict)  # per output; mean where it varies; estimated or given
+    notes: tuple[str, ...] = ()  # warnings and remarks, each a sentence, most important first
+    history: tuple[Iteration, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)  # iterations, simulations, jacobians, ...
+    times: Mapping[str, float] = field(default_factory=dict)  # seconds: compile, integrate, solve, ...
+    statistics: Mapping[str, float] = field(default_factory=dict)  # aic, bic, chi2, dof, reduced_chi2, fit_<output>
+    validations: tuple[Any, ...] = ()  # Validation objects made of this estimate
+
+    def __str__(self) -> str:
+        from dynident.report.terminal import estimate_text  # the report sits below; asked only when printed
+
+        return estimate_text(self)
+
+    def _repr_html_(self) -> str:
+        from dynident.report.html import estimate_fragment
+
+        return estimate_fragment(self)
+
+    def plot(self, **options: Any) -> Any:
+        """Measured against fitted signals and residuals, as a matplotlib figure."""
+        from dynident.report.plots import estimate_figure
+
+        return estimate_figure(self, **options)
+
+    def validate(self, experiment: Experiment) -> Validation:
+        """Fit and residual tests on a record that was not fitted."""
+        from dynident.methods.validate import validate
+
+        return validate(self, experiment)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the result as data (JSON, CSV, Parquet, TOML, HTML) into a folder."""
+        from dynident.files.results import save
+
+        return save(self, folder)

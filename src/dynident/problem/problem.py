@@ -1,0 +1,250 @@
+"""Problem: a model, records and unknowns, checked once and completely."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dynident.errors import ProblemError, did_you_mean
+from dynident.problem.experiment import Experiment
+from dynident.problem.model import Model
+from dynident.problem.noise import Bounded, Gaussian, Noise
+from dynident.problem.parameter import InitialState, Parameter, Prior
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """One number to be found: a parameter or an initial state, for all experiments or for some."""
+
+    name: str  # as printed: "M", "Fc[run 2]", "q(0)"
+    quantity: str  # the model's parameter or state
+    initial: bool  # an initial state, not a parameter
+    experiments: tuple[int, ...]
+    start: float | None  # None: taken from the measurements
+    lower: float
+    upper: float
+    scale: float | None
+    log: bool
+    unit: str
+    prior: Prior | None
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """Where the parameters and the initial states of one experiment come from: a held value or an unknown."""
+
+    parameters: np.ndarray  # held values, NaN where unknown
+    parameter_unknown: np.ndarray  # index of the unknown, -1 where held
+    initial: np.ndarray
+    initial_unknown: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What every method must respect. An initial state that nothing is said about is free, one per experiment."""
+
+    model: Model
+    experiments: Sequence[Experiment]
+    parameters: Sequence[Parameter | InitialState] = ()
+    unknowns: tuple[Unknown, ...] = field(init=False, repr=False)
+    bindings: tuple[Binding, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        experiments = (self.experiments,) if isinstance(self.experiments, Experiment) else tuple(self.experiments)
+        parameters = tuple(self.parameters)
+        faults = _type_faults(self.model, experiments, parameters)
+        if faults:
+            raise ProblemError(faults)
+        experiments = _named(experiments)
+        faults += _experiment_faults(self.model, experiments)
+        faults += _parameter_faults(self.model, experiments, parameters)
+        if faults:
+            raise ProblemError(faults)
+        unknowns, bindings = _bind(self.model, experiments, parameters)
+        data = sum(int(np.sum(np.isfinite(y))) for e in experiments for y in e.outputs.values())
+        known_before = sum(u.prior is not None for u in unknowns)
+        if data + known_before < len(unknowns):
+            raise ProblemError(f"{len(unknowns)} unknowns ({', '.join(u.name for u in unknowns)}) cannot be found from "
+                               f"{data} measured values. Fix some of them, or measure more.")
+        for key, value in {"experiments": experiments, "parameters": parameters, "unknowns": unknowns,
+                           "bindings": bindings}.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the unknowns, in the order of every vector and matrix that speaks of them."""
+        return tuple(u.name for u in self.unknowns)
+
+    @property
+    def measured_values(self) -> int:
+        return sum(int(np.sum(np.isfinite(y))) for e in self.experiments for y in e.outputs.values())
+
+    def values_in(self, unknowns: np.ndarray, experiment: int) -> tuple[np.ndarray, np.ndarray]:
+        """Parameters and initial state of one experiment, from values of the unknowns in `names` order."""
+        b = self.bindings[experiment]
+        p, x0 = b.parameters.copy(), b.initial.copy()
+        p[b.parameter_unknown >= 0] = unknowns[b.parameter_unknown[b.parameter_unknown >= 0]]
+        x0[b.initial_unknown >= 0] = unknowns[b.initial_unknown[b.initial_unknown >= 0]]
+        return p, x0
+
+    def held_values(self) -> dict[str, float]:
+        """Parameters and initial states that are not estimated, by printed name."""
+        held = {p.name: float(p.start) for p in self.parameters if isinstance(p, Parameter) and not p.free}
+        for experiment, b in zip(self.experiments, self.bindings, strict=True):
+            for i, state in enumerate(self.model.states):
+                if b.initial_unknown[i] < 0:
+                    held[_printed(f"{state}(0)", experiment.name, len(self.experiments) > 1)] = float(b.initial[i])
+        return held
+
+    def noise_of(self, output: str) -> tuple[Noise, ...]:
+        return tuple(e.noise[output] for e in self.experiments if output in e.noise)
+
+    def changed(self, **fields: Any) -> Problem:
+        """A copy with other `model`, `experiments` or `parameters`."""
+        return replace(self, **fields)
+
+    def content_hash(self) -> str:
+        """A hash of everything the answer depends on: model, data, unknowns."""
+        digest = hashlib.sha256(json.dumps(self.model.definition(), sort_keys=True).encode())
+        digest.update(repr(self.parameters).encode())
+        for e in self.experiments:
+            digest.update(repr((e.name, e.start, sorted(e.hold.items()), sorted(e.initial.items()))).encode())
+            for columns in ({"time": e.time}, e.inputs, e.outputs):
+                for name in sorted(columns):
+                    digest.update(name.encode())
+                    digest.update(np.ascontiguousarray(columns[name]).tobytes())
+            for name, noise in sorted(e.noise.items()):
+                level = noise.radius if isinstance(noise, Bounded) else noise.std
+                digest.update(f"{name}{type(noise).__name__}".encode())
+                digest.update(b"estimated" if level is None else np.asarray(level, float).tobytes())
+        return digest.hexdigest()
+
+
+def _printed(quantity: str, experiment: str, several: bool) -> str:
+    return f"{quantity}[{experiment}]" if several else quantity
+
+
+def _type_faults(model: Any, experiments: tuple, parameters: tuple) -> list[str]:
+    faults = []
+    if not isinstance(model, Model):
+        faults.append(f"the model is a {type(model).__name__}; use EquationModel(...) or another model of dynident.")
+    if not experiments:
+        faults.append("there is no experiment; give at least one.")
+    faults += [f"experiment {i + 1} is a {type(e).__name__}, not an Experiment; use Experiment(...) or read_csv(...)."
+               for i, e in enumerate(experiments) if not isinstance(e, Experiment)]
+    faults += [f"'{p}' is not a Parameter or InitialState."
+               for p in parameters if not isinstance(p, (Parameter, InitialState))]
+    return faults
+
+
+def _named(experiments: tuple[Experiment, ...]) -> tuple[Experiment, ...]:
+    def name(i: int, e: Experiment) -> str:
+        return e.name or ("experiment" if len(experiments) == 1 else f"experiment {i + 1}")
+
+    return tuple(e if e.name else e.renamed(name(i, e)) for i, e in enumerate(experiments))
+
+
+def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list[str]:
+    faults = [f"{n} experiments are called '{name}'; give each its own name."
+              for name, n in Counter(e.name for e in experiments).items() if n > 1]
+    for e in experiments:
+        for name in model.inputs:
+            if name not in e.inputs:
+                faults.append(f"{e.label}: the model's input '{name}' is not in the record.{did_you_mean(name, e.inputs)}")
+        for name in e.inputs:
+            if name not in model.inputs:
+                faults.append(f"{e.label}: '{name}' is not an input of the model.{did_you_mean(name, model.inputs)}")
+        for name in e.outputs:
+            if name not in model.outputs:
+                faults.append(f"{e.label}: '{name}' is not an output of the model.{did_you_mean(name, model.outputs)}")
+        for name in e.initial:
+            if name not in model.states:
+                faults.append(f"{e.label}: '{name}' in `initial` is not a state of the model."
+                              f"{did_you_mean(name, model.states)}")
+    if not any(np.any(np.isfinite(y)) for e in experiments for y in e.outputs.values()):
+        faults.append("no experiment holds a single measured value; name the measured signals under `outputs`.")
+    for name in model.outputs:
+        kinds = {type(e.noise[name]) for e in experiments if name in e.noise}
+        if kinds == {Gaussian, Bounded}:
+            faults.append(f"the errors of '{name}' are Gaussian in one experiment and Bounded in another; "
+                          "say one of them in all.")
+    return faults
+
+
+def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
+                      parameters: tuple[Parameter | InitialState, ...]) -> list[str]:
+    faults = [fault for p in parameters for fault in p.faults()]
+    declared = Counter(p.name for p in parameters if isinstance(p, Parameter))
+    initials = Counter(p.state for p in parameters if isinstance(p, InitialState))
+    faults += [f"parameter '{n}' is declared {k} times." for n, k in declared.items() if k > 1]
+    faults += [f"initial state '{n}' is declared {k} times." for n, k in initials.items() if k > 1]
+    missing = [n for n in model.parameters if n not in declared]
+    for name in declared:
+        if name not in model.parameters:
+            faults.append(f"'{name}' is not a parameter of the model.{did_you_mean(name, missing or model.parameters)}")
+    faults += [f"the model's parameter '{n}' has no entry; add Parameter('{n}', start=...) or make it a constant."
+               for n in missing]
+    for name in initials:
+        if name not in model.states:
+            faults.append(f"'{name}' is not a state of the model.{did_you_mean(name, model.states)}")
+        elif any(name in e.initial for e in experiments):
+            both = next(e for e in experiments if name in e.initial)
+            faults.append(f"{both.label}: the initial state of '{name}' is given as known, and declared as an unknown "
+                          "too; keep one of the two.")
+    return faults
+
+
+def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[Parameter | InitialState, ...]
+          ) -> tuple[tuple[Unknown, ...], tuple[Binding, ...]]:
+    """Give every free quantity its place among the unknowns: parameters first, then initial states."""
+    unknowns: list[Unknown] = []
+    several = len(experiments) > 1
+    bindings = tuple(Binding(np.full(len(model.parameters), np.nan), np.full(len(model.parameters), -1),
+                             np.full(len(model.states), np.nan), np.full(len(model.states), -1)) for _ in experiments)
+
+    def place(it: Parameter | InitialState, quantity: str, where: Sequence[int], initial: bool) -> None:
+        groups: list[tuple[int, ...]] = [tuple(where)] if it.shared else [(e,) for e in where]
+        names = model.states if initial else model.parameters
+        i = names.index(quantity)
+        for group in groups:
+            if it.free:
+                printed = f"{quantity}(0)" if initial else quantity
+                if not it.shared:
+                    printed = _printed(printed, experiments[group[0]].name, several)
+                unknowns.append(Unknown(printed, quantity, initial, group, it.start, it.lower, it.upper, it.scale,
+                                        it.log, it.unit, it.prior))
+            for e in group:
+                held = bindings[e].initial if initial else bindings[e].parameters
+                source = bindings[e].initial_unknown if initial else bindings[e].parameter_unknown
+                if it.free:
+                    source[i] = len(unknowns) - 1
+                else:
+                    held[i] = it.start
+
+    for p in parameters:
+        if isinstance(p, Parameter):
+            place(p, p.name, range(len(experiments)), initial=False)
+    said = {p.state: p for p in parameters if isinstance(p, InitialState)}
+    for state in model.states:
+        open_in = [e for e, experiment in enumerate(experiments) if state not in experiment.initial]
+        for e, experiment in enumerate(experiments):
+            if state in experiment.initial:
+                bindings[e].initial[model.states.index(state)] = experiment.initial[state]
+        if open_in:
+            place(said.get(state, InitialState(state)), state, open_in, initial=True)
+    return tuple(unknowns), bindings
+
+
+def known_std(experiment: Experiment, output: str) -> np.ndarray | None:
+    """The given standard deviation per sample, or None where it is to be estimated."""
+    noise: Mapping[str, Noise] = experiment.noise
+    level = noise[output]
+    if isinstance(level, Bounded) or level.std is None:
+        return None
+    return np.broadcast_to(np.asarray(level.std, float), (experiment.samples,))
