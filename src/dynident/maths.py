@@ -1,0 +1,129 @@
+"""Functions for use inside rate functions: which elementary functions may an equation hold?
+
+Each works on symbols (when a model is traced) and on numbers and arrays (when you call your rate function by hand).
+`numpy` and `math` do not: `math.sin` of a symbol is NaN without a word. Functions whose derivative is zero almost
+everywhere (floor, ceil, round) are left out, since no fit can move a parameter that acts only through them; `sign`
+stays for friction laws, where it multiplies something that does have a derivative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import casadi
+import numpy as np
+
+pi = math.pi
+
+CONSTANTS: Mapping[str, float] = MappingProxyType({"pi": pi})
+
+
+def _symbolic(*values: Any) -> bool:
+    return any(isinstance(value, (casadi.SX, casadi.MX, casadi.DM)) for value in values)
+
+
+def sin(x: Any) -> Any:
+    """Sine of an angle in radians."""
+    return casadi.sin(x) if _symbolic(x) else np.sin(x)
+
+
+def cos(x: Any) -> Any:
+    """Cosine of an angle in radians."""
+    return casadi.cos(x) if _symbolic(x) else np.cos(x)
+
+
+def tan(x: Any) -> Any:
+    """Tangent of an angle in radians."""
+    return casadi.tan(x) if _symbolic(x) else np.tan(x)
+
+
+def asin(x: Any) -> Any:
+    """Inverse sine in radians, for -1 <= x <= 1."""
+    return casadi.asin(x) if _symbolic(x) else np.arcsin(x)
+
+
+def acos(x: Any) -> Any:
+    """Inverse cosine in radians, for -1 <= x <= 1."""
+    return casadi.acos(x) if _symbolic(x) else np.arccos(x)
+
+
+def atan(x: Any) -> Any:
+    """Inverse tangent in radians, between -pi/2 and pi/2."""
+    return casadi.atan(x) if _symbolic(x) else np.arctan(x)
+
+
+def atan2(y: Any, x: Any) -> Any:
+    """Angle of the point (x, y) in radians, between -pi and pi."""
+    return casadi.atan2(y, x) if _symbolic(y, x) else np.arctan2(y, x)
+
+
+def sinh(x: Any) -> Any:
+    """Hyperbolic sine."""
+    return casadi.sinh(x) if _symbolic(x) else np.sinh(x)
+
+
+def cosh(x: Any) -> Any:
+    """Hyperbolic cosine."""
+    return casadi.cosh(x) if _symbolic(x) else np.cosh(x)
+
+
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent: the usual smooth stand-in for sign."""
+    return casadi.tanh(x) if _symbolic(x) else np.tanh(x)
+
+
+def exp(x: Any) -> Any:
+    """e to the power of x."""
+    return casadi.exp(x) if _symbolic(x) else np.exp(x)
+
+
+def log(x: Any) -> Any:
+    """Natural logarithm, for x > 0."""
+    return casadi.log(x) if _symbolic(x) else np.log(x)
+
+
+def sqrt(x: Any) -> Any:
+    """Square root, for x >= 0; its derivative is infinite at 0."""
+    return casadi.sqrt(x) if _symbolic(x) else np.sqrt(x)
+
+
+def abs(x: Any) -> Any:
+    """Absolute value; the derivative jumps at 0."""
+    return casadi.fabs(x) if _symbolic(x) else np.abs(x)
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; it jumps at 0, where solvers may stall: tanh(x/width) is its smooth form."""
+    return casadi.sign(x) if _symbolic(x) else np.sign(x)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of the two."""
+    return casadi.fmin(a, b) if _symbolic(a, b) else np.minimum(a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of the two."""
+    return casadi.fmax(a, b) if _symbolic(a, b) else np.maximum(a, b)
+
+
+def where(condition: Any, then: Any, otherwise: Any) -> Any:
+    """`then` where the condition holds, else `otherwise`; the branch not taken adds nothing, not even its NaN."""
+    if _symbolic(condition, then, otherwise):
+        return casadi.if_else(condition, then, otherwise)
+    chosen = np.where(condition, then, otherwise)
+    return chosen[()] if chosen.ndim == 0 else chosen
+
+
+# what a text equation may call: name -> (function, number of arguments)
+FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int]] = MappingProxyType({
+    "sin": (sin, 1), "cos": (cos, 1), "tan": (tan, 1), "asin": (asin, 1), "acos": (acos, 1), "atan": (atan, 1),
+    "atan2": (atan2, 2), "sinh": (sinh, 1), "cosh": (cosh, 1), "tanh": (tanh, 1), "exp": (exp, 1), "log": (log, 1),
+    "sqrt": (sqrt, 1), "abs": (abs, 1), "sign": (sign, 1), "minimum": (minimum, 2), "maximum": (maximum, 2),
+    "where": (where, 3),
+})
+
+__all__ = [*FUNCTIONS, "CONSTANTS", "FUNCTIONS", "pi"]  # noqa: PLE0604
