@@ -1,0 +1,123 @@
+"""What do several estimates say side by side, and do they agree?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dynident.errors import DynidentError
+from dynident.estimate.estimate import Estimate
+from dynident.report.numbers import lone, percent, seconds
+from dynident.report.rows import Row, fits, result_rows, verdict
+
+ABSENT = "-"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: what it is about, and one cell per estimate; a cell may hold two lines of text."""
+
+    name: str
+    cells: tuple[str, ...]
+    warns: bool = False
+    ends_group: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several estimates side by side; `rows` are by label, then by name."""
+
+    labels: tuple[str, ...]
+    lines: tuple[Line, ...]
+    rows: Mapping[str, Mapping[str, Row]]
+    agreement: str
+    meanings: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for rows in self.rows.values() for name in rows))
+
+
+def compared(estimates: Mapping[str, Estimate]) -> Comparison:
+    """Put the estimates side by side; labels are the keys."""
+    if not estimates:
+        raise DynidentError("there is nothing to compare; give at least one estimate, as {'label': estimate}.")
+    rows = {label: {row.name: row for row in result_rows(estimate)} for label, estimate in estimates.items()}
+    names = list(dict.fromkeys(name for by_name in rows.values() for name in by_name))
+    outsiders = {label: _outside(label, rows, estimates) for label in estimates}
+    lines = [Line("status", tuple(verdict(e)[0] for e in estimates.values()), ends_group=True,
+                  warns=not all(e.converged for e in estimates.values()))]
+    lines += [Line(_titled(name, rows), tuple(_cell(by_name.get(name)) for by_name in rows.values()),
+                   warns=any(name in outside for outside in outsiders.values()), ends_group=name == names[-1])
+              for name in names]
+    lines += [Line("agrees with the others", tuple(_answer(outsiders[label], len(estimates)) for label in estimates),
+                   warns=any(outsiders.values()), ends_group=True)]
+    return Comparison(tuple(estimates), (*lines, *_effort_lines(estimates)), rows,
+                      _sentence(rows, estimates, outsiders),
+                      tuple(dict.fromkeys(e.uncertainty.meaning for e in estimates.values())))
+
+
+def _titled(name: str, rows: Mapping[str, Mapping[str, Row]]) -> str:
+    unit = next((by_name[name].unit for by_name in rows.values() if name in by_name and by_name[name].unit), "")
+    return f"{name} ({unit})" if unit else name
+
+
+def _cell(row: Row | None) -> str:
+    return ABSENT if row is None else f"{row.value}\n{row.interval}"
+
+
+def _answer(outside: list[str], estimates: int) -> str:
+    if estimates == 1:
+        return ABSENT
+    return f"no: {', '.join(outside)}" if outside else "yes"
+
+
+def _effort_lines(estimates: Mapping[str, Estimate]) -> list[Line]:
+    held = list(estimates.values())
+    outputs = dict.fromkeys(output for e in held for output in fits(e))
+    lines = [Line(f"fit {output}", tuple(percent(fits(e)[output]) if output in fits(e) else ABSENT for e in held))
+             for output in outputs]
+    lines.append(Line("cost", tuple(lone(e.cost) for e in held)))
+    lines.append(Line("iterations", tuple(str(e.counts["iterations"]) if "iterations" in e.counts else ABSENT
+                                          for e in held)))
+    lines.append(Line("time", tuple(seconds(sum(e.times.values())) if e.times else ABSENT for e in held)))
+    return lines
+
+
+def _outside(label: str, rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate]) -> list[str]:
+    """Names whose value under this label lies outside of an interval that another, converged estimate gives."""
+    others = [rows[other] for other in estimates if other != label and estimates[other].converged]
+    return [name for name, row in rows[label].items()
+            if not row.held and any(name in other and _excludes(other[name], row.number) for other in others)]
+
+
+def _excludes(row: Row, number: float) -> bool:
+    return not row.held and not row.low <= number <= row.high  # a NaN end excludes: nothing is known to agree
+
+
+def _sentence(rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate],
+              outsiders: Mapping[str, list[str]]) -> str:
+    judged = [label for label, estimate in estimates.items() if estimate.converged]
+    left_out = [label for label in estimates if label not in judged]
+    omitted = f" Not converged, and therefore not counted: {', '.join(left_out)}." if left_out else ""
+    if len(judged) < 2:
+        return f"There are fewer than two converged estimates to compare.{omitted}"
+    apart = list(dict.fromkeys(name for label in judged for name in outsiders[label]))
+    if apart:
+        return f"They do NOT agree on {', '.join(apart)}: a value lies outside of another's interval.{omitted}"
+    share, name = _largest_difference({label: rows[label] for label in judged})
+    detail = f" The largest difference is {share:.1%} of the narrowest half interval ({name})." if name else ""
+    return f"They agree: every value lies within all of the intervals.{detail}{omitted}"
+
+
+def _largest_difference(rows: Mapping[str, Mapping[str, Row]]) -> tuple[float, str]:
+    largest, where = -math.inf, ""
+    for name in dict.fromkeys(name for by_name in rows.values() for name in by_name):
+        found = [by_name[name] for by_name in rows.values() if name in by_name and not by_name[name].held]
+        widths = [row.high - row.low for row in found if not row.open and row.high > row.low]
+        if len(found) > 1 and widths:
+            share = (max(r.number for r in found) - min(r.number for r in found)) / (min(widths) / 2)
+            if share > largest:
+                largest, where = share, name
+    return largest, where

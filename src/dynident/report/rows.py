@@ -1,0 +1,133 @@
+"""What stands in the table of results?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dynident.estimate.estimate import Estimate
+from dynident.problem.noise import Bounded
+from dynident.problem.parameter import InitialState, Parameter
+from dynident.report.numbers import VAGUE_DIGITS, lone, with_interval
+
+LEVEL = 0.95
+OPEN = "not determined"
+HELD = "held"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity, as it is printed; `low` and `high` are infinite where the data set no limit."""
+
+    name: str
+    value: str
+    interval: str
+    unit: str
+    remark: str
+    held: bool
+    number: float
+    low: float
+    high: float
+
+    @property
+    def open(self) -> bool:
+        return not (math.isfinite(self.low) and math.isfinite(self.high))
+
+
+def result_rows(estimate: Estimate) -> list[Row]:
+    """The unknowns in their own order, then what was held."""
+    units = {u.name: u.unit for u in estimate.problem.unknowns}
+    found = [_found(estimate, name, units[name]) for name in estimate.problem.names]
+    held = [name for name in estimate.values if name not in units]
+    return found + [_held(estimate, name) for name in held]
+
+
+def interval_heading(estimate: Estimate) -> str:
+    """What the column of intervals is called; an uncertainty that is no 95 % interval brings a `heading`."""
+    return getattr(estimate.uncertainty, "heading", "95 % interval")
+
+
+def verdict(estimate: Estimate) -> tuple[str, str]:
+    """'Converged' or 'NOT CONVERGED', and the sentence that goes with it without saying it twice."""
+    word = "Converged" if estimate.converged else "NOT CONVERGED"
+    sentence = estimate.status.strip()
+    if sentence.lower().startswith(word.lower()):
+        sentence = sentence[len(word):].lstrip(" :;,.-")
+    sentence = sentence[:1].upper() + sentence[1:]
+    return word, sentence + ("" if not sentence or sentence.endswith((".", "!", "?")) else ".")
+
+
+def fits(estimate: Estimate) -> dict[str, float]:
+    """Fit in percent per output, as far as the estimate holds it."""
+    prefix = "fit_"
+    return {key[len(prefix):]: value for key, value in estimate.statistics.items() if key.startswith(prefix)}
+
+
+def noise_levels(estimate: Estimate) -> dict[str, str]:
+    """Per measured output what is known of its error, in words."""
+    levels = {}
+    for output in estimate.problem.model.outputs:
+        assumed = estimate.problem.noise_of(output)
+        if not assumed:
+            continue
+        if any(isinstance(noise, Bounded) for noise in assumed):
+            radii = {float(r) for noise in assumed for r in _ends(noise.radius)}
+            levels[output] = "bounded by ± " + " to ".join(lone(r, VAGUE_DIGITS) for r in sorted({min(radii), max(radii)}))
+        elif output in estimate.noise_std:
+            origin = "estimated" if any(noise.std is None for noise in assumed) else "given"
+            levels[output] = f"{lone(estimate.noise_std[output], VAGUE_DIGITS)} ({origin})"
+    return levels
+
+
+def extent(estimate: Estimate) -> str:
+    """How much was asked of how much: unknowns, measured values, records."""
+    problem = estimate.problem
+    return (f"{counted(len(problem.names), 'unknown')} from {counted(problem.measured_values, 'measured value')} in "
+            f"{counted(len(problem.experiments), 'experiment')}")
+
+
+def method_name(estimate: Estimate) -> str:
+    """The method in one word or two; its options are in its repr."""
+    method = estimate.method
+    return method if isinstance(method, str) else str(getattr(method, "name", "") or type(method).__name__)
+
+
+def counted(number: int, noun: str) -> str:
+    """'1 unknown', '12 000 samples': a count in words; the noun arrives in its singular."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number:,}".replace(",", " ") + f" {noun if number == 1 else plural}"
+
+
+def _found(estimate: Estimate, name: str, unit: str) -> Row:
+    number = float(estimate.values[name])
+    low, high = (float(end) for end in estimate.uncertainty.interval(name, LEVEL))
+    value, interval = _written(number, low, high)
+    remark = estimate.uncertainty.remark(name)
+    return Row(name, value, interval, unit, "" if remark == interval else remark, False, number, low, high)
+
+
+def _written(number: float, low: float, high: float) -> tuple[str, str]:
+    if math.isnan(low) or math.isnan(high):
+        return lone(number, VAGUE_DIGITS), "not known"
+    if math.isinf(low) and math.isinf(high):
+        return lone(number, VAGUE_DIGITS), OPEN
+    if math.isinf(high):
+        return lone(number, VAGUE_DIGITS), f"at least {lone(low, VAGUE_DIGITS)}"
+    if math.isinf(low):
+        return lone(number, VAGUE_DIGITS), f"at most {lone(high, VAGUE_DIGITS)}"
+    return with_interval(number, low, high)
+
+
+def _held(estimate: Estimate, name: str) -> Row:
+    number = float(estimate.values[name])
+    quantity = name.partition("[")[0]
+    units = {(f"{p.state}(0)" if isinstance(p, InitialState) else p.name): p.unit
+             for p in estimate.problem.parameters if isinstance(p, (Parameter, InitialState))}
+    return Row(name, lone(number), HELD, units.get(name, units.get(quantity, "")), "", True, number, number, number)
+
+
+def _ends(level: object) -> tuple[float, float]:
+    import numpy as np
+
+    values = np.asarray(level, float)
+    return float(values.min()), float(values.max())
