@@ -33,6 +33,7 @@ class Experiment:
     name: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
     source: str = ""  # the file it was read from; errors name it
+    notes: tuple[str, ...] = ()  # what the reader understood beyond the plain case, as sentences
 
     def __post_init__(self) -> None:
         faults: list[str] = []

@@ -1,0 +1,46 @@
+"""CSV: read a text file of numbers into an Experiment, fast where it is clean and exact where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dynident.errors import ProblemError
+from dynident.files.assemble import to_experiment
+from dynident.files.careful import read_carefully
+from dynident.files.columns import Column, Inputs, Outputs, Request, places
+from dynident.files.dialect import sniff
+from dynident.files.fast import read_fast
+from dynident.files.values import looks_fine
+from dynident.problem.experiment import Experiment
+
+
+def read_csv(path: str | Path, *, time: Column | None = None, inputs: Inputs = (), outputs: Outputs = (),
+             hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
+             start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
+             time_unit: str | None = None, sample_time: float | None = None, separator: str | None = None,
+             decimal: str | None = None) -> Experiment:
+    """Read one record from a text file; columns are named by their header or by their position, counted from 0.
+
+    `inputs=["u"]` or `{"u": "column"}`; `outputs={"y": Gaussian(0.1)}`, `{"y": ("column", Gaussian(0.1))}`,
+    `{"y": ("column", Gaussian, "column of its std")}`, or `{"y": "column"}` and a list of names, whose noise is
+    then estimated.
+    An empty cell, NaN or NA is a missing sample in an output and an error in an input. Separator, decimal sign,
+    encoding and header are found by looking; `notes` of the experiment say what was found beyond the plain case.
+    A header such as 't [ms]' gives time in seconds; `time_unit` says it where the header does not. `units` are the
+    units wanted, `{"y": "m", "time": "h"}`: a column whose header differs is converted. `sample_time` makes the time
+    of a file that has no such column.
+    """
+    path = Path(path)
+    request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time)
+    request.check(path.name)
+    if not path.is_file():
+        raise ProblemError(f"{path} is not a file. Check the path; it is relative to {Path.cwd().name or 'here'}.")
+    dialect = sniff(path, request.names(), separator, decimal)
+    found = places(request, dialect.header, dialect.units, path.name, dialect.doubt)
+    wanted = sorted({place.column for place in found})
+    values = read_fast(path, dialect, wanted)
+    if values is None or not looks_fine(found, values):
+        values = read_carefully(path, dialect, found)
+    rows = next((column.size for column in values.values()), 0)
+    return to_experiment(request, found, values, rows, path.name, dialect.notes)

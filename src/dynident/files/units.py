@@ -1,0 +1,114 @@
+"""Units: what a header says about a column, and the factor from one unit to another."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+Factor = Fraction | float
+
+_PREFIXES = {"G": Fraction(10**9), "M": Fraction(10**6), "k": Fraction(1000), "c": Fraction(1, 100),
+             "m": Fraction(1, 1000), "u": Fraction(1, 10**6), "n": Fraction(1, 10**9)}
+
+# Factor, then powers of metre, kilogram, second, ampere, kelvin, radian, cycle. A radian and a cycle are dimensions
+# of their own: rad/s, Hz and 1/s must never be taken for one another.
+_PREFIXED: dict[str, tuple[Factor, tuple[int, ...]]] = {
+    "m": (Fraction(1), (1, 0, 0, 0, 0, 0, 0)), "g": (Fraction(1, 1000), (0, 1, 0, 0, 0, 0, 0)),
+    "s": (Fraction(1), (0, 0, 1, 0, 0, 0, 0)), "A": (Fraction(1), (0, 0, 0, 1, 0, 0, 0)),
+    "K": (Fraction(1), (0, 0, 0, 0, 1, 0, 0)), "rad": (Fraction(1), (0, 0, 0, 0, 0, 1, 0)),
+    "N": (Fraction(1), (1, 1, -2, 0, 0, 0, 0)), "Pa": (Fraction(1), (-1, 1, -2, 0, 0, 0, 0)),
+    "bar": (Fraction(10**5), (-1, 1, -2, 0, 0, 0, 0)), "J": (Fraction(1), (2, 1, -2, 0, 0, 0, 0)),
+    "W": (Fraction(1), (2, 1, -3, 0, 0, 0, 0)), "V": (Fraction(1), (2, 1, -3, -1, 0, 0, 0)),
+    "Ohm": (Fraction(1), (2, 1, -3, -2, 0, 0, 0)), "F": (Fraction(1), (-2, -1, 4, 2, 0, 0, 0)),
+    "H": (Fraction(1), (2, 1, -2, -2, 0, 0, 0)), "Nm": (Fraction(1), (2, 1, -2, 0, 0, 0, 0)),
+    "Hz": (Fraction(1), (0, 0, -1, 0, 0, 0, 1)),
+}
+_PLAIN: dict[str, tuple[Factor, tuple[int, ...]]] = {
+    "min": (Fraction(60), (0, 0, 1, 0, 0, 0, 0)), "h": (Fraction(3600), (0, 0, 1, 0, 0, 0, 0)),
+    "d": (Fraction(86400), (0, 0, 1, 0, 0, 0, 0)), "deg": (math.pi / 180, (0, 0, 0, 0, 0, 1, 0)),
+    "rpm": (math.pi / 30, (0, 0, -1, 0, 0, 1, 0)), "in": (Fraction(254, 10**4), (1, 0, 0, 0, 0, 0, 0)),
+    "%": (Fraction(1, 100), (0,) * 7), "1": (Fraction(1), (0,) * 7),
+}
+_SPELLINGS = {"µ": "u", "μ": "u", "Ω": "Ohm", "ohm": "Ohm", "°C": "degC", "°": "deg", "·": "*", "²": "^2", "³": "^3",
+              "**": "^", "sec": "s", "rev/min": "rpm", "r/min": "rpm"}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A factor to SI and the powers of the base units."""
+
+    factor: Factor
+    powers: tuple[int, ...]
+
+
+def parse(text: str) -> Unit | None:
+    """The unit that a text such as 'mm/s^2' means, or None where it is not known."""
+    text = text.strip()
+    for spelling, plain in _SPELLINGS.items():
+        text = text.replace(spelling, plain)
+    factor: Factor = Fraction(1)
+    powers = [0] * 7
+    for sign, symbol in re.findall(r"([*/ ]*)([^*/ ]+)", text):
+        match = re.fullmatch(r"([A-Za-z%_]+|1)\^?(-?\d+)?", symbol)
+        one = _symbol(match.group(1)) if match else None
+        if match is None or one is None:
+            return None
+        power = int(match.group(2) or 1) * (-1 if "/" in sign else 1)
+        factor = factor * one.factor**power
+        powers = [total + power * each for total, each in zip(powers, one.powers, strict=True)]
+    return Unit(factor, tuple(powers)) if text else None
+
+
+def _symbol(name: str) -> Unit | None:
+    if name in _PLAIN:
+        return Unit(*_PLAIN[name])
+    if name in _PREFIXED:
+        return Unit(*_PREFIXED[name])
+    prefix, rest = name[:1], name[1:]
+    if prefix in _PREFIXES and rest in _PREFIXED:
+        factor, powers = _PREFIXED[rest]
+        return Unit(_PREFIXES[prefix] * factor, powers)
+    return None
+
+
+def conversion(given: str, wanted: str) -> Factor | None:
+    """What a value in `given` is multiplied with to be in `wanted`; None where there is no such number."""
+    if given.strip() == wanted.strip():
+        return Fraction(1)
+    a, b = parse(given), parse(wanted)
+    return None if a is None or b is None or a.powers != b.powers else a.factor / b.factor
+
+
+def is_time(unit: str) -> bool:
+    return conversion(unit, "s") is not None
+
+
+def scaled(values: np.ndarray, factor: Factor) -> np.ndarray:
+    """The values times a factor, in place where they may be written to.
+
+    A division where that is exact, so that 4031 ms becomes 4.031 s to the last digit.
+    """
+    if factor == 1:
+        return values
+    values = values if values.flags.writeable else values.copy()
+    if isinstance(factor, Fraction) and factor.numerator == 1:
+        values /= float(factor.denominator)
+    else:
+        values *= float(factor)
+    return values
+
+
+def split_header(text: str) -> tuple[str, str]:
+    """The name and the unit in a header such as 'u [V]' or 'v (m/s)'; the unit is empty where there is none."""
+    text = text.strip()
+    match = re.fullmatch(r"(.*?\S)(\s*)([\[(])([^\[\]()]*)[\])]", text)
+    if match is None:
+        return text, ""
+    name, space, bracket, unit = match.groups()
+    if bracket == "(" and not space and parse(unit) is None:
+        return text, ""  # y(k) is a name
+    return name, unit.strip()
