@@ -1,0 +1,256 @@
+"""Covariance: which interval does the linearised problem promise for each unknown?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from dynident.discretizations.finite import Linearization, Rows
+from dynident.errors import ProblemError, did_you_mean
+from dynident.estimate.identifiability import SMALLEST_SINGULAR, identifiability
+from dynident.estimate.spread import Response, Sensitivity, response
+from dynident.problem.problem import Problem, known_std
+
+KINDS = ("plain", "corrected")
+OPEN_BEYOND = 10.0  # std over the unknown's own magnitude; a linearised model says nothing that far away
+OPEN_FACTOR = 10.0  # the same for logarithms: one standard deviation is a factor of ten
+FEWEST_DOF = 0.5  # degrees of freedom; with fewer the residuals hold no word about the noise
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """Intervals from the linearised least-squares problem, plain and corrected for autocorrelated residuals.
+
+    `matrix` and `corrected` hold the covariance within what the data determine, in the user's units; an unknown on an
+    active bound is fixed there and has zero rows. `bound_std` is what such an unknown would have if it were released.
+    """
+
+    names: tuple[str, ...]
+    values: np.ndarray  # (unknowns,)
+    matrix: np.ndarray  # (unknowns, unknowns), independent errors
+    dof: float = np.inf  # of the noise estimate; infinite where every std was given
+    corrected: np.ndarray | None = None  # (unknowns, unknowns), errors as autocorrelated as the residuals are
+    corrected_dof: np.ndarray | None = None  # (unknowns,): what the correlated noise leaves, differs per unknown
+    printed: str = "plain"  # which of the two `interval` uses by default
+    why: str = ""  # the reason for it, a sentence
+    active: Mapping[str, str] = field(default_factory=dict)  # name -> "lower" or "upper"
+    bound_std: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # kind -> name -> std if released
+    undetermined: tuple[str, ...] = ()  # names that take part in a direction which the data do not see
+    combinations: tuple[str, ...] = ()  # what of these is determined, in words
+    null: np.ndarray | None = None  # (unknowns, k) the directions themselves
+    open: tuple[str, ...] = ()  # practically not identifiable: determined on paper, far beyond the linearised range
+    logarithmic: tuple[str, ...] = ()  # intervals of these are built in the logarithm
+    held: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def meaning(self) -> str:
+        """What is promised, and under which assumptions."""
+        noise = "of the given size" if np.isinf(self.dof) else "whose size is estimated from the residuals"
+        if self.printed == "corrected":
+            errors = f"measurement errors that are correlated in time as the residuals are ({self.why})"
+        else:
+            errors = f"independent normal measurement errors {noise}"
+        return ("In repeated experiments the interval holds the true value with the stated probability, if the model "
+                f"is right, nearly linear over the interval, and disturbed by {errors}.")
+
+    def std(self, name: str, kind: str | None = None) -> float:
+        """Standard deviation; infinite where undetermined, zero where held; on a bound: if it were released."""
+        kind = self._kind(kind)
+        if name in self.held:
+            return 0.0
+        i = self._index(name)
+        if name in self.active:
+            return float(self.bound_std.get(kind, {}).get(name, np.inf))
+        if name in self.undetermined or name in self.open:
+            return np.inf
+        variance = self._matrix(kind)[i, i]
+        return float(np.sqrt(variance)) if np.isfinite(variance) else np.inf
+
+    def interval(self, name: str, level: float = 0.95, kind: str | None = None) -> tuple[float, float]:
+        """(low, high) from the t distribution; one-sided on a bound; infinite ends where the data cannot bound it."""
+        if not 0 < level < 1:
+            raise ProblemError(f"level = {level} is not a probability; use for instance level=0.95.")
+        kind = self._kind(kind)
+        if name in self.held:
+            return self.held[name], self.held[name]
+        i = self._index(name)
+        value, std = float(self.values[i]), self.std(name, kind)
+        side = self.active.get(name)
+        reach = self._quantile(i, level if side else (1 + level) / 2, kind) * std if np.isfinite(std) else np.inf
+        if name in self.logarithmic:
+            with np.errstate(over="ignore"):
+                low, high = value * np.exp(-reach / value), value * np.exp(reach / value)
+            low = low if np.isfinite(reach) else -np.inf
+        else:
+            low, high = value - reach, value + reach
+        return (value if side == "lower" else float(low)), (value if side == "upper" else float(high))
+
+    def remark(self, name: str) -> str:
+        """A few words for the table, or nothing."""
+        if name in self.held:
+            return "held"
+        self._index(name)
+        if name in self.active:
+            return f"at its {self.active[name]} bound"
+        if name in self.undetermined:
+            return "not determined"
+        return "practically not determined" if name in self.open else ""
+
+    def correlation(self, kind: str | None = None) -> np.ndarray:
+        """(unknowns, unknowns); NaN in the rows of unknowns that are undetermined or fixed on a bound."""
+        matrix = self._matrix(self._kind(kind))
+        known = np.array([n not in self.undetermined and n not in self.active for n in self.names], bool)
+        std = np.sqrt(np.where(known & (np.diag(matrix) > 0), np.diag(matrix), np.nan))
+        return matrix / std / std[:, None]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain lists, numbers and text; infinite and missing numbers as text, since JSON has none."""
+        data: dict[str, Any] = {"kind": "covariance"}
+        data |= {key: list(getattr(self, key)) for key in _TEXTS}
+        data |= {key: _plain(getattr(self, key)) for key in _ARRAYS}
+        data |= {"dof": _plain(self.dof), "printed": self.printed, "why": self.why, "active": dict(self.active),
+                 "held": _plain(dict(self.held)), "bound_std": _plain({k: dict(v) for k, v in self.bound_std.items()})}
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Covariance:
+        fields: dict[str, Any] = {key: tuple(data[key]) for key in _TEXTS}
+        fields |= {key: None if data[key] is None else np.array(_number(data[key]), float) for key in _ARRAYS}
+        if fields["null"] is not None:
+            fields["null"] = fields["null"].reshape(len(fields["names"]), -1)
+        size = len(fields["names"])
+        fields["matrix"] = fields["matrix"].reshape(size, size)
+        return cls(**fields, dof=float(data["dof"]), printed=data["printed"], why=data["why"],
+                   active=dict(data["active"]), held=_number(data["held"]), bound_std=_number(data["bound_std"]))
+
+    def _index(self, name: str) -> int:
+        if name not in self.names:
+            raise ProblemError(f"'{name}' is not an unknown of this estimate.{did_you_mean(name, self.names)}")
+        return self.names.index(name)
+
+    def _kind(self, kind: str | None) -> str:
+        kind = self.printed if kind is None else kind
+        if kind not in KINDS:
+            raise ProblemError(f"kind = '{kind}' is not known; use \"plain\" or \"corrected\".")
+        if kind == "corrected" and self.corrected is None:
+            raise ProblemError("this covariance holds no corrected intervals; use kind=\"plain\".")
+        return kind
+
+    def _matrix(self, kind: str) -> np.ndarray:
+        return self.corrected if kind == "corrected" and self.corrected is not None else self.matrix
+
+    def _quantile(self, i: int, probability: float, kind: str) -> float:
+        dof = self.corrected_dof[i] if kind == "corrected" and self.corrected_dof is not None else self.dof
+        return float(stats.t.ppf(probability, dof)) if dof > 0 else np.inf
+
+
+_TEXTS = ("names", "undetermined", "combinations", "open", "logarithmic")
+_ARRAYS = ("values", "matrix", "corrected", "corrected_dof", "null")
+
+
+def _plain(value: Any) -> Any:
+    """JSON-able: arrays become lists, and numbers that JSON cannot hold become "inf", "-inf", "nan"."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    if np.ndim(value):
+        return [_plain(v) for v in value]
+    return float(value) if np.isfinite(value) else str(float(value))
+
+
+def _number(value: Any) -> Any:
+    """The way back: float() reads "inf" and "nan"."""
+    if isinstance(value, Mapping):
+        return {key: _number(v) for key, v in value.items()}
+    return [_number(v) for v in value] if isinstance(value, (list, tuple)) else float(value)
+
+
+def covariance_from(problem: Problem, linearization: Linearization, active: Mapping[str, str], noise_estimated: bool,
+                    smallest: float = SMALLEST_SINGULAR) -> Covariance:
+    """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
+
+    `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
+    then taken from its residuals, and the quantiles from the t distribution. `smallest` as in `identifiability`.
+    """
+    names, values = problem.names, np.asarray(linearization.values, float)
+    for name in active:
+        if name not in names:
+            raise ProblemError(f"'{name}' is said to be on a bound, but is not an unknown.{did_you_mean(name, names)}")
+    free = [i for i, name in enumerate(names) if name not in active]
+    scales = magnitudes(problem, values)
+    sensitivity = Sensitivity.of(linearization.jacobian, scales)
+    fit = response(sensitivity, free, smallest)
+    fitted = sensitivity.basis @ fit.fitted  # (rows, rank)
+    plain, dof = _independent(problem, linearization, sensitivity.basis, fitted, noise_estimated)
+    compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
+    known = identifiability([names[i] for i in free], values[free], scales[free], compact, smallest)
+    null = np.zeros((len(names), known.null.shape[1]))
+    null[free] = known.null
+    middles = {"plain": plain}
+    released = {name: response(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
+    covariance = Covariance(
+        names=names, values=values, matrix=fit.covariance(plain), dof=dof, active=dict(active),
+        bound_std={kind: {n: _released_std(r, m, names.index(n)) for n, r in released.items()}
+                   for kind, m in middles.items()},
+        undetermined=known.undetermined, combinations=known.combinations, null=null,
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), held=problem.held_values())
+    return replace(covariance, open=_open(problem, covariance))
+
+
+def magnitudes(problem: Problem, values: np.ndarray) -> np.ndarray:
+    """(unknowns,) the user's scale, or the larger of start and value; NaN where neither tells a magnitude."""
+    sizes = [u.scale if u.scale is not None else (max(abs(u.start), abs(v)) if u.start else np.nan)
+             for u, v in zip(problem.unknowns, values, strict=True)]
+    return np.array(sizes, float)
+
+
+def _independent(problem: Problem, linearization: Linearization, basis: np.ndarray, fitted: np.ndarray,
+                 noise_estimated: bool) -> tuple[np.ndarray, float]:
+    """Covariance of basis' @ errors for independent errors, one variance per output where it is estimated."""
+    if not noise_estimated:
+        return basis.T @ basis, np.inf
+    left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,) what each residual adds to the degrees of freedom
+    middle, dof = np.zeros((basis.shape[1], basis.shape[1])), 0.0
+    for rows, estimated in _noise_groups(problem, linearization.rows):
+        variance, own = 1.0, float(np.sum(left_over[rows]))
+        if estimated:
+            dof += own
+            variance = float(np.sum(linearization.residuals[rows] ** 2)) / own if own > FEWEST_DOF else np.nan
+        middle += variance * basis[rows].T @ basis[rows]
+    return middle, dof if dof > FEWEST_DOF else 0.0
+
+
+def _noise_groups(problem: Problem, rows: Rows) -> list[tuple[np.ndarray, bool]]:
+    """Rows that share one noise size, and whether that size is estimated; priors keep theirs."""
+    label = np.full(rows.count, -1)
+    for e, experiment in enumerate(problem.experiments):
+        for o, output in enumerate(problem.model.outputs):
+            if output in experiment.outputs and known_std(experiment, output) is None:
+                label[(rows.experiment == e) & (rows.output == o)] = o
+    if not np.any(label >= 0):
+        label[rows.experiment >= 0] = 0  # every std was given, yet the caller asks for their common factor
+    return [(np.flatnonzero(label == k), bool(k >= 0)) for k in np.unique(label)]
+
+
+def _released_std(released: Response, middle: np.ndarray, i: int) -> float:
+    return float(np.sqrt(released.gain[i] @ middle @ released.gain[i])) if released.determined[i] else np.inf
+
+
+def _open(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
+    """Unknowns whose standard deviation reaches beyond anything that a linearisation can speak of."""
+    found = []
+    magnitude = magnitudes(problem, covariance.values)
+    for u, value, size in zip(problem.unknowns, covariance.values, magnitude, strict=True):
+        std = covariance.std(u.name)
+        if u.name in covariance.active or u.name in covariance.undetermined or not np.isfinite(std):
+            continue
+        wide = std > u.upper - u.lower  # the bounds say more than the data
+        far = std > np.log(OPEN_FACTOR) * value if u.log else std > OPEN_BEYOND * size  # False where size is NaN
+        if wide or far:
+            found.append(u.name)
+    return tuple(found)
