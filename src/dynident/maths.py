@@ -126,4 +126,4 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int]] = MappingProxyType({
     "where": (where, 3),
 })
 
-__all__ = [*FUNCTIONS, "CONSTANTS", "FUNCTIONS", "pi"]  # noqa: PLE0604
+__all__ = [*FUNCTIONS, "CONSTANTS", "FUNCTIONS", "pi"]

@@ -15,6 +15,8 @@ import math
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, final
 
 import casadi
@@ -45,11 +47,12 @@ class EquationModel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: tuple[str, ...]
-    constants: dict[str, float]
-    units: dict[str, str]
+    constants: Mapping[str, float]
+    units: Mapping[str, str]
     name: str
     rate: casadi.Function  # (t, x, u, p) -> dx
     output: casadi.Function  # (t, x, u, p) -> y
+    _definition: dict[str, Any]
 
     def __init__(self, *, states: Mapping[str, Equation] | Sequence[str],
                  outputs: Mapping[str, Equation] | Sequence[str] | None = None, inputs: Sequence[str] = (),
@@ -58,9 +61,9 @@ class EquationModel:
                  rate: Callable[..., Any] | None = None, output: Callable[..., Any] | None = None):
         faults: list[str] = []
         written = _Written(
-            states={}, outputs={}, definitions={}, inputs=_names("inputs", inputs, faults),
-            constants=_numbers(constants or {}, faults), units={str(k): str(v) for k, v in (units or {}).items()},
-            parameters=None if parameters is None else _names("parameters", parameters, faults), name=str(name))
+            inputs=_names("inputs", inputs, faults), constants=_numbers(constants or {}, faults),
+            parameters=None if parameters is None else _names("parameters", parameters, faults),
+            units={str(k): str(v) for k, v in (units or {}).items()}, name=str(name))
         if rate is None and output is None:
             _take_text(written, states, outputs, definitions or {}, faults)
         else:
@@ -72,31 +75,29 @@ class EquationModel:
     def _build(self, written: _Written) -> None:
         """The symbols and functions of equations that are all text by now."""
         faults = _name_faults(written)
-        if faults:
-            raise ProblemError(faults)
-        order = _definition_order(written)
-        parameters = written.parameters if written.parameters is not None else _undeclared(written)
-        declared = [TIME, *written.states, *written.inputs, *parameters, *written.constants]
-        symbols = {name: casadi.SX.sym(name) for name in declared}
+        if written.parameters is None:
+            written.parameters = _undeclared(written)
+        symbols = {name: casadi.SX.sym(name) for name in [TIME, *(name for _, name in written.declared())]}
         known = dict(symbols)
-        for name in order:
+        for name in _definition_order(written, faults):
             known[name] = _read(written.definitions[name], known, f"definition of '{name}'", faults)
         rates = [_read(text, known, f"rate of '{name}'", faults) for name, text in written.states.items()]
         measured = [_read(text, known, f"output '{name}'", faults) for name, text in written.outputs.items()]
-        faults += _unused(written, parameters, [*rates, *measured])
-        faults += _clashes(written, parameters)
-        faults += _unknown_units(written, parameters)
+        faults += _unused(written, None if faults else [*rates, *measured])
+        faults += _clashes(written)
+        faults += _unknown_units(written)
         if faults:
             raise ProblemError(faults)
-        fixed = [symbols[name] for name in written.constants], [casadi.SX(v) for v in written.constants.values()]
         arguments = [symbols[TIME], *(_column(symbols[name] for name in group)
-                                      for group in (written.states, written.inputs, parameters))]
+                                      for group in (written.states, written.inputs, written.parameters))]
+        fixed = _column(symbols[name] for name in written.constants), _column(written.constants.values())
         for key, value in {
                 "states": tuple(written.states), "inputs": tuple(written.inputs), "outputs": tuple(written.outputs),
-                "parameters": tuple(parameters), "constants": dict(written.constants), "units": dict(written.units),
-                "name": written.name, "rate": _function("rate", arguments, rates, fixed, "dx"),
+                "parameters": tuple(written.parameters), "constants": MappingProxyType(written.constants),
+                "units": MappingProxyType(written.units), "name": written.name,
+                "rate": _function("rate", arguments, rates, fixed, "dx"),
                 "output": _function("output", arguments, measured, fixed, "y"),
-                "_definition": written.definition(tuple(parameters))}.items():
+                "_definition": written.definition()}.items():
             object.__setattr__(self, key, value)
 
     @classmethod
@@ -114,7 +115,7 @@ class EquationModel:
 
     def definition(self) -> dict[str, Any]:
         """The model as plain data: text and numbers, from which `from_definition` builds it again."""
-        return copy.deepcopy(self._definition)  # type: ignore[attr-defined]
+        return copy.deepcopy(self._definition)
 
     def content_hash(self) -> str:
         """A fingerprint of the definition; equal for models that say the same in the same words."""
@@ -156,7 +157,7 @@ class EquationModel:
         return f"model '{self.name}'" if self.name else "the model"
 
     def __str__(self) -> str:
-        said = self._definition  # type: ignore[attr-defined]
+        said = self._definition
 
         def unit(name: str) -> str:
             return f"  [{self.units[name]}]" if self.units.get(name) else ""
@@ -188,14 +189,21 @@ class EquationModel:
         return EquationModel.from_definition, (self.definition(),)
 
 
+@dataclass
 class _Written:
     """The parts of a model as text, before it is known whether they fit together."""
 
-    def __init__(self, states: Texts, outputs: Texts, definitions: Texts, inputs: list[str],
-                 constants: dict[str, float], units: Texts, parameters: list[str] | None, name: str):
-        self.states, self.outputs, self.definitions = states, outputs, definitions
-        self.inputs, self.constants, self.units = inputs, constants, units
-        self.parameters, self.name = parameters, name
+    inputs: list[str]
+    constants: dict[str, float]
+    parameters: list[str] | None  # None: whatever is declared nowhere else
+    units: Texts
+    name: str
+    states: Texts = field(default_factory=dict)
+    outputs: Texts = field(default_factory=dict)
+    definitions: Texts = field(default_factory=dict)
+
+    def equations(self) -> list[str]:
+        return [*self.states.values(), *self.outputs.values(), *self.definitions.values()]
 
     def declared(self) -> Iterator[tuple[str, str]]:
         """Each declared name with its kind."""
@@ -204,10 +212,10 @@ class _Written:
             for name in names:
                 yield kind, name
 
-    def definition(self, parameters: tuple[str, ...]) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         return {"kind": KIND, "name": self.name, "states": dict(self.states), "outputs": dict(self.outputs),
-                "definitions": dict(self.definitions), "inputs": list(self.inputs), "parameters": list(parameters),
-                "constants": dict(self.constants), "units": dict(sorted(self.units.items()))}
+                "definitions": dict(self.definitions), "inputs": list(self.inputs),
+                "parameters": list(self.parameters or ()), "constants": dict(self.constants), "units": dict(self.units)}
 
 
 def _names(kind: str, given: Iterable[str], faults: list[str]) -> list[str]:
@@ -235,7 +243,7 @@ def _texts(kind: str, given: Mapping[str, Equation], faults: list[str]) -> Texts
         if isinstance(equation, str):
             texts[str(name)] = " ".join(equation.split())
         elif isinstance(equation, (int, float)) and not isinstance(equation, bool) and math.isfinite(equation):
-            texts[str(name)] = repr(equation)
+            texts[str(name)] = repr(float(equation))
         else:
             faults.append(f"the {kind} of '{name}' is {equation!r}; write it as text, such as \"-k*x/m\".")
     return texts
@@ -260,18 +268,26 @@ def _take_text(written: _Written, states: Any, outputs: Any, definitions: Mappin
 class _Names:
     """What `x`, `u` and `p` are inside of a rate function: symbols by name, remembering which were asked for."""
 
+    _letter: str
+    _kind: str
+    _faults: list[str]
+    _open_ended: bool  # an unknown name is a new parameter, not a fault
+    _symbols: dict[str, casadi.SX]
+    _asked: set[str]
+
     def __init__(self, letter: str, kind: str, names: Iterable[str], faults: list[str], open_ended: bool = False):
-        object.__setattr__(self, "_asked", (letter, kind, faults, open_ended))
-        object.__setattr__(self, "_symbols", {name: casadi.SX.sym(name) for name in names})
+        self.__dict__.update(_letter=letter, _kind=kind, _faults=faults, _open_ended=open_ended, _asked=set(),
+                             _symbols={name: casadi.SX.sym(name) for name in names})
 
     def __getitem__(self, name: str) -> casadi.SX:
-        letter, kind, faults, open_ended = self._asked
         if not isinstance(name, str):
-            raise TypeError(f"{letter}[{name!r}]: read a {kind} by its name, as in {letter}.name or {letter}[\"name\"]")
+            raise TypeError(f"{self._letter}[{name!r}]: read a {self._kind} by its name, as in {self._letter}.name or "
+                            f"{self._letter}[\"name\"]")
+        self._asked.add(name)
         if name not in self._symbols:
-            if not open_ended:
-                faults.append(f"{letter}.{name} is read, but '{name}' is not declared as a {kind}."
-                              f"{did_you_mean(name, self._symbols)}")
+            if not self._open_ended:
+                self._faults.append(f"{self._letter}.{name} is read, but '{name}' is not declared as a {self._kind}."
+                                    f"{did_you_mean(name, self._symbols)}")
             self._symbols[name] = casadi.SX.sym(name)  # a stand-in, so that the rest is checked too
         return self._symbols[name]
 
@@ -281,14 +297,16 @@ class _Names:
         return self[name]
 
     def __iter__(self) -> Iterator[casadi.SX]:
-        letter, kind, _, open_ended = self._asked
-        if open_ended:
-            raise TypeError(f"{letter} can be unpacked only if the {kind}s are declared: list them in the model")
-        return iter(list(self._symbols.values()))
+        if self._open_ended:
+            raise TypeError(f"{self._letter} can be unpacked only if every {self._kind} is declared in the model")
+        return iter([self[name] for name in self._symbols])
 
     def __setattr__(self, name: str, value: object) -> None:
-        letter, kind, _, _ = self._asked
-        raise TypeError(f"{letter}.{name} = ... : a {kind} is read, never set, inside of an equation")
+        raise TypeError(f"{self._letter}.{name} = ...: a {self._kind} is read, never set, inside of an equation")
+
+    def _never_asked(self, kinds: Mapping[str, str]) -> list[str]:
+        return [f"{kinds[name]} '{name}' is declared but never read. Use it, or remove it."
+                for name in self._symbols if name in kinds and name not in self._asked]
 
 
 def _take_functions(written: _Written, states: Any, outputs: Any, definitions: Any, rate: Callable[..., Any] | None,
@@ -319,6 +337,8 @@ def _take_functions(written: _Written, states: Any, outputs: Any, definitions: A
         wanted = names if outputs is None else _names("outputs", outputs, faults)
         measured = {name: x[name] for name in wanted}
     if faults:
+        kinds = {name: kind for kind, name in written.declared() if kind != "state"}
+        faults += [*u._never_asked(kinds), *p._never_asked(kinds)]
         return
     if written.parameters is None:
         written.parameters = [name for name in p._symbols if name not in written.constants]
@@ -362,10 +382,9 @@ def _traced(what: str, function: Callable[..., Any], arguments: tuple, names: li
             return {}
         returned = dict(zip(names, values, strict=True))
     kind = "state" if what == "rate" else "output"
-    for name in returned if names is not None else ():
-        if name not in names:
-            faults.append(f"{called} returned a {item} for '{name}', which is not a {kind}.{did_you_mean(name, names)}")
     wanted = list(returned) if names is None else names
+    faults += [f"{called} returned a {item} for '{name}', which is not a {kind}.{did_you_mean(name, wanted)}"
+               for name in returned if name not in wanted]
     missing = [name for name in wanted if name not in returned]
     faults += [f"{called} returned no {item} for the {kind} '{name}'." for name in missing]
     return {name: _scalar(called, name, returned[name], use_maths, faults) for name in wanted if name not in missing}
@@ -383,8 +402,9 @@ def _scalar(called: str, name: str, value: Any, use_maths: str, faults: list[str
     walk = casadi.Function("walk", casadi.symvar(expression), [expression])
     numbers = [walk.instruction_constant(k) for k in range(walk.n_instructions())
                if walk.instruction_id(k) == casadi.OP_CONST]
-    if any(math.isnan(number) for number in numbers):
-        faults.append(f"{called}: '{name}' holds NaN whatever the values. {use_maths}")
+    for number in [number for number in numbers if not math.isfinite(number)][:1]:
+        way_out = use_maths if math.isnan(number) else "Only finite numbers can be used."
+        faults.append(f"{called}: '{name}' holds {number!r} whatever the values. {way_out}")
         return casadi.SX(0)
     return expression
 
@@ -411,27 +431,36 @@ def _name_faults(written: _Written) -> list[str]:
     return faults
 
 
-def _definition_order(written: _Written) -> list[str]:
+def _mentioned(text: str) -> tuple[str, ...]:
+    """Names in a text; none if it cannot be read, which `_read` reports in its own words."""
+    try:
+        return names_in(text)
+    except ProblemError:
+        return ()
+
+
+def _definition_order(written: _Written, faults: list[str]) -> list[str]:
     """Definitions so that each comes after those it uses."""
-    uses = {name: [used for used in names_in(text, f"definition of '{name}'") if used in written.definitions]
+    uses = {name: [used for used in _mentioned(text) if used in written.definitions]
             for name, text in written.definitions.items()}
     try:
         return list(graphlib.TopologicalSorter(uses).static_order())
     except graphlib.CycleError as error:
-        raise ProblemError(f"definitions go round in a circle: {' -> '.join(reversed(error.args[1]))}.") from None
+        raise ProblemError([*faults, f"definitions go round in a circle: {' -> '.join(reversed(error.args[1]))}. "
+                                     "One of them must not use the others."]) from None
 
 
 def _undeclared(written: _Written) -> list[str]:
     """Names that are declared nowhere, in the order in which a reader meets them: the parameters."""
     declared = {TIME, *(name for _, name in written.declared())}
-    waiting = [name for text in [*written.states.values(), *written.outputs.values()] for name in names_in(text)][::-1]
-    seen: dict[str, None] = {}
-    while waiting:
-        name = waiting.pop()
-        if name in written.definitions and name not in seen:
-            waiting += names_in(written.definitions[name])[::-1]
-        seen.setdefault(name)
-    return [name for name in seen if name not in declared]
+    met: dict[str, None] = {}
+    ahead = [name for text in [*written.states.values(), *written.outputs.values()] for name in _mentioned(text)][::-1]
+    while ahead:
+        name = ahead.pop()
+        if name in written.definitions and name not in met:
+            ahead += _mentioned(written.definitions[name])[::-1]
+        met.setdefault(name)
+    return [name for name in met if name not in declared and NAME.fullmatch(name)]
 
 
 def _read(text: str, known: Mapping[str, casadi.SX], where_used: str, faults: list[str]) -> casadi.SX:
@@ -442,43 +471,40 @@ def _read(text: str, known: Mapping[str, casadi.SX], where_used: str, faults: li
         return casadi.SX(0)
 
 
-def _unused(written: _Written, parameters: Sequence[str], expressions: Sequence[casadi.SX]) -> list[str]:
-    """Declared but in no equation; also what cancels out of them, as in a - a."""
-    used = {symbol.name() for symbol in casadi.symvar(casadi.vertcat(*expressions))}
-    texts = [*written.states.values(), *written.outputs.values(), *written.definitions.values()]
-    mentioned = {name for text in texts for name in names_in(text)}
-    faults = []
-    for kind, names in (("input", written.inputs), ("parameter", parameters), ("constant", written.constants)):
-        for name in names:
-            if name not in mentioned:
-                faults.append(f"{kind} '{name}' is declared but used in no equation. Use it, or remove it.")
-            elif name not in used:
-                faults.append(f"{kind} '{name}' drops out of every rate and output. Use it, or remove it.")
-    return faults + [f"definition '{name}' is used in no equation. Use it, or remove it."
-                     for name in written.definitions if name not in mentioned]
+def _unused(written: _Written, expressions: Sequence[casadi.SX] | None) -> list[str]:
+    """Declared but in no equation; and, where all could be read, what cancels out of them as in a - a."""
+    try:
+        mentioned = {name for text in written.equations() for name in names_in(text)}
+    except ProblemError:
+        return []  # the equation that cannot be read may well use them
+    remaining = mentioned if expressions is None else {
+        symbol.name() for symbol in casadi.symvar(_column(expressions))} | set(written.definitions)
+    return [f"{kind} '{name}' {'drops out of' if name in mentioned else 'is used in'} "
+            f"{'every' if name in mentioned else 'no'} equation. Use it, or remove it."
+            for kind, name in written.declared() if kind != "state" and name not in mentioned & remaining]
 
 
-def _clashes(written: _Written, parameters: Sequence[str]) -> list[str]:
+def _clashes(written: _Written) -> list[str]:
     """Outputs that share a name with something else they are not equal to."""
-    kinds = {name: kind for kind, name in written.declared()} | dict.fromkeys(parameters, "parameter")
+    kinds = {name: kind for kind, name in written.declared()}
     return [f"output '{name}' has the name of a {kinds[name]} but is {text}. Rename the output, or write "
             f"outputs={{\"{name}\": \"{name}\"}}." for name, text in written.outputs.items()
             if name in kinds and text != name]
 
 
-def _unknown_units(written: _Written, parameters: Sequence[str]) -> list[str]:
-    known = [TIME, *(name for _, name in written.declared()), *parameters, *written.outputs]
+def _unknown_units(written: _Written) -> list[str]:
+    known = [TIME, *(name for _, name in written.declared()), *written.outputs]
     return [f"units names '{name}', which is not part of the model.{did_you_mean(name, known)}"
             for name in written.units if name not in known]
 
 
-def _column(symbols: Iterable[casadi.SX]) -> casadi.SX:
-    listed = list(symbols)
-    return casadi.vertcat(*listed) if listed else casadi.SX(0, 1)
+def _column(items: Iterable[Any]) -> casadi.SX:
+    listed = list(items)
+    return casadi.vertcat(*(casadi.SX(item) for item in listed)) if listed else casadi.SX(0, 1)
 
 
 def _function(name: str, arguments: list[casadi.SX], expressions: Sequence[casadi.SX],
-              fixed: tuple[list[casadi.SX], list[casadi.SX]], result: str) -> casadi.Function:
+              fixed: tuple[casadi.SX, casadi.SX], result: str) -> casadi.Function:
     """A function of (t, x, u, p) with the constants put in."""
-    column = casadi.substitute(_column(expressions), _column(fixed[0]), _column(fixed[1]))
+    column = casadi.substitute(_column(expressions), *fixed)
     return casadi.Function(name, arguments, [casadi.densify(column)], ["t", "x", "u", "p"], [result], {"cse": True})

@@ -56,7 +56,7 @@ def parse_expression(text: str, symbols: Mapping[str, casadi.SX], where_used: st
 
 
 def names_in(text: str, where_used: str = "expression") -> tuple[str, ...]:
-    """Names the text uses, in order of first appearance, other than functions and `pi`; nothing is checked but syntax."""
+    """Names the text uses, in order of first appearance, without functions and `pi`; only the syntax is checked."""
     tree = _Reader(_tidy(text, where_used), {}, where_used).tree()
     used = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     used.sort(key=lambda node: (node.lineno, node.col_offset))
@@ -145,14 +145,14 @@ class _Reader:
             return -operand if isinstance(node.op, ast.USub) else operand
         if isinstance(node, ast.Call):
             return self.call(node, depth)
-        if isinstance(node, (ast.Compare, ast.BoolOp)) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        if isinstance(node, (ast.Compare, ast.BoolOp)) or isinstance(getattr(node, "op", None), ast.Not):
             self.refuse(self.at(node), "a comparison is no number. Use it as the first argument of "
                                        "where(condition, then, otherwise).")
         position = self.after(node.value) if isinstance(node, (ast.Attribute, ast.Subscript)) else self.at(node)
         self.refuse(position, f"{_HINTS.get(type(node), 'this is not allowed in an equation.')} {ALLOWED}")
 
     def number(self, node: ast.Constant) -> casadi.SX:
-        if type(node.value) not in (int, float):
+        if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
             self.refuse(self.at(node), f"{node.value!r} is not a number that can stand in an equation. {ALLOWED}")
         try:
             return self.finite(casadi.SX(float(node.value)), self.at(node))
@@ -165,7 +165,7 @@ class _Reader:
         if node.id in maths.CONSTANTS:
             return casadi.SX(maths.CONSTANTS[node.id])
         if node.id in maths.FUNCTIONS:
-            self.refuse(self.at(node), f"the function '{node.id}' needs its argument in brackets, as in {node.id}(...).")
+            self.refuse(self.at(node), f"the function '{node.id}' needs its argument in brackets: {node.id}(...).")
         if not NAME.fullmatch(node.id):
             self.refuse(self.at(node), f"'{node.id}' cannot be a name: names start with a letter.")
         self.faults.append(self.fault(self.at(node), f"'{node.id}' is not declared."
@@ -190,10 +190,11 @@ class _Reader:
     def call(self, node: ast.Call, depth: int) -> Any:
         if not isinstance(node.func, ast.Name):
             self.value(node.func, depth + 1)  # refuses attributes and the like with its own words
-            self.refuse(self.after(node.func), f"only a function is called with brackets; to multiply write *. {ALLOWED}")
+            self.refuse(self.after(node.func), "only a function is called with brackets. To multiply write *.")
         name = node.func.id
         if name not in maths.FUNCTIONS:
-            way_out = f" To multiply write {name}*(...)." if name in self.symbols else did_you_mean(name, maths.FUNCTIONS)
+            way_out = (f" To multiply write {name}*(...)." if name in self.symbols
+                       else did_you_mean(name, maths.FUNCTIONS))
             self.refuse(self.at(node), f"'{name}' is not a function.{way_out}")
         if node.keywords:
             self.refuse(self.at(node.keywords[0]), f"{name} takes its arguments without names.")
@@ -235,7 +236,7 @@ class _Reader:
 
     def finite(self, result: casadi.SX, position: int) -> casadi.SX:
         if result.is_constant() and not math.isfinite(float(result)):
-            self.refuse(position, f"this part is {float(result)!r} whatever the values. Only finite numbers can be used.")
+            self.refuse(position, f"this is {float(result)!r} whatever the values. Only finite numbers can be used.")
         return result
 
 
@@ -344,10 +345,10 @@ class _Writer:
 
     def write(self, step: _Step, shared: bool) -> None:
         phrase = self.phrase(step)
-        worth_a_name = shared and step.arguments or len(phrase.text) > LONGEST_WRITTEN or phrase.depth > DEEPEST_WRITTEN
+        too_big = len(phrase.text) > LONGEST_WRITTEN or phrase.depth > DEEPEST_WRITTEN
         if phrase.is_condition and len(phrase.text) > LONGEST_WRITTEN:  # a condition has no value, so name 1 or 0
             phrase = _Phrase(f"{self.define(f'where({phrase.text}, 1, 0)')} != 0", is_condition=True)
-        elif worth_a_name and not phrase.is_condition:
+        elif (too_big or (shared and step.arguments)) and not phrase.is_condition:
             phrase = _Phrase(self.define(phrase.text))
         self.phrases.append(phrase)
 
@@ -391,7 +392,8 @@ class _Writer:
 def _written_number(value: float) -> _Phrase:
     if not math.isfinite(value):
         raise ProblemError(f"an equation holds the number {value!r}. Only finite numbers can be used.")
-    text = str(int(value)) if value.is_integer() and 0 < abs(value) < 1e15 or repr(value) == "0.0" else repr(value)
+    is_short_integer = value.is_integer() and abs(value) < 1e15 and repr(value) != "-0.0"
+    text = str(int(value)) if is_short_integer else repr(value)
     return _Phrase(text, _SIGN if text.startswith("-") else _ATOM)
 
 

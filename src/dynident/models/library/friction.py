@@ -1,0 +1,87 @@
+"""Friction laws: which force opposes a velocity?
+
+A law is text with named parameters, so it can stand in a text model, and it can be called inside a rate function:
+
+    law = viscous() + coulomb(v_smooth=0.01)
+    EquationModel(states={"q": "v", "v": "(u - friction)/M"}, definitions={"friction": law.text("v")},
+                  inputs=["u"], constants=law.constants)
+    def rate(t, x, u, p): return {"q": x.v, "v": (u.u - law(x.v, p))/p.M}
+
+The jump of dry friction at standstill is smoothed over about +-2 v_smooth: the body creeps there instead of sticking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import casadi
+import numpy as np
+
+from dynident.errors import ProblemError, did_you_mean
+from dynident.models.text import NAME, parse_expression
+
+SMOOTHINGS = {"tanh": "tanh({v}/v_smooth)", "arctan": "2/pi*atan({v}/v_smooth)"}
+
+
+@dataclass(frozen=True)
+class FrictionLaw:
+    """A force (or torque) against the velocity; laws add with +."""
+
+    template: str  # the force in the grammar of text models, with {v} for the velocity
+    parameters: tuple[str, ...]
+    constants: Mapping[str, float] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, velocity: str = "v") -> str:
+        """The force as text for a velocity, which is a name or an expression; a sum, so give it a definition."""
+        return self.template.replace("{v}", velocity if NAME.fullmatch(velocity) else f"({velocity})")
+
+    def __call__(self, velocity: Any, p: Any) -> Any:
+        """The force at a velocity: a symbol, a number or an array; `p` holds the values as attributes or items."""
+        if not isinstance(velocity, casadi.SX) and np.ndim(velocity):
+            return np.array([self(float(each), p) for each in np.ravel(velocity)]).reshape(np.shape(velocity))
+        values = {name: casadi.SX(p[name] if isinstance(p, Mapping) else getattr(p, name))
+                  for name in (*self.parameters, *self.constants)}
+        force = parse_expression(self.text("velocity"), {**values, "velocity": casadi.SX(velocity)}, "friction law")
+        return force if not force.is_constant() else float(force)
+
+    def __add__(self, other: FrictionLaw) -> FrictionLaw:
+        differ = [name for name in self.constants if other.constants.get(name, self.constants[name])
+                  != self.constants[name]]
+        if differ:
+            raise ProblemError(f"two friction laws disagree about '{differ[0]}': {self.constants[differ[0]]!r} and "
+                               f"{other.constants[differ[0]]!r}. Give both the same value.")
+        return FrictionLaw(f"{self.template} + {other.template}",
+                           tuple(dict.fromkeys(self.parameters + other.parameters)),
+                           {**self.constants, **other.constants}, {**self.units, **other.units})
+
+
+def viscous() -> FrictionLaw:
+    """F = Fv v."""
+    return FrictionLaw("Fv*{v}", ("Fv",), units={"Fv": "N s/m"})
+
+
+def coulomb(v_smooth: float = 0.01, smoothing: str = "tanh") -> FrictionLaw:
+    """F = Fc tanh(v/v_smooth), or F = Fc (2/pi) arctan(v/v_smooth), which approaches Fc more slowly."""
+    return FrictionLaw(f"Fc*{_direction(smoothing)}", ("Fc",), {"v_smooth": _width(v_smooth)},
+                       {"Fc": "N", "v_smooth": "m/s"})
+
+
+def stribeck(v_smooth: float = 0.01, smoothing: str = "tanh") -> FrictionLaw:
+    """F = (Fc + (Fs - Fc) exp(-(v/vs)^2)) tanh(v/v_smooth): from Fs at rest down to Fc beyond the velocity vs."""
+    return FrictionLaw(f"(Fc + (Fs - Fc)*exp(-({{v}}/vs)**2))*{_direction(smoothing)}", ("Fc", "Fs", "vs"),
+                       {"v_smooth": _width(v_smooth)}, {"Fc": "N", "Fs": "N", "vs": "m/s", "v_smooth": "m/s"})
+
+
+def _direction(smoothing: str) -> str:
+    if smoothing not in SMOOTHINGS:
+        raise ProblemError(f"smoothing '{smoothing}' is not known.{did_you_mean(smoothing, SMOOTHINGS)}")
+    return SMOOTHINGS[smoothing]
+
+
+def _width(v_smooth: float) -> float:
+    if not (np.isfinite(v_smooth) and v_smooth > 0):
+        raise ProblemError(f"v_smooth = {v_smooth} must be positive: it is the velocity over which the jump is spread.")
+    return float(v_smooth)

@@ -1,0 +1,90 @@
+"""Machines: small mechanical models with known equations, to start from and to test with.
+
+`TYPICAL` holds plausible parameter values for each as made by default, by the name of the function that makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dynident.errors import ProblemError
+from dynident.models.equations import EquationModel
+from dynident.models.library.friction import FrictionLaw, coulomb, viscous
+
+TYPICAL: Mapping[str, Mapping[str, float]] = MappingProxyType({
+    "mass_spring_damper": MappingProxyType({"m": 1.0, "d": 1.0, "k": 1.0}),
+    "two_mass": MappingProxyType({"m1": 1.0, "m2": 5.0, "k": 1000.0, "b": 10.0}),
+    "servo_axis": MappingProxyType({"M": 60.0, "Fv": 150.0, "Fc": 20.0, "offset": 1.0}),
+    "pendulum": MappingProxyType({"p": 9.81, "d": 0.1}),
+    "belt_drive": MappingProxyType({"inertia": 13.0e-4, "m": 12.5, "c_spec": 8940.0, "d": 97.66, "mu_v": 13.67,
+                                    "mu_c": 28.13}),  # Table 1 of Beckmann, Dagen, Ortmaier, in SI units
+})
+
+
+def mass_spring_damper() -> EquationModel:
+    """m x'' + d x' + k x = F, with the position measured."""
+    return EquationModel(
+        name="mass_spring_damper", states={"x": "v", "v": "(F - d*v - k*x)/m"}, outputs={"position": "x"},
+        inputs=["F"], parameters=["m", "d", "k"],
+        units={"x": "m", "v": "m/s", "F": "N", "m": "kg", "d": "N s/m", "k": "N/m", "position": "m"})
+
+
+def two_mass() -> EquationModel:
+    """m1 x1'' = F - S and m2 x2'' = S with S = k (x1 - x2) + b (x1' - x2'), both positions measured."""
+    return EquationModel(
+        name="two_mass", states={"x1": "v1", "x2": "v2", "v1": "(F - coupling)/m1", "v2": "coupling/m2"},
+        definitions={"coupling": "k*(x1 - x2) + b*(v1 - v2)"}, outputs={"x1": "x1", "x2": "x2"}, inputs=["F"],
+        parameters=["m1", "m2", "k", "b"],
+        units={"x1": "m", "x2": "m", "v1": "m/s", "v2": "m/s", "F": "N", "m1": "kg", "m2": "kg", "k": "N/m",
+               "b": "N s/m"})
+
+
+def servo_axis(friction: FrictionLaw | None = None, gain: float = 35.15,
+               v_smooth: float | None = None) -> EquationModel:
+    """M q'' = gain u - friction(q') - offset, with the position measured.
+
+    Without another law, friction = Fv v + Fc tanh(v/v_smooth) with v_smooth = 0.01 m/s. `gain` is the force per unit
+    of the drive signal u, in N; it must be known, since every other parameter scales with it.
+    """
+    if friction is not None and v_smooth is not None:
+        raise ProblemError("servo_axis: v_smooth is part of the friction law; give it there, as in coulomb(v_smooth).")
+    law = viscous() + coulomb(0.01 if v_smooth is None else v_smooth) if friction is None else friction
+    return EquationModel(
+        name="servo_axis", states={"q": "v", "v": "(gain*u - friction - offset)/M"},
+        definitions={"friction": law.text("v")}, outputs={"position": "q"}, inputs=["u"],
+        parameters=["M", *law.parameters, "offset"], constants={"gain": gain, **law.constants},
+        units={"q": "m", "v": "m/s", "u": "1", "gain": "N", "M": "kg", "offset": "N", "position": "m", **law.units})
+
+
+def pendulum(torque: bool = False) -> EquationModel:
+    """angle'' = -p sin(angle) - d angle', or with + b torque: p = g/l, d is damping over inertia, b is 1/inertia."""
+    driven = {"inputs": ["torque"], "parameters": ["p", "d", "b"]} if torque else {"parameters": ["p", "d"]}
+    units = {"angle": "rad", "rate": "rad/s", "p": "1/s^2", "d": "1/s"}
+    return EquationModel(
+        name="pendulum", states={"angle": "rate", "rate": "-p*sin(angle) - d*rate" + " + b*torque" * torque},
+        outputs={"angle": "angle"}, units=units | ({"torque": "N m", "b": "1/(kg m^2)"} if torque else {}), **driven)
+
+
+def belt_drive(k: float = 50.0, z0: float = 0.13, r1: float = 0.0159) -> EquationModel:
+    """A motor moves a load on a belt whose stiffness depends on where the load is.
+
+        phi' = omega,  inertia omega' = tau - r1 (Fd + Fc),  inertia = I_m + I_1
+        z'   = v,      m v'           = Fd + Fc - Ff
+        Fd = d (omega r1 - v),  Fc = c_spec (1 + 1/(z0 + z)) (phi r1 - z),  Ff = mu_v v + mu_c tanh(k v)
+
+    `k` (s/m) is the steepness of the smoothed friction, `z0` (m) the position constant, `r1` (m) the pulley's radius.
+    Motor angle and speed are measured. Equations (28) to (31) of Beckmann, Dagen, Ortmaier (discretization in an
+    augmented Kalman filter). As printed, (28) adds 1 and 1/(z0 + z): read both as 1/m, with z in metres.
+    """
+    return EquationModel(
+        name="belt_drive",
+        states={"phi": "omega", "z": "v", "omega": "(tau - r1*(damping_force + belt_force))/inertia",
+                "v": "(damping_force + belt_force - friction)/m"},
+        definitions={"damping_force": "d*(omega*r1 - v)", "stiffness": "c_spec*(1 + 1/(z0 + z))",
+                     "belt_force": "stiffness*(phi*r1 - z)", "friction": "mu_v*v + mu_c*tanh(k*v)"},
+        outputs={"motor_angle": "phi", "motor_speed": "omega"}, inputs=["tau"],
+        parameters=["inertia", "m", "c_spec", "d", "mu_v", "mu_c"], constants={"k": k, "z0": z0, "r1": r1},
+        units={"phi": "rad", "omega": "rad/s", "z": "m", "v": "m/s", "tau": "N m", "inertia": "kg m^2", "m": "kg",
+               "c_spec": "N", "d": "N s/m", "mu_v": "N s/m", "mu_c": "N", "k": "s/m", "z0": "m", "r1": "m",
+               "motor_angle": "rad", "motor_speed": "rad/s"})
