@@ -1,0 +1,1 @@
+"""The one door from expressions to fast code."""

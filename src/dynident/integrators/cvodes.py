@@ -1,0 +1,5 @@
+"""CVODES: variable step and order (SUNDIALS, through CasADi), with forward sensitivities; the check, and for stiff models."""
+
+from dynident.integrators.scheme import Adaptive
+
+CVODES = Adaptive("cvodes", "cvodes", summary="chooses its own steps; hundreds of times slower where inputs jump")

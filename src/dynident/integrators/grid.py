@@ -1,0 +1,65 @@
+"""Grid: the times of one record at which the state is known, and how the inputs move between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynident.problem.experiment import Experiment
+from dynident.problem.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The samples of a record, and its start where that lies before the first sample."""
+
+    time: np.ndarray  # (nodes,)
+    offset: int  # node of sample 0: 1 where the start is a node of its own, else 0
+    substeps: np.ndarray  # (nodes - 1,) int32
+    u_begin: np.ndarray  # (nodes - 1, inputs) at the begin of each interval
+    u_end: np.ndarray  # at its end; inputs move linearly in between
+    u_node: np.ndarray  # (nodes, inputs)
+    wanted: np.ndarray  # (nodes,) uint8: outputs are asked for here
+
+    @property
+    def nodes(self) -> int:
+        return int(self.time.size)
+
+    def with_substeps(self, per_interval: int) -> Grid:
+        """At least `per_interval` steps in a typical interval, and none longer than that makes them."""
+        return replace(self, substeps=_substeps(self.time, per_interval))
+
+
+def _substeps(time: np.ndarray, per_interval: int) -> np.ndarray:
+    if time.size < 2:
+        return np.zeros(0, dtype=np.int32)
+    gaps = np.diff(time)
+    longest = np.median(gaps) / per_interval
+    return np.maximum(1, np.ceil(gaps / longest * (1 - 1e-6))).astype(np.int32)  # jitter of 1 ppm adds no step
+
+
+def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywhere: bool = False) -> Grid:
+    """The grid of a record; outputs are wanted where something was measured, or `everywhere`."""
+    time, offset = np.asarray(experiment.time), 0
+    if experiment.start < time[0]:
+        time, offset = np.concatenate([[experiment.start], time]), 1
+    samples, nu = experiment.samples, len(model.inputs)
+    u = np.zeros((samples, nu))
+    for j, name in enumerate(model.inputs):
+        u[:, j] = experiment.inputs[name]
+    linear = np.array([experiment.hold[name] == "linear" for name in model.inputs], dtype=bool)
+    u_begin, u_end = u[:-1].copy(), u[:-1].copy()
+    u_end[:, linear] = u[1:, linear]
+    if offset:  # a start of its own exists only without inputs
+        u_begin, u_end, u = (np.zeros((len(time) - 1, nu)), np.zeros((len(time) - 1, nu)), np.zeros((len(time), nu)))
+    wanted = np.zeros(time.size, dtype=np.uint8)
+    wanted[offset:] = 1 if everywhere else _measured(experiment)
+    return Grid(time, offset, _substeps(time, per_interval), u_begin, u_end, np.ascontiguousarray(u), wanted)
+
+
+def _measured(experiment: Experiment) -> np.ndarray:
+    seen = np.zeros(experiment.samples, dtype=bool)
+    for values in experiment.outputs.values():
+        seen |= np.isfinite(values)
+    return seen

@@ -1,0 +1,134 @@
+"""March: run a model along a record, segment by segment, with exact sensitivities."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from typing import Protocol
+
+import casadi as ca
+import numpy as np
+
+from dynident.errors import DynidentError
+from dynident.integrators.grid import Grid
+from dynident.integrators.scheme import Adaptive, Implicit, Integrator
+from dynident.integrators.stages import stage_functions
+from dynident.kernels.compiler import load_library
+from dynident.kernels.generate import c_source
+from dynident.models.equations import EquationModel
+
+
+class Diverged(DynidentError):
+    """A simulation left the finite numbers; a trial point of a solver is rejected for it."""
+
+    def __init__(self, time: float, node: int, detail: str = ""):
+        self.time, self.node, self.detail = time, node, detail
+        super().__init__(f"the simulation is no longer finite at t = {time:g}{detail}")
+
+
+@dataclass(frozen=True, eq=False)
+class Marched:
+    """What a march leaves behind. Sensitivities are with respect to (first state of the segment, free parameters)."""
+
+    states: np.ndarray  # (nodes, states)
+    outputs: np.ndarray  # (nodes, outputs); only rows that the grid wants are set
+    jacobian: np.ndarray | None  # (nodes, outputs, states + free)
+    end_states: np.ndarray  # (segments, states): where each segment ends
+    end_jacobian: np.ndarray | None  # (segments, states, states + free)
+
+
+class March(Protocol):
+    """Runs one model with one scheme; `run` raises Diverged where a state or output stops being finite."""
+
+    def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
+            reuse: Marched | None = None) -> Marched: ...
+
+
+def march_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> March:
+    """The fastest march that this machine can have."""
+    if isinstance(integrator, Adaptive):
+        from dynident.integrators.adaptive import AdaptiveMarch
+
+        return AdaptiveMarch(model, integrator, free)
+    compiled = _compiled(model.content_hash(), _Recipe(model, integrator, free))
+    if compiled is not None:
+        return compiled
+    from dynident.integrators.interpreted import InterpretedMarch
+
+    return InterpretedMarch(model, integrator, free)
+
+
+class _Recipe:
+    """Carries the arguments through the cache below without being part of its key beyond their content."""
+
+    def __init__(self, model: EquationModel, integrator: Integrator, free: tuple[int, ...]):
+        self.model, self.integrator, self.free = model, integrator, free
+        self.key = f"{model.content_hash()} {integrator.name} {free}"
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Recipe) and other.key == self.key
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(_: str, recipe: _Recipe) -> CompiledMarch | None:
+    loop = _loop_text()
+    key = f"march {hashlib.sha256(loop.encode()).hexdigest()} casadi {ca.__version__} {recipe.key}"
+    library = load_library(key, lambda: _source(recipe, loop))
+    return None if library is None else CompiledMarch(recipe.model, recipe.free, library)
+
+
+@functools.cache
+def _loop_text() -> str:
+    return resources.files("dynident.kernels").joinpath("march.c").read_text()
+
+
+def _source(recipe: _Recipe, loop: str) -> str:
+    model, integrator = recipe.model, recipe.integrator
+    stages = integrator.stages * len(model.states) if isinstance(integrator, Implicit) else 0
+    sizes = {"NX": len(model.states), "NU": len(model.inputs), "NP": len(model.parameters), "NF": len(recipe.free),
+             "NY": len(model.outputs), "NZ": stages}
+    defines = "\n".join(f"#define {name} {size}" for name, size in sizes.items())
+    return f"{c_source(stage_functions(model, integrator, recipe.free))}\n{defines}\n{loop}"
+
+
+class CompiledMarch:
+    """The loop in C around the generated stage functions."""
+
+    def __init__(self, model: EquationModel, free: tuple[int, ...], library: ctypes.CDLL):
+        self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
+        self.parameters = len(model.parameters)
+        self.call = library.dynident_march
+        self.call.restype = ctypes.c_longlong
+        self.call.argtypes = [ctypes.c_longlong, *[ctypes.c_void_p] * 9, ctypes.c_int, *[ctypes.c_void_p] * 5]
+
+    def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
+            reuse: Marched | None = None) -> Marched:
+        out = blank(grid, len(first) - 1, self.sizes, sensitivities, reuse)
+        first = np.ascontiguousarray(first, dtype=np.int64)
+        nodes = np.ascontiguousarray(nodes, dtype=float)
+        p = np.ascontiguousarray(p, dtype=float)
+        arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.wanted]
+        results = [out.states, out.outputs, out.jacobian, out.end_states, out.end_jacobian]
+        bad = self.call(len(first) - 1, *[a.ctypes.data for a in arrays], int(sensitivities),
+                        *[None if a is None else a.ctypes.data for a in results])
+        if bad >= 0:
+            raise Diverged(float(grid.time[bad]), int(bad))
+        return out
+
+
+def blank(grid: Grid, segments: int, sizes: tuple[int, int, int, int], sensitivities: bool,
+          reuse: Marched | None = None) -> Marched:
+    """Room for the results; that of an earlier march where it fits, since fresh memory costs as much as a short march."""
+    nx, _, ny, nf = sizes
+    if (reuse is not None and reuse.states.shape == (grid.nodes, nx) and reuse.end_states.shape[0] == segments
+            and (reuse.jacobian is not None) == sensitivities):
+        return reuse
+    return Marched(np.empty((grid.nodes, nx)), np.full((grid.nodes, ny), np.nan),
+                   np.zeros((grid.nodes, ny, nx + nf)) if sensitivities else None,
+                   np.empty((segments, nx)), np.empty((segments, nx, nx + nf)) if sensitivities else None)

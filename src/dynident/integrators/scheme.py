@@ -1,0 +1,82 @@
+"""Scheme: what an integrator must say about one step in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import casadi as ca
+
+Rate = Callable[[Any, Any, Any, Any], Any]  # (t, x, u, p) -> dx/dt
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step from x at time t over h, with the inputs at its two ends (they move linearly between them)."""
+
+    rate: Rate
+    t: ca.SX
+    h: ca.SX
+    x: ca.SX
+    u_begin: ca.SX
+    u_end: ca.SX
+    p: ca.SX
+    positions: tuple[int, ...] = ()  # indices of position states; only where a scheme asks for them
+    velocities: tuple[int, ...] = ()
+
+    def rate_at(self, x: ca.SX, fraction: float) -> ca.SX:
+        """dx/dt for the state x at a fraction of the step."""
+        u = self.u_begin if fraction == 0 else self.u_end if fraction == 1 else (
+            (1 - fraction) * self.u_begin + fraction * self.u_end)
+        return self.rate(self.t + fraction * self.h, x, u, self.p)
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """A scheme whose next state is a formula."""
+
+    name: str
+    order: int
+    next_state: Callable[[Step], ca.SX] = field(repr=False)
+    position_velocity: bool = False  # takes only models of the form q' = v, v' = f(q, v)
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Implicit:
+    """A scheme whose next state follows from equations in its stages (each as large as the state)."""
+
+    name: str
+    order: int
+    stages: int
+    equations: Callable[[Step, ca.SX], ca.SX] = field(repr=False)  # (step, stages stacked) -> residual, zero at the root
+    next_state: Callable[[Step, ca.SX], ca.SX] = field(repr=False)
+    position_velocity: bool = False
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """An integrator that chooses its own steps to meet a tolerance."""
+
+    name: str
+    plugin: str  # CasADi's name for it
+    position_velocity: bool = False
+    summary: str = ""
+
+
+Integrator = Explicit | Implicit | Adaptive
+
+
+def runge_kutta_step(step: Step, c: Sequence[float], a: Sequence[Sequence[float]], b: Sequence[float]) -> ca.SX:
+    """The next state by an explicit Runge-Kutta scheme given as its tableau."""
+    slopes: list[ca.SX] = []
+    for fraction, row in zip(c, a, strict=True):
+        x = step.x
+        for weight, slope in zip(row, slopes, strict=True):
+            if weight:
+                x = x + step.h * weight * slope
+        slopes.append(step.rate_at(x, fraction))
+    total = sum(weight * slope for weight, slope in zip(b, slopes, strict=True) if weight)
+    return step.x + step.h * total

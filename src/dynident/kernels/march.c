@@ -1,0 +1,194 @@
+/* March: integrate all segments of one record, with sensitivities, outputs and their derivatives, in one call.
+
+   The text in front of this one defines NX NU NP NF NY NZ (states, inputs, parameters, free parameters, outputs,
+   unknowns of an implicit step) and the functions
+     dyn_step     (t, h, x, u0, u1, p)    -> next x                       explicit schemes
+     dyn_step_jac (t, h, x, u0, u1, p)    -> next x, d next / d(x, free p)
+     dyn_imp      (t, h, x, z, u0, u1, p) -> G, dG/dz, next x              implicit schemes: G(z) = 0
+     dyn_imp_jac  (t, h, x, z, u0, u1, p) -> dG/dz, dG/d(x, p), dnext/dz, dnext/d(x, p)
+     dyn_out      (t, x, u, p)            -> y
+     dyn_out_jac  (t, x, u, p)            -> y, dy/d(x, free p)
+   Matrices from these functions stand column by column; those kept here stand row by row, so that the inner loops run
+   over neighbouring numbers. */
+
+#include <math.h>
+#include <string.h>
+
+#define NQ (NX + NF)
+#define SIZE(n) ((n) > 0 ? (n) : 1)
+#define NEWTON_LIMIT 25
+#define NEWTON_SMALL 1e-12
+
+static int finite_all(const double *v, int n) {
+  int i;
+  for (i = 0; i < n; i++) if (!isfinite(v[i])) return 0;
+  return 1;
+}
+
+/* S <- Phi_x S + [0 Phi_p] */
+static void chain(const double *restrict phi, double *restrict S) {
+  double T[NX * NQ];
+  int i, j, l;
+  for (i = 0; i < NX; i++) {
+    double *restrict row = T + i * NQ;
+    for (j = 0; j < NX; j++) row[j] = 0;
+    for (j = NX; j < NQ; j++) row[j] = phi[i + NX * j];
+    for (l = 0; l < NX; l++) {
+      const double a = phi[i + NX * l];
+      const double *restrict s = S + l * NQ;
+      for (j = 0; j < NQ; j++) row[j] += a * s[j];
+    }
+  }
+  memcpy(S, T, sizeof T);
+}
+
+#if NZ > 0
+/* Solve A X = B for m right-hand sides (A: NZ x NZ and B: NZ x m, both column by column); B becomes X. 0 if singular. */
+static int solve(double *A, double *B, int m) {
+  int i, j, k;
+  for (k = 0; k < NZ; k++) {
+    int pivot = k;
+    for (i = k + 1; i < NZ; i++) if (fabs(A[i + NZ * k]) > fabs(A[pivot + NZ * k])) pivot = i;
+    if (!(fabs(A[pivot + NZ * k]) > 0)) return 0;
+    if (pivot != k) {
+      for (j = k; j < NZ; j++) { double s = A[k + NZ * j]; A[k + NZ * j] = A[pivot + NZ * j]; A[pivot + NZ * j] = s; }
+      for (j = 0; j < m; j++) { double s = B[k + NZ * j]; B[k + NZ * j] = B[pivot + NZ * j]; B[pivot + NZ * j] = s; }
+    }
+    for (i = k + 1; i < NZ; i++) {
+      double f = A[i + NZ * k] / A[k + NZ * k];
+      if (f == 0) continue;
+      for (j = k + 1; j < NZ; j++) A[i + NZ * j] -= f * A[k + NZ * j];
+      for (j = 0; j < m; j++) B[i + NZ * j] -= f * B[k + NZ * j];
+    }
+  }
+  for (j = 0; j < m; j++)
+    for (i = NZ - 1; i >= 0; i--) {
+      double s = B[i + NZ * j];
+      for (k = i + 1; k < NZ; k++) s -= A[i + NZ * k] * B[k + NZ * j];
+      B[i + NZ * j] = s / A[i + NZ * i];
+    }
+  return 1;
+}
+
+/* One implicit step by Newton's method from z = x in every stage; 0 if it does not settle. */
+static int advance(const double *t, const double *h, double *x, const double *u0, const double *u1, const double *p,
+                   double *S, int sens) {
+  double z[NZ], G[NZ], Gz[NZ * NZ], next[NX];
+  const double *arg[7] = {t, h, x, z, u0, u1, p};
+  int i, j, l, iteration, settled = 0;
+  for (i = 0; i < NZ; i++) z[i] = x[i % NX];
+  for (iteration = 0; iteration < NEWTON_LIMIT; iteration++) {
+    double *res[3] = {G, Gz, next};
+    double change = 0;
+    dyn_imp(arg, res, 0, 0, 0);
+    if (!finite_all(G, NZ) || !solve(Gz, G, 1)) return 0;
+    for (i = 0; i < NZ; i++) {
+      double relative = fabs(G[i]) / (1e-3 + fabs(z[i]));
+      z[i] -= G[i];
+      if (relative > change) change = relative;
+    }
+    if (settled) break; /* one step more than needed: the derivative below assumes an exact root */
+    if (change < NEWTON_SMALL * 1e4) settled = 1;
+  }
+  if (!settled) return 0;
+  { double *res[3] = {0, 0, next}; dyn_imp(arg, res, 0, 0, 0); }
+  if (sens) {
+    double Gq[NZ * NQ], nz[NX * NZ], phi[NX * NQ];
+    double *res[4] = {Gz, Gq, nz, phi};
+    dyn_imp_jac(arg, res, 0, 0, 0);
+    if (!solve(Gz, Gq, NQ)) return 0; /* dz/dq = -Gz^-1 Gq */
+    for (j = 0; j < NQ; j++)
+      for (l = 0; l < NZ; l++) {
+        const double s = Gq[l + NZ * j];
+        for (i = 0; i < NX; i++) phi[i + NX * j] -= nz[i + NX * l] * s;
+      }
+    chain(phi, S);
+  }
+  memcpy(x, next, sizeof next);
+  return 1;
+}
+#else
+static int advance(const double *t, const double *h, double *x, const double *u0, const double *u1, const double *p,
+                   double *S, int sens) {
+  double next[NX], phi[NX * NQ];
+  const double *arg[6] = {t, h, x, u0, u1, p};
+  double *res[2] = {next, phi};
+  if (sens) {
+    dyn_step_jac(arg, res, 0, 0, 0);
+    chain(phi, S);
+  } else {
+    dyn_step(arg, res, 0, 0, 0);
+  }
+  memcpy(x, next, sizeof next);
+  return 1;
+}
+#endif
+
+/* y and dy/d(segment's first state, free p) at one node */
+static void observe(const double *t, const double *x, const double *u, const double *p, const double *restrict S,
+                    int sens, double *y, double *restrict J) {
+  double d[SIZE(NY * NQ)];
+  const double *arg[4] = {t, x, u, p};
+  double *res[2] = {y, d};
+  int i, j, l;
+  if (!sens) { dyn_out(arg, res, 0, 0, 0); return; }
+  dyn_out_jac(arg, res, 0, 0, 0);
+  for (i = 0; i < NY; i++) {
+    double *restrict row = J + i * NQ;
+    for (j = 0; j < NX; j++) row[j] = 0;
+    for (j = NX; j < NQ; j++) row[j] = d[i + NY * j];
+    for (l = 0; l < NX; l++) {
+      const double a = d[i + NY * l];
+      const double *restrict s = S + l * NQ;
+      if (a == 0) continue;
+      for (j = 0; j < NQ; j++) row[j] += a * s[j];
+    }
+  }
+}
+
+/* Returns -1, or the node at which a state stopped being finite (or an implicit step did not settle).
+   Segment i starts at node first[i] from nodes[i] and ends at node first[i+1]; each node's output belongs to the segment
+   that starts there, the last node's to the last segment. */
+long long dynident_march(long long segments, const long long *first, const double *t, const int *substeps,
+                         const double *u_begin, const double *u_end, const double *u_node, const double *p,
+                         const double *nodes, const unsigned char *wanted, int sens,
+                         double *X, double *Y, double *J, double *X_end, double *S_end) {
+  long long i, k;
+  int a, m;
+  double x[NX], S[NX * NQ], u0[SIZE(NU)], u1[SIZE(NU)];
+  for (i = 0; i < segments; i++) {
+    const long long last = first[i + 1];
+    memcpy(x, nodes + i * NX, sizeof x);
+    if (sens) {
+      memset(S, 0, sizeof S);
+      for (a = 0; a < NX; a++) S[a * NQ + a] = 1;
+    }
+    for (k = first[i];; k++) {
+      if (!finite_all(x, NX)) return k;
+      if (k < last || i == segments - 1) {
+        memcpy(X + k * NX, x, sizeof x);
+        if (wanted[k]) {
+          observe(t + k, x, u_node + k * NU, p, S, sens, Y + k * NY, J + k * NY * NQ);
+          if (!finite_all(Y + k * NY, NY)) return k;
+        }
+      }
+      if (k == last) break;
+      {
+        const int count = substeps[k];
+        const double h = (t[k + 1] - t[k]) / count;
+        for (m = 0; m < count; m++) {
+          const double now = t[k] + m * h;
+          for (a = 0; a < NU; a++) {
+            const double slope = (u_end[k * NU + a] - u_begin[k * NU + a]) / count;
+            u0[a] = u_begin[k * NU + a] + m * slope;
+            u1[a] = u_begin[k * NU + a] + (m + 1) * slope;
+          }
+          if (!advance(&now, &h, x, u0, u1, p, S, sens)) return k + 1;
+        }
+      }
+    }
+    memcpy(X_end + i * NX, x, sizeof x);
+    if (sens) memcpy(S_end + i * NX * NQ, S, sizeof S);
+  }
+  return -1;
+}
