@@ -18,7 +18,7 @@ NOTABLE_GAP = 1.5  # times the typical step; a larger distance between two sampl
 STEPS_LOOKED_AT = 100_000  # to find the typical step of a long record
 
 
-def to_experiment(request: Request, found: Sequence[Place], values: Mapping[int, np.ndarray], rows: int, source: str,
+def to_experiment(request: Request, found: Sequence[Place], values: Mapping[int, np.ndarray], source: str,
                   notes: Sequence[str] = ()) -> Experiment:
     """Build the experiment; arrays that may be written to are converted in place."""
     told = list(notes)
@@ -41,7 +41,10 @@ def to_experiment(request: Request, found: Sequence[Place], values: Mapping[int,
             units[place.signal] = wanted or given
     if faults:
         raise ProblemError(faults)
-    time = signals["time"][TIME] if request.time is not None else np.arange(rows) * float(request.sample_time or 0.0)
+    time = signals["time"].get(TIME)
+    if time is None:
+        rows = max((column.size for column in values.values()), default=0)
+        time = np.arange(rows) * float(request.sample_time or 0.0)
     told += _gaps(time, signals["output"])
     return Experiment(time=time, inputs=signals["input"], outputs=signals["output"],
                       noise=_noise(request, signals["error size"]), initial=dict(request.initial), start=request.start,

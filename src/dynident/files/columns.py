@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +20,16 @@ Output = Noise | Column | tuple[Column, Noise] | tuple[Column, NoiseKind, Column
 Outputs = Sequence[str] | Mapping[str, Output]
 
 TIME = "time"
+
+
+def existing_file(path: str | Path) -> Path:
+    path = Path(path)
+    if not path.is_file():
+        beside = [other.name for other in path.parent.glob("*") if other.is_file()] if path.parent.is_dir() else []
+        close = difflib.get_close_matches(path.name, beside, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else " Check the path."
+        raise ProblemError(f"there is no file '{path}'.{hint}")
+    return path
 
 
 @dataclass(frozen=True)

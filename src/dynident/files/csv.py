@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dynident.errors import ProblemError
 from dynident.files.assemble import to_experiment
 from dynident.files.careful import read_carefully
-from dynident.files.columns import Column, Inputs, Outputs, Request, places
+from dynident.files.columns import Column, Inputs, Outputs, Request, existing_file, places
 from dynident.files.dialect import sniff
 from dynident.files.fast import read_fast
 from dynident.files.values import looks_fine
@@ -31,16 +30,13 @@ def read_csv(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
     units wanted, `{"y": "m", "time": "h"}`: a column whose header differs is converted. `sample_time` makes the time
     of a file that has no such column.
     """
-    path = Path(path)
+    file = existing_file(path)
     request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time)
-    request.check(path.name)
-    if not path.is_file():
-        raise ProblemError(f"{path} is not a file. Check the path; it is relative to {Path.cwd().name or 'here'}.")
-    dialect = sniff(path, request.names(), separator, decimal)
-    found = places(request, dialect.header, dialect.units, path.name, dialect.doubt)
+    request.check(file.name)
+    dialect = sniff(file, request.names(), separator, decimal)
+    found = places(request, dialect.header, dialect.units, file.name, dialect.doubt)
     wanted = sorted({place.column for place in found})
-    values = read_fast(path, dialect, wanted)
+    values = read_fast(file, dialect, wanted)
     if values is None or not looks_fine(found, values):
-        values = read_carefully(path, dialect, found)
-    rows = next((column.size for column in values.values()), 0)
-    return to_experiment(request, found, values, rows, path.name, dialect.notes)
+        values = read_carefully(file, dialect, found)
+    return to_experiment(request, found, values, file.name, dialect.notes)

@@ -44,6 +44,7 @@ def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int]) -> dict[int, 
         return None
     for column in columns.values():
         column.resize(rows, refcheck=False)
+    pa.default_memory_pool().release_unused()
     return columns
 
 

@@ -1,0 +1,144 @@
+"""Tables: read Parquet and MAT files into an Experiment, and choose the reader by the name of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynident.errors import NotSupported, ProblemError
+from dynident.files.assemble import to_experiment
+from dynident.files.columns import TIME, Column, Inputs, Outputs, Place, Request, existing_file, places
+from dynident.files.csv import read_csv
+from dynident.files.values import looks_fine, row_faults
+from dynident.problem.experiment import Experiment
+
+
+def read_parquet(path: str | Path, *, time: Column | None = None, inputs: Inputs = (), outputs: Outputs = (),
+                 hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
+                 start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
+                 time_unit: str | None = None, sample_time: float | None = None) -> Experiment:
+    """Like `read_csv`, from a Parquet file; a time column of timestamps is counted in seconds from its first."""
+    request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time)
+    return _read(path, request, _parquet_columns)
+
+
+def read_mat(path: str | Path, *, time: Column | None = None, inputs: Inputs = (), outputs: Outputs = (),
+             hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
+             start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
+             time_unit: str | None = None, sample_time: float | None = None) -> Experiment:
+    """Like `read_csv`, from the variables of a MAT file (up to version 7).
+
+    A field of a struct is called 'run.t', a column of a matrix 'X[0]', counted from 0.
+    """
+    request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time)
+    return _read(path, request, _mat_columns)
+
+
+def read_table(path: str | Path, **columns: Any) -> Experiment:
+    """Read a record with the reader that fits the end of the file's name; the arguments are those of `read_csv`."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in READERS:
+        raise NotSupported(f"{Path(path).name}: there is no reader for '{suffix}' files. Known: {', '.join(READERS)}. "
+                           "Use read_csv for any other text file.")
+    return READERS[suffix](path, **columns)
+
+
+READERS: dict[str, Callable[..., Experiment]] = {
+    ".csv": read_csv, ".txt": read_csv, ".tsv": read_csv, ".dat": read_csv, ".asc": read_csv,
+    ".parquet": read_parquet, ".pq": read_parquet, ".mat": read_mat}
+
+
+class _Columns:
+    """A file's columns: their headers, and how to get the values of some of them."""
+
+    def __init__(self, headers: Sequence[str], values: Callable[[Sequence[Place]], dict[int, np.ndarray]]):
+        self.headers = headers
+        self.values = values
+
+
+def _read(path: str | Path, request: Request, open_columns: Callable[[Path], _Columns]) -> Experiment:
+    file = existing_file(path)
+    request.check(file.name)
+    columns = open_columns(file)
+    found = places(request, columns.headers, [""] * len(columns.headers), file.name)
+    values = columns.values(found)
+    if not looks_fine(found, values):
+        raise ProblemError(row_faults(found, values, file.name))
+    return to_experiment(request, found, values, file.name)
+
+
+def _parquet_columns(path: Path) -> _Columns:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        file = pyarrow.parquet.ParquetFile(path, memory_map=True)
+    except pa.ArrowInvalid as error:
+        raise ProblemError(f"{path.name} is not a readable Parquet file: {str(error).splitlines()[0]}") from error
+    schema = file.schema_arrow
+
+    def values(found: Sequence[Place]) -> dict[int, np.ndarray]:
+        fine = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+        faults = [f"{path.name}: column '{place.header}' holds {schema.field(place.column).type}, not numbers."
+                  for place in found if not any(kind(schema.field(place.column).type) for kind in fine)
+                  and not (place.role == TIME and pa.types.is_timestamp(schema.field(place.column).type))]
+        if faults:
+            raise ProblemError(faults)
+        return _from_batches(file, {place.column: schema.names[place.column] for place in found})
+
+    return _Columns(schema.names, values)
+
+
+def _from_batches(file: Any, wanted: Mapping[int, str]) -> dict[int, np.ndarray]:
+    """Fill one array per column batch by batch, so that the file is never held twice."""
+    import pyarrow as pa
+
+    columns = {k: np.empty(file.metadata.num_rows) for k in wanted}
+    first: dict[int, int] = {}
+    row = 0
+    for batch in file.iter_batches(columns=sorted(set(wanted.values()))):
+        for k, name in wanted.items():
+            values = batch.column(name)
+            if pa.types.is_timestamp(values.type):  # subtract before leaving the integers: nanoseconds survive
+                counts = values.cast(pa.timestamp("ns")).cast(pa.int64())
+                first.setdefault(k, counts[0].as_py() or 0)
+                values = pa.compute.divide(pa.compute.subtract(counts, first[k]).cast(pa.float64(), safe=False), 1e9)
+            columns[k][row:row + len(values)] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        row += len(batch)
+    return columns
+
+
+def _mat_columns(path: Path) -> _Columns:
+    import scipy.io
+
+    try:
+        variables = scipy.io.loadmat(path, squeeze_me=True, struct_as_record=False, chars_as_strings=True)
+    except NotImplementedError as error:
+        raise NotSupported(f"{path.name} is a MAT file of version 7.3, which is not read. In MATLAB, save it with "
+                           f"save('{path.name}', '-v7').") from error
+    except Exception as error:  # scipy raises many kinds on a damaged file
+        raise ProblemError(f"{path.name} is not a readable MAT file: {error}.") from error
+    found: dict[str, np.ndarray] = {}
+    for name, value in variables.items():
+        if not name.startswith("__"):
+            _flatten(name, value, found)
+    return _Columns(list(found), lambda places: {place.column: list(found.values())[place.column] for place in places})
+
+
+def _flatten(name: str, value: Any, found: dict[str, np.ndarray]) -> None:
+    """Add the numeric vectors in a variable under their names; text and cells are passed over."""
+    if hasattr(value, "_fieldnames"):
+        for field in value._fieldnames:
+            _flatten(f"{name}.{field}", getattr(value, field), found)
+        return
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        return
+    if array.ndim == 2:
+        for k in range(array.shape[1]):
+            found[f"{name}[{k}]"] = np.array(array[:, k], dtype=float)
+    elif array.ndim < 2:
+        found[name] = np.array(np.atleast_1d(array), dtype=float)
