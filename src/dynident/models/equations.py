@@ -415,6 +415,8 @@ def _name_faults(written: _Written) -> list[str]:
     kinds: dict[str, list[str]] = {}
     for kind, name in [*written.declared(), *(("output", name) for name in written.outputs)]:
         kinds.setdefault(name, []).append(kind)
+        if len(kinds[name]) > 1:
+            continue  # said already
         if not NAME.fullmatch(name) or keyword.iskeyword(name):
             faults.append(f"{kind} '{name}' is not a possible name: a letter, then letters, digits and _, and no word "
                           "of Python's own.")
@@ -464,6 +466,8 @@ def _undeclared(written: _Written) -> list[str]:
 
 
 def _read(text: str, known: Mapping[str, casadi.SX], where_used: str, faults: list[str]) -> casadi.SX:
+    if text in known:
+        return known[text]
     try:
         return parse_expression(text, known, where_used)
     except ProblemError as error:

@@ -392,8 +392,7 @@ class _Writer:
 def _written_number(value: float) -> _Phrase:
     if not math.isfinite(value):
         raise ProblemError(f"an equation holds the number {value!r}. Only finite numbers can be used.")
-    is_short_integer = value.is_integer() and abs(value) < 1e15 and repr(value) != "-0.0"
-    text = str(int(value)) if is_short_integer else repr(value)
+    text = str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     return _Phrase(text, _SIGN if text.startswith("-") else _ATOM)
 
 
