@@ -1,0 +1,1 @@
+"""TIME -> FINITELY MANY UNKNOWNS: what remains to be solved once time is gone."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+
+from dynident.discretizations.coordinates import Coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,3 +38,77 @@ class Linearization:
     residuals: np.ndarray  # (rows,)
     jacobian: np.ndarray  # (rows, unknowns)
     rows: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A place in the space of a finite problem: solver coordinates of the unknowns, and inner nodes per experiment."""
+
+    unknowns: np.ndarray  # (unknowns,)
+    nodes: tuple[np.ndarray, ...] = ()  # per experiment (segments - 1, states)
+
+    def moved(self, unknowns: np.ndarray, nodes: tuple[np.ndarray, ...], share: float = 1.0) -> Point:
+        return Point(self.unknowns + share * unknowns,
+                     tuple(n + share * d for n, d in zip(self.nodes, nodes, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Residuals and violated equalities at a point."""
+
+    cost: float
+    rhs: tuple[np.ndarray, ...]  # per experiment (nodes, outputs): weighted residuals, 0 where nothing was measured
+    prior: np.ndarray  # (priors,) weighted residuals of the priors
+    defects: tuple[np.ndarray, ...]  # per experiment (segments - 1, states)
+    mismatch: float  # largest defect, each divided by the typical size of its state
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Segments first[i]..first[i+1] of one record, linearised. n = states + free parameters.
+
+    Rows to make small: weight * jacobian (state at the segment's begin, parameters) + rhs. Links to keep: the next
+    segment's begin = link (state at the segment's begin, parameters) + defect. All are increments.
+    """
+
+    first: np.ndarray  # (segments + 1,) int64
+    jacobian: np.ndarray  # (nodes, outputs, n)
+    weight: np.ndarray  # (nodes, outputs): 0 where nothing was measured
+    rhs: np.ndarray  # (nodes, outputs): weighted residuals
+    link: np.ndarray  # (segments, states, n)
+    defect: np.ndarray  # (segments - 1, states): end of a segment minus begin of the next
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A finite problem linearised at a point: one chain per experiment, joined at the unknowns.
+
+    The chains' arrays are overwritten by the next linearisation of the same problem.
+    """
+
+    evaluation: Evaluation
+    chains: tuple[Chain, ...]
+    spreads: tuple[np.ndarray, ...]  # per experiment: d (first state, free parameters) / d solver coordinates
+    prior_rows: np.ndarray  # (priors, unknowns + 1): weighted rows and, last, the weighted residual
+
+
+class FiniteProblem(Protocol):
+    """Named unknowns with start, bounds and scale; residuals to make small, equalities to meet."""
+
+    names: tuple[str, ...]
+    coordinates: Coordinates
+    residual_count: int
+    equality_count: int
+    floor: float  # a cost below this is rounding, whatever the noise
+
+    def start(self) -> Point: ...
+
+    def evaluate(self, point: Point) -> Evaluation:
+        """Raises Diverged where the model leaves the finite numbers."""
+        ...
+
+    def linearize(self, point: Point) -> Linear: ...
+
+    def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
+        """Sum of squared node steps, each divided by the typical size of its state."""
+        ...

@@ -12,6 +12,7 @@ import numpy as np
 from dynident.estimate.uncertainty import Uncertainty
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
+from dynident.solvers.outcome import Iteration
 
 if TYPE_CHECKING:
     from dynident.estimate.validation import Validation
@@ -25,17 +26,6 @@ class Trajectory:
     time: np.ndarray  # (samples,)
     states: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """One line of the solver's diary."""
-
-    number: int
-    cost: float
-    step: float  # scaled length of the step that led here; 0 for the start
-    mismatch: float = 0.0  # largest violated matching condition, scaled; 0 without such conditions
-    values: tuple[float, ...] = ()  # the unknowns, in problem.names order
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +55,7 @@ class Estimate:
         return estimate_text(self)
 
     def _repr_html_(self) -> str:
-        from dynident.report.html import estimate_fragment
+        from dynident.report.fragment import estimate_fragment
 
         return estimate_fragment(self)
 

@@ -1,0 +1,119 @@
+"""Guess: states to begin with, read off the measurements where they show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from dynident.errors import NotSupported
+from dynident.models.equations import EquationModel
+from dynident.problem.experiment import Experiment
+from dynident.problem.problem import Problem
+
+WINDOW = 25  # samples to either side from which a value and a slope are read; 50 ms at 1 kHz
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """How a state can be seen: output = gain * state + offset, or as the slope of such an output."""
+
+    output: str
+    gain: float
+    offset: float
+    slope: bool
+
+
+def sights(model: EquationModel) -> dict[int, Sight]:
+    """For each state that the outputs show directly or by their slope: where to look."""
+    seen = _direct(model)
+    try:
+        positions, velocities = model.position_velocity()
+    except NotSupported:
+        positions, velocities = _chains(model)
+    for q, v in zip(positions, velocities, strict=True):
+        if q in seen and v not in seen and not seen[q].slope:
+            seen[v] = Sight(seen[q].output, seen[q].gain, 0.0, True)
+    return seen
+
+
+def _symbols(model: EquationModel) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
+    return (ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("u", len(model.inputs)),
+            ca.SX.sym("p", len(model.parameters)))
+
+
+def _direct(model: EquationModel) -> dict[int, Sight]:
+    t, x, u, p = _symbols(model)
+    y = model.output(t, x, u, p)
+    seen: dict[int, Sight] = {}
+    for j, name in enumerate(model.outputs):
+        gradient = ca.jacobian(y[j], x)
+        shown = gradient.sparsity().get_col()
+        constant = not any(ca.which_depends(y[j], ca.vertcat(t, u, p), 1, False)) and not ca.symvar(gradient)
+        if len(shown) == 1 and constant and shown[0] not in seen:
+            gain = float(ca.evalf(gradient[0, shown[0]]))
+            offset = float(ca.evalf(ca.substitute(y[j], x, ca.DM.zeros(x.shape))))
+            if gain != 0:
+                seen[shown[0]] = Sight(name, gain, offset, False)
+    return seen
+
+
+def _chains(model: EquationModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """States whose rate is exactly another state."""
+    t, x, u, p = _symbols(model)
+    rate = model.rate(t, x, u, p)
+    pairs = []
+    for i in range(len(model.states)):
+        for k in range(len(model.states)):
+            if i != k and ca.is_equal(rate[i], x[k]):
+                pairs.append((i, k))
+    return tuple(i for i, _ in pairs), tuple(k for _, k in pairs)
+
+
+def states_at(model: EquationModel, experiment: Experiment, times: np.ndarray, window: int = WINDOW) -> np.ndarray:
+    """States read off the record at some times, (times, states); NaN where the record does not show them."""
+    guess = np.full((len(times), len(model.states)), np.nan)
+    for state, sight in sights(model).items():
+        if sight.output not in experiment.outputs:
+            continue
+        y = (np.asarray(experiment.outputs[sight.output]) - sight.offset) / sight.gain
+        present = np.isfinite(y)
+        if np.count_nonzero(present) > int(sight.slope):
+            value, slope = _local_fit(experiment.time[present], y[present], np.asarray(times), window)
+            guess[:, state] = slope if sight.slope else value
+    return guess
+
+
+def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
+    """Value and slope at each time of a parabola through its neighbours (a line or a point where there are few)."""
+    values, slopes = np.empty(len(times)), np.zeros(len(times))
+    for i, now in enumerate(times):
+        near = np.searchsorted(t, now)
+        low, high = max(0, near - window), min(len(t), near + window + 1)
+        tau, part = t[low:high] - now, y[low:high]
+        reach = max(float(np.max(np.abs(tau))), 1e-300)
+        degree = min(2, len(tau) - 1)
+        fit = np.linalg.lstsq(np.vander(tau / reach, degree + 1, increasing=True), part, rcond=None)[0]
+        values[i], slopes[i] = fit[0], fit[1] / reach if degree else 0.0
+    return values, slopes
+
+
+def start_values(problem: Problem) -> np.ndarray:
+    """Start of every unknown; initial states without one come from the measurements, or are 0 where these are blind."""
+    start = np.array([np.nan if u.start is None else u.start for u in problem.unknowns], dtype=float)
+    for i, unknown in enumerate(problem.unknowns):
+        if not np.isnan(start[i]):
+            continue
+        state = problem.model.states.index(unknown.quantity)
+        readings = []
+        for e in unknown.experiments:
+            experiment = problem.experiments[e]
+            window = int(np.clip(experiment.samples // 20, 1, WINDOW))
+            readings.append(states_at(problem.model, experiment, np.array([experiment.start]), window)[0, state])
+        seen = [r for r in readings if np.isfinite(r)]
+        guess = float(np.mean(seen)) if seen else 0.0
+        if unknown.log and guess <= 0:
+            guess = unknown.scale or 1.0
+        start[i] = np.clip(guess, unknown.lower, unknown.upper)
+    return start

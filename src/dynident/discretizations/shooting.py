@@ -1,0 +1,224 @@
+"""Shooting: cut time into segments and ask that they meet; one segment is single shooting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dynident.discretizations.coordinates import Coordinates, coordinates_of
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows
+from dynident.discretizations.guess import start_values, states_at
+from dynident.discretizations.losses import robust
+from dynident.errors import ProblemError
+from dynident.integrators.grid import Grid, grid_of
+from dynident.integrators.march import Diverged, March, Marched, march_for
+from dynident.integrators.scheme import Integrator
+from dynident.problem.problem import Problem, known_std
+
+SMALLEST_RESIDUAL = 1e-10  # relative to the data; a fit this close is exact in double precision
+
+
+def segment_starts(nodes: int, segments: int, name: str) -> np.ndarray:
+    """Nodes at which the segments begin, and the last node."""
+    if segments < 1 or segments > max(1, nodes - 1):
+        raise ProblemError(f"'{name}' has {nodes} samples and cannot be cut into {segments} segments; "
+                           f"use 1 to {max(1, nodes - 1)}.")
+    return np.unique(np.round(np.linspace(0, nodes - 1, segments + 1)).astype(np.int64)) if nodes > 1 else (
+        np.zeros(2, np.int64))
+
+
+class Record:
+    """One experiment on its grid: what is measured, how it is weighted, where it is cut."""
+
+    def __init__(self, problem: Problem, index: int, segments: int, substeps: int, std: Mapping[str, float]):
+        model, experiment = problem.model, problem.experiments[index]
+        self.name = experiment.name
+        self.grid: Grid = grid_of(model, experiment, substeps)
+        self.first = segment_starts(self.grid.nodes, segments, experiment.name)
+        self.binding = problem.bindings[index]
+        self.measured = np.zeros((self.grid.nodes, len(model.outputs)))
+        self.weight = np.zeros_like(self.measured)  # 1/std where measured, 0 elsewhere
+        for j, output in enumerate(model.outputs):
+            if output in experiment.outputs:
+                y = np.asarray(experiment.outputs[output])
+                given = known_std(experiment, output)
+                weight = 1 / (given if given is not None else np.full(experiment.samples, std[output]))
+                present = np.isfinite(y)
+                self.measured[self.grid.offset:, j] = np.where(present, y, 0.0)
+                self.weight[self.grid.offset:, j] = np.where(present, weight, 0.0)
+        self.complete = bool(np.all(self.weight > 0))
+
+    def residuals(self, outputs: np.ndarray) -> np.ndarray:
+        if self.complete:
+            return (outputs - self.measured) * self.weight
+        return np.where(self.weight > 0, outputs - self.measured, 0.0) * self.weight
+
+
+class Shooting:
+    """The finite problem of single and multiple shooting (eqs. (4), (5) of the direct-methods paper)."""
+
+    def __init__(self, problem: Problem, integrator: Integrator, segments: Sequence[int], substeps: int,
+                 std: Mapping[str, float], loss: str = "squared"):
+        self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
+        free = sorted({int(i) for b in problem.bindings for i in np.flatnonzero(b.parameter_unknown >= 0)})
+        self.free = np.array(free, dtype=int)
+        self.march: March = march_for(problem.model, integrator, tuple(free))
+        self.records = [Record(problem, e, segments[e], substeps, std) for e in range(len(problem.experiments))]
+        self.names = problem.names
+        self.start_values = start_values(problem)
+        self.coordinates: Coordinates = coordinates_of(problem, self.start_values)
+        self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
+        self.residual_count = sum(int(np.count_nonzero(r.weight)) for r in self.records) + len(self.priors)
+        self.equality_count = sum((len(r.first) - 2) * len(problem.model.states) for r in self.records)
+        self.floor = SMALLEST_RESIDUAL**2 * sum(float(np.sum((r.measured * r.weight) ** 2)) for r in self.records)
+        self.counts = {"simulations": 0, "jacobians": 0}
+        self.state_scale = self._state_scale()
+        self._room: dict[tuple[int, bool], Marched] = {}
+
+    # where to begin
+
+    def start(self) -> Point:
+        xi = self.coordinates.coordinates(self.start_values)
+        return Point(xi, tuple(self._start_nodes(e, self.start_values) for e in range(len(self.records))))
+
+    def _start_nodes(self, e: int, values: np.ndarray) -> np.ndarray:
+        """Inner nodes from the measurements; states that these do not show follow the model from node to node."""
+        record, nx = self.records[e], len(self.problem.model.states)
+        inner = record.first[1:-1]
+        if not inner.size:
+            return np.zeros((0, nx))
+        shortest = int(np.min(np.diff(record.first)))
+        nodes = states_at(self.problem.model, self.problem.experiments[e], record.grid.time[inner],
+                          int(np.clip(shortest // 2, 1, 25)))
+        if np.any(np.isnan(nodes)):
+            p, x = self.problem.values_in(values, e)
+            for i in range(len(inner)):
+                x = self._follow(record, i, x, p)
+                nodes[i] = np.where(np.isnan(nodes[i]), x, nodes[i])
+                x = nodes[i]
+        return nodes
+
+    def _follow(self, record: Record, segment: int, x: np.ndarray, p: np.ndarray) -> np.ndarray:
+        begin, end = record.first[segment], record.first[segment + 1]
+        g = record.grid
+        part = Grid(g.time[begin:end + 1], 0, g.substeps[begin:end], g.u_begin[begin:end], g.u_end[begin:end],
+                    g.u_node[begin:end + 1], np.zeros(end - begin + 1, np.uint8))
+        try:
+            return self.march.run(part, np.array([0, end - begin]), x[None], p, False).end_states[0]
+        except Diverged:
+            return x  # a start value only: the solver will say what it makes of it
+
+    def _state_scale(self) -> np.ndarray:
+        """Typical size of each state, from the record where it shows it."""
+        sizes = []
+        for e, experiment in enumerate(self.problem.experiments):
+            looks = np.linspace(experiment.time[0], experiment.time[-1], 50)
+            readings = states_at(self.problem.model, experiment, looks)
+            x0 = self.problem.values_in(self.start_values, e)[1]
+            with np.errstate(invalid="ignore"):
+                sizes.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
+        size = np.max(sizes, axis=0)
+        return np.where(size > 0, size, 1.0)
+
+    # at a point
+
+    def run(self, point: Point, sensitivities: bool) -> list[Marched]:
+        values = self.coordinates.values(point.unknowns)
+        if not np.all(np.isfinite(values)):
+            raise Diverged(float("nan"), 0, " (a parameter overflowed)")
+        self.counts["jacobians" if sensitivities else "simulations"] += 1
+        marched = []
+        for e, record in enumerate(self.records):
+            p, x0 = self.problem.values_in(values, e)
+            nodes = np.vstack([x0, point.nodes[e]])
+            try:
+                out = self.march.run(record.grid, record.first, nodes, p, sensitivities, self._room.get((e, sensitivities)))
+            except Diverged as bad:
+                raise Diverged(bad.time, bad.node, f" in '{record.name}'") from None
+            self._room[e, sensitivities] = out
+            marched.append(out)
+        return marched
+
+    def evaluate(self, point: Point) -> Evaluation:
+        return self._evaluation(point, self.run(point, False))[0]
+
+    def _evaluation(self, point: Point, marched: list[Marched]) -> tuple[Evaluation, list[np.ndarray]]:
+        cost, rhs, factors, defects = 0.0, [], [], []
+        for record, out, inner in zip(self.records, marched, point.nodes, strict=True):
+            residual = record.residuals(out.outputs)
+            part, factor = robust(residual, self.loss)
+            cost += part
+            rhs.append(residual * factor)
+            factors.append(factor)
+            defects.append(out.end_states[:-1] - inner)
+        values = self.coordinates.values(point.unknowns)
+        prior = np.array([(values[i] - known.mean) / known.std for i, known in self.priors])
+        cost += float(prior @ prior)
+        if not np.isfinite(cost):
+            raise Diverged(float("nan"), 0, " (the cost overflowed)")
+        mismatch = max((float(np.max(np.abs(d) / self.state_scale)) for d in defects if d.size), default=0.0)
+        return Evaluation(cost, tuple(rhs), prior, tuple(defects), mismatch), factors
+
+    def linearize(self, point: Point) -> Linear:
+        marched = self.run(point, True)
+        evaluation, factors = self._evaluation(point, marched)
+        slope = self.coordinates.slope(point.unknowns)
+        chains, spreads = [], []
+        for e, (record, out, factor) in enumerate(zip(self.records, marched, factors, strict=True)):
+            chains.append(Chain(record.first, out.jacobian, record.weight * factor, evaluation.rhs[e], out.end_jacobian,
+                                evaluation.defects[e]))
+            spreads.append(self.spread(e) * slope)
+        rows = np.zeros((len(self.priors), len(self.names) + 1))
+        for k, (i, known) in enumerate(self.priors):
+            rows[k, i], rows[k, -1] = slope[i] / known.std, evaluation.prior[k]
+        return Linear(evaluation, tuple(chains), tuple(spreads), rows)
+
+    def spread(self, e: int) -> np.ndarray:
+        """d (first state, free parameters) of one experiment / d unknowns: zeros and ones."""
+        binding, nx = self.records[e].binding, len(self.problem.model.states)
+        matrix = np.zeros((nx + len(self.free), len(self.names)))
+        for row, unknown in enumerate([*binding.initial_unknown, *binding.parameter_unknown[self.free]]):
+            if unknown >= 0:
+                matrix[row, unknown] = 1
+        return matrix
+
+    def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
+        total = sum(float(np.sum((n / self.state_scale) ** 2)) for n in nodes)
+        return total / max(1, sum(len(n) for n in nodes))
+
+    # what the statistics need
+
+    def linearization(self, point: Point) -> Linearization:
+        """Residuals and their total derivative in the user's units, inner nodes eliminated; squared loss."""
+        marched = self.run(point, True)
+        values = self.coordinates.values(point.unknowns)
+        blocks, residuals, where = [], [], []
+        for e, (record, out) in enumerate(zip(self.records, marched, strict=True)):
+            total = total_jacobian(out, record.first, self.spread(e))
+            seen = record.weight > 0
+            node, output = np.nonzero(seen)
+            blocks.append(total[seen] * record.weight[seen][:, None])
+            residuals.append(record.residuals(out.outputs)[seen])
+            where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
+        for i, known in self.priors:
+            row = np.zeros((1, len(values)))
+            row[0, i] = 1 / known.std
+            blocks.append(row)
+            residuals.append(np.array([(values[i] - known.mean) / known.std]))
+            where.append(np.array([[-1, -1, i]]))
+        index = np.vstack(where)
+        return Linearization(values, np.concatenate(residuals), np.vstack(blocks), Rows(*index.T))
+
+
+def total_jacobian(out: Marched, first: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """d outputs / d unknowns along the whole record, (nodes, outputs, unknowns), links between segments chained."""
+    nx = out.states.shape[1]
+    total = np.empty((*out.outputs.shape, spread.shape[1]))
+    entry = spread.copy()  # d (state at the segment's begin, parameters) / d unknowns
+    for i in range(len(first) - 1):
+        last = i == len(first) - 2
+        own = slice(first[i], first[i + 1] + last)
+        total[own] = out.jacobian[own] @ entry
+        entry[:nx] = out.end_jacobian[i] @ entry
+    return total

@@ -1,0 +1,143 @@
+"""Generalised Gauss-Newton: least squares with matching conditions, inner nodes eliminated along time.
+
+Full steps where they can be had. Whether a step is good is judged by the natural monotonicity test (Bock; Deuflhard):
+the step that would follow, computed with the derivatives already at hand, must be shorter. It compares like with like,
+steps in the unknowns, so that neither the penalty for a mismatch nor the weights of the residuals need tuning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
+from dynident.integrators.march import Diverged
+from dynident.solvers.box import box_least_squares
+from dynident.solvers.levenberg_marquardt import at_bounds
+from dynident.solvers.outcome import SETTLED, TINY_DAMPING, Diary, Outcome, Watch, residual_variance
+from dynident.solvers.reduced import Reduced
+
+SHORTEST_SHARE = 1e-3  # of a step; below it the direction is given up and damped instead
+MOST_DAMPING = 1e4
+CLOSED = 1e-9  # a mismatch relative to the size of the states that counts as none
+
+
+@dataclass(frozen=True)
+class GaussNewton:
+    """Options: how many iterations at the most."""
+
+    iterations: int = 200
+    name: str = "generalised Gauss-Newton"
+
+    def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
+        run = _Run(finite, point, Diary(finite.coordinates.values, watch), self.iterations)
+        try:
+            return run.go()
+        except KeyboardInterrupt:
+            if run.evaluation is None:
+                raise
+            return run.outcome(False, "by the user", interrupted=True)
+
+
+class _Run:
+    """The state of one solve."""
+
+    def __init__(self, finite: FiniteProblem, point: Point, diary: Diary, limit: int):
+        self.finite, self.point, self.diary, self.limit = finite, point, diary, limit
+        self.held = np.zeros(len(finite.names), dtype=int)
+        self.damping, self.share = TINY_DAMPING, 1.0
+        self.evaluation: Evaluation | None = None
+        self.wall: Diverged | None = None
+
+    def go(self) -> Outcome:
+        reduced = Reduced(self.finite.linearize(self.point))
+        self.evaluation = reduced.linear.evaluation
+        self.diary.write(self.point, self.evaluation, 0.0)
+        for iteration in range(self.limit):
+            self.units = self.unit_lengths(reduced)
+            step, nodes = self.direction(reduced)
+            if self.settled(reduced, step, nodes):
+                return self.outcome(True, f"after {iteration} iterations")
+            while not self.advance(reduced, step, nodes):
+                self.damping = max(self.damping * 100, 1e-6)
+                if self.damping > MOST_DAMPING:
+                    return self.stuck()
+                step, nodes = self.direction(reduced)
+            reduced = Reduced(self.finite.linearize(self.point))
+        return self.outcome(False, f"at the limit of {self.limit} iterations")
+
+    def unit_lengths(self, reduced: Reduced) -> np.ndarray:
+        """Length of a typical change of each unknown; where nothing is known, that which the data can tell."""
+        told = np.sqrt(max(self.evaluation.cost, self.finite.floor)) / np.where(
+            reduced.column_norms > 0, reduced.column_norms, np.inf)
+        scale = np.where(np.isnan(self.finite.coordinates.scale), told, self.finite.coordinates.scale)
+        return np.where(scale > 0, scale, 1.0)
+
+    def direction(self, reduced: Reduced) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        c = self.finite.coordinates
+        spans = np.where(reduced.column_norms > 0, reduced.column_norms, 1.0)
+        A = np.vstack([reduced.R, np.sqrt(self.damping) * np.diag(spans)])
+        b = np.concatenate([reduced.r, np.zeros(len(spans))])
+        step, self.held = box_least_squares(A, b, c.lower - self.point.unknowns, c.upper - self.point.unknowns)
+        self.matrix = A
+        return step, reduced.expand(step, self.evaluation)
+
+    def length(self, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
+        return float(np.sqrt(np.sum((step / self.units) ** 2) + self.finite.node_norm(nodes)))
+
+    def settled(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> bool:
+        """Nothing left to gain (in standard errors), and all segments meet."""
+        after = reduced.R @ step + reduced.r
+        gain = float(reduced.r @ reduced.r - after @ after)
+        variance = residual_variance(self.evaluation.cost, self.finite.residual_count, len(self.finite.names),
+                                     self.finite.floor)
+        closed = self.evaluation.mismatch <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= 1e3 * CLOSED
+        small = self.length(step, nodes) <= 1e-12
+        return (gain <= SETTLED**2 * variance and closed) or small
+
+    def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> bool:
+        """Go along the direction as far as the natural monotonicity test allows; False if that is nowhere."""
+        length = self.length(step, nodes)
+        share = min(1.0, 4 * self.share)
+        while share >= SHORTEST_SHARE:
+            candidate = self.point.moved(step, nodes, share)
+            try:
+                evaluation = self.finite.evaluate(candidate)
+            except Diverged as wall:
+                self.wall = wall
+                share /= 4
+                continue
+            follows = self.following(reduced, evaluation)
+            if follows <= (1 - share / 4) * length or (share == 1.0 and follows <= 1e-9 and length <= 1e-6):
+                self.point, self.evaluation, self.share = self.clipped(candidate), evaluation, share
+                if share == 1.0:
+                    self.damping = max(self.damping / 100, TINY_DAMPING)
+                self.diary.write(candidate, evaluation, share * length)
+                return True
+            share = min(share / 2, max(share / 10, share * length / max(2 * abs(follows - (1 - share) * length), 1e-300)))
+        self.share = 1.0
+        return False
+
+    def following(self, reduced: Reduced, evaluation: Evaluation) -> float:
+        """Length of the simplified step: residuals and defects of the candidate, derivatives of the present point."""
+        free = self.held == 0
+        step = np.zeros(len(free))
+        if np.any(free):
+            g = reduced.gradient(evaluation)[free]
+            R = np.linalg.qr(self.matrix[:, free], mode="r")
+            step[free] = -np.linalg.lstsq(R, np.linalg.lstsq(R.T, g, rcond=None)[0], rcond=None)[0]
+        return self.length(step, reduced.expand(step, evaluation))
+
+    def clipped(self, point: Point) -> Point:
+        """Rounding must not carry an unknown out of its bounds."""
+        c = self.finite.coordinates
+        return Point(np.clip(point.unknowns, c.lower, c.upper), point.nodes)
+
+    def stuck(self) -> Outcome:
+        beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
+        return self.outcome(False, f"where no step passes the monotonicity test any more{beyond}")
+
+    def outcome(self, converged: bool, reason: str, interrupted: bool = False) -> Outcome:
+        return Outcome(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
+                       at_bounds(self.finite, self.point, self.held), interrupted)

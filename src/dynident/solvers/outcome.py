@@ -1,0 +1,64 @@
+"""Outcome: what a solver reports, whichever it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.discretizations.finite import Evaluation, Point
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One line of the solver's diary."""
+
+    number: int
+    cost: float
+    step: float  # scaled length of the step that led here; 0 for the start
+    mismatch: float = 0.0  # largest violated matching condition, scaled; 0 without such conditions
+    values: tuple[float, ...] = ()  # the unknowns, in problem.names order
+
+
+Watch = Callable[[Iteration], None]
+
+SETTLED = 1e-5  # a remaining step of this many standard errors is none
+TINY_DAMPING = 1e-14  # keeps a rank-deficient step finite, far below what the data say
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The last point, whether it is an optimum, and why the solver stopped (a clause: 'after 12 iterations ...')."""
+
+    point: Point
+    evaluation: Evaluation
+    converged: bool
+    reason: str
+    history: tuple[Iteration, ...]
+    held: np.ndarray  # per unknown: -1 on its lower bound, +1 on its upper bound, 0 free
+    interrupted: bool = False
+
+
+@dataclass
+class Diary:
+    """Keeps the iterations and tells whoever watches."""
+
+    values: Callable[[np.ndarray], np.ndarray]
+    watch: Watch | None = None
+
+    def __post_init__(self) -> None:
+        self.pages: list[Iteration] = []
+
+    def write(self, point: Point, evaluation: Evaluation, step: float) -> None:
+        page = Iteration(len(self.pages), evaluation.cost, step, evaluation.mismatch,
+                         tuple(float(v) for v in self.values(point.unknowns)))
+        self.pages.append(page)
+        if self.watch:
+            self.watch(page)
+
+
+def residual_variance(cost: float, residuals: int, unknowns: int, floor: float) -> float:
+    """Variance of a weighted residual, never below what rounding leaves; the yardstick for 'nothing left to gain'."""
+    freedom = max(1, residuals - unknowns)
+    return max(cost, floor) / freedom

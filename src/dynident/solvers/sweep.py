@@ -1,0 +1,120 @@
+"""Sweep: linear algebra along time, for every method that chains segments.
+
+`sweep.c` says how it is done; the same in NumPy serves where there is no compiler, and as its check.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+from importlib import resources
+
+import numpy as np
+
+from dynident.discretizations.finite import Chain
+from dynident.kernels.compiler import load_library
+
+
+def factor(chain: Chain) -> np.ndarray:
+    """Triangular factors of the cost from each segment to the end, (segments, n + 1, n + 1); [0] is the whole."""
+    segments, nx, nf, ny = sizes(chain)
+    library = _library()
+    if library is None:
+        return _factor(chain)
+    T = np.empty((segments, nx + nf + 1, nx + nf + 1))
+    if library.dynident_sweep_factor(segments, *_addresses(chain.first), nx, nf, ny, *_addresses(
+            chain.jacobian, chain.weight, chain.rhs, chain.link, chain.defect, T)):
+        raise MemoryError("the sweep along time is out of memory")
+    return T
+
+
+def gradient(chain: Chain, T: np.ndarray, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
+    """Gradient in (first state, parameters) for other residuals and defects, with the factors T of the chain."""
+    segments, nx, nf, ny = sizes(chain)
+    library = _library()
+    if library is None:
+        return _gradient(chain, T, rhs, defect)
+    g, work = np.empty(nx + nf), np.empty(2 * (nx + nf))
+    rhs, defect = np.ascontiguousarray(rhs), np.ascontiguousarray(defect)
+    library.dynident_sweep_gradient(segments, *_addresses(chain.first), nx, nf, ny, *_addresses(
+        chain.jacobian, chain.weight, rhs, chain.link, defect, T, g, work))
+    return g
+
+
+def expand(chain: Chain, first_state: np.ndarray, parameters: np.ndarray, defect: np.ndarray) -> np.ndarray:
+    """Increments of the states at the begin of every segment, (segments, states)."""
+    segments, nx, nf, _ = sizes(chain)
+    ds = np.zeros((segments, nx))
+    ds[0] = first_state
+    library = _library()
+    if library is None:
+        for i in range(segments - 1):
+            ds[i + 1] = chain.link[i, :, :nx] @ ds[i] + chain.link[i, :, nx:] @ parameters + defect[i]
+        return ds
+    defect, parameters = np.ascontiguousarray(defect), np.ascontiguousarray(parameters, dtype=float)
+    library.dynident_sweep_expand(segments, nx, nf, *_addresses(chain.link, defect, parameters, ds))
+    return ds
+
+
+def sizes(chain: Chain) -> tuple[int, int, int, int]:
+    """Segments, states, free parameters, outputs."""
+    segments, nx, n = chain.link.shape
+    return segments, nx, n - nx, chain.jacobian.shape[1]
+
+
+def _addresses(*arrays: np.ndarray) -> list[int]:
+    return [a.ctypes.data for a in arrays]
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    text = resources.files("dynident.kernels").joinpath("sweep.c").read_text()
+    library = load_library(f"sweep {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
+    if library is not None:
+        pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
+        library.dynident_sweep_factor.argtypes = [size, pointer, number, number, number, *[pointer] * 6]
+        library.dynident_sweep_gradient.argtypes = [size, pointer, number, number, number, *[pointer] * 8]
+        library.dynident_sweep_gradient.restype = None
+        library.dynident_sweep_expand.argtypes = [size, number, number, *[pointer] * 4]
+        library.dynident_sweep_expand.restype = None
+    return library
+
+
+def _own_rows(chain: Chain, i: int) -> slice:
+    last = i == chain.link.shape[0] - 1
+    return slice(int(chain.first[i]), int(chain.first[i + 1]) + last)
+
+
+def _factor(chain: Chain) -> np.ndarray:
+    segments, nx, nf, _ = sizes(chain)
+    n = nx + nf
+    T = np.zeros((segments, n + 1, n + 1))
+    future = np.zeros((0, n + 1))
+    for i in reversed(range(segments)):
+        own = _own_rows(chain, i)
+        weight = chain.weight[own].ravel()
+        rows = np.column_stack([chain.jacobian[own].reshape(-1, n) * weight[:, None], chain.rhs[own].ravel()])
+        R = np.linalg.qr(np.vstack([future, rows[weight != 0]]), mode="r")
+        T[i, :R.shape[0]] = R
+        if i:
+            link = chain.link[i - 1]
+            moved = np.vstack([np.column_stack([link, chain.defect[i - 1]]),
+                               np.column_stack([np.zeros((nf + 1, nx)), np.eye(nf + 1)])])
+            future = T[i] @ moved
+    return T
+
+
+def _gradient(chain: Chain, T: np.ndarray, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
+    segments, nx, nf, _ = sizes(chain)
+    n = nx + nf
+    g = np.zeros(n)
+    for i in reversed(range(segments)):
+        if i < segments - 1:
+            R = T[i + 1][:n, :n]
+            v = g + R.T @ (R[:, :nx] @ defect[i])
+            g = chain.link[i].T @ v[:nx]
+            g[nx:] += v[nx:]
+        own = _own_rows(chain, i)
+        g += np.tensordot(chain.weight[own] * rhs[own], chain.jacobian[own], axes=2)
+    return g
