@@ -140,7 +140,7 @@ def test_constants_that_are_zero_leave_the_parameters_in_place():
 
 def test_a_model_prints_its_equations():
     shown = str(EquationModel(**DRIVE, units={"q": "m"}, name="drive"))
-    for line in ("EquationModel drive", "q' = v", "[m]", "output position = q", "friction = Fc*tanh(v/0.01)",
+    for line in ("EquationModel drive", "q' = v", "states: q [m], v", "output position = q", "Fc*tanh(v/0.01)",
                  "gain = 35.15", "parameters: Fv, Fc, offset, M"):
         assert line in shown
 
@@ -285,7 +285,14 @@ def test_a_name_declared_twice_is_refused(arguments, kinds):
 
 
 def test_a_name_listed_twice_is_refused():
-    assert "declared as input and as input" in only_fault_of(states={"x": "u"}, inputs=["u", "u"])
+    assert "inputs lists 'u' 2 times" in only_fault_of(states={"x": "u"}, inputs=["u", "u"])
+    assert "states lists 'q' 2 times" in only_fault_of(states=["q", "q"], rate=lambda t, x, u, p: [x.q, x.q])
+
+
+def test_a_listed_output_that_is_no_part_of_the_model_never_becomes_a_parameter():
+    assert "output 'sped' has no equation" in only_fault_of(states={"speed": "-speed"}, outputs=["sped"])
+    assert "Did you mean 'speed'?" in only_fault_of(states=["speed"], outputs=["sped"],
+                                                    rate=lambda t, x, u, p: [-x.speed])
 
 
 def test_an_output_may_repeat_a_name_only_if_it_is_the_same_thing():
@@ -309,6 +316,12 @@ def test_a_constant_that_is_no_number_is_refused(value):
 
 def test_a_bare_string_for_a_list_is_named():
     assert "write inputs=['u']" in only_fault_of(states={"x": "u"}, inputs="u")
+
+
+def test_values_of_the_wrong_type_do_not_hide_other_faults():
+    faults = faults_of(states={"x": None, "y": "x +"}, constants={"c": math.nan}, units={"z": "m"})
+    text = "\n".join(faults)
+    assert all(part in text for part in ("rate of 'x'", "rate of 'y'", "constant 'c'", "units names 'z'"))
 
 
 def test_an_equation_that_is_neither_text_nor_number_is_refused():

@@ -120,6 +120,12 @@ def test_all_unknown_names_of_an_equation_are_listed_with_what_was_meant():
     assert "Did you mean 'speed'?" in caught.value.faults[1]
 
 
+def test_an_unknown_function_does_not_hide_an_unknown_name():
+    with pytest.raises(ProblemError) as caught:
+        read("sinus(wrong) + other")
+    assert [fault.split("'")[3] for fault in caught.value.faults] == ["sinus", "wrong", "other"]
+
+
 def test_a_forgotten_times_sign_is_named():
     with pytest.raises(ProblemError, match=r"To multiply write a\*\(...\)"):
         read("a(b + c)")

@@ -28,6 +28,8 @@ TIME = "t"
 KIND = "equations"
 ITEMS = ("states", "outputs", "inputs", "constants", "definitions", "parameters", "units", "name")
 
+USE_MATHS = "Take sin, tanh, where, ... from dynident.maths: those of numpy and math do not know symbols."
+
 Equation = str | float
 Texts = dict[str, str]
 
@@ -68,13 +70,14 @@ class EquationModel:
             _take_text(written, states, outputs, definitions or {}, faults)
         else:
             _take_functions(written, states, outputs, definitions, rate, output, faults)
-        if faults:
-            raise ProblemError(faults)
-        self._build(written)
+            if faults:
+                raise ProblemError(faults)  # there is no text to look at
+        self._build(written, faults)
 
-    def _build(self, written: _Written) -> None:
+    def _build(self, written: _Written, faults: list[str]) -> None:
         """The symbols and functions of equations that are all text by now."""
-        faults = _name_faults(written)
+        complete = not faults
+        faults += _name_faults(written)
         if written.parameters is None:
             written.parameters = _undeclared(written)
         symbols = {name: casadi.SX.sym(name) for name in [TIME, *(name for _, name in written.declared())]}
@@ -83,7 +86,7 @@ class EquationModel:
             known[name] = _read(written.definitions[name], known, f"definition of '{name}'", faults)
         rates = [_read(text, known, f"rate of '{name}'", faults) for name, text in written.states.items()]
         measured = [_read(text, known, f"output '{name}'", faults) for name, text in written.outputs.items()]
-        faults += _unused(written, None if faults else [*rates, *measured])
+        faults += _unused(written, None if faults else [*rates, *measured]) if complete else []
         faults += _clashes(written)
         faults += _unknown_units(written)
         if faults:
@@ -160,14 +163,14 @@ class EquationModel:
         said = self._definition
 
         def unit(name: str) -> str:
-            return f"  [{self.units[name]}]" if self.units.get(name) else ""
+            return f" [{self.units[name]}]" if self.units.get(name) else ""
 
         lines = [f"EquationModel {self.name}".rstrip()]
-        lines += [f"  {name}' = {text}{unit(name)}" for name, text in said["states"].items()]
+        lines += [f"  {name}' = {text}" for name, text in said["states"].items()]
         lines += [f"  output {name} = {text}{unit(name)}" for name, text in said["outputs"].items()]
         lines += [f"  with {name} = {text}" for name, text in said["definitions"].items()]
         lines += [f"  constant {name} = {value!r}{unit(name)}" for name, value in self.constants.items()]
-        for kind, names in (("inputs", self.inputs), ("parameters", self.parameters)):
+        for kind, names in (("states", self.states), ("inputs", self.inputs), ("parameters", self.parameters)):
             lines += [f"  {kind}: {', '.join(name + unit(name) for name in names)}"] * bool(names)
         return "\n".join(lines)
 
@@ -222,7 +225,10 @@ def _names(kind: str, given: Iterable[str], faults: list[str]) -> list[str]:
     if isinstance(given, str):
         faults.append(f"{kind} is a list of names; write {kind}=[{given!r}].")
         return []
-    return [str(name) for name in given]
+    names = [str(name) for name in given]
+    faults += [f"{kind} lists '{name}' {names.count(name)} times; once is enough."
+               for name in dict.fromkeys(names) if names.count(name) > 1]
+    return list(dict.fromkeys(names))
 
 
 def _numbers(given: Mapping[str, float], faults: list[str]) -> dict[str, float]:
@@ -245,6 +251,7 @@ def _texts(kind: str, given: Mapping[str, Equation], faults: list[str]) -> Texts
         elif isinstance(equation, (int, float)) and not isinstance(equation, bool) and math.isfinite(equation):
             texts[str(name)] = repr(float(equation))
         else:
+            texts[str(name)] = "0"  # a stand-in, so that the rest is checked too
             faults.append(f"the {kind} of '{name}' is {equation!r}; write it as text, such as \"-k*x/m\".")
     return texts
 
@@ -254,7 +261,7 @@ def _take_text(written: _Written, states: Any, outputs: Any, definitions: Mappin
     if not isinstance(states, Mapping):
         faults.append("states is a list of names, but there are no rates. Write states={\"q\": \"v\", ...}, "
                       "or give a function rate(t, x, u, p).")
-        return
+        raise ProblemError(faults)  # there is nothing else to look at
     written.states = _texts("rate", states, faults)
     written.definitions = _texts("definition", definitions, faults)
     if outputs is None:
@@ -262,7 +269,15 @@ def _take_text(written: _Written, states: Any, outputs: Any, definitions: Mappin
     elif isinstance(outputs, Mapping):
         written.outputs = _texts("equation", outputs, faults)
     else:
-        written.outputs = {name: name for name in _names("outputs", outputs, faults)}
+        written.outputs = _listed(outputs, [*written.states, *written.inputs, *written.definitions], faults)
+
+
+def _listed(outputs: Iterable[str], measurable: Sequence[str], faults: list[str]) -> Texts:
+    """Outputs given as a list of names: each is measured as it is."""
+    names = _names("outputs", outputs, faults)
+    faults += [f"output '{name}' has no equation and is not the name of a part of the model."
+               f"{did_you_mean(name, measurable)}" for name in names if name not in measurable]
+    return {name: name for name in names if name in measurable}
 
 
 class _Names:
@@ -334,8 +349,7 @@ def _take_functions(written: _Written, states: Any, outputs: Any, definitions: A
         declared = None if outputs is None else _names("outputs", outputs, faults)
         measured = _traced("output", output, (t, x, u, p), declared, faults)
     else:
-        wanted = names if outputs is None else _names("outputs", outputs, faults)
-        measured = {name: x[name] for name in wanted}
+        measured = {name: x[name] for name in (names if outputs is None else _listed(outputs, names, faults))}
     if faults:
         kinds = {name: kind for kind, name in written.declared() if kind != "state"}
         faults += [*u._never_asked(kinds), *p._never_asked(kinds)]
@@ -357,55 +371,61 @@ def _traced(what: str, function: Callable[..., Any], arguments: tuple, names: li
             faults: list[str]) -> dict[str, casadi.SX]:
     """What the function returns for symbols, by name; without `names` it must be a dict and names them itself."""
     called = f"the {what} function {getattr(function, '__name__', '')}".rstrip()
-    use_maths = "Take sin, tanh, where, ... from dynident.maths: those of numpy and math do not know symbols."
+    kind = "state" if what == "rate" else "output"
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message=r"\s*casadi: a numpy function", category=FutureWarning)
             returned = function(*arguments)
     except Exception as error:
-        if isinstance(error, FutureWarning) or "numpy" in f"{error} {type(error).__module__}":
-            reason = f"calls a numpy function. {use_maths}"
-        elif "truth value" in str(error):
-            reason = "asks 'if', 'and' or 'or' of a symbol. Use where(condition, then, otherwise) from dynident.maths."
-        else:
-            reason = f"raised {type(error).__name__}: {error}."
-        raise ProblemError([*faults, f"{called} {reason}"]) from error
-    item = "rate" if what == "rate" else "output"
+        raise ProblemError([*faults, f"{called} {_what_went_wrong(error)}"]) from error
     if not isinstance(returned, Mapping):
         if names is None or returned is None:
             faults.append(f"{called} returned {type(returned).__name__}; return a dict from name to expression.")
             return {}
-        values = casadi.vertsplit(returned) if isinstance(returned, casadi.SX) else (
-            list(returned) if isinstance(returned, Iterable) else [returned])
+        values = _in_order(returned)
         if len(values) != len(names):
-            faults.append(f"{called} returned {len(values)} {item}s, but there are {len(names)}: {', '.join(names)}.")
+            faults.append(f"{called} returned {len(values)} {what}s, but there are {len(names)}: {', '.join(names)}.")
             return {}
         returned = dict(zip(names, values, strict=True))
-    kind = "state" if what == "rate" else "output"
     wanted = list(returned) if names is None else names
-    faults += [f"{called} returned a {item} for '{name}', which is not a {kind}.{did_you_mean(name, wanted)}"
+    faults += [f"{called} returned a {what} for '{name}', which is not a {kind}.{did_you_mean(name, wanted)}"
                for name in returned if name not in wanted]
-    missing = [name for name in wanted if name not in returned]
-    faults += [f"{called} returned no {item} for the {kind} '{name}'." for name in missing]
-    return {name: _scalar(called, name, returned[name], use_maths, faults) for name in wanted if name not in missing}
+    faults += [f"{called} returned no {what} for the {kind} '{name}'." for name in wanted if name not in returned]
+    return {name: _scalar(f"{called}: '{name}'", returned[name], faults) for name in wanted if name in returned}
 
 
-def _scalar(called: str, name: str, value: Any, use_maths: str, faults: list[str]) -> casadi.SX:
+def _what_went_wrong(error: Exception) -> str:
+    """An error inside of a user's function, with the way out where it is known."""
+    if isinstance(error, FutureWarning) or "numpy" in f"{error} {type(error).__module__}":
+        return f"calls a numpy function. {USE_MATHS}"
+    if "truth value" in str(error):
+        return "asks 'if', 'and' or 'or' of a symbol. Use where(condition, then, otherwise) from dynident.maths."
+    return f"raised {type(error).__name__}: {error}."
+
+
+def _in_order(returned: Any) -> list[Any]:
+    if isinstance(returned, casadi.SX):
+        return casadi.vertsplit(returned)
+    return list(returned) if isinstance(returned, Iterable) else [returned]
+
+
+def _scalar(what: str, value: Any, faults: list[str]) -> casadi.SX:
+    """A returned value as one expression; what it cannot be is a fault, and 0 stands in for it."""
     try:
         expression = casadi.densify(casadi.SX(value))
     except (NotImplementedError, TypeError, RuntimeError):
-        faults.append(f"{called}: '{name}' is a {type(value).__name__}, not an expression.")
+        faults.append(f"{what} is a {type(value).__name__}, not an expression.")
         return casadi.SX(0)
     if expression.numel() != 1:
-        faults.append(f"{called}: '{name}' has shape {expression.shape}; each is one scalar expression.")
+        faults.append(f"{what} has shape {expression.shape}; each is one scalar expression.")
         return casadi.SX(0)
     walk = casadi.Function("walk", casadi.symvar(expression), [expression])
     numbers = [walk.instruction_constant(k) for k in range(walk.n_instructions())
                if walk.instruction_id(k) == casadi.OP_CONST]
-    for number in [number for number in numbers if not math.isfinite(number)][:1]:
-        way_out = use_maths if math.isnan(number) else "Only finite numbers can be used."
-        faults.append(f"{called}: '{name}' holds {number!r} whatever the values. {way_out}")
-        return casadi.SX(0)
+    if any(math.isnan(number) for number in numbers):
+        faults.append(f"{what} holds nan whatever the values. {USE_MATHS}")
+    elif not all(math.isfinite(number) for number in numbers):
+        faults.append(f"{what} holds inf whatever the values. Only finite numbers can be used.")
     return expression
 
 

@@ -195,7 +195,10 @@ class _Reader:
         if name not in maths.FUNCTIONS:
             way_out = (f" To multiply write {name}*(...)." if name in self.symbols
                        else did_you_mean(name, maths.FUNCTIONS))
-            self.refuse(self.at(node), f"'{name}' is not a function.{way_out}")
+            self.faults.append(self.fault(self.at(node), f"'{name}' is not a function.{way_out}"))
+            for argument in node.args:
+                self.value(argument, depth + 1)  # its faults are worth knowing too
+            return casadi.SX.sym(name)
         if node.keywords:
             self.refuse(self.at(node.keywords[0]), f"{name} takes its arguments without names.")
         function, count = maths.FUNCTIONS[name]
