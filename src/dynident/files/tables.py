@@ -43,7 +43,10 @@ def read_table(path: str | Path, **columns: Any) -> Experiment:
     if suffix not in READERS:
         raise NotSupported(f"{Path(path).name}: there is no reader for '{suffix}' files. Known: {', '.join(READERS)}. "
                            "Use read_csv for any other text file.")
-    return READERS[suffix](path, **columns)
+    reader = READERS[suffix]
+    if reader is not read_csv and (of_text := {"separator", "decimal"} & columns.keys()):
+        raise ProblemError(f"{Path(path).name}: {' and '.join(sorted(of_text))} belong to text files; remove them.")
+    return reader(path, **columns)
 
 
 READERS: dict[str, Callable[..., Experiment]] = {

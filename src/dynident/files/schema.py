@@ -1,0 +1,210 @@
+"""Schema: which keys a problem file may hold, and of which kind their values are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from dynident.problem.experiment import HOLDS
+from dynident.problem.noise import Bounded, Gaussian
+from dynident.problem.parameter import InitialState, Parameter, Prior
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"must be a number, not {shown(value)}.")
+    return value
+
+
+def _column(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(f"must be a column: its header, or its position counted from 0; not {shown(value)}.")
+    return value
+
+
+def _equation(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"must be an equation as text, such as \"-k*x\", not {shown(value)}.")
+    return value
+
+
+def _names_or_table(value: Any) -> Any:
+    """A list of names means that each signal stands in the column of its own name."""
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return {name: name for name in value}
+    if not isinstance(value, dict):
+        raise ValueError(f"must be a list of names or a table from name to column, not {shown(value)}.")
+    return value
+
+
+def _outputs(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: {"column": it} if isinstance(it, (str, int)) else it for name, it in value.items()}
+    return {name: {"column": column} for name, column in _names_or_table(value).items()}
+
+
+def _output_equations(value: Any) -> Any:
+    return _names_or_table(value) if isinstance(value, list) else value
+
+
+def _hold(value: Any) -> Any:
+    kinds = list(value.values()) if isinstance(value, dict) else [value]
+    if any(kind not in HOLDS for kind in kinds):
+        raise ValueError(f"must be \"zero\", \"linear\" or a table from input to one of them, not {shown(value)}.")
+    return value
+
+
+def _size(value: Any) -> Any:
+    """How large the errors of a signal are: one number, or a column of the file."""
+    if isinstance(value, dict):
+        if set(value) != {"column"}:
+            raise ValueError("must be a number or { column = ... }.")
+        _column(value["column"])
+        return value
+    if not _number(value) > 0:
+        raise ValueError(f"is {value}, but must be positive.")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value as it would stand in the file, if it is short."""
+    if isinstance(value, (dict, list)):
+        return "a table" if isinstance(value, dict) else "a list"
+    return str(value).lower() if isinstance(value, bool) else f"'{value}'" if isinstance(value, str) else repr(value)
+
+
+def _raise_all(faults: list[str]) -> None:
+    """One line per fault, without the name of the thing, which the path gives."""
+    if faults:
+        raise ValueError("\n".join(fault.split("'': ", 1)[-1].split("'' ", 1)[-1] for fault in faults))
+
+
+Number = Annotated[Any, BeforeValidator(_number)]
+Column = Annotated[Any, BeforeValidator(_column)]
+Equation = Annotated[Any, BeforeValidator(_equation)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ModelTable(_Table):
+    """Equations as text, or one of `python` and `fmu`."""
+
+    name: str = ""
+    kind: str = "equations"
+    inputs: list[str] = []
+    constants: dict[str, Number] = {}
+    definitions: dict[str, Equation] = {}
+    states: dict[str, Equation] | None = None
+    outputs: Annotated[dict[str, Equation] | None, BeforeValidator(_output_equations)] = None
+    parameters: list[str] | None = None
+    units: dict[str, str] = {}
+    python: str | None = None
+    fmu: str | None = None
+
+    @model_validator(mode="after")
+    def one_source(self) -> ModelTable:
+        given = [key for key in ("states", "python", "fmu") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(f"needs exactly one of states, python and fmu, but has {' and '.join(given) or 'none'}.")
+        others = sorted(self.model_fields_set - set(given))
+        if given != ["states"] and others:
+            raise ValueError(f"{given[0]} brings a whole model; remove {', '.join(others)}.")
+        return self
+
+
+class OutputTable(_Table):
+    """One measured signal; without `gaussian` and `bounded` its error is Gaussian of unknown size."""
+
+    column: Column = None
+    gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else _size(value))] = True
+    bounded: Annotated[Any, BeforeValidator(_size)] = None
+
+    @model_validator(mode="after")
+    def one_kind(self) -> OutputTable:
+        if {"gaussian", "bounded"} <= self.model_fields_set:
+            raise ValueError("has gaussian and bounded; keep one of them.")
+        return self
+
+    def request(self, signal: str) -> Any:
+        """As `read_csv` takes it."""
+        column = signal if self.column is None else self.column
+        kind, size = (Gaussian, self.gaussian) if self.bounded is None else (Bounded, self.bounded)
+        if isinstance(size, dict):
+            return column, kind, size["column"]
+        return column, Gaussian() if size is True else kind(size)
+
+
+class ExperimentTable(_Table):
+    """One record; the keys are the arguments of `read_table`, and `file`."""
+
+    file: str
+    time: Column = None
+    inputs: Annotated[dict[str, Column], BeforeValidator(_names_or_table)] = {}
+    outputs: Annotated[dict[str, OutputTable], BeforeValidator(_outputs)] = {}
+    hold: Annotated[Any, BeforeValidator(_hold)] = "zero"
+    initial: dict[str, Number] = {}
+    start: Number = None
+    name: str | None = None
+    units: dict[str, str] | None = None
+    time_unit: str | None = None
+    sample_time: Number = None
+    separator: str | None = None
+    decimal: str | None = None
+
+
+class PriorTable(_Table):
+    mean: Number
+    std: Number
+
+
+class _Unknown(_Table):
+    lower: Number = -float("inf")
+    upper: Number = float("inf")
+    scale: Number = None
+    log: bool = False
+    unit: str = ""
+    free: bool = True
+    prior: PriorTable | None = None
+
+    def fields(self) -> dict[str, Any]:
+        given = self.model_dump(exclude_unset=True)
+        return given | ({"prior": Prior(**given["prior"])} if given.get("prior") else {})
+
+
+class ParameterTable(_Unknown):
+    start: Number
+    shared: bool = True
+
+    @model_validator(mode="after")
+    def sound(self) -> ParameterTable:
+        _raise_all(Parameter("", **self.fields()).faults())
+        return self
+
+
+class InitialTable(_Unknown):
+    start: Number = None
+    shared: bool = False
+
+    @model_validator(mode="after")
+    def sound(self) -> InitialTable:
+        _raise_all(InitialState("", **self.fields()).faults())
+        return self
+
+
+class MethodTable(BaseModel):
+    """The name of a method and its options, which that method checks."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    kind: str
+
+
+class ProblemTable(_Table):
+    model: ModelTable
+    experiment: list[ExperimentTable] = Field(min_length=1)
+    validation: list[ExperimentTable] = []
+    parameters: dict[str, ParameterTable] = {}
+    initial_states: dict[str, InitialTable] = {}
+    method: MethodTable | None = None

@@ -1,0 +1,90 @@
+"""Schema faults: a sentence with path and line for everything that is wrong in a problem file."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dynident.errors import ProblemError, did_you_mean
+from dynident.files.schema import (
+    ExperimentTable,
+    InitialTable,
+    ModelTable,
+    OutputTable,
+    ParameterTable,
+    PriorTable,
+    ProblemTable,
+    shown,
+)
+from dynident.files.toml_text import Path, line_of, printed
+
+_KINDS = {"string_type": "a text", "bool_type": "true or false", "dict_type": "a table", "list_type": "a list",
+          "model_type": "a table", "model_attributes_type": "a table", "int_type": "a whole number"}
+_SPEAKS_OF = {"a bound": "lower", "a prior": "prior", "is held": "start"}
+
+
+class Located:
+    """Puts the file, the line and the path of a key before a sentence."""
+
+    def __init__(self, source: str, text: str):
+        self.source = source
+        self.text = text
+
+    def fault(self, path: Path, sentence: str) -> str:
+        line = line_of(self.text, path)
+        where = f"{self.source}, line {line}" if line else self.source
+        return f"{where}: {printed(path)}: {sentence}"
+
+
+def checked(content: dict[str, Any], located: Located) -> ProblemTable:
+    """The content in its nouns, or all faults in one error."""
+    try:
+        return ProblemTable.model_validate(content)
+    except ValidationError as error:
+        raise ProblemError([fault for one in error.errors() for fault in _faults(one, located)]) from None
+
+
+def _faults(error: Any, located: Located) -> list[str]:
+    path: Path = tuple(error["loc"])
+    kind = error["type"]
+    if kind == "value_error":
+        told = []
+        for sentence in str(error["ctx"]["error"]).split("\n"):
+            key = _key_in(sentence, error["input"])
+            told.append(located.fault(path + key, sentence))
+        return told
+    if kind == "extra_forbidden":
+        return [located.fault(path, f"this key has no meaning here.{did_you_mean(str(path[-1]), _known_keys(path))}")]
+    if kind == "missing":
+        return [located.fault(path, "is required, but not given.")]
+    if kind == "too_short":
+        return [located.fault(path, "at least one [[experiment]] is needed.")]
+    if kind in _KINDS:
+        return [located.fault(path, f"must be {_KINDS[kind]}, not {shown(error['input'])}.")]
+    return [located.fault(path, f"{error['msg']}.")]
+
+
+def _key_in(sentence: str, table: Any) -> Path:
+    """The key of a table that a sentence about the table speaks of."""
+    if not isinstance(table, dict):
+        return ()
+    for words, key in _SPEAKS_OF.items():
+        if words in sentence:
+            return (key,) if key in table else ()
+    first = re.match(r"\w+", sentence)
+    return (first.group(),) if first and first.group() in table else ()
+
+
+def _known_keys(path: Path) -> list[str]:
+    """The keys that could stand in the place of the last of the path."""
+    tables: dict[str, type[BaseModel]] = {
+        "model": ModelTable, "experiment": ExperimentTable, "validation": ExperimentTable,
+        "parameters": ParameterTable, "initial_states": InitialTable}
+    table = ProblemTable if len(path) == 1 else tables[str(path[0])]
+    if "outputs" in path[2:4] and len(path) == 5:
+        table = OutputTable
+    elif "prior" in path[2:-1]:
+        table = PriorTable
+    return list(table.model_fields)

@@ -1,0 +1,161 @@
+"""TOML: read a whole problem from one file, and write one with its data beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from dynident.errors import NotSupported, ProblemError
+from dynident.files.atomic import written_aside
+from dynident.files.columns import existing_file
+from dynident.files.problem_tables import experiment_table, model_table, unknown_table, write_columns
+from dynident.files.schema import ExperimentTable, ModelTable, ProblemTable
+from dynident.files.schema_faults import Located, checked
+from dynident.files.tables import read_table
+from dynident.files.toml_text import to_toml
+from dynident.models.equations import EquationModel
+from dynident.problem.experiment import Experiment
+from dynident.problem.model import Model
+from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemFile:
+    """What a problem file holds: the problem, `kind` and options of the method, records held back for validation."""
+
+    problem: Problem
+    method: dict[str, Any]
+    validation: tuple[Experiment, ...]
+    path: Path
+
+
+def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python: bool = False) -> ProblemFile:
+    """Read a problem file and the data it names; all faults are listed at once, each with its line and path.
+
+    Data must lie in the folder of the file unless `allow_outside`; a model from a Python file runs that file's code
+    and needs `allow_python`.
+    """
+    file = existing_file(path)
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+        content = tomllib.loads(text.replace("\r\n", "\n"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{file.name} is not valid TOML: {error}.") from error
+    located = Located(file.name, text)
+    tables = checked(content, located)
+    reader = _Reader(file, located, allow_outside, allow_python)
+    model = reader.model(tables.model)
+    experiments = [reader.experiment(("experiment", k), table) for k, table in enumerate(tables.experiment)]
+    validation = [reader.experiment(("validation", k), table) for k, table in enumerate(tables.validation)]
+    if reader.faults or model is None:
+        raise ProblemError(reader.faults)
+    try:
+        problem = Problem(model, [e for e in experiments if e is not None], _unknowns(tables))
+    except ProblemError as error:
+        raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
+    method = tables.method.model_dump() if tables.method else {}
+    return ProblemFile(problem, method, tuple(e for e in validation if e is not None), file)
+
+
+def write_problem(problem: Problem, method: Mapping[str, Any], path: str | Path,
+                  validation: Sequence[Experiment] = ()) -> Path:
+    """Write a problem file with its data beside it as CSV; read again, it gives the same numbers to the last bit.
+
+    `method` holds `kind` and the options, as plain data; it may be empty.
+    """
+    path = Path(path)
+    content: dict[str, Any] = {"model": model_table(problem.model)}
+    for heading, experiments in (("experiment", problem.experiments), ("validation", validation)):
+        entries = []
+        for number, experiment in enumerate(experiments, 1):
+            data = path.with_name(f"{path.stem}.{heading}-{number}.csv")
+            table, columns = experiment_table(experiment, data.name)
+            with written_aside(data) as aside:
+                write_columns(columns, aside)
+            entries.append(table)
+        content[heading] = entries
+    content["parameters"] = {p.name: unknown_table(p) for p in problem.parameters if isinstance(p, Parameter)}
+    content["initial_states"] = {p.state: unknown_table(p) for p in problem.parameters if isinstance(p, InitialState)}
+    content["method"] = method
+    with written_aside(path) as aside:
+        aside.write_text(to_toml({key: value for key, value in content.items() if value}), encoding="utf-8")
+    return path
+
+
+def _unknowns(tables: ProblemTable) -> list[Parameter | InitialState]:
+    return [*(Parameter(name, **table.fields()) for name, table in tables.parameters.items()),
+            *(InitialState(state, **table.fields()) for state, table in tables.initial_states.items())]
+
+
+class _Reader:
+    """Builds the model and the experiments, gathering what goes wrong on the way."""
+
+    def __init__(self, file: Path, located: Located, allow_outside: bool, allow_python: bool):
+        self.folder = file.resolve().parent
+        self.located = located
+        self.allow_outside = allow_outside
+        self.allow_python = allow_python
+        self.faults: list[str] = []
+
+    def _gather(self, path: tuple[str | int, ...], make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except NotSupported:
+            raise
+        except ProblemError as error:
+            self.faults += [self.located.fault(path, fault) for fault in error.faults]
+            return None
+
+    def model(self, table: ModelTable) -> Model | None:
+        if table.fmu is not None:
+            raise NotSupported(f"{self.located.fault(('model', 'fmu'), 'problem files cannot name an FMU yet.')} "
+                               "Use FmuModel in Python.")
+        if table.python is not None:
+            named = table.python
+            return self._gather(("model", "python"), lambda: self._python_model(named))
+        return self._gather(("model",), lambda: EquationModel.from_definition(table.model_dump(
+            exclude={"python", "fmu"}, exclude_none=True)))
+
+    def _python_model(self, named: str) -> Model:
+        name, _, attribute = named.rpartition(":")
+        if not name or not attribute:
+            raise ProblemError(f"'{named}' must be a file and a name in it, such as \"drive.py:drive\".")
+        if not self.allow_python:
+            raise ProblemError(f"'{named}' would run Python code of a problem file. If you trust it, allow it with "
+                               "allow_python=True (--allow-python).")
+        file = self._inside(name)
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        if spec is None or spec.loader is None:
+            raise ProblemError(f"'{name}' is not a Python file.")
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # whatever the user's file raises
+            raise ProblemError(f"{name} raised {type(error).__name__}: {error}.") from error
+        model = getattr(module, attribute, None)
+        if not isinstance(model, Model):
+            raise ProblemError(f"'{attribute}' in {name} is {type(model).__name__}, not a model.")
+        return model
+
+    def experiment(self, path: tuple[str | int, ...], table: ExperimentTable) -> Experiment | None:
+        return self._gather((*path, "file"), lambda: self._read(table))
+
+    def _read(self, table: ExperimentTable) -> Experiment:
+        given = {key: getattr(table, key) for key in table.model_fields_set - {"file", "outputs"}}
+        outputs = {signal: output.request(signal) for signal, output in table.outputs.items()}
+        file = self._inside(table.file)
+        return read_table(file, outputs=outputs, **given)
+
+    def _inside(self, name: str) -> Path:
+        """The file, if it lies in the problem's folder after links are followed."""
+        absolute = PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or name.startswith("\\")
+        leaves = absolute or not (self.folder / name).resolve().is_relative_to(self.folder)
+        if leaves and not self.allow_outside:
+            raise ProblemError(f"'{name}' leaves the folder of the problem. Move it beside the problem file, or allow "
+                               "it with allow_outside=True (--allow-outside).")
+        return existing_file(self.folder / name)
