@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from dynident.discretizations.finite import Linearization, Rows
+from dynident.discretizations.finite import Linearization
 from dynident.errors import ProblemError, did_you_mean
+from dynident.estimate.autocorrelation import Series, coloured_noise, effective_dof, series_of
 from dynident.estimate.identifiability import SMALLEST_SINGULAR, identifiability
-from dynident.estimate.spread import Response, Sensitivity, response
-from dynident.problem.problem import Problem, known_std
+from dynident.estimate.residuals import CONFIDENCE, whiteness
+from dynident.estimate.spread import FEWEST_DOF, Response, Sensitivity, independent_noise, response
+from dynident.problem.problem import Problem
 
 KINDS = ("plain", "corrected")
 OPEN_BEYOND = 10.0  # std over the unknown's own magnitude; a linearised model says nothing that far away
 OPEN_FACTOR = 10.0  # the same for logarithms: one standard deviation is a factor of ten
-FEWEST_DOF = 0.5  # degrees of freedom; with fewer the residuals hold no word about the noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,16 +186,31 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
     scales = magnitudes(problem, values)
     sensitivity = Sensitivity.of(linearization.jacobian, scales)
     fit = response(sensitivity, free, smallest)
+    released = {name: response(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     fitted = sensitivity.basis @ fit.fitted  # (rows, rank)
-    plain, dof = _independent(problem, linearization, sensitivity.basis, fitted, noise_estimated)
+    plain, dof = independent_noise(problem, linearization, sensitivity.basis, fitted, noise_estimated)
+    middles = {"plain": plain}
+    corrected_dof = None
+    series = series_of(linearization.rows)
+    left_over = 1 - np.sum(fitted**2, axis=1)
+    if series and all(np.sum(left_over[s.rows]) > FEWEST_DOF for s in series):  # else no noise model can be had
+        noise = coloured_noise(linearization.residuals, linearization.rows, fitted)
+        middles["corrected"] = sensitivity.basis.T @ noise.times(sensitivity.basis)
+        gain = fit.gain.copy()
+        for name, r in released.items():
+            gain[names.index(name)] = r.gain[names.index(name)]
+        corrected_dof = effective_dof(noise, sensitivity.basis @ gain.T, left_over)
+    printed, why = _which(problem, linearization.residuals, series, "corrected" in middles)
+    if printed == "corrected" and noise.drifting:
+        why += "; they drift as slowly as the record is long, so even the corrected interval may be too narrow"
     compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
     known = identifiability([names[i] for i in free], values[free], scales[free], compact, smallest)
     null = np.zeros((len(names), known.null.shape[1]))
     null[free] = known.null
-    middles = {"plain": plain}
-    released = {name: response(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     covariance = Covariance(
         names=names, values=values, matrix=fit.covariance(plain), dof=dof, active=dict(active),
+        corrected=fit.covariance(middles["corrected"]) if "corrected" in middles else None,
+        corrected_dof=corrected_dof, printed=printed, why=why,
         bound_std={kind: {n: _released_std(r, m, names.index(n)) for n, r in released.items()}
                    for kind, m in middles.items()},
         undetermined=known.undetermined, combinations=known.combinations, null=null,
@@ -202,39 +218,32 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
     return replace(covariance, open=_open(problem, covariance))
 
 
+def _which(problem: Problem, residuals: np.ndarray, series: tuple[Series, ...], correctable: bool) -> tuple[str, str]:
+    """Which interval is printed, and why: the corrected one where whiteness is rejected in any series."""
+    confidence = 1 - (1 - CONFIDENCE) / max(len(series), 1)  # a hundred series are still one fit
+    failed = []
+    for s in series:
+        test = whiteness(s.in_order(residuals), _label(problem, s), confidence=confidence)
+        failed += [] if test.passed else [test]
+    if not failed:
+        return "plain", "no autocorrelation was found in the residuals"
+    worst = max(failed, key=lambda test: test.value)
+    if not correctable:
+        return "plain", f"{worst.sentence}; the record is too short for a noise model, so this could not be corrected"
+    return "corrected", worst.sentence
+
+
+def _label(problem: Problem, series: Series) -> str:
+    output = problem.model.outputs[series.output]
+    several = len(problem.experiments) > 1
+    return f"{output} in {problem.experiments[series.experiment].name}" if several else output
+
+
 def magnitudes(problem: Problem, values: np.ndarray) -> np.ndarray:
     """(unknowns,) the user's scale, or the larger of start and value; NaN where neither tells a magnitude."""
     sizes = [u.scale if u.scale is not None else (max(abs(u.start), abs(v)) if u.start else np.nan)
              for u, v in zip(problem.unknowns, values, strict=True)]
     return np.array(sizes, float)
-
-
-def _independent(problem: Problem, linearization: Linearization, basis: np.ndarray, fitted: np.ndarray,
-                 noise_estimated: bool) -> tuple[np.ndarray, float]:
-    """Covariance of basis' @ errors for independent errors, one variance per output where it is estimated."""
-    if not noise_estimated:
-        return basis.T @ basis, np.inf
-    left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,) what each residual adds to the degrees of freedom
-    middle, dof = np.zeros((basis.shape[1], basis.shape[1])), 0.0
-    for rows, estimated in _noise_groups(problem, linearization.rows):
-        variance, own = 1.0, float(np.sum(left_over[rows]))
-        if estimated:
-            dof += own
-            variance = float(np.sum(linearization.residuals[rows] ** 2)) / own if own > FEWEST_DOF else np.nan
-        middle += variance * basis[rows].T @ basis[rows]
-    return middle, dof if dof > FEWEST_DOF else 0.0
-
-
-def _noise_groups(problem: Problem, rows: Rows) -> list[tuple[np.ndarray, bool]]:
-    """Rows that share one noise size, and whether that size is estimated; priors keep theirs."""
-    label = np.full(rows.count, -1)
-    for e, experiment in enumerate(problem.experiments):
-        for o, output in enumerate(problem.model.outputs):
-            if output in experiment.outputs and known_std(experiment, output) is None:
-                label[(rows.experiment == e) & (rows.output == o)] = o
-    if not np.any(label >= 0):
-        label[rows.experiment >= 0] = 0  # every std was given, yet the caller asks for their common factor
-    return [(np.flatnonzero(label == k), bool(k >= 0)) for k in np.unique(label)]
 
 
 def _released_std(released: Response, middle: np.ndarray, i: int) -> float:

@@ -39,7 +39,8 @@ class Identifiability:
     null: np.ndarray  # (unknowns, unknowns - rank) directions in the user's units that change nothing
     no_effect: tuple[str, ...]
     undetermined: tuple[str, ...]  # names that take part in an undetermined direction (those without effect included)
-    combinations: tuple[str, ...]  # in words, one per independent group
+    tied: tuple[tuple[str, ...], ...]  # the undetermined names by independent group
+    combinations: tuple[str, ...]  # what of each group is determined, in words
     groups: tuple[CollinearGroup, ...]  # nearly, not exactly, undetermined
     std: np.ndarray  # (unknowns,) for residuals of standard deviation one; infinite where undetermined
     relative_std: np.ndarray  # std / |value|; infinite where the value is zero
@@ -83,7 +84,8 @@ def identifiability(names: Sequence[str], values: np.ndarray, scales: np.ndarray
         condition=float(s[0] / s[-1]) if len(names) and rank == len(names) else (np.inf if len(names) else 1.0),
         no_effect=tuple(n for n, d in zip(names, dead, strict=True) if d),
         undetermined=tuple(n for n, t in zip(names, touched, strict=True) if t),
-        combinations=tuple(text for _, text in words), groups=_groups(names, unit, s[:rank], right[:rank]),
+        tied=tuple(tied for tied, _ in words), combinations=tuple(text for _, text in words),
+        groups=_groups(names, unit, s[:rank], right[:rank]),
         std=std, relative_std=relative)
 
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynident.discretizations.finite import Linearization, Rows
 from dynident.estimate.identifiability import SMALLEST_SINGULAR, UNTOUCHED, unit_columns
+from dynident.problem.problem import Problem, known_std
+
+FEWEST_DOF = 0.5  # degrees of freedom; with fewer the residuals hold no word about the noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,3 +56,31 @@ def response(sensitivity: Sensitivity, columns: Sequence[int], smallest: float =
     determined = np.zeros(sensitivity.unknowns, bool)
     determined[columns] = 1 - np.sum(vt[keep] ** 2, axis=0) <= UNTOUCHED**2
     return Response(gain, u[:, keep], determined)
+
+
+def independent_noise(problem: Problem, linearization: Linearization, basis: np.ndarray, fitted: np.ndarray,
+                 noise_estimated: bool) -> tuple[np.ndarray, float]:
+    """Covariance of basis' @ errors for independent errors, one variance per output where it is estimated."""
+    if not noise_estimated:
+        return basis.T @ basis, np.inf
+    left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,) what each residual adds to the degrees of freedom
+    middle, dof = np.zeros((basis.shape[1], basis.shape[1])), 0.0
+    for rows, estimated in _noise_groups(problem, linearization.rows):
+        variance, own = 1.0, float(np.sum(left_over[rows]))
+        if estimated:
+            dof += own
+            variance = float(np.sum(linearization.residuals[rows] ** 2)) / own if own > FEWEST_DOF else np.nan
+        middle += variance * basis[rows].T @ basis[rows]
+    return middle, dof if dof > FEWEST_DOF else 0.0
+
+
+def _noise_groups(problem: Problem, rows: Rows) -> list[tuple[np.ndarray, bool]]:
+    """Rows that share one noise size, and whether that size is estimated; priors keep theirs."""
+    label = np.full(rows.count, -1)
+    for e, experiment in enumerate(problem.experiments):
+        for o, output in enumerate(problem.model.outputs):
+            if output in experiment.outputs and known_std(experiment, output) is None:
+                label[(rows.experiment == e) & (rows.output == o)] = o
+    if not np.any(label >= 0):
+        label[rows.experiment >= 0] = 0  # every std was given, yet the caller asks for their common factor
+    return [(np.flatnonzero(label == k), bool(k >= 0)) for k in np.unique(label)]

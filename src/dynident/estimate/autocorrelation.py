@@ -1,0 +1,219 @@
+"""Autocorrelation: how wide is the interval when the errors of neighbouring samples are alike?
+
+The least-squares estimate stays what it is; only its covariance changes: pinv(J) Sigma pinv(J)' with Sigma from an
+autoregressive model of each residual series. Sigma is applied by FFT, series by series and column by column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from dynident.discretizations.finite import Rows
+from dynident.estimate.autoregression import (
+    Autoregression,
+    choose_order,
+    from_reflections,
+    highest_order,
+    is_stationary,
+    levinson,
+)
+
+MOST_PASSES = 10  # the bias depends on the model it corrects; with 10 samples per unknown three passes settle it
+SETTLED = 1e-3  # change of the logarithm of the variance and of the reflections; no interval shows less
+FORGOTTEN = 1e-9  # of the variance; autocovariances below it are left out
+MOST_HIDDEN = 4.0  # noise variance over residual variance; noise of which a fit hides more cannot be told from it
+LONGEST_MEMORY = 0.5  # of the record; a longer correlation time cannot be seen in it
+FEWEST_DOF = 2.0  # of a variance; the delta method says nothing below
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """The residuals of one output in one experiment, in sample order."""
+
+    experiment: int
+    output: int
+    rows: np.ndarray  # (n,) indices into the residual vector
+    places: np.ndarray  # (n,) sample indices from 0; what is skipped is missing
+
+    @property
+    def span(self) -> int:
+        return int(self.places[-1]) + 1
+
+    def spread(self, column: np.ndarray) -> np.ndarray:
+        """(span,) the entries of one column at their samples, zero where missing."""
+        grid = np.zeros(self.span)
+        grid[self.places] = column[self.rows]
+        return grid
+
+    def in_order(self, column: np.ndarray) -> np.ndarray:
+        """(span,) the same with NaN where missing."""
+        grid = np.full(self.span, np.nan)
+        grid[self.places] = column[self.rows]
+        return grid
+
+    def lag_sums(self, first: np.ndarray, second: np.ndarray, lags: int) -> np.ndarray:
+        """(lags + 1,) sums over t of first[t] second[t + k]; both on the grid."""
+        return np.array([first[: self.span - k] @ second[k:] for k in range(lags + 1)])
+
+
+    def pairs(self, lags: int) -> np.ndarray:
+        """(lags + 1,) how many pairs of samples are k apart."""
+        present = np.zeros(self.span)
+        present[self.places] = 1.0
+        return self.lag_sums(present, present, lags)
+
+    def tapered(self, sums: np.ndarray) -> np.ndarray:
+        """Lag sums as autocovariances, weighted by 1 - k/span: this keeps them positive definite in a full record."""
+        lags = np.arange(sums.size)
+        pairs = self.pairs(sums.size - 1)
+        return np.divide(sums * (1 - lags / self.span), pairs, out=np.zeros_like(sums), where=pairs > 0)
+
+    def autocovariance(self, column: np.ndarray, lags: int) -> np.ndarray:
+        grid = self.spread(column)
+        return self.tapered(self.lag_sums(grid, grid, lags))
+
+
+def series_of(rows: Rows) -> tuple[Series, ...]:
+    """Residuals grouped by experiment and output; priors belong to none."""
+    found = []
+    measured = rows.experiment >= 0
+    for e, o in np.unique(np.stack([rows.experiment[measured], rows.output[measured]], axis=1), axis=0).tolist():
+        own = np.flatnonzero((rows.experiment == e) & (rows.output == o))
+        own = own[np.argsort(rows.sample[own], kind="stable")]
+        found.append(Series(e, o, own, rows.sample[own] - rows.sample[own[0]]))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class ColouredNoise:
+    """One autoregression per residual series; rows of no series (priors) keep independent errors of variance one."""
+
+    series: tuple[Series, ...]
+    models: tuple[Autoregression, ...]
+    drifting: bool = False  # a limit below was met: the errors of some series move as slowly as the record is long
+
+    def times(self, columns: np.ndarray) -> np.ndarray:
+        """Sigma @ columns (rows, k), in O(rows log rows) per column."""
+        product = columns.copy()
+        for series, model in zip(self.series, self.models, strict=True):
+            size = next_fast_len(2 * series.span, real=True)
+            covariance = model.autocovariance(series.span)
+            kernel = np.zeros(size)
+            kernel[: series.span] = covariance
+            kernel[size - series.span + 1:] = covariance[:0:-1]
+            spectrum = rfft(kernel).real
+            for j in range(columns.shape[1]):
+                smooth = irfft(rfft(series.spread(columns[:, j]), size) * spectrum, size)
+                product[series.rows, j] = smooth[series.places]
+        return product
+
+
+def coloured_noise(residuals: np.ndarray, rows: Rows, fitted: np.ndarray) -> ColouredNoise:
+    """The noise behind the residuals of a fit that could explain the orthonormal columns `fitted` (rows, rank).
+
+    Residuals are (I - F F') errors, so their autocovariances are too small, most so at the slow frequencies that the
+    model can follow. We look for the noise whose residuals are expected to have the autocovariances that were seen:
+    matched in the logarithm of the variance and the inverse tanh of the reflection coefficients, which keeps every
+    model on the way stationary.
+    """
+    series = series_of(rows)
+    lags = [highest_order(s.rows.size) for s in series]
+    seen = [s.autocovariance(residuals, k) for s, k in zip(series, lags, strict=True)]
+    seen = [c[: choose_order(c, s.rows.size) + 1] for c, s in zip(seen, series, strict=True)]
+    target = [_free_form(c) for c in seen]
+    found = target
+    limits = [np.arctanh(1 - 1 / max(LONGEST_MEMORY * s.span, 2)) for s in series]
+    noise = _noise(series, found)
+    for _ in range(MOST_PASSES):
+        expected = [_free_form(c) for c in _expected(noise, fitted)]
+        change = [t - e for t, e in zip(target, expected, strict=True)]
+        found = [np.append(min(f[0] + c[0], t[0] + np.log(MOST_HIDDEN)), np.clip(f[1:] + c[1:], -limit, limit))
+                 for f, c, t, limit in zip(found, change, target, limits, strict=True)]
+        noise = _noise(series, found)
+        if all(np.max(np.abs(c)) <= SETTLED for c in change):
+            break
+    drifting = any(f[0] >= t[0] + np.log(MOST_HIDDEN) or np.any(np.abs(f[1:]) >= limit)
+                   for f, t, limit in zip(found, target, limits, strict=True))
+    return ColouredNoise(noise.series, noise.models, drifting)
+
+
+def _free_form(autocovariance: np.ndarray) -> np.ndarray:
+    """Any numbers are allowed here: logarithm of the variance, inverse tanh of the reflection coefficients."""
+    variance, reflections = levinson(autocovariance)
+    return np.append(np.log(max(variance, np.finfo(float).tiny)), np.arctanh(reflections))
+
+
+def _noise(series: tuple[Series, ...], forms: list[np.ndarray]) -> ColouredNoise:
+    return ColouredNoise(series, tuple(from_reflections(float(np.exp(f[0])), np.tanh(f[1:])) for f in forms))
+
+
+def _expected(noise: ColouredNoise, fitted: np.ndarray) -> list[np.ndarray]:
+    """Autocovariances that residuals are expected to show: lag sums of M Sigma M with M = I - F F', per series.
+
+    M Sigma M = Sigma - F half' - half F' with half = Sigma F - F (F' Sigma F) / 2.
+    """
+    smoothed = noise.times(fitted)
+    half = smoothed - 0.5 * fitted @ (fitted.T @ smoothed)
+    expected = []
+    for s, model in zip(noise.series, noise.models, strict=True):
+        lost = np.zeros(model.order + 1)
+        for j in range(fitted.shape[1]):
+            f, h = s.spread(fitted[:, j]), s.spread(half[:, j])
+            lost += s.lag_sums(f, h, model.order) + s.lag_sums(h, f, model.order)
+        expected.append(s.tapered(model.start * s.pairs(model.order) - lost))
+    return expected
+
+
+def effective_dof(noise: ColouredNoise, weights: np.ndarray, left_over: np.ndarray) -> np.ndarray:
+    """(unknowns,) degrees of freedom of each variance, from how well its noise model is known (Satterthwaite).
+
+    `weights` (rows, unknowns): how each error moves each unknown. `left_over` (rows,): one minus the leverage. The
+    variance of the variance follows from the asymptotic covariance of the autoregression by the delta method; for slow
+    weights and AR(1) it gives half of the familiar n (1 - phi) / (1 + phi).
+    """
+    variance = np.zeros(weights.shape[1])
+    doubt = np.zeros(weights.shape[1])
+    for series, model in zip(noise.series, noise.models, strict=True):
+        samples = max(float(np.sum(left_over[series.rows])), 1.0)
+        alike = _autocorrelations(series, weights, _memory(model, series.span))  # (lags, unknowns)
+        own = model.autocovariance(alike.shape[0]) @ alike
+        variance += own
+        doubt += 2 / samples * own**2
+        size, directions = np.linalg.eigh(model.coefficient_covariance(samples))
+        for step in (directions * np.sqrt(np.maximum(size, 0.0))).T:
+            doubt += _slope(model, step, alike) ** 2
+    others = np.ones(weights.shape[0], bool)
+    for series in noise.series:
+        others[series.rows] = False
+    variance += np.sum(weights[others] ** 2, axis=0)  # priors: known, so they add no doubt
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.maximum(np.where(doubt > 0, 2 * variance**2 / doubt, np.inf), FEWEST_DOF)
+
+
+def _slope(model: Autoregression, step: np.ndarray, alike: np.ndarray) -> np.ndarray:
+    """Change of the variances for one standard deviation of the coefficients, by a small difference."""
+    small = 1e-3
+    while not (is_stationary(model.coefficients + small * step) and is_stationary(model.coefficients - small * step)):
+        small *= 0.1  # terminates: the coefficients themselves are stationary
+    up, down = (model.with_coefficients(model.coefficients + sign * small * step) for sign in (1, -1))
+    lags = alike.shape[0]
+    return (up.autocovariance(lags) - down.autocovariance(lags)) @ alike / (2 * small)
+
+
+def _memory(model: Autoregression, span: int) -> int:
+    covariance = np.abs(model.autocovariance(span))
+    return int(np.flatnonzero(covariance >= FORGOTTEN * covariance[0])[-1]) + 1
+
+
+def _autocorrelations(series: Series, weights: np.ndarray, lags: int) -> np.ndarray:
+    """(lags, unknowns) sums over t of w[t] w[t + k], doubled for k > 0, so that variances are one product away."""
+    size = next_fast_len(2 * series.span, real=True)
+    alike = np.empty((lags, weights.shape[1]))
+    for j in range(weights.shape[1]):
+        spectrum = rfft(series.spread(weights[:, j]), size)
+        alike[:, j] = irfft(np.abs(spectrum) ** 2, size)[:lags]
+    alike[1:] *= 2
+    return alike

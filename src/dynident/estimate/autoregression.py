@@ -1,0 +1,108 @@
+"""Autoregression: which stationary noise model has these autocovariances?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_toeplitz
+from scipy.signal import lfilter, lfiltic
+
+ORDER_PER_DECADE = 10  # highest order tried: ten per decade of samples (the usual bound for order selection)
+SAMPLES_PER_ORDER = 10  # and never fewer samples than this per coefficient
+LARGEST_REFLECTION = 1 - 1e-12  # rounding may carry a reflection coefficient of one past it
+
+
+@dataclass(frozen=True, eq=False)
+class Autoregression:
+    """e[t] = coefficients @ (e[t-1], ..., e[t-q]) + white noise; stationary by construction."""
+
+    coefficients: np.ndarray  # (order,)
+    start: np.ndarray  # (order + 1,) autocovariances at lags 0..order
+
+    @property
+    def order(self) -> int:
+        return int(self.coefficients.size)
+
+    @property
+    def innovation(self) -> float:
+        """Variance of the white noise that drives it."""
+        return float(self.start[0] - self.coefficients @ self.start[1:])
+
+    def autocovariance(self, count: int) -> np.ndarray:
+        """(count,) at lags 0, 1, ...; from lag `order` on they follow the recursion of the model itself."""
+        if count <= self.order + 1:
+            return self.start[:count]
+        denominator = np.concatenate([[1.0], -self.coefficients])
+        state = lfiltic([1.0], denominator, self.start[:0:-1])
+        tail, _ = lfilter([1.0], denominator, np.zeros(count - self.order - 1), zi=state)
+        return np.concatenate([self.start, tail])
+
+    def coefficient_covariance(self, samples: float) -> np.ndarray:
+        """(order, order) of the estimated coefficients: innovation * inverse of their autocovariance / samples."""
+        if self.order == 0:
+            return np.zeros((0, 0))
+        return self.innovation * solve_toeplitz(self.start[:-1], np.eye(self.order)) / samples
+
+    def with_coefficients(self, coefficients: np.ndarray) -> Autoregression:
+        """The same innovations through other coefficients; these must be stationary."""
+        return Autoregression(coefficients, _autocovariances(coefficients, self.innovation))
+
+
+def highest_order(samples: int) -> int:
+    """How many coefficients a series of this length can bear."""
+    return max(0, min(int(ORDER_PER_DECADE * np.log10(max(samples, 1))), samples // SAMPLES_PER_ORDER - 1))
+
+
+def choose_order(autocovariance: np.ndarray, samples: int) -> int:
+    """The order with the lowest BIC among those that the given lags allow."""
+    variance, reflections = levinson(autocovariance)
+    if variance <= 0:
+        return 0
+    gain = samples * np.log(np.cumprod(1 - reflections**2))
+    return int(np.argmin(np.concatenate([[0.0], gain + np.arange(1, reflections.size + 1) * np.log(samples)])))
+
+
+def levinson(autocovariance: np.ndarray) -> tuple[float, np.ndarray]:
+    """Variance and reflection coefficients (lags,) of positive definite autocovariances at lags 0..lags."""
+    r = np.asarray(autocovariance, float)
+    a, innovation, reflections = np.zeros(0), float(r[0]), np.zeros(r.size - 1)
+    for k in range(1, r.size):
+        if innovation <= 0:
+            break  # what follows is determined by what came before; nothing is left to reflect
+        reflections[k - 1] = np.clip((r[k] - a @ r[k - 1:0:-1]) / innovation, -LARGEST_REFLECTION, LARGEST_REFLECTION)
+        a = np.append(a - reflections[k - 1] * a[::-1], reflections[k - 1])
+        innovation *= 1 - reflections[k - 1] ** 2
+    return float(r[0]), reflections
+
+
+def from_reflections(variance: float, reflections: np.ndarray) -> Autoregression:
+    """The stationary autoregression with this variance; stationary because every reflection lies inside (-1, 1)."""
+    a, start, innovation = np.zeros(0), np.array([variance]), variance
+    for reflection in reflections:
+        start = np.append(start, a @ start[:0:-1] + reflection * innovation)
+        a = np.append(a - reflection * a[::-1], reflection)
+        innovation *= 1 - reflection**2
+    return Autoregression(a, start)
+
+
+def _autocovariances(a: np.ndarray, innovation: float) -> np.ndarray:
+    """Solve r[k] = sum a[j] r[|k-j|] (+ innovation at k = 0) for lags 0..order."""
+    q = a.size
+    system = np.eye(q + 1)
+    for k in range(q + 1):
+        for j in range(1, q + 1):
+            system[k, abs(k - j)] -= a[j - 1]
+    return np.linalg.solve(system, np.concatenate([[innovation], np.zeros(q)]))
+
+
+def is_stationary(coefficients: np.ndarray) -> bool:
+    """All roots inside the unit circle, by the step-down recursion."""
+    a = np.asarray(coefficients, float)
+    while a.size:
+        reflection = a[-1]
+        if abs(reflection) >= 1:
+            return False
+        a = (a[:-1] + reflection * a[-2::-1]) / (1 - reflection**2) if a.size > 1 else a[:0]
+    return True
+

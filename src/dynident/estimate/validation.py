@@ -1,0 +1,99 @@
+"""Validation: does the model foretell a record that it was not fitted to?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynident.estimate.estimate import Trajectory
+from dynident.estimate.residuals import ResidualTest, noise_level, residual_tests
+from dynident.problem.experiment import Experiment
+from dynident.problem.problem import known_std
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """What the model did on one record: fit in percent, errors, and tests of the residuals."""
+
+    experiment: str
+    fit: Mapping[str, float]  # per output, percent; NaN where the measured signal never moves
+    rmse: Mapping[str, float]  # per output, in its unit
+    tests: tuple[ResidualTest, ...]
+    trajectory: Trajectory
+    residuals: Mapping[str, np.ndarray]  # measured - model, NaN where not measured
+
+    def __str__(self) -> str:
+        lines = [f"{self.experiment}:"]
+        lines += [f"  {name}: fit {self.fit[name]:.2f} %, rms error {self.rmse[name]:.4g}" for name in self.fit]
+        lines += [f"  {test}" for test in self.tests]
+        return "\n".join(lines)
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain lists, numbers and text; missing numbers as the text "nan"."""
+        t = self.trajectory
+        return {"experiment": self.experiment, "fit": _numbers(self.fit), "rmse": _numbers(self.rmse),
+                "tests": [test.to_data() for test in self.tests],
+                "trajectory": {"experiment": t.experiment, "time": _list(t.time), "states": _lists(t.states),
+                               "outputs": _lists(t.outputs)},
+                "residuals": _lists(self.residuals)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Validation:
+        t = data["trajectory"]
+        trajectory = Trajectory(t["experiment"], _array(t["time"]), _arrays(t["states"]), _arrays(t["outputs"]))
+        return cls(data["experiment"], {k: float(v) for k, v in data["fit"].items()},
+                   {k: float(v) for k, v in data["rmse"].items()},
+                   tuple(ResidualTest.from_data(test) for test in data["tests"]), trajectory,
+                   _arrays(data["residuals"]))
+
+
+def judge(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float]) -> Validation:
+    """Compare a record with what the model did on it; `noise_std` per output serves where the record gives none."""
+    residuals = {name: np.asarray(y, float) - trajectory.outputs[name] for name, y in experiment.outputs.items()}
+    tests: list[ResidualTest] = []
+    for name, residual in residuals.items():
+        given = known_std(experiment, name)
+        there = np.isfinite(residual)
+        if given is not None and np.any(there):
+            tests.append(noise_level(float(np.sum((residual[there] / given[there]) ** 2)), float(np.sum(there)), name))
+        tests += residual_tests(residual, name, given if given is not None else noise_std.get(name), experiment.inputs)
+    return Validation(
+        experiment=experiment.label, tests=tuple(tests), trajectory=trajectory, residuals=residuals,
+        fit={name: fit_percent(y, trajectory.outputs[name]) for name, y in experiment.outputs.items()},
+        rmse={name: float(np.sqrt(np.nanmean(r**2))) if np.any(np.isfinite(r)) else np.nan
+              for name, r in residuals.items()})
+
+
+def fit_percent(measured: np.ndarray, model: np.ndarray) -> float:
+    """100 (1 - |measured - model| / |measured - mean|) over the samples present, as MATLAB's compare computes it.
+
+    100 is perfect, 0 no better than the mean, negative worse; NaN where the measured signal never moves.
+    """
+    measured, model = np.asarray(measured, float), np.asarray(model, float)
+    there = np.isfinite(measured)
+    y = measured[there]
+    swing = float(np.linalg.norm(y - np.mean(y))) if y.size else 0.0
+    return 100 * (1 - float(np.linalg.norm(y - model[there])) / swing) if swing > 0 else np.nan
+
+
+def _list(values: np.ndarray) -> list[float | str]:
+    return [float(v) if np.isfinite(v) else str(float(v)) for v in np.asarray(values, float)]
+
+
+def _lists(columns: Mapping[str, np.ndarray]) -> dict[str, list[float | str]]:
+    return {name: _list(values) for name, values in columns.items()}
+
+
+def _numbers(values: Mapping[str, float]) -> dict[str, float | str]:
+    return {name: float(v) if np.isfinite(v) else str(float(v)) for name, v in values.items()}
+
+
+def _array(values: list[float | str]) -> np.ndarray:
+    return np.array([float(v) for v in values])
+
+
+def _arrays(columns: Mapping[str, list[float | str]]) -> dict[str, np.ndarray]:
+    return {name: _array(values) for name, values in columns.items()}
