@@ -1,0 +1,61 @@
+"""dynident: parameters of dynamical systems from measured records, with intervals that keep their promise."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dynident import maths, report
+    from dynident.errors import DynidentError, NotConverged, NotSupported, ProblemError
+    from dynident.estimate.estimate import Estimate, Trajectory
+    from dynident.estimate.validation import Validation
+    from dynident.files.csv import read_csv
+    from dynident.files.results import load
+    from dynident.files.tables import read_mat, read_parquet, read_table
+    from dynident.files.toml import read_problem, write_problem
+    from dynident.methods.check import check
+    from dynident.methods.compare import Comparison, compare
+    from dynident.methods.identify import identify
+    from dynident.methods.presets import multiple_shooting, single_shooting
+    from dynident.methods.simulate import simulate
+    from dynident.models import library
+    from dynident.models.equations import EquationModel
+    from dynident.problem.experiment import Experiment
+    from dynident.problem.noise import Bounded, Gaussian
+    from dynident.problem.parameter import InitialState, Parameter, Prior
+    from dynident.problem.problem import Problem
+
+# Public names and where they live; loaded when first asked for, so that `import dynident` stays quick.
+PUBLIC = {
+    "Bounded": "problem.noise", "Comparison": "methods.compare", "DynidentError": "errors",
+    "EquationModel": "models.equations", "Estimate": "estimate.estimate", "Experiment": "problem.experiment",
+    "Gaussian": "problem.noise", "InitialState": "problem.parameter", "NotConverged": "errors",
+    "NotSupported": "errors", "Parameter": "problem.parameter", "Prior": "problem.parameter",
+    "Problem": "problem.problem", "ProblemError": "errors", "Trajectory": "estimate.estimate",
+    "Validation": "estimate.validation", "check": "methods.check", "compare": "methods.compare",
+    "identify": "methods.identify", "load": "files.results", "multiple_shooting": "methods.presets",
+    "read_csv": "files.csv", "read_mat": "files.tables", "read_parquet": "files.tables",
+    "read_problem": "files.toml", "read_table": "files.tables", "simulate": "methods.simulate",
+    "single_shooting": "methods.presets", "write_problem": "files.toml",
+}
+MODULES = {"library": "models.library", "maths": "maths", "report": "report"}
+
+__all__ = [
+    "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "Gaussian", "InitialState",
+    "NotConverged", "NotSupported", "Parameter", "Prior", "Problem", "ProblemError", "Trajectory", "Validation",
+    "check", "compare", "identify", "library", "load", "maths", "multiple_shooting", "read_csv", "read_mat",
+    "read_parquet", "read_problem", "read_table", "report", "simulate", "single_shooting", "write_problem",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in PUBLIC:
+        return getattr(importlib.import_module(f"dynident.{PUBLIC[name]}"), name)
+    if name in MODULES:
+        return importlib.import_module(f"dynident.{MODULES[name]}")
+    raise AttributeError(f"dynident has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

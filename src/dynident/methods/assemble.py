@@ -1,0 +1,132 @@
+"""Assemble: from a solver's outcome to an estimate with its uncertainty, statistics and remarks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dynident.discretizations.finite import Linearization
+from dynident.discretizations.losses import robust
+from dynident.discretizations.shooting import Shooting
+from dynident.estimate.covariance import Covariance, covariance_from
+from dynident.estimate.estimate import Estimate, Trajectory
+from dynident.estimate.information import information_of
+from dynident.estimate.residuals import noise_level, outliers
+from dynident.estimate.validation import fit_percent
+from dynident.integrators.march import Marched
+from dynident.methods.substeps import HARMLESS
+from dynident.problem.problem import Problem, known_std
+from dynident.solvers.outcome import Outcome
+
+
+def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, sizes: Mapping[str, float],
+             error: float, counts: Mapping[str, int], times: Mapping[str, float]) -> Estimate:
+    """Everything that follows from the point which the solver found."""
+    began = time.perf_counter()
+    trajectories, residuals = trajectories_of(problem, finite, finite.run(outcome.point, False))
+    at = finite.linearization(outcome.point)
+    active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
+    uncertainty = covariance_from(problem, weighted_down(at, finite.loss), active, noise_estimated=bool(sizes))
+    values = {**dict(zip(problem.names, (float(v) for v in at.values), strict=True)), **problem.held_values()}
+    cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
+    notes = remarks(problem, finite, at, uncertainty, sizes, error)
+    if outcome.interrupted:
+        counts = {**counts, "interrupted": 1}
+    return Estimate(
+        problem=problem, method=method, values=values, uncertainty=uncertainty, converged=outcome.converged,
+        status=sentence(outcome), cost=cost, trajectories=trajectories, residuals=residuals,
+        noise_std=noise_std(problem, sizes), notes=tuple(notes), history=outcome.history, counts=counts,
+        times={**times, "trust": time.perf_counter() - began},
+        statistics={**information_of(problem, residuals, fixed=len(active)), **fits(problem, trajectories)})
+
+
+def sentence(outcome: Outcome) -> str:
+    if outcome.converged:
+        return f"Converged {outcome.reason}."
+    return f"Did not converge: stopped {outcome.reason}. The best point so far is kept."
+
+
+def trajectories_of(problem: Problem, finite: Shooting, marched: list[Marched]
+                    ) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
+    """States and outputs at the samples, and measured minus model."""
+    model = problem.model
+    trajectories, residuals = [], []
+    for record, out, experiment in zip(finite.records, marched, problem.experiments, strict=True):
+        states, outputs = out.states[record.grid.offset:], out.outputs[record.grid.offset:]
+        trajectories.append(Trajectory(experiment.name, np.asarray(experiment.time),
+                                       {n: states[:, i].copy() for i, n in enumerate(model.states)},
+                                       {n: outputs[:, j].copy() for j, n in enumerate(model.outputs)}))
+        residuals.append({n: np.asarray(experiment.outputs[n]) - trajectories[-1].outputs[n] for n in experiment.outputs})
+    return tuple(trajectories), tuple(residuals)
+
+
+def weighted_down(at: Linearization, loss: str) -> Linearization:
+    """For a robust loss, the least squares problem with the covariance of that estimator (Huber's formula)."""
+    if loss == "squared":
+        return at
+    _, factor = robust(at.residuals, loss)
+    step = 1e-4
+    influence = at.residuals * factor**2
+
+    def pulled(r: np.ndarray) -> np.ndarray:
+        return r * robust(r, loss)[1] ** 2
+
+    slope = float(np.mean((pulled(at.residuals + step) - pulled(at.residuals - step)) / (2 * step)))
+    freedom = max(1, at.residuals.size - at.jacobian.shape[1])
+    spread = np.sqrt(float(influence @ influence) / freedom) / max(slope, 1e-3)
+    return replace(at, residuals=influence / (max(slope, 1e-3) * spread), jacobian=at.jacobian / spread)
+
+
+def noise_std(problem: Problem, sizes: Mapping[str, float]) -> dict[str, float]:
+    """One number per measured output: given, estimated, or the mean of a given series."""
+    levels = {}
+    for name in problem.model.outputs:
+        given = [known_std(e, name) for e in problem.experiments if name in e.outputs]
+        known = [np.mean(g) for g in given if g is not None]
+        if given:
+            levels[name] = float(sizes[name] if name in sizes else np.mean(known))
+    return levels
+
+
+def fits(problem: Problem, trajectories: tuple[Trajectory, ...]) -> dict[str, float]:
+    """Fit % per output over all records together."""
+    found = {}
+    for name in problem.model.outputs:
+        pairs = [(np.asarray(e.outputs[name]), t.outputs[name])
+                 for e, t in zip(problem.experiments, trajectories, strict=True) if name in e.outputs]
+        if pairs:
+            found[f"fit_{name}"] = fit_percent(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
+    return found
+
+
+def remarks(problem: Problem, finite: Shooting, at: Linearization, uncertainty: Covariance, sizes: Mapping[str, float],
+            error: float) -> list[str]:
+    """What the reader must know beside the numbers, most important first."""
+    notes = [as_sentence(words) for words in uncertainty.combinations]
+    notes += [f"{name} rests on its {side} bound; its interval is one-sided." for name, side in uncertainty.active.items()]
+    notes += [f"{name} can hardly be told from these data: its interval is open." for name in uncertainty.open]
+    measured = at.rows.output >= 0
+    if not sizes:
+        seen = at.residuals[measured]
+        test = noise_level(float(seen @ seen), seen.size - at.jacobian.shape[1] + len(uncertainty.active))
+        if not test.passed:
+            notes.append(as_sentence(test.sentence))
+    if uncertainty.printed == "corrected":
+        notes.append(f"The residuals are autocorrelated ({uncertainty.why}): the corrected intervals are printed.")
+    far = outliers(at.residuals[measured], "the residuals", 1.0)
+    if not far.passed:
+        notes.append(as_sentence(far.sentence))
+    if error > 1:
+        notes.append(f"The integrator's error may move the estimate by up to {HARMLESS * error:.2g} standard errors "
+                     f"with {finite.substeps} sub-steps of {finite.integrator.name}; use more sub-steps or a scheme of "
+                     "higher order.")
+    notes += [note for e in problem.experiments for note in e.notes]
+    return notes
+
+
+def as_sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"

@@ -1,0 +1,43 @@
+"""Check: what the data can tell, before any fit."""
+
+from __future__ import annotations
+
+from dynident.discretizations.finite import Linearization
+from dynident.discretizations.shooting import Shooting
+from dynident.errors import NotSupported, ProblemError
+from dynident.estimate.check import examine
+from dynident.estimate.finding import Check
+from dynident.integrators import integrator_named
+from dynident.integrators.march import Diverged
+from dynident.methods.direct import ShootingMethod
+from dynident.methods.noise import first_sizes
+from dynident.methods.substeps import choose_substeps
+from dynident.models.equations import EquationModel
+from dynident.problem.problem import Problem
+
+
+def check(problem: Problem) -> Check:
+    """Excitation, rank, collinear groups, scaling, sampling, with advice; around the start values."""
+    if not isinstance(problem.model, EquationModel):
+        raise NotSupported(f"check needs a model with equations, not a {type(problem.model).__name__}.")
+    return examine(problem, linearization_at_start(problem))
+
+
+def linearization_at_start(problem: Problem) -> Linearization:
+    """Residuals and sensitivities at the start: over the whole record, or segment by segment where that diverges."""
+    scheme = integrator_named("runge_kutta")
+    sizes = first_sizes(problem)
+    for method in (ShootingMethod("check", 1), ShootingMethod("check")):
+        segments = [method.segments_for(e.samples) for e in problem.experiments]
+
+        def make(substeps: int, segments: list[int] = segments) -> Shooting:
+            return Shooting(problem, scheme, segments, substeps, sizes)
+
+        try:
+            substeps, _ = choose_substeps(make, lambda finite: finite.start())
+            finite = make(substeps)
+            return finite.linearization(finite.start())
+        except Diverged as bad:
+            last = bad
+    raise ProblemError(f"At the start values {last}, even when each segment starts from the measurements. Choose other "
+                       "start values.")

@@ -1,0 +1,74 @@
+"""Validate: what an estimate foretells about a record that it was not fitted to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynident.errors import NotConverged, NotSupported, ProblemError
+from dynident.estimate.estimate import Estimate
+from dynident.estimate.validation import Validation, judge
+from dynident.methods.direct import ShootingMethod
+from dynident.methods.presets import single_shooting
+from dynident.methods.simulate import simulate
+from dynident.problem.experiment import Experiment
+from dynident.problem.noise import Gaussian
+from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.problem import Problem
+
+
+def validate(estimate: Estimate, experiment: Experiment) -> Validation:
+    """Simulate with the estimated parameters and compare.
+
+    Initial states that the record does not give are the only thing fitted to it; parameters are held.
+    """
+    experiment = experiment if experiment.name else experiment.renamed("validation")
+    if not experiment.outputs:
+        raise ProblemError(f"{experiment.label}: it holds no measured signal to compare with.")
+    held = [Parameter(p.name, start=_value(estimate, p), free=False)
+            for p in estimate.problem.parameters if isinstance(p, Parameter)]
+    values = {p.name: float(p.start) for p in held}
+    missing = [s for s in estimate.problem.model.states if s not in experiment.initial]
+    notes: tuple[str, ...] = ()
+    if missing:
+        found = _initial_states(estimate, experiment, held, missing)
+        values |= found
+        listed = ", ".join(f"{name} = {value:.4g}" for name, value in found.items())
+        notes = (f"The initial state was not given and was fitted to this record: {listed}.",)
+    integrator = getattr(estimate.method, "integrator", "runge_kutta")
+    trajectory = simulate(estimate.problem.model, values, experiment, integrator)
+    del notes
+    return judge(experiment, trajectory, estimate.noise_std)
+
+
+def _value(estimate: Estimate, parameter: Parameter) -> float:
+    if parameter.name in estimate.values:
+        return float(estimate.values[parameter.name])
+    raise NotSupported(f"'{parameter.name}' has a value of its own in each fitted experiment, so there is none for another "
+                       "record. Fit it as shared, or add the record to the problem.")
+
+
+def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Parameter], missing: list[str]
+                    ) -> dict[str, float]:
+    known = {s.state: s for s in estimate.problem.parameters if isinstance(s, InitialState)}
+    initial = [known[s] if s in known and not known[s].free else InitialState(s) for s in missing]
+    problem = Problem(estimate.problem.model, [_sized(experiment, estimate)], [*held, *initial])
+    method = estimate.method if isinstance(estimate.method, ShootingMethod) else single_shooting()
+    try:
+        found = method.identify(problem, None, lambda _: None)
+    except ProblemError:
+        found = single_shooting().identify(problem, None, lambda _: None)
+    if not found.converged:
+        raise NotConverged(f"{experiment.label}: no initial state was found from which the model follows the record "
+                           f"({found.status}). Give it as `initial`.", found)
+    return {f"{s}(0)": float(found.values[f"{s}(0)"]) for s in missing}
+
+
+def _sized(experiment: Experiment, estimate: Estimate) -> Experiment:
+    """Noise sizes that the record leaves open are those of the fit."""
+    noise = {}
+    for name, n in experiment.noise.items():
+        level = estimate.noise_std.get(name)
+        open_size = isinstance(n, Gaussian) and n.std is None and level and np.isfinite(level)
+        noise[name] = Gaussian(level) if open_size else n
+    return Experiment(experiment.time, experiment.inputs, experiment.outputs, noise, experiment.initial,
+                      experiment.start, experiment.hold, experiment.name)
