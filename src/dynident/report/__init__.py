@@ -1,0 +1,18 @@
+"""How is an estimate shown: in the terminal, as figures, as one page that opens offline?"""
+
+from dynident.report.fragment import estimate_fragment
+from dynident.report.page import comparison_html, html
+from dynident.report.plots import convergence_figure, estimate_figure
+from dynident.report.terminal import comparison_text, estimate_text, print_comparison, print_estimate
+
+__all__ = [
+    "comparison_html",
+    "comparison_text",
+    "convergence_figure",
+    "estimate_figure",
+    "estimate_fragment",
+    "estimate_text",
+    "html",
+    "print_comparison",
+    "print_estimate",
+]

@@ -20,7 +20,7 @@ class Line:
 
     name: str
     cells: tuple[str, ...]
-    warns: bool = False
+    warned: tuple[bool, ...]  # which of the cells need a second look
     ends_group: bool = False
 
 
@@ -31,7 +31,8 @@ class Comparison:
     labels: tuple[str, ...]
     lines: tuple[Line, ...]
     rows: Mapping[str, Mapping[str, Row]]
-    agreement: str
+    agrees: bool
+    agreement: str  # the same as a sentence
     meanings: tuple[str, ...]
 
     @property
@@ -46,15 +47,15 @@ def compared(estimates: Mapping[str, Estimate]) -> Comparison:
     rows = {label: {row.name: row for row in result_rows(estimate)} for label, estimate in estimates.items()}
     names = list(dict.fromkeys(name for by_name in rows.values() for name in by_name))
     outsiders = {label: _outside(label, rows, estimates) for label in estimates}
-    lines = [Line("status", tuple(verdict(e)[0] for e in estimates.values()), ends_group=True,
-                  warns=not all(e.converged for e in estimates.values()))]
+    lines = [Line("status", tuple(verdict(e)[0] for e in estimates.values()),
+                  tuple(not e.converged for e in estimates.values()), ends_group=True)]
     lines += [Line(_titled(name, rows), tuple(_cell(by_name.get(name)) for by_name in rows.values()),
-                   warns=any(name in outside for outside in outsiders.values()), ends_group=name == names[-1])
+                   tuple(name in outside for outside in outsiders.values()), ends_group=name == names[-1])
               for name in names]
     lines += [Line("agrees with the others", tuple(_answer(outsiders[label], len(estimates)) for label in estimates),
-                   warns=any(outsiders.values()), ends_group=True)]
-    return Comparison(tuple(estimates), (*lines, *_effort_lines(estimates)), rows,
-                      _sentence(rows, estimates, outsiders),
+                   tuple(bool(outside) for outside in outsiders.values()), ends_group=True)]
+    agrees, sentence = _agreement(rows, estimates, outsiders)
+    return Comparison(tuple(estimates), (*lines, *_effort_lines(estimates)), rows, agrees, sentence,
                       tuple(dict.fromkeys(e.uncertainty.meaning for e in estimates.values())))
 
 
@@ -76,13 +77,12 @@ def _answer(outside: list[str], estimates: int) -> str:
 def _effort_lines(estimates: Mapping[str, Estimate]) -> list[Line]:
     held = list(estimates.values())
     outputs = dict.fromkeys(output for e in held for output in fits(e))
-    lines = [Line(f"fit {output}", tuple(percent(fits(e)[output]) if output in fits(e) else ABSENT for e in held))
-             for output in outputs]
-    lines.append(Line("cost", tuple(lone(e.cost) for e in held)))
-    lines.append(Line("iterations", tuple(str(e.counts["iterations"]) if "iterations" in e.counts else ABSENT
-                                          for e in held)))
-    lines.append(Line("time", tuple(seconds(sum(e.times.values())) if e.times else ABSENT for e in held)))
-    return lines
+    cells = {f"fit {output}": [percent(fits(e)[output]) if output in fits(e) else ABSENT for e in held]
+             for output in outputs}
+    cells["cost"] = [lone(e.cost) for e in held]
+    cells["iterations"] = [str(e.counts["iterations"]) if "iterations" in e.counts else ABSENT for e in held]
+    cells["time"] = [seconds(sum(e.times.values())) if e.times else ABSENT for e in held]
+    return [Line(name, tuple(texts), (False,) * len(held)) for name, texts in cells.items()]
 
 
 def _outside(label: str, rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate]) -> list[str]:
@@ -96,19 +96,19 @@ def _excludes(row: Row, number: float) -> bool:
     return not row.held and not row.low <= number <= row.high  # a NaN end excludes: nothing is known to agree
 
 
-def _sentence(rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate],
-              outsiders: Mapping[str, list[str]]) -> str:
+def _agreement(rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate],
+               outsiders: Mapping[str, list[str]]) -> tuple[bool, str]:
     judged = [label for label, estimate in estimates.items() if estimate.converged]
     left_out = [label for label in estimates if label not in judged]
     omitted = f" Not converged, and therefore not counted: {', '.join(left_out)}." if left_out else ""
     if len(judged) < 2:
-        return f"There are fewer than two converged estimates to compare.{omitted}"
+        return False, f"There are fewer than two converged estimates to compare.{omitted}"
     apart = list(dict.fromkeys(name for label in judged for name in outsiders[label]))
     if apart:
-        return f"They do NOT agree on {', '.join(apart)}: a value lies outside of another's interval.{omitted}"
+        return False, f"They do NOT agree on {', '.join(apart)}: a value lies outside of another's interval.{omitted}"
     share, name = _largest_difference({label: rows[label] for label in judged})
     detail = f" The largest difference is {share:.1%} of the narrowest half interval ({name})." if name else ""
-    return f"They agree: every value lies within all of the intervals.{detail}{omitted}"
+    return True, f"They agree: every value lies within all of the intervals.{detail}{omitted}"
 
 
 def _largest_difference(rows: Mapping[str, Mapping[str, Row]]) -> tuple[float, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from dynident.estimate.estimate import Estimate
 from dynident.problem.noise import Bounded
 from dynident.problem.parameter import InitialState, Parameter
@@ -38,8 +40,10 @@ def result_rows(estimate: Estimate) -> list[Row]:
     """The unknowns in their own order, then what was held."""
     units = {u.name: u.unit for u in estimate.problem.unknowns}
     found = [_found(estimate, name, units[name]) for name in estimate.problem.names]
-    held = [name for name in estimate.values if name not in units]
-    return found + [_held(estimate, name) for name in held]
+    held: dict[tuple[str, float], list[str]] = {}
+    for name in (name for name in estimate.values if name not in units):
+        held.setdefault((name.partition("[")[0], float(estimate.values[name])), []).append(name)
+    return found + [_held(estimate, *quantity, names) for quantity, names in held.items()]
 
 
 def interval_heading(estimate: Estimate) -> str:
@@ -63,19 +67,31 @@ def fits(estimate: Estimate) -> dict[str, float]:
     return {key[len(prefix):]: value for key, value in estimate.statistics.items() if key.startswith(prefix)}
 
 
-def noise_levels(estimate: Estimate) -> dict[str, str]:
-    """Per measured output what is known of its error, in words."""
+@dataclass(frozen=True)
+class NoiseLevel:
+    """The error of one measured output: a number as text, and where it comes from."""
+
+    size: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.size} ({self.origin})"
+
+
+def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
+    """Per measured output what is known of its error."""
     levels = {}
     for output in estimate.problem.model.outputs:
         assumed = estimate.problem.noise_of(output)
         if not assumed:
             continue
         if any(isinstance(noise, Bounded) for noise in assumed):
-            radii = {float(r) for noise in assumed for r in _ends(noise.radius)}
-            levels[output] = "bounded by ± " + " to ".join(lone(r, VAGUE_DIGITS) for r in sorted({min(radii), max(radii)}))
+            radii = np.concatenate([np.atleast_1d(noise.radius) for noise in assumed])
+            ends = sorted({lone(float(end), VAGUE_DIGITS) for end in (radii.min(), radii.max())}, key=float)
+            levels[output] = NoiseLevel(f"± {' to '.join(ends)}", "guaranteed bound")
         elif output in estimate.noise_std:
-            origin = "estimated" if any(noise.std is None for noise in assumed) else "given"
-            levels[output] = f"{lone(estimate.noise_std[output], VAGUE_DIGITS)} ({origin})"
+            origin = "std, estimated" if any(noise.std is None for noise in assumed) else "std, given"
+            levels[output] = NoiseLevel(lone(estimate.noise_std[output], VAGUE_DIGITS), origin)
     return levels
 
 
@@ -101,12 +117,12 @@ def counted(number: int, noun: str) -> str:
 def _found(estimate: Estimate, name: str, unit: str) -> Row:
     number = float(estimate.values[name])
     low, high = (float(end) for end in estimate.uncertainty.interval(name, LEVEL))
-    value, interval = _written(number, low, high)
+    value, interval = written(number, low, high)
     remark = estimate.uncertainty.remark(name)
     return Row(name, value, interval, unit, "" if remark == interval else remark, False, number, low, high)
 
 
-def _written(number: float, low: float, high: float) -> tuple[str, str]:
+def written(number: float, low: float, high: float) -> tuple[str, str]:
     if math.isnan(low) or math.isnan(high):
         return lone(number, VAGUE_DIGITS), "not known"
     if math.isinf(low) and math.isinf(high):
@@ -118,16 +134,9 @@ def _written(number: float, low: float, high: float) -> tuple[str, str]:
     return with_interval(number, low, high)
 
 
-def _held(estimate: Estimate, name: str) -> Row:
-    number = float(estimate.values[name])
-    quantity = name.partition("[")[0]
+def _held(estimate: Estimate, quantity: str, number: float, names: list[str]) -> Row:
+    """What is held at the same value in several experiments takes one row."""
+    name, remark = (names[0], "") if len(names) == 1 else (quantity, f"in {len(names)} experiments")
     units = {(f"{p.state}(0)" if isinstance(p, InitialState) else p.name): p.unit
              for p in estimate.problem.parameters if isinstance(p, (Parameter, InitialState))}
-    return Row(name, lone(number), HELD, units.get(name, units.get(quantity, "")), "", True, number, number, number)
-
-
-def _ends(level: object) -> tuple[float, float]:
-    import numpy as np
-
-    values = np.asarray(level, float)
-    return float(values.min()), float(values.max())
+    return Row(name, lone(number), HELD, units.get(quantity, ""), remark, True, number, number, number)

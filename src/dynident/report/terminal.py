@@ -86,23 +86,15 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
     if fits(estimate):
         facts["fit"] = ", ".join(f"{output} {percent(fit)}" for output, fit in fits(estimate).items())
     if noise_levels(estimate):
-        facts["noise std" if estimate.noise_std else "noise"] = ", ".join(
-            f"{output} {level}" for output, level in noise_levels(estimate).items())
+        facts["noise"] = ", ".join(f"{output} {level}" for output, level in noise_levels(estimate).items())
     facts["cost"] = lone(estimate.cost)
     if "reduced_chi2" in estimate.statistics:
         facts["cost"] += f", reduced chi-square {lone(estimate.statistics['reduced_chi2'], 3)}"
     for validation in estimate.validations:
         facts.setdefault("validated", "")
         fitted = ", ".join(f"{output} {percent(fit)}" for output, fit in validation.fit.items())
-        record = validation_label(validation)
-        facts["validated"] += ("; " if facts["validated"] else "") + f"{record}: {fitted}"
+        facts["validated"] += ("; " if facts["validated"] else "") + f"{validation.experiment}: {fitted}"
     return facts
-
-
-def validation_label(validation: object) -> str:
-    """The name of the record that an estimate was validated on."""
-    experiment = validation.experiment  # type: ignore[attr-defined]
-    return experiment if isinstance(experiment, str) else experiment.label
 
 
 def effort(estimate: Estimate) -> str:
@@ -125,9 +117,9 @@ def _comparison(comparison: Comparison) -> RenderableType:
         shown = slice(first, first + AT_ONCE)
         table = _table(["", *comparison.labels[shown]])
         for line in comparison.lines:
-            style = "yellow" if line.warns else ""
-            cells = (line.name, *line.cells[shown])
-            table.add_row(*(Text(clean(cell), style) for cell in cells), end_section=line.ends_group)
+            cells = [Text(clean(cell), "yellow" if warned else "")
+                     for cell, warned in zip(line.cells[shown], line.warned[shown], strict=True)]
+            table.add_row(Text(clean(line.name)), *cells, end_section=line.ends_group)
         parts += [table, _gap()]
     return Group(*parts, _said(comparison.agreement, "bold"), *(_said(said, "dim") for said in comparison.meanings))
 

@@ -1,0 +1,79 @@
+"""How does an estimate become a page to read and to send?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dynident.estimate.estimate import Estimate
+from dynident.report.bars import interval_bars
+from dynident.report.comparing import compared
+from dynident.report.document import Page, Part, written
+from dynident.report.rows import extent, method_name, verdict
+from dynident.report.sections import SECTIONS
+from dynident.report.sections.section import filled
+
+NAMED_RECORDS = 3  # in the heading; the section on the problem lists all of them
+
+VERDICT = """
+<div class="verdict{% if not converged %} failed{% endif %}"{% if not converged %} role="alert"{% endif %}>
+<p><strong>{{ word }}{% if converged %}.{% endif %}</strong> {{ sentence }}
+{% if not converged %}The values below are the best point found, not an optimum.{% endif %}</p></div>
+"""
+
+AGREEMENT = """<div class="verdict{% if not agrees %} doubtful{% endif %}"><p>{{ sentence }}</p></div>"""
+
+COMPARISON = """
+<div class="scroll"><table class="result">
+  <thead><tr><th></th>{% for label in labels %}<th>{{ label }}</th>{% endfor %}</tr></thead>
+  <tbody>{% for line in lines %}
+    <tr><th scope="row">{{ line.name }}</th>{% for cell in line.cells %}
+      <td class="number{% if line.warned[loop.index0] %} apart{% endif %}">{{ cell }}</td>{% endfor %}</tr>{% endfor %}
+  </tbody>
+</table></div>
+"""
+
+MEANINGS = """{% for meaning in meanings %}<p class="prose">{{ meaning }}</p>{% endfor %}"""
+
+
+def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = ()) -> Path:
+    """Write the estimate as one page that opens offline (about 5 MB, as its charts can be zoomed); returns its path."""
+    estimate = replace(estimate, validations=(*estimate.validations, *validations))
+    bodies = [(section, section.body(estimate)) for section in SECTIONS]
+    parts = [Part(section.anchor, section.title, body) for section, body in bodies if body is not None]
+    model = str(estimate.problem.model.definition().get("name") or "")
+    records, asked = _records(estimate), extent(estimate)
+    heading, under = (model, f"{records}: {asked}") if model else (records, asked)
+    word, sentence = verdict(estimate)
+    failed = "" if estimate.converged else f"{word}: "
+    page = Page(title=f"{failed}{heading}", over=f"Estimate by {method_name(estimate)}", heading=heading,
+                under=under, sections=parts, charts=True,
+                verdict=filled(VERDICT, converged=estimate.converged, word=word, sentence=sentence),
+                ribbon="" if estimate.converged else "Not converged: the values on this page are not an optimum")
+    return written(page.html(), path)
+
+
+def comparison_html(estimates: Mapping[str, Estimate], path: str | Path) -> Path:
+    """Write several estimates side by side, with their intervals as bars; labels are the keys."""
+    comparison = compared(estimates)
+    failed = [label for label, estimate in estimates.items() if not estimate.converged]
+    parts = [Part("agreement", "Side by side", filled(COMPARISON, labels=comparison.labels, lines=comparison.lines)),
+             Part("intervals", "Intervals", interval_bars(comparison, failed)),
+             Part("meaning", "What the intervals mean", filled(MEANINGS, meanings=comparison.meanings))]
+    page = Page(title=f"Comparison: {', '.join(comparison.labels)}", over="Comparison", under=_asked(estimates),
+                heading=" / ".join(comparison.labels), sections=parts, charts=False,
+                verdict=filled(AGREEMENT, agrees=comparison.agrees, sentence=comparison.agreement),
+                ribbon=f"Not converged: {', '.join(failed)}" if failed else "")
+    return written(page.html(), path)
+
+
+def _records(estimate: Estimate) -> str:
+    labels = [experiment.source or experiment.label for experiment in estimate.problem.experiments]
+    more = len(labels) - NAMED_RECORDS
+    return ", ".join(labels[:NAMED_RECORDS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _asked(estimates: Mapping[str, Estimate]) -> str:
+    return "; ".join(dict.fromkeys(extent(estimate) for estimate in estimates.values()))

@@ -1,0 +1,97 @@
+"""What was asked: which model, which data, which unknowns?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from dynident.estimate.estimate import Estimate
+from dynident.problem.experiment import Experiment
+from dynident.problem.problem import Unknown
+from dynident.report.numbers import lone
+from dynident.report.rows import counted
+from dynident.report.sections.section import Section, filled
+
+LEFT_SIDES = {"states": "d/dt {}", "outputs": "{}", "definitions": "{}"}  # of an equation in this part of a model
+
+TEMPLATE = """
+<h3>Model</h3>
+{% if equations %}
+<div class="scroll"><table class="equations"><tbody>
+  {% for left, right in equations %}
+  <tr><th scope="row"><code>{{ left }}</code></th><td><code>= {{ right }}</code></td></tr>
+  {% endfor %}
+</tbody></table></div>
+{% endif %}
+{% if facts %}
+<dl class="listing">
+  {% for name, text in facts.items() %}
+  <div><dt>{{ name }}</dt><dd>{{ text }}</dd></div>
+  {% endfor %}
+</dl>
+{% endif %}
+<h3>Data</h3>
+<div class="scroll"><table>
+  <thead><tr><th>experiment</th><th>samples</th><th>time</th><th>inputs</th><th>outputs</th><th>source</th></tr></thead>
+  <tbody>
+    {% for row in data %}
+    <tr><th scope="row">{{ row[0] }}</th>{% for cell in row[1:] %}<td>{{ cell }}</td>{% endfor %}</tr>
+    {% endfor %}
+  </tbody>
+</table></div>
+<h3>Unknowns</h3>
+<div class="scroll"><table>
+  <thead><tr><th>name</th><th>start</th><th>lower</th><th>upper</th><th>unit</th><th>known beforehand</th></tr></thead>
+  <tbody>{% for row in unknowns %}
+    <tr><th scope="row">{{ row[0] }}</th>{% for cell in row[1:] %}<td class="number">{{ cell }}</td>{% endfor %}</tr>
+  {% endfor %}</tbody>
+</table></div>
+"""
+
+
+def body(estimate: Estimate) -> Markup:
+    problem = estimate.problem
+    definition = problem.model.definition()
+    written_out = [part for part in LEFT_SIDES if isinstance(definition.get(part), Mapping)]
+    equations = [(LEFT_SIDES[part].format(name), text)
+                 for part in written_out for name, text in definition[part].items()]
+    facts = {key: _told(value) for key, value in definition.items() if value and key not in written_out}
+    return filled(TEMPLATE, equations=equations, facts=facts, data=[_data_row(e) for e in problem.experiments],
+                  unknowns=[_unknown_row(u) for u in problem.unknowns])
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} = {_told(inner)}" for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_told(inner) for inner in value)
+    return lone(value) if isinstance(value, float) else str(value)
+
+
+def _data_row(experiment: Experiment) -> list[str]:
+    time = np.asarray(experiment.time)
+    inputs = ", ".join(f"{name} ({'constant' if hold == 'zero' else 'linear'} between samples)"
+                       for name, hold in experiment.hold.items())
+    outputs = ", ".join(name + _missing(values) for name, values in experiment.outputs.items())
+    return [experiment.name, str(experiment.samples), f"{time[0]:g} to {time[-1]:g}", inputs or "none",
+            outputs or "none", experiment.source or "-"]
+
+
+def _missing(values: np.ndarray) -> str:
+    missing = int(np.sum(~np.isfinite(values)))
+    return f" ({counted(missing, 'value')} missing)" if missing else ""
+
+
+def _unknown_row(unknown: Unknown) -> list[str]:
+    start = "from the data" if unknown.start is None else lone(unknown.start)
+    prior = "" if unknown.prior is None else f"{lone(unknown.prior.mean)} ± {lone(unknown.prior.std)} (std)"
+    scale = "logarithmic" if unknown.log else ""
+    return [unknown.name, start, *("" if math.isinf(end) else lone(end) for end in (unknown.lower, unknown.upper)),
+            unknown.unit, "; ".join(part for part in (prior, scale) if part)]
+
+
+SECTION = Section("problem", "Problem", body)
