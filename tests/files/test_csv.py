@@ -55,6 +55,8 @@ PLAIN = "t,u,y\n0,1.5,10\n0.5,2.5,20.25\n1,-3,30\n"
     'Logger 3, serial 17\nstarted at noon\n' + PLAIN,
     '"t","u","y"\n0,1.5,10\n0.5,2.5,20.25\n1,-3,30\n',
     '"t","u","y"\n"0","1,5","10"\n"0,5","2,5","20,25"\n"1","-3","30"\n',
+    '"t"   "u"   "y"\n0   1.5   10\n0.5   2.5   20.25\n1   -3   30\n', "sep=;\n" + PLAIN.replace(",", ";"),
+    "Rate,1000\nUnit,mm,1\n" + PLAIN,
     PLAIN.replace("1.5", "+1.5"), PLAIN.replace("0.5,", "# a comment among the rows\n\n0.5,"),
     PLAIN.replace("10", " 10 "),
     PLAIN.replace("t,u,y", "t [s],u [V],y (m/s)"), PLAIN.replace("t,u,y", "t,u,y\ns,V,m/s"),
@@ -115,6 +117,11 @@ def test_time_in_milliseconds_becomes_exact_seconds_and_is_noted(slide):
         assert any("converted from ms to s" in note for note in run.notes)
 
 
+def test_a_time_unit_that_contradicts_the_header_is_refused(slide):
+    told = fault(slide("t [s],y\n0,1\n1,2\n"), time="t", outputs=["y"], time_unit="ms")
+    assert told.startswith("slide.csv: column 't [s]' says that time is in s, but time_unit is 'ms'.")
+
+
 def test_time_is_left_alone_where_no_unit_is_known(slide):
     run = read_csv(slide("Year,y\n1900,1\n1901,2\n"), time="Year", outputs=["y"])
     np.testing.assert_array_equal(run.time, [1900, 1901])
@@ -172,6 +179,26 @@ def test_a_clean_file_has_no_notes(slide):
 def test_decimal_comma_is_noted(slide):
     run = read_csv(slide(PLAIN.replace(",", ";").replace(".", ",")), time="t", inputs=["u"], outputs=["y"])
     assert any("decimal comma" in note for note in run.notes)
+
+
+def test_a_point_among_decimal_commas_is_not_guessed_at(slide):
+    told = fault(slide("t;y\n0;1,5\n1;2,5\n2;1.234\n"), time="t", outputs=["y"])
+    assert told.startswith("slide.csv, line 4: column 'y' holds '1.234', which is not a number.")
+
+
+def test_dates_are_refused_with_a_way_out(slide):
+    told = fault(slide("t,y\n2024-01-01 00:00,1\n2024-01-01 00:01,2\n"), time="t", outputs=["y"])
+    assert "holds '2024-01-01 00:00'" in told and "write seconds from the start" in told
+
+
+def test_a_ragged_row_does_not_change_the_separator(slide):
+    told = fault(slide("t,y\n0,1\n1,2\n3\n"), time="t", outputs=["y"])
+    assert told.startswith("slide.csv, line 4: the row has 1 column instead of 2.")
+
+
+def test_separator_and_decimal_are_checked(slide):
+    told = fault(slide(PLAIN), time="t", separator="::", decimal="x")
+    assert "separator = '::' must be one character" in told and "decimal = 'x' must be" in told
 
 
 def test_separator_and_decimal_can_be_said(slide):
@@ -273,7 +300,7 @@ def test_all_faults_of_a_file_are_listed_at_once_and_counted(slide):
     with pytest.raises(ProblemError) as error:
         read_csv(slide("t,y,u\n" + rows + "3,1,1\n"), time="t", inputs=["u"], outputs=["y"])
     first, second, third = error.value.faults
-    assert first.startswith("slide.csv, line 3: column 'y' holds 'x'") and first.endswith("The same in 9 more lines.")
+    assert first.startswith("slide.csv, line 3: column 'y' holds 'x'") and first.endswith("The same in 9 more places.")
     assert second.startswith("slide.csv, line 18: input 'u'")
     assert third.startswith("slide.csv, line 22: time goes back from 19.0 to 3.0.")
 

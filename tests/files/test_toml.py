@@ -110,7 +110,8 @@ def test_records_for_validation_are_held_back(drive):
 
 def test_all_faults_are_listed_at_once_with_line_and_path(drive):
     path = drive(("lower = 1,", "lower = 600,"), ("start = 100, lower", "start = -5, lower"),
-                 ("upper = 200", "uper = 200"), ("offset = { start = 0 }", 'offset = { start = "zero" }'), ('time = "t"', "tiem = 1"),
+                 ("upper = 200", "uper = 200"),
+                 ("offset = { start = 0 }", 'offset = { start = "zero" }'), ('time = "t"', "tiem = 1"),
                  ("gaussian = 1e-4", "gaussian = -1"))
     assert set(faults(path)) == {
         "drive.toml, line 14: parameters.M.lower: lower = 600 lies above upper = 500; swap them.",

@@ -32,6 +32,9 @@ def to_experiment(request: Request, found: Sequence[Place], values: Mapping[int,
             faults.append(f"{source}: column '{place.header}' is in {given}, but {wanted} is asked for, and there "
                           "is no factor from one to the other. Correct the unit, or convert the column beforehand.")
             continue
+        if place.role == "time" and place.unit and request.time_unit and conversion(place.unit, request.time_unit) != 1:
+            faults.append(f"{source}: column '{place.header}' says that time is in {place.unit}, but time_unit is "
+                          f"'{request.time_unit}'. Leave time_unit out, or correct the header.")
         if factor != 1:
             told.append(f"column '{place.header}' was converted from {given} to {wanted}.")
         if place.role == "time" and given and not wanted:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dynident.files.assemble import to_experiment
-from dynident.files.careful import read_carefully
+from dynident.files.careful import raise_with_lines, read_carefully
 from dynident.files.columns import Column, Inputs, Outputs, Request, existing_file, places
-from dynident.files.dialect import sniff
 from dynident.files.fast import read_fast
-from dynident.files.values import looks_fine
+from dynident.files.sniff import sniff
+from dynident.files.values import value_faults
 from dynident.problem.experiment import Experiment
 
 
@@ -37,6 +37,8 @@ def read_csv(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
     found = places(request, dialect.header, dialect.units, file.name, dialect.doubt)
     wanted = sorted({place.column for place in found})
     values = read_fast(file, dialect, wanted)
-    if values is None or not looks_fine(found, values):
+    if values is None:
         values = read_carefully(file, dialect, found)
+    elif faults := value_faults(found, values):
+        raise_with_lines(file, dialect, faults)
     return to_experiment(request, found, values, file.name, dialect.notes)

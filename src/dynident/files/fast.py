@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import pyarrow.csv
 
 from dynident.files.dialect import MISSING, WHITESPACE, Dialect
 
-BLOCK_BYTES = 1 << 23  # read at a time; memory beyond the wanted columns is a few of these
-GROWTH = 1.25
+BLOCK_BYTES = 1 << 22  # read at a time; memory beyond the wanted columns is a few of these
+GROWTH = 1.02  # beyond the rows expected from the size of the file; new memory is touched at once
 _NULLS = sorted({form for text in MISSING for form in (text, text.upper())} | {"NaN"})
 
 
@@ -88,4 +87,7 @@ def _squeezed(block: bytes, dialect: Dialect) -> bytes:
     """One blank between columns where any run of blanks may stand."""
     if dialect.separator != WHITESPACE:
         return block
-    return re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", block.replace(b"\r", b"")))
+    block = b"\n" + block.replace(b"\r", b"").replace(b"\t", b" ")
+    while b"  " in block:  # each pass halves the runs
+        block = block.replace(b"  ", b" ")
+    return block.replace(b"\n ", b"\n").replace(b" \n", b"\n")

@@ -12,7 +12,7 @@ from dynident.errors import NotSupported, ProblemError
 from dynident.files.assemble import to_experiment
 from dynident.files.columns import TIME, Column, Inputs, Outputs, Place, Request, existing_file, places
 from dynident.files.csv import read_csv
-from dynident.files.values import looks_fine, row_faults
+from dynident.files.values import told, value_faults
 from dynident.problem.experiment import Experiment
 
 
@@ -68,8 +68,8 @@ def _read(path: str | Path, request: Request, open_columns: Callable[[Path], _Co
     columns = open_columns(file)
     found = places(request, columns.headers, [""] * len(columns.headers), file.name)
     values = columns.values(found)
-    if not looks_fine(found, values):
-        raise ProblemError(row_faults(found, values, file.name))
+    if faults := value_faults(found, values):
+        raise ProblemError(told(faults, lambda row: f"{file.name}, row {row + 1}"))
     return to_experiment(request, found, values, file.name)
 
 

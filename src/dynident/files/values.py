@@ -2,77 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from dynident.files.columns import Place
 
 
-def looks_fine(found: Sequence[Place], values: Mapping[int, np.ndarray]) -> bool:
-    """Whether every value may stand where it does; if not, the reader takes a second look for the exact place."""
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault in one column: the row where it is first met, counted from 0, and how often."""
+
+    row: int
+    count: int
+    sentence: str
+
+
+def told(faults: Sequence[Fault], where: Callable[[int], str]) -> list[str]:
+    """The faults in the order of the file; `where` names the place of a row."""
+    sentences = []
+    for fault in sorted(faults, key=lambda fault: fault.row):
+        more = fault.count - 1
+        also = f" The same in {more} more place{'s' * (more > 1)}." if more else ""
+        sentences.append(f"{where(fault.row)}: {fault.sentence}{also}")
+    return sentences
+
+
+def value_faults(found: Sequence[Place], values: Mapping[int, np.ndarray],
+                 unreadable: Mapping[int, Sequence[int]] | None = None) -> list[Fault]:
+    """Everything wrong with the numbers; the `unreadable` rows of a column are passed over."""
+    faults = []
     for place in found:
         column = values[place.column]
-        if place.role == "time":
-            good = bool(np.isfinite(column).all()) and bool((column[1:] > column[:-1]).all())
-        elif place.role == "output":
-            good = not np.isinf(column).any()
-        else:
-            good = bool(np.isfinite(column).all()) and (place.role == "input" or bool((column > 0).all()))
-        if not good:
-            return False
-    return True
+        skip = (unreadable or {}).get(place.column, ())
+        rows = np.delete(np.arange(column.size), skip) if len(skip) else None
+        column = column if rows is None else column[rows]
+        for bad, sentence in _rules(place, column):
+            if bad.any():
+                k = int(bad.argmax())
+                row = k if rows is None else int(rows[k])
+                faults.append(Fault(row, int(bad.sum()), sentence(k)))
+    return faults
 
 
-def value_fault(place: Place, value: float, previous: float | None) -> str | None:
-    """What is wrong with one value; `previous` is the time before it."""
+def _rules(place: Place, column: np.ndarray) -> Iterator[tuple[np.ndarray, Callable[[int], str]]]:
+    """For each rule the values that break it, and what to say about one of them."""
+    header = f"column '{place.header}'"
+    if place.role == "output":
+        yield np.isinf(column), lambda k: f"{header} is infinite. Leave the cell empty if the sample is missing."
+        return
+    what = "time" if place.role == "time" else f"{place.role} '{place.signal}'"
+    yield ~np.isfinite(column), lambda k: (
+        f"{what} ({header}) is missing or not finite, but must be known everywhere. Fill the gap knowingly, or split "
+        "the record there.")
     if place.role == "time":
-        if not np.isfinite(value):
-            return f"time (column '{place.header}') is missing or not finite. Delete the line, or fill it knowingly."
-        if previous is not None and value <= previous:
-            verb = f"goes back from {previous!r} to" if value < previous else "repeats"
-            return f"time {verb} {value!r}. Sort the file, or split it into two experiments."
-    elif place.role == "output":
-        if np.isinf(value):
-            return f"column '{place.header}' is infinite. Leave the cell empty if the sample is missing."
-    elif not np.isfinite(value):
-        return (f"{place.role} '{place.signal}' (column '{place.header}') is missing or not finite, but must be known "
-                "everywhere. Fill the gap knowingly, or split the record there.")
-    elif place.role == "error size" and value <= 0:
-        return f"column '{place.header}' gives an error size of {value!r}, which must be positive."
-    return None
+        yield np.append(False, column[1:] <= column[:-1]), lambda k: _order(float(column[k - 1]), float(column[k]))
+    if place.role == "error size":
+        yield column <= 0, lambda k: f"{header} gives an error size of {float(column[k])!r}, which must be positive."
 
 
-class Faults:
-    """Faults gathered by kind: the first place of each, and how often it occurs, so that a long file stays readable."""
-
-    def __init__(self, where: Callable[[int], str]):
-        self._where = where
-        self._first: dict[tuple[str, str], tuple[int, str]] = {}
-        self._count: dict[tuple[str, str], int] = {}
-
-    def add(self, kind: str, column: str, line: int, sentence: str) -> None:
-        key = (kind, column)
-        self._first.setdefault(key, (line, sentence))
-        self._count[key] = self._count.get(key, 0) + 1
-
-    def sentences(self) -> list[str]:
-        told = []
-        for key, (line, sentence) in sorted(self._first.items(), key=lambda item: item[1][0]):
-            more = self._count[key] - 1
-            also = f" The same in {more} more line{'s' * (more > 1)}." if more else ""
-            told.append(f"{self._where(line)}: {sentence}{also}")
-        return told
-
-
-def row_faults(found: Sequence[Place], values: Mapping[int, np.ndarray], source: str) -> list[str]:
-    """The faults of columns that come without lines of text: rows are counted from 1."""
-    faults = Faults(lambda row: f"{source}, row {row}")
-    for place in found:
-        previous = None
-        for row, value in enumerate(values[place.column].tolist(), 1):
-            fault = value_fault(place, value, previous)
-            if fault:
-                faults.add(place.role, place.header, row, fault)
-            previous = value if place.role == "time" and np.isfinite(value) else previous
-    return faults.sentences()
+def _order(previous: float, time: float) -> str:
+    verb = f"goes back from {previous!r} to" if time < previous else "repeats"
+    return f"time {verb} {time!r}. Sort the file, or split it into two experiments."
