@@ -1,8 +1,12 @@
 """Text files: what is understood, what is echoed, and which line is blamed."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 from dynident.errors import ProblemError
@@ -325,6 +329,25 @@ def test_blocks_are_cut_at_lines(slide, monkeypatch):
 def test_a_clean_file_is_read_once(slide, monkeypatch):
     monkeypatch.setattr(careful, "_rows", lambda *_: pytest.fail("a second look at a clean file"))
     check_plain(read_csv(slide(PLAIN), time="t", inputs=["u"], outputs=["y"]))
+
+
+@pytest.mark.slow
+def test_a_large_file_is_read_in_bounded_memory(tmp_path):
+    pytest.importorskip("resource")
+    path = tmp_path / "wide.csv"
+    rows, others = 1_000_000, 18
+    column = np.round(np.random.default_rng(0).normal(size=rows), 6)
+    content = {"t": np.arange(rows) / 1000, "y": column, **{f"c{k}": column for k in range(others)}}
+    pa.csv.write_csv(pa.table(content), path)
+    read = ("import resource, sys; from dynident.files.csv import read_csv\n"
+            "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+            "before = peak(); run = read_csv(sys.argv[1], time='t', outputs=['y'])\n"
+            "print(peak() - before, run.samples)")
+    growth, samples = subprocess.run([sys.executable, "-c", read, str(path)], capture_output=True, text=True,
+                                     check=True).stdout.split()
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert int(samples) == rows
+    assert int(growth) * unit < 100e6  # of 180 MB of text, 16 MB of numbers are wanted
 
 
 # Real files

@@ -117,7 +117,8 @@ def places(request: Request, headers: Sequence[str], units: Sequence[str], sourc
             faults.append(f"{source} has no header, so column '{column}' cannot be found. Give its position, "
                           f"0 to {len(headers) - 1}.{doubt}")
         elif not fits:
-            faults.append(f"{source} has no column '{column}'.{did_you_mean(column, [name for name in bare if name])}")
+            known = [name for name in bare if name]
+            faults.append(f"{source} has no column '{column}'.{did_you_mean(str(column), known)}")
         elif len(fits) > 1:
             faults.append(f"{source} has {len(fits)} columns '{column}', at positions {', '.join(map(str, fits))}. "
                           "Give the position of the one you mean.")
