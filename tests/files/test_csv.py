@@ -164,6 +164,11 @@ def test_a_file_without_time_takes_a_sample_time(slide):
     assert "either time= " in fault(slide("y\n1\n2\n"), outputs=["y"])
 
 
+def test_an_empty_line_in_a_single_column_is_a_missing_sample(slide):
+    run = read_csv(slide("y\n1\n\n3\n\n\n"), sample_time=1, outputs=["y"])
+    np.testing.assert_array_equal(run.outputs["y"], [1, np.nan, 3])
+
+
 @pytest.mark.parametrize("empty", ["", "NaN", "nan", "NA", " ", "N/A", " NaN ", "null"])
 def test_an_empty_cell_is_a_missing_measurement_and_counted(slide, empty):
     run = read_csv(slide(f"t,u,y\n0,1,{empty}\n1,2,5\n"), time="t", inputs=["u"], outputs=["y"])

@@ -57,14 +57,22 @@ def raise_with_lines(path: Path, dialect: Dialect, faults: Sequence[Fault]) -> N
 
 
 def _lines(path: Path, dialect: Dialect) -> Iterator[tuple[int, str]]:
+    """The lines that are rows. In a file of one column, an empty line between others is a row with an empty cell."""
+    empty: list[tuple[int, str]] = []
     with path.open(encoding=dialect.encoding, errors="replace") as file:
         for number, line in enumerate(file, 1):
-            if number >= dialect.data_line and not is_comment(line):
+            if number < dialect.data_line:
+                continue
+            if dialect.width == 1 and not line.strip():
+                empty.append((number, line))
+            elif not is_comment(line):
+                yield from empty
+                empty.clear()
                 yield number, line
 
 
 def _rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    return ((number, dialect.fields(line.rstrip("\n"))) for number, line in _lines(path, dialect))
+    return ((number, dialect.fields(line.rstrip("\n")) or [""]) for number, line in _lines(path, dialect))
 
 
 def _not_a_number(place: Place, text: str, dialect: Dialect) -> str:

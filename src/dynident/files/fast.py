@@ -19,6 +19,8 @@ _NULLS = sorted({form for text in MISSING for form in (text, text.upper())} | {"
 
 def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int]) -> dict[int, np.ndarray] | None:
     """The wanted columns by position, or None where some row is not plain numbers."""
+    if dialect.width == 1:
+        return None  # an empty line means a missing sample there, which the fast reader passes over
     names = [str(k) for k in range(dialect.width)]
     read = pyarrow.csv.ReadOptions(column_names=names)
     parse = pyarrow.csv.ParseOptions(delimiter=dialect.separator)
