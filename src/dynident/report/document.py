@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -17,7 +15,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from dynident.errors import DynidentError
+from dynident.files.atomic import written_aside
 from dynident.report.sections.section import filled
 
 FOOTER = "Written by dynident. This page is one file: it opens offline and requests nothing from the network."
@@ -53,22 +51,11 @@ class Page:
                       scripts=[Markup(script) for script in scripts]))
 
 
-def written(text: str, path: str | Path) -> Path:
-    """Write aside and rename, so that a full disk never leaves half a page behind."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise DynidentError(f"the folder '{path.parent}' does not exist; make it first, or write the page elsewhere.")
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(aside).chmod(0o666 & ~_umask())  # mkstemp is private; a report is as readable as any other file
-        os.replace(aside, path)
-    except OSError as reason:
-        raise DynidentError(f"'{path}' cannot be written: {reason.strerror}.") from reason
-    finally:
-        Path(aside).unlink(missing_ok=True)
-    return path
+def written(page: Page, path: str | Path) -> Path:
+    """Write the page; one that was there before is replaced whole or not at all."""
+    with written_aside(path) as aside:
+        aside.write_text(page.html(), encoding="utf-8", newline="\n")  # as hashed: the policy counts every byte
+    return Path(path)
 
 
 def _asset(name: str) -> str:
@@ -87,8 +74,3 @@ def _policy(scripts: Sequence[str]) -> str:
     return (f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
             "base-uri 'none'; form-action 'none'")
 
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

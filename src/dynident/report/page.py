@@ -52,7 +52,7 @@ def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = ()) 
                 under=under, sections=parts, charts=True,
                 verdict=filled(VERDICT, converged=estimate.converged, word=word, sentence=sentence),
                 ribbon="" if estimate.converged else "Not converged: the values on this page are not an optimum")
-    return written(page.html(), path)
+    return written(page, path)
 
 
 def comparison_html(estimates: Mapping[str, Estimate], path: str | Path) -> Path:
@@ -66,7 +66,7 @@ def comparison_html(estimates: Mapping[str, Estimate], path: str | Path) -> Path
                 heading=" / ".join(comparison.labels), sections=parts, charts=False,
                 verdict=filled(AGREEMENT, agrees=comparison.agrees, sentence=comparison.agreement),
                 ribbon=f"Not converged: {', '.join(failed)}" if failed else "")
-    return written(page.html(), path)
+    return written(page, path)
 
 
 def _records(estimate: Estimate) -> str:

@@ -1,0 +1,202 @@
+"""Claims: one file, no network, names are text, and a failure cannot be overlooked."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import sample
+
+import dynident.report as report
+from dynident.errors import DynidentError
+from dynident.report.sections import SECTIONS
+
+EVIL = "</script><script>alert(1)</script>"
+
+
+class Read(HTMLParser):
+    """What a browser would see: tags with attributes, scripts that run, data that does not, text."""
+
+    def __init__(self, page: str):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.runs, self.data, self.styles, self.text = [], [], [], [], []
+        self._inside = None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self._inside = (tag, dict(attributes)) if tag in ("script", "style") else None
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, text):
+        if self._inside is None:
+            self.text.append(text)
+        elif self._inside[0] == "style":
+            self.styles.append(text)
+        elif self._inside[1].get("type") == "application/json":
+            self.data.append(json.loads(text))
+        else:
+            self.runs.append(text)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+def page_of(folder, estimate, **options) -> Read:
+    return Read(report.html(estimate, folder / "page.html", **options).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return page_of(tmp_path_factory.mktemp("page"), sample.estimate(experiments=2), validations=[sample.checked()])
+
+
+def test_nothing_is_loaded_from_outside(page):
+    for tag, attributes in page.tags:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form")
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+    assert not re.search(r"url\(|@import|https?://", "".join(page.styles))
+
+
+def test_the_page_forbids_itself_every_request(page):
+    policy = next(a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+    assert "http" not in policy and "*" not in policy
+
+
+def test_the_chart_library_comes_once_and_offers_no_upload(page):
+    assert len(page.runs) == 2
+    own = page.runs[1]
+    assert 'plotlyServerURL: ""' in own and "modeBarButtons:" in own  # its default buttons hold an upload
+
+
+def test_every_section_has_its_place(page):
+    anchors = [attributes.get("id") for tag, attributes in page.tags if tag == "section"]
+    assert anchors == [section.anchor for section in SECTIONS]
+
+
+def test_sections_without_content_are_left_out(tmp_path):
+    read = page_of(tmp_path, sample.estimate(history=()))
+    anchors = [attributes.get("id") for tag, attributes in read.tags if tag == "section"]
+    assert "convergence" not in anchors and "validation" not in anchors and "result" in anchors
+
+
+def test_fitted_and_validated_fits_stand_beside_each_other(page):
+    check = sample.checked()
+    assert f"position 98.3 % {check.fit['position']:.1f} %" in page.words
+    assert all(test.sentence in page.words for test in check.tests)
+
+
+def test_measured_values_of_a_validation_are_those_of_the_record(page):
+    check = sample.checked()
+    chart = next(figure for figure in page.data if any(t.get("name") == "predicted" for t in figure["data"]))
+    expected = check.trajectory.outputs["position"] + check.residuals["position"]
+    assert np.allclose(chart["data"][0]["y"], expected, atol=2e-6 * np.ptp(expected))
+
+
+@pytest.mark.parametrize("where", ["parameter", "output"])
+def test_a_script_in_a_name_is_shown_as_text(tmp_path, where):
+    made = sample.estimate(**{where: EVIL})
+    read = page_of(tmp_path, made)
+    assert len(read.runs) == 2  # the library and our own, and nothing from a name
+    assert EVIL in read.words
+
+
+def test_a_script_in_notes_status_meaning_and_labels_is_shown_as_text(tmp_path):
+    made = sample.estimate(notes=(EVIL,), status=EVIL)
+    made = replace(made, uncertainty=replace(made.uncertainty, why=EVIL, combinations=(EVIL,)))
+    assert len(page_of(tmp_path, made).runs) == 2
+    assert "<script>" not in report.estimate_fragment(made)
+    path = report.comparison_html({EVIL: made, "other": made}, tmp_path / "comparison.html")
+    assert Read(path.read_text(encoding="utf-8")).runs == []
+
+
+def test_chart_labels_reach_the_chart_library_escaped(tmp_path):
+    read = page_of(tmp_path, sample.estimate(output=EVIL))
+    assert "<" not in json.dumps([[a["text"] for a in figure["layout"].get("annotations", [])] for figure in read.data])
+
+
+def test_failure_is_in_title_banner_and_ribbon(tmp_path):
+    read = page_of(tmp_path, sample.not_converged())
+    assert read.words.startswith("NOT CONVERGED: run 1")
+    assert any(attributes.get("class") == "ribbon" for _, attributes in read.tags)
+    assert any("failed" in attributes.get("class", "").split() for _, attributes in read.tags)
+
+
+def test_success_shows_no_banner_of_failure(page):
+    assert "converged" not in page.words.lower().replace("converged.", "", 1)
+    assert not any(attributes.get("class") == "ribbon" for _, attributes in page.tags)
+
+
+def test_a_long_record_is_thinned_with_its_spike_and_the_page_says_so(tmp_path):
+    made = sample.estimate(samples=1_000_000)
+    residuals = ({name: values.copy() for name, values in made.residuals[0].items()},)
+    residuals[0]["position"][777_777] = 12.5
+    path = report.html(replace(made, residuals=residuals), tmp_path / "page.html")
+    read = Read(path.read_text(encoding="utf-8"))
+    assert "of 1 000 000 samples at most 4000 are drawn" in read.words
+    assert any(12.5 in trace["y"] for figure in read.data for trace in figure["data"] if "y" in trace)
+    assert path.stat().st_size < 7e6
+
+
+def test_a_short_record_is_not_called_thinned(page):
+    assert "Thinned" not in page.words
+
+
+def test_many_experiments_stay_a_page_that_can_be_sent(tmp_path):
+    path = report.html(sample.estimate(experiments=24, samples=5000), tmp_path / "page.html")
+    assert path.stat().st_size < 10e6
+
+
+def test_missing_values_leave_valid_data(page):
+    assert any(None in trace["y"] for figure in page.data for trace in figure["data"] if "y" in trace)
+
+
+def test_open_interval_carries_no_number_on_the_page(page):
+    assert re.search(r"offset 12\.3 not determined N", page.words)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(DynidentError, match=r"page\.html could not be written"):
+        report.html(sample.estimate(), tmp_path / "file" / "page.html")
+
+
+def test_nothing_but_the_page_is_left_in_the_folder(tmp_path):
+    report.html(sample.estimate(), tmp_path / "page.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_fragment_is_small_and_brings_no_script():
+    fragment = report.estimate_fragment(sample.estimate())
+    assert type(fragment) is str
+    assert len(fragment) < 20_000 and "<script" not in fragment and "<style" not in fragment
+    assert sample.estimate()._repr_html_() == fragment
+
+
+def test_comparison_page_needs_no_script_and_draws_a_bar_per_unknown_and_label(tmp_path):
+    estimates = {"single": sample.estimate(), "multiple": sample.shifted(sample.estimate(), "M", 5.0)}
+    read = Read(report.comparison_html(estimates, tmp_path / "comparison.html").read_text(encoding="utf-8"))
+    assert read.runs == [] and read.data == []
+    assert sum(tag == "svg" for tag, _ in read.tags) == 2 * len(sample.estimate().problem.names)
+    assert "do NOT agree on M" in read.words
+
+
+def test_bars_that_do_not_overlap_are_drawn_apart(tmp_path):
+    estimates = {"single": sample.estimate(), "multiple": sample.shifted(sample.estimate(), "M", 5.0)}
+    read = Read(report.comparison_html(estimates, tmp_path / "comparison.html").read_text(encoding="utf-8"))
+    bars = [a for tag, a in read.tags if tag == "line" and a["class"].startswith("reach")][:2]  # those of M
+    assert float(bars[0]["x2"].rstrip("%")) < float(bars[1]["x1"].rstrip("%"))
+
+
+def test_open_bars_reach_both_edges(tmp_path):
+    read = Read(report.comparison_html({"one": sample.estimate()}, tmp_path / "c.html").read_text(encoding="utf-8"))
+    open_bar = next(a for tag, a in read.tags if tag == "line" and "open" in a["class"])
+    assert (open_bar["x1"], open_bar["x2"]) == ("0.0%", "100.0%")

@@ -1,0 +1,146 @@
+"""Claims: the printed result is complete, honest about what is open, and safe to print anywhere."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sample
+from rich.console import Console
+
+from dynident.errors import DynidentError
+from dynident.problem.noise import Bounded
+from dynident.report.terminal import comparison_text, estimate_text, print_estimate
+
+
+def line_of(text: str, name: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith(f"{name} "))
+
+
+def test_str_of_an_estimate_is_its_text():
+    assert str(sample.estimate()) == estimate_text(sample.estimate())
+
+
+def test_open_interval_carries_no_number():
+    line = line_of(estimate_text(sample.estimate()), "offset")
+    assert "not determined" in line
+    assert "±" not in line and "[" not in line
+
+
+def test_half_open_interval_says_its_one_end():
+    made = sample.estimate()
+    loose = replace(made.uncertainty, bound_std={})
+    line = line_of(estimate_text(replace(made, uncertainty=loose)), "Fc")
+    assert "at least 0" in line and "±" not in line
+
+
+def test_held_values_are_marked():
+    assert "held" in line_of(estimate_text(sample.estimate()), "gain")
+
+
+def test_equal_held_values_of_many_experiments_take_one_line():
+    text = estimate_text(sample.estimate(experiments=5))
+    assert text.count("held") == 2  # gain, and v(0) of all
+    assert "in 5 experiments" in line_of(text, "v(0)")
+
+
+def test_failure_stands_out_in_the_first_line():
+    assert estimate_text(sample.not_converged()).splitlines()[0] == "*** NOT CONVERGED ***"
+    assert estimate_text(sample.estimate()).startswith("Converged. ")
+
+
+def test_a_status_that_claims_convergence_does_not_hide_failure():
+    text = estimate_text(sample.estimate(converged=False, status="Converged to a point that is no optimum."))
+    assert text.startswith("*** NOT CONVERGED ***")
+
+
+def test_verdict_is_not_said_twice():
+    assert estimate_text(sample.estimate(status="converged: small step")).startswith("Converged. Small step.")
+
+
+def test_meaning_fit_noise_notes_counts_and_times_are_said():
+    made = sample.estimate()
+    text = " ".join(estimate_text(made).split())
+    for said in [made.uncertainty.meaning, "position 98.3 %", "0.005 (std, given)", "0.001 (std, estimated)",
+                 *made.notes, "9 iterations", "14 simulations", "compile 210 ms", "integrate 340 ms", "solve 18 ms"]:
+        assert said in text
+
+
+def test_a_bound_is_not_called_a_standard_deviation():
+    made = sample.estimate()
+    bounded = {"position": Bounded(2e-3), "velocity": Bounded(0.01)}
+    records = [replace(experiment, noise=bounded) for experiment in made.problem.experiments]
+    text = estimate_text(replace(made, problem=made.problem.changed(experiments=records), noise_std={}))
+    assert "± 0.002 (guaranteed bound)" in text and "std" not in text
+
+
+@pytest.mark.parametrize("name", ["M", "mass_of_the_" + "very_" * 30 + "long_slide", "[bold]M[/bold]", "質量" * 30])
+def test_no_line_is_wider_than_80_columns(name):
+    from rich.cells import cell_len
+
+    text = estimate_text(sample.estimate(experiments=12, parameter=name))
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+
+
+def test_markup_in_a_name_is_text():
+    assert "[bold]M[/bold]" in estimate_text(sample.estimate(parameter="[bold]M[/bold]"))
+
+
+def test_a_name_cannot_steer_the_terminal():
+    text = estimate_text(sample.estimate(parameter="M\x1b[2J\r"))
+    assert "\x1b" not in text and "\r" not in text
+    assert r"M\x1b[2J\r" in text
+
+
+def test_text_has_no_colour_and_console_has():
+    page = io.StringIO()
+    print_estimate(sample.estimate(), Console(file=page, force_terminal=True, color_system="standard", width=100))
+    assert "\x1b[" in page.getvalue()
+    assert "\x1b[" not in estimate_text(sample.estimate())
+
+
+def test_text_prints_on_a_western_windows_console():
+    estimate_text(sample.not_converged()).encode("cp1252")
+    comparison_text({"a": sample.estimate(), "b": sample.not_converged()}).encode("cp1252")
+
+
+def test_an_estimate_with_nothing_beside_its_values_prints():
+    bare = sample.estimate(notes=(), counts={}, times={}, statistics={}, noise_std={}, history=())
+    assert "49.87" in estimate_text(bare)
+
+
+def test_comparison_has_a_column_per_label_and_says_that_they_agree():
+    text = comparison_text({"single": sample.estimate(), "multiple": sample.shifted(sample.estimate(), "M", 0.01)})
+    assert "They agree" in text
+    assert "(M)" in text  # the largest difference
+    header = text.splitlines()[0]
+    assert "single" in header and "multiple" in header
+
+
+def test_comparison_names_what_differs():
+    text = comparison_text({"single": sample.estimate(), "multiple": sample.shifted(sample.estimate(), "M", 5.0)})
+    assert "do NOT agree on M:" in text
+
+
+def test_an_estimate_that_failed_does_not_decide_on_agreement():
+    text = comparison_text({"a": sample.estimate(), "b": sample.estimate(),
+                            "c": replace(sample.shifted(sample.estimate(), "M", 5.0), converged=False)})
+    assert "They agree" in text and "not counted: c" in " ".join(text.split())
+
+
+def test_comparison_of_many_methods_stays_within_80_columns():
+    labels = ("single_shooting", "multiple_shooting", "full_discretization", "boundary_value", "set_membership")
+    text = comparison_text(dict.fromkeys(labels, sample.estimate()))
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(label in text for label in labels)
+
+
+def test_nothing_to_compare_is_an_error():
+    with pytest.raises(DynidentError, match="nothing to compare"):
+        comparison_text({})
+
+
+def test_unknown_uncertainty_is_said():
+    made = sample.estimate()
+    broken = replace(made.uncertainty, values=np.full(5, np.nan))
+    assert "not known" in line_of(estimate_text(replace(made, uncertainty=broken)), "M")
