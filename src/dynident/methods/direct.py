@@ -68,7 +68,8 @@ class ShootingMethod:
             raise ProblemError(faults)
 
     def options(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        fixed = ("segments",) if self.kind == "single_shooting" else ()  # what the name says already
+        return {key: value for key, value in asdict(self).items() if value is not None and key not in fixed}
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         if not isinstance(problem.model, EquationModel):

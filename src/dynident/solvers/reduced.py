@@ -13,9 +13,10 @@ class Reduced:
 
     def __init__(self, linear: Linear):
         self.linear = linear
-        self.factors = tuple(sweep.factor(chain) for chain in linear.chains)
-        rows = [np.column_stack([T[0][:, :-1] @ spread, T[0][:, -1]])
-                for T, spread in zip(self.factors, linear.spreads, strict=True)]
+        rows = []
+        for chain, spread in zip(linear.chains, linear.spreads, strict=True):
+            T = sweep.factor(chain)
+            rows.append(np.column_stack([T[:, :-1] @ spread, T[:, -1]]))
         n = linear.prior_rows.shape[1]
         triangle = np.linalg.qr(np.vstack([*rows, linear.prior_rows]), mode="r")
         root = np.zeros((n, n))
@@ -26,9 +27,9 @@ class Reduced:
     def gradient(self, evaluation: Evaluation) -> np.ndarray:
         """Gradient for the residuals and defects of another point, with this point's derivatives."""
         g = self.linear.prior_rows[:, :-1].T @ evaluation.prior
-        for chain, T, spread, rhs, defect in zip(self.linear.chains, self.factors, self.linear.spreads, evaluation.rhs,
-                                                 evaluation.defects, strict=True):
-            g = g + spread.T @ sweep.gradient(chain, T, rhs, defect)
+        for chain, spread, rhs, defect in zip(self.linear.chains, self.linear.spreads, evaluation.rhs,
+                                              evaluation.defects, strict=True):
+            g = g + spread.T @ sweep.gradient(chain, rhs, defect)
         return g
 
     def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:

@@ -17,28 +17,28 @@ from dynident.kernels.compiler import load_library
 
 
 def factor(chain: Chain) -> np.ndarray:
-    """Triangular factors of the cost from each segment to the end, (segments, n + 1, n + 1); [0] is the whole."""
+    """Triangular factor of the whole chain in (first state, parameters | right-hand side), (n + 1, n + 1)."""
     segments, nx, nf, ny = sizes(chain)
     library = _library()
     if library is None:
         return _factor(chain)
-    T = np.empty((segments, nx + nf + 1, nx + nf + 1))
+    T = np.empty((nx + nf + 1, nx + nf + 1))
     if library.dynident_sweep_factor(segments, *_addresses(chain.first), nx, nf, ny, *_addresses(
             chain.jacobian, chain.weight, chain.rhs, chain.link, chain.defect, T)):
         raise MemoryError("the sweep along time is out of memory")
     return T
 
 
-def gradient(chain: Chain, T: np.ndarray, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
-    """Gradient in (first state, parameters) for other residuals and defects, with the factors T of the chain."""
+def gradient(chain: Chain, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
+    """Gradient in (first state, parameters) for other residuals and defects, with the derivatives of the chain."""
     segments, nx, nf, ny = sizes(chain)
     library = _library()
     if library is None:
-        return _gradient(chain, T, rhs, defect)
-    g, work = np.empty(nx + nf), np.empty(2 * (nx + nf))
+        return _gradient(chain, rhs, defect)
+    g, work, ds = np.empty(nx + nf), np.empty(nx + nf + 1), np.empty((segments, nx))
     rhs, defect = np.ascontiguousarray(rhs), np.ascontiguousarray(defect)
     library.dynident_sweep_gradient(segments, *_addresses(chain.first), nx, nf, ny, *_addresses(
-        chain.jacobian, chain.weight, rhs, chain.link, defect, T, g, work))
+        chain.jacobian, chain.weight, rhs, chain.link, defect, ds, g, work))
     return g
 
 
@@ -89,32 +89,29 @@ def _own_rows(chain: Chain, i: int) -> slice:
 def _factor(chain: Chain) -> np.ndarray:
     segments, nx, nf, _ = sizes(chain)
     n = nx + nf
-    T = np.zeros((segments, n + 1, n + 1))
+    T = np.zeros((n + 1, n + 1))
     future = np.zeros((0, n + 1))
     for i in reversed(range(segments)):
         own = _own_rows(chain, i)
         weight = chain.weight[own].ravel()
         rows = np.column_stack([chain.jacobian[own].reshape(-1, n) * weight[:, None], chain.rhs[own].ravel()])
-        R = np.linalg.qr(np.vstack([future, rows[weight != 0]]), mode="r")
-        T[i, :R.shape[0]] = R
+        future = np.linalg.qr(np.vstack([future, rows[weight != 0]]), mode="r")
         if i:
-            link = chain.link[i - 1]
-            moved = np.vstack([np.column_stack([link, chain.defect[i - 1]]),
+            moved = np.vstack([np.column_stack([chain.link[i - 1], chain.defect[i - 1]]),
                                np.column_stack([np.zeros((nf + 1, nx)), np.eye(nf + 1)])])
-            future = T[i] @ moved
+            future = future @ moved
+    T[:future.shape[0]] = future
     return T
 
 
-def _gradient(chain: Chain, T: np.ndarray, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
+def _gradient(chain: Chain, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
     segments, nx, nf, _ = sizes(chain)
-    n = nx + nf
-    g = np.zeros(n)
+    shift = expand(chain, np.zeros(nx), np.zeros(nf), defect)
+    g = np.zeros(nx + nf)
     for i in reversed(range(segments)):
         if i < segments - 1:
-            R = T[i + 1][:n, :n]
-            v = g + R.T @ (R[:, :nx] @ defect[i])
-            g = chain.link[i].T @ v[:nx]
-            g[nx:] += v[nx:]
+            g = np.concatenate([np.zeros(nx), g[nx:]]) + chain.link[i].T @ g[:nx]
         own = _own_rows(chain, i)
-        g += np.tensordot(chain.weight[own] * rhs[own], chain.jacobian[own], axes=2)
+        moved = rhs[own] + chain.weight[own] * (chain.jacobian[own][:, :, :nx] @ shift[i])
+        g += np.tensordot(chain.weight[own] * moved, chain.jacobian[own], axes=2)
     return g
