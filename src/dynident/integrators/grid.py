@@ -30,6 +30,23 @@ class Grid:
         """At least `per_interval` steps in a typical interval, and none longer than that makes them."""
         return replace(self, substeps=_substeps(self.time, per_interval))
 
+    def unfolded(self) -> tuple[Grid, np.ndarray]:
+        """The grid whose nodes are all sub-steps of this one, and where in it this one's nodes are."""
+        interval = np.repeat(np.arange(self.nodes - 1), self.substeps)
+        places = np.concatenate([[0], np.cumsum(self.substeps)])
+        within = (np.arange(interval.size) - places[:-1][interval]) / self.substeps[interval]
+        time = np.append(self.time[interval] + within * np.diff(self.time)[interval], self.time[-1:])
+        time[places] = self.time
+        move = self.u_end - self.u_begin
+        u_begin = self.u_begin[interval] + within[:, None] * move[interval]
+        u_end = u_begin + move[interval] / self.substeps[interval][:, None]
+        u_node = np.vstack([u_begin, self.u_node[-1:]])
+        u_node[places] = self.u_node
+        wanted = np.zeros(time.size, np.uint8)
+        wanted[places] = self.wanted
+        return Grid(time, int(places[self.offset]), np.ones(interval.size, np.int32), u_begin, u_end, u_node,
+                    wanted), places
+
 
 def _substeps(time: np.ndarray, per_interval: int) -> np.ndarray:
     if time.size < 2:

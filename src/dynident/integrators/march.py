@@ -85,7 +85,8 @@ def _compiled(_: str, recipe: _Recipe) -> CompiledMarch | None:
 
 @functools.cache
 def _loop_text() -> str:
-    return resources.files("dynident.kernels").joinpath("march.c").read_text()
+    folder = resources.files("dynident.kernels")
+    return "\n".join(folder.joinpath(name).read_text() for name in ("march.c", "collocate.c"))
 
 
 def _source(recipe: _Recipe, loop: str) -> str:

@@ -1,27 +1,19 @@
-"""Radau IIA: implicit, three stages, order 5, damps what is infinitely stiff."""
+"""Radau IIA: implicit collocation that ends at the step's end; damps what is infinitely stiff."""
 
-import casadi as ca
 import numpy as np
+from scipy.special import roots_jacobi
 
-from dynident.integrators.scheme import Implicit, Step
+from dynident.integrators.polynomial import collocation_scheme
+from dynident.integrators.scheme import Implicit
 
-ROOT6 = np.sqrt(6)
-NODES = ((4 - ROOT6) / 10, (4 + ROOT6) / 10, 1.0)
-WEIGHTS = (
-    ((88 - 7 * ROOT6) / 360, (296 - 169 * ROOT6) / 1800, (-2 + 3 * ROOT6) / 225),
-    ((296 + 169 * ROOT6) / 1800, (88 + 7 * ROOT6) / 360, (-2 - 3 * ROOT6) / 225),
-    ((16 - ROOT6) / 36, (16 + ROOT6) / 36, 1 / 9))
+USUAL_DEGREE = 3
 
 
-def equations(step: Step, stages: ca.SX) -> ca.SX:
-    n = step.x.numel()
-    slopes = [step.rate_at(stages[i * n:(i + 1) * n], NODES[i]) for i in range(3)]
-    return ca.vertcat(*[stages[i * n:(i + 1) * n] - step.x - step.h * sum(WEIGHTS[i][j] * slopes[j] for j in range(3))
-                        for i in range(3)])
+def radau(degree: int = USUAL_DEGREE) -> Implicit:
+    """`degree` stages, order 2 degree - 1; one stage is implicit Euler."""
+    inner = (np.sort(roots_jacobi(degree - 1, 1, 0)[0]) + 1) / 2 if degree > 1 else np.zeros(0)
+    name = "radau" if degree == USUAL_DEGREE else f"radau({degree})"
+    return collocation_scheme(name, 2 * degree - 1, np.append(inner, 1.0), "implicit collocation; for stiff models")
 
 
-def next_state(step: Step, stages: ca.SX) -> ca.SX:
-    return stages[2 * step.x.numel():]
-
-
-RADAU = Implicit("radau", 5, 3, equations, next_state, summary="implicit; for stiff models")
+RADAU = radau()

@@ -52,6 +52,7 @@ class Implicit:
     stages: int
     equations: Callable[[Step, ca.SX], ca.SX] = field(repr=False)  # (step, stages stacked) -> residual, zero at the root
     next_state: Callable[[Step, ca.SX], ca.SX] = field(repr=False)
+    points: tuple[float, ...] = (1.0,)  # where in the step each stage is the state
     position_velocity: bool = False
     summary: str = ""
 
