@@ -80,6 +80,23 @@ class Chain:
 
 
 @dataclass(frozen=True, eq=False)
+class Spread:
+    """Numbers that each follow one unknown, or none: how the unknowns reach an experiment, or a prior."""
+
+    unknown: np.ndarray  # (n,) index of the unknown, -1 for a number that is held; no unknown occurs twice
+    slope: np.ndarray  # (n,) d number / d solver coordinate of the unknown
+
+    def change(self, step: np.ndarray) -> np.ndarray:
+        """(n,) change of the numbers for a step of the unknowns."""
+        return self.slope * np.append(step, 0.0)[self.unknown]
+
+    def collect(self, gradient: np.ndarray, total: np.ndarray) -> None:
+        """Add a gradient with respect to the numbers to the gradient with respect to the unknowns."""
+        free = self.unknown >= 0
+        total[self.unknown[free]] += self.slope[free] * gradient[free]
+
+
+@dataclass(frozen=True, eq=False)
 class Linear:
     """A finite problem linearised at a point: one chain per experiment, joined at the unknowns.
 
@@ -87,9 +104,10 @@ class Linear:
     """
 
     evaluation: Evaluation
+    unknowns: int
     chains: tuple[Chain, ...]
-    spreads: tuple[np.ndarray, ...]  # per experiment: d (first state, free parameters) / d solver coordinates
-    prior_rows: np.ndarray  # (priors, unknowns + 1): weighted rows and, last, the weighted residual
+    spreads: tuple[Spread, ...]  # per experiment: its first state and free parameters
+    priors: Spread  # weighted; their residuals are evaluation.prior
 
 
 class FiniteProblem(Protocol):

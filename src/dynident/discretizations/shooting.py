@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dynident.discretizations.coordinates import Coordinates, coordinates_of
-from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows, Spread
 from dynident.discretizations.guess import start_values, states_at
 from dynident.discretizations.losses import robust
 from dynident.errors import ProblemError
@@ -168,20 +168,16 @@ class Shooting:
         for e, (record, out, factor) in enumerate(zip(self.records, marched, factors, strict=True)):
             chains.append(Chain(record.first, out.jacobian, record.weight * factor, evaluation.rhs[e], out.end_jacobian,
                                 evaluation.defects[e]))
-            spreads.append(self.spread(e) * slope)
-        rows = np.zeros((len(self.priors), len(self.names) + 1))
-        for k, (i, known) in enumerate(self.priors):
-            rows[k, i], rows[k, -1] = slope[i] / known.std, evaluation.prior[k]
-        return Linear(evaluation, tuple(chains), tuple(spreads), rows)
+            spreads.append(self.spread(e, slope))
+        at = np.array([i for i, _ in self.priors], dtype=int)
+        priors = Spread(at, slope[at] / np.array([known.std for _, known in self.priors]))
+        return Linear(evaluation, len(self.names), tuple(chains), tuple(spreads), priors)
 
-    def spread(self, e: int) -> np.ndarray:
-        """d (first state, free parameters) of one experiment / d unknowns: zeros and ones."""
-        binding, nx = self.records[e].binding, len(self.problem.model.states)
-        matrix = np.zeros((nx + len(self.free), len(self.names)))
-        for row, unknown in enumerate([*binding.initial_unknown, *binding.parameter_unknown[self.free]]):
-            if unknown >= 0:
-                matrix[row, unknown] = 1
-        return matrix
+    def spread(self, e: int, slope: np.ndarray) -> Spread:
+        """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""
+        binding = self.records[e].binding
+        unknown = np.concatenate([binding.initial_unknown, binding.parameter_unknown[self.free]])
+        return Spread(unknown, np.append(slope, 0.0)[unknown])
 
     def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
         total = sum(float(np.sum((n / self.state_scale) ** 2)) for n in nodes)
@@ -195,10 +191,12 @@ class Shooting:
         values = self.coordinates.values(point.unknowns)
         blocks, residuals, where = [], [], []
         for e, (record, out) in enumerate(zip(self.records, marched, strict=True)):
-            total = total_jacobian(out, record.first, self.spread(e))
             seen = record.weight > 0
             node, output = np.nonzero(seen)
-            blocks.append(total[seen] * record.weight[seen][:, None])
+            unknown = self.spread(e, np.ones(len(values))).unknown
+            rows = np.zeros((node.size, len(values)))
+            rows[:, unknown[unknown >= 0]] = total_jacobian(out, record.first)[seen][:, unknown >= 0]
+            blocks.append(rows * record.weight[seen][:, None])
             residuals.append(record.residuals(out.outputs)[seen])
             where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
         for i, known in self.priors:
@@ -211,14 +209,14 @@ class Shooting:
         return Linearization(values, np.concatenate(residuals), np.vstack(blocks), Rows(*index.T))
 
 
-def total_jacobian(out: Marched, first: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """d outputs / d unknowns along the whole record, (nodes, outputs, unknowns), links between segments chained."""
+def total_jacobian(out: Marched, first: np.ndarray) -> np.ndarray:
+    """d outputs / d (first state, free parameters) of a whole record, (nodes, outputs, n): segments chained."""
     nx = out.states.shape[1]
-    total = np.empty((*out.outputs.shape, spread.shape[1]))
-    entry = spread.copy()  # d (state at the segment's begin, parameters) / d unknowns
+    total = np.empty_like(out.jacobian)
+    entry = np.eye(total.shape[2])  # d (state at the segment's begin, parameters) / d (first state, parameters)
     for i in range(len(first) - 1):
         last = i == len(first) - 2
         own = slice(first[i], first[i + 1] + last)
-        total[own] = out.jacobian[own] @ entry
+        np.matmul(out.jacobian[own], entry, out=total[own])
         entry[:nx] = out.end_jacobian[i] @ entry
     return total

@@ -1,41 +1,50 @@
-"""Box: least squares in a few unknowns within bounds, exactly."""
+"""Box: least squares within bounds, exactly."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from dynident.solvers.arrow import Arrow
 
-def box_least_squares(A: np.ndarray, b: np.ndarray, lower: np.ndarray, upper: np.ndarray
-                      ) -> tuple[np.ndarray, np.ndarray]:
-    """The step that minimises |A step + b|^2 with lower <= step <= upper (0 must be inside), and which bounds hold it.
+SLIGHT = 1e-12  # of a column's length times the residual's: a pull off a bound that is rounding
 
-    A primal active set method from step = 0: finite, and a bound that is reached is met exactly. `held` is -1 at a lower
-    bound, +1 at an upper bound, 0 where free. A must have full column rank (damping rows give it that).
+
+def box_least_squares(rows: Arrow, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The step that minimises the sum of squares with lower <= step <= upper (0 must be inside), and the bounds that
+    hold it.
+
+    A primal active set method from step = 0: finite, and a bound that is reached is met exactly. `held` is -1 at a
+    lower bound, +1 at an upper bound, 0 where free. The rows must have full column rank (damping gives them that).
     """
-    n = A.shape[1]
-    step = np.zeros(n)
-    held = np.where(lower >= 0, -1, np.where(upper <= 0, 1, 0))  # start on a bound: let go only if that helps
-    gradient = A.T @ b
-    held = np.where((held == -1) & (gradient < 0), 0, np.where((held == 1) & (gradient > 0), 0, held))
-    for _ in range(10 * n + 10):
+    step = np.zeros(rows.unknowns)
+    slope = rows.slope(step)
+    held = np.where((lower >= 0) & (slope >= 0), -1, np.where((upper <= 0) & (slope <= 0), 1, 0))
+    for _ in range(10 * rows.unknowns + 10):
         free = held == 0
-        target = step.copy()
-        if np.any(free):
-            target[free] = np.linalg.lstsq(A[:, free], -(b + A[:, ~free] @ step[~free]), rcond=None)[0]
+        target = np.where(free, rows.holding(~free, step).minimiser(), step)
         over = free & ((target < lower) | (target > upper))
         if np.any(over):
-            move = target - step
-            edge = np.where(move < 0, lower, upper)
-            share = np.where(over, (edge - step) / np.where(move == 0, 1, move), np.inf)
-            first = int(np.argmin(share))
-            step = np.where(free, step + max(0.0, float(share[first])) * move, step)
-            step[first], held[first] = edge[first], -1 if move[first] < 0 else 1
+            step = _as_far_as_allowed(step, target, over, held, lower, upper)
             continue
         step = target
-        pull = A.T @ (A @ step + b)  # wants to leave the bound where it points inwards
+        if not np.any(held):
+            break
+        pull = rows.slope(step)  # wants to leave the bound where it points inwards
         wrong = np.where(held == -1, -pull, np.where(held == 1, pull, -np.inf))
         worst = int(np.argmax(wrong))
-        if wrong[worst] <= 1e-12 * np.linalg.norm(A[:, worst]) * np.linalg.norm(b):
+        if wrong[worst] <= SLIGHT * rows.column_norms[worst] * rows.length:
             break
         held[worst] = 0
     return step, held
+
+
+def _as_far_as_allowed(step: np.ndarray, target: np.ndarray, over: np.ndarray, held: np.ndarray, lower: np.ndarray,
+                       upper: np.ndarray) -> np.ndarray:
+    """Towards the target until the first bound is met; notes it in `held`."""
+    move = target - step
+    edge = np.where(move < 0, lower, upper)
+    share = np.where(over, (edge - step) / np.where(move == 0, 1, move), np.inf)
+    first = int(np.argmin(share))
+    step = step + max(0.0, float(share[first])) * move
+    step[first], held[first] = edge[first], -1 if move[first] < 0 else 1
+    return step

@@ -70,17 +70,16 @@ class _Run:
     def unit_lengths(self, reduced: Reduced) -> np.ndarray:
         """Length of a typical change of each unknown; where nothing is known, that which the data can tell."""
         told = np.sqrt(max(self.evaluation.cost, self.finite.floor)) / np.where(
-            reduced.column_norms > 0, reduced.column_norms, np.inf)
+            reduced.rows.column_norms > 0, reduced.rows.column_norms, np.inf)
         scale = np.where(np.isnan(self.finite.coordinates.scale), told, self.finite.coordinates.scale)
         return np.where(scale > 0, scale, 1.0)
 
     def direction(self, reduced: Reduced) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         c = self.finite.coordinates
-        spans = np.where(reduced.column_norms > 0, reduced.column_norms, 1.0)
-        A = np.vstack([reduced.R, np.sqrt(self.damping) * np.diag(spans)])
-        b = np.concatenate([reduced.r, np.zeros(len(spans))])
-        step, self.held = box_least_squares(A, b, c.lower - self.point.unknowns, c.upper - self.point.unknowns)
-        self.matrix = A
+        spans = np.where(reduced.rows.column_norms > 0, reduced.rows.column_norms, 1.0)
+        rows = reduced.rows.damped(np.sqrt(self.damping) * spans)
+        step, self.held = box_least_squares(rows, c.lower - self.point.unknowns, c.upper - self.point.unknowns)
+        self.free_rows = rows.holding(self.held != 0, step)
         return step, reduced.expand(step, self.evaluation)
 
     def length(self, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
@@ -88,8 +87,7 @@ class _Run:
 
     def settled(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> bool:
         """Nothing left to gain (in standard errors), and all segments meet."""
-        after = reduced.R @ step + reduced.r
-        gain = float(reduced.r @ reduced.r - after @ after)
+        gain = reduced.rows.fall(step)
         variance = residual_variance(self.evaluation.cost, self.finite.residual_count, len(self.finite.names),
                                      self.finite.floor)
         closed = self.evaluation.mismatch <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= 1e3 * CLOSED
@@ -115,18 +113,14 @@ class _Run:
                     self.damping = max(self.damping / 100, TINY_DAMPING)
                 self.diary.write(candidate, evaluation, share * length)
                 return True
-            share = min(share / 2, max(share / 10, share * length / max(2 * abs(follows - (1 - share) * length), 1e-300)))
+            excess = abs(follows - (1 - share) * length)
+            share = min(share / 2, max(share / 10, share * length / max(2 * excess, 1e-300)))
         self.share = 1.0
         return False
 
     def following(self, reduced: Reduced, evaluation: Evaluation) -> float:
         """Length of the simplified step: residuals and defects of the candidate, derivatives of the present point."""
-        free = self.held == 0
-        step = np.zeros(len(free))
-        if np.any(free):
-            g = reduced.gradient(evaluation)[free]
-            R = np.linalg.qr(self.matrix[:, free], mode="r")
-            step[free] = -np.linalg.lstsq(R, np.linalg.lstsq(R.T, g, rcond=None)[0], rcond=None)[0]
+        step = self.free_rows.newton_step(reduced.gradient(evaluation))
         return self.length(step, reduced.expand(step, evaluation))
 
     def clipped(self, point: Point) -> Point:

@@ -32,8 +32,8 @@ class LevenbergMarquardt:
 
     def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
         if finite.equality_count:
-            raise NotSupported(f"{self.name} takes no matching conditions, but the problem has {finite.equality_count}. "
-                               "Use segments=1, or the Gauss-Newton solver.")
+            raise NotSupported(f"{self.name} takes no matching conditions, but the problem has "
+                               f"{finite.equality_count}. Use segments=1, or the Gauss-Newton solver.")
         diary = Diary(finite.coordinates.values, watch)
         try:
             return _Run(finite, point, diary, self.iterations).go()
@@ -62,7 +62,7 @@ class _Run:
         self.diary.write(self.point, self.evaluation, 0.0)
         try:
             for iteration in range(self.limit):
-                self.scale = np.maximum(self.scale, reduced.column_norms)
+                self.scale = np.maximum(self.scale, reduced.rows.column_norms)
                 gain = self.remaining_gain(reduced)
                 variance = residual_variance(self.evaluation.cost, self.finite.residual_count, len(self.finite.names),
                                              self.finite.floor)
@@ -85,20 +85,18 @@ class _Run:
     def damped(self, reduced: Reduced, damping: float) -> np.ndarray:
         """The step for a damping; also notes which bounds hold it."""
         units = np.where(self.scale > 0, self.scale, 1.0)
-        A = np.vstack([reduced.R, np.sqrt(damping) * np.diag(units)])
-        b = np.concatenate([reduced.r, np.zeros(len(units))])
-        step, self.held = box_least_squares(A, b, *self.box())
+        step, self.held = box_least_squares(reduced.rows.damped(np.sqrt(damping) * units), *self.box())
         return step
 
     def remaining_gain(self, reduced: Reduced) -> float:
         """How much the cost would fall by the full step if the problem were linear."""
-        return _fall(reduced, self.damped(reduced, TINY_DAMPING))
+        return max(0.0, reduced.rows.fall(self.damped(reduced, TINY_DAMPING)))
 
     def step(self, reduced: Reduced) -> bool | None:
         """Move on: False if it helped, True if rounding hides whether it did, None if no step helps."""
         while self.damping < MOST_DAMPING:
             step = self.damped(reduced, self.damping)
-            expected = _fall(reduced, step)
+            expected = max(0.0, reduced.rows.fall(step))
             candidate = Point(np.clip(self.point.unknowns + step, self.finite.coordinates.lower,
                                       self.finite.coordinates.upper), self.point.nodes)
             try:
@@ -134,9 +132,5 @@ class _Run:
 def at_bounds(finite: FiniteProblem, point: Point, held: np.ndarray) -> np.ndarray:
     """Which unknowns rest on a bound that holds them."""
     c = finite.coordinates
-    return np.where((held < 0) & (point.unknowns <= c.lower), -1, np.where((held > 0) & (point.unknowns >= c.upper), 1, 0))
-
-
-def _fall(reduced: Reduced, step: np.ndarray) -> float:
-    after = reduced.R @ step + reduced.r
-    return max(0.0, float(reduced.r @ reduced.r - after @ after))
+    below, above = (held < 0) & (point.unknowns <= c.lower), (held > 0) & (point.unknowns >= c.upper)
+    return np.where(below, -1, np.where(above, 1, 0))

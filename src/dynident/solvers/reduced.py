@@ -1,42 +1,73 @@
-"""Reduced: a linearised problem with its inner nodes eliminated, as a small dense least squares problem."""
+"""Reduced: a linearised problem with its inner nodes eliminated, as least squares in the unknowns alone."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dynident.discretizations.finite import Evaluation, Linear
+from dynident.discretizations.finite import Evaluation, Linear, Spread
 from dynident.solvers import sweep
+from dynident.solvers.arrow import Arrow, arrow
 
 
 class Reduced:
-    """The triangular factor of the rows (unknowns | residual), and the way back to the nodes."""
+    """The rows to make small by a step of the unknowns, and the way back to the nodes."""
 
     def __init__(self, linear: Linear):
         self.linear = linear
-        rows = []
-        for chain, spread in zip(linear.chains, linear.spreads, strict=True):
-            T = sweep.factor(chain)
-            rows.append(np.column_stack([T[:, :-1] @ spread, T[:, -1]]))
-        n = linear.prior_rows.shape[1]
-        triangle = np.linalg.qr(np.vstack([*rows, linear.prior_rows]), mode="r")
-        root = np.zeros((n, n))
-        root[:triangle.shape[0]] = triangle
-        self.R, self.r = root[:-1, :-1], root[:-1, -1]  # minimise |R step + r|^2
-        self.column_norms = np.linalg.norm(self.R, axis=0)
+        self.rows: Arrow = _joined(linear, [sweep.factor(chain) for chain in linear.chains])
 
     def gradient(self, evaluation: Evaluation) -> np.ndarray:
         """Gradient for the residuals and defects of another point, with this point's derivatives."""
-        g = self.linear.prior_rows[:, :-1].T @ evaluation.prior
+        total = np.zeros(self.linear.unknowns)
+        self.linear.priors.collect(evaluation.prior, total)
         for chain, spread, rhs, defect in zip(self.linear.chains, self.linear.spreads, evaluation.rhs,
                                               evaluation.defects, strict=True):
-            g = g + spread.T @ sweep.gradient(chain, rhs, defect)
-        return g
+            spread.collect(sweep.gradient(chain, rhs, defect), total)
+        return total
 
     def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Steps of the inner nodes that belong to a step of the unknowns and close the evaluation's defects."""
         nodes = []
         for chain, spread, defect in zip(self.linear.chains, self.linear.spreads, evaluation.defects, strict=True):
             nx = chain.link.shape[1]
-            local = spread @ step
+            local = spread.change(step)
             nodes.append(sweep.expand(chain, local[:nx], local[nx:], defect)[1:])
         return tuple(nodes)
+
+
+def _joined(linear: Linear, triangles: list[np.ndarray]) -> Arrow:
+    """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
+    users = np.zeros(linear.unknowns + 1, dtype=int)  # one place more, for the index -1 of what is held
+    for spread in linear.spreads:
+        users[spread.unknown] += 1
+    private = users == 1
+    private[-1] = False
+    shared = np.flatnonzero(~private[:-1])
+    column = np.zeros(linear.unknowns, dtype=int)  # of an unknown, in the rows of whoever speaks of it
+    prior = np.full(linear.unknowns, -1)  # of an unknown, -1 for none
+    prior[linear.priors.unknown] = np.arange(linear.priors.unknown.size)
+    blocks = []
+    for spread, T in zip(linear.spreads, triangles, strict=True):
+        own = spread.unknown[private[spread.unknown]]
+        column[own], column[shared] = np.arange(own.size), own.size + np.arange(shared.size)
+        width = own.size + shared.size + 1
+        known = _prior_rows(linear, prior[own], column, width)
+        blocks.append((own, np.vstack([_placed(T, spread, column, width), known])))
+    column[shared] = np.arange(shared.size)
+    return arrow(linear.unknowns, shared, blocks, _prior_rows(linear, prior[shared], column, shared.size + 1))
+
+
+def _placed(rows: np.ndarray, spread: Spread, column: np.ndarray, width: int) -> np.ndarray:
+    """Rows (numbers of a spread | residual) as rows (unknowns | residual)."""
+    placed = np.zeros((len(rows), width))
+    free = spread.unknown >= 0
+    placed[:, column[spread.unknown[free]]] = rows[:, :-1][:, free] * spread.slope[free]
+    placed[:, -1] = rows[:, -1]
+    return placed
+
+
+def _prior_rows(linear: Linear, which: np.ndarray, column: np.ndarray, width: int) -> np.ndarray:
+    """Some of the priors (-1: none)."""
+    which = which[which >= 0]
+    rows = np.column_stack([np.eye(which.size), linear.evaluation.prior[which]])
+    return _placed(rows, Spread(linear.priors.unknown[which], linear.priors.slope[which]), column, width)
