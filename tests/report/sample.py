@@ -37,8 +37,10 @@ class NamedModel:
 class Options:
     """Stands for the option object of a method."""
 
-    name: str = "multiple_shooting"
     segments: int = 20
+
+    def options(self) -> dict[str, Any]:
+        return {"kind": "multiple_shooting", "segments": self.segments}
 
 
 def estimate(experiments: int = 1, samples: int = 400, parameter: str = "M", output: str = "position",

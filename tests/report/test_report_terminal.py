@@ -55,7 +55,9 @@ def test_a_status_that_claims_convergence_does_not_hide_failure():
 
 
 def test_verdict_is_not_said_twice():
-    assert estimate_text(sample.estimate(status="converged: small step")).startswith("Converged. Small step.")
+    for status, said in [("converged: small step", "Converged. Small step."), ("Converged", "Converged."),
+                         ("Converged after 8 iterations.", "Converged after 8 iterations.")]:
+        assert estimate_text(sample.estimate(status=status)).splitlines()[0] == said
 
 
 def test_meaning_fit_noise_notes_counts_and_times_are_said():

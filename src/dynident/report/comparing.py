@@ -47,7 +47,7 @@ def compared(estimates: Mapping[str, Estimate]) -> Comparison:
     rows = {label: {row.name: row for row in result_rows(estimate)} for label, estimate in estimates.items()}
     names = list(dict.fromkeys(name for by_name in rows.values() for name in by_name))
     outsiders = {label: _outside(label, rows, estimates) for label in estimates}
-    lines = [Line("status", tuple(verdict(e)[0] for e in estimates.values()),
+    lines = [Line("status", tuple(verdict(e)[0].rstrip(".") for e in estimates.values()),
                   tuple(not e.converged for e in estimates.values()), ends_group=True)]
     lines += [Line(_titled(name, rows), tuple(_cell(by_name.get(name)) for by_name in rows.values()),
                    tuple(name in outside for outside in outsiders.values()), ends_group=name == names[-1])
@@ -107,7 +107,7 @@ def _agreement(rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Es
     if apart:
         return False, f"They do NOT agree on {', '.join(apart)}: a value lies outside of another's interval.{omitted}"
     share, name = _largest_difference({label: rows[label] for label in judged})
-    detail = f" The largest difference is {share:.1%} of the narrowest half interval ({name})." if name else ""
+    detail = f" The largest difference is {100 * share:.1f} % of the narrowest half interval ({name})." if name else ""
     return True, f"They agree: every value lies within all of the intervals.{detail}{omitted}"
 
 

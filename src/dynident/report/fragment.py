@@ -11,7 +11,7 @@ from dynident.report.sections.section import filled
 TEMPLATE = """
 <div style="font-family: system-ui, sans-serif; line-height: 1.45; max-width: 52rem">
 {% if converged %}
-<p style="margin: 0.2em 0"><strong style="color: #00845f">{{ word }}.</strong> {{ sentence }}</p>
+<p style="margin: 0.2em 0"><strong style="color: #00845f">{{ word }}</strong> {{ sentence }}</p>
 {% else %}
 <p role="alert" style="margin: 0.2em 0; background: #a3150c; color: #fff; padding: 0.6em 0.9em; border-radius: 5px">
 <strong style="font-size: 1.25em">{{ word }}</strong><br>

@@ -19,7 +19,7 @@ NAMED_RECORDS = 3  # in the heading; the section on the problem lists all of the
 
 VERDICT = """
 <div class="verdict{% if not converged %} failed{% endif %}"{% if not converged %} role="alert"{% endif %}>
-<p><strong>{{ word }}{% if converged %}.{% endif %}</strong> {{ sentence }}
+<p><strong>{{ word }}</strong> {{ sentence }}
 {% if not converged %}The values below are the best point found, not an optimum.{% endif %}</p></div>
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -52,13 +53,18 @@ def interval_heading(estimate: Estimate) -> str:
 
 
 def verdict(estimate: Estimate) -> tuple[str, str]:
-    """'Converged' or 'NOT CONVERGED', and the sentence that goes with it without saying it twice."""
+    """'Converged' or 'NOT CONVERGED', and what follows; the status may say the word itself, it is not said twice."""
     word = "Converged" if estimate.converged else "NOT CONVERGED"
-    sentence = estimate.status.strip()
-    if sentence.lower().startswith(word.lower()):
-        sentence = sentence[len(word):].lstrip(" :;,.-")
-    sentence = sentence[:1].upper() + sentence[1:]
-    return word, sentence + ("" if not sentence or sentence.endswith((".", "!", "?")) else ".")
+    status = estimate.status.strip()
+    begins_with_it = status.lower().startswith(word.lower())
+    rest = status[len(word):] if begins_with_it else status
+    goes_on = begins_with_it and estimate.converged and rest[:1] == " "  # "Converged after 8 iterations"
+    rest = rest.strip(" :;,.-")
+    if not rest:
+        return word + ("." if estimate.converged else ""), ""
+    if goes_on:
+        return word, f"{rest}."
+    return word + ("." if estimate.converged else ""), rest[0].upper() + rest[1:] + "."
 
 
 def fits(estimate: Estimate) -> dict[str, float]:
@@ -103,9 +109,18 @@ def extent(estimate: Estimate) -> str:
 
 
 def method_name(estimate: Estimate) -> str:
-    """The method in one word or two; its options are in its repr."""
-    method = estimate.method
-    return method if isinstance(method, str) else str(getattr(method, "name", "") or type(method).__name__)
+    """The method by the name under which it is asked for."""
+    return str(_options(estimate).get("kind") or type(estimate.method).__name__)
+
+
+def method_options(estimate: Estimate) -> str:
+    """The method as it would be written, with its options."""
+    options = {name: value for name, value in _options(estimate).items() if name != "kind"}
+    return f"{method_name(estimate)}({', '.join(f'{name}={value!r}' for name, value in options.items())})"
+
+
+def _options(estimate: Estimate) -> dict[str, Any]:
+    return estimate.method.options() if hasattr(estimate.method, "options") else {}
 
 
 def counted(number: int, noun: str) -> str:

@@ -64,7 +64,7 @@ def _estimate(estimate: Estimate) -> RenderableType:
 def _headline(estimate: Estimate) -> RenderableType:
     word, sentence = verdict(estimate)
     if estimate.converged:
-        return Text.assemble((word, "bold green"), ". " if sentence else ".", clean(sentence))
+        return Text.assemble((word, "bold green"), " ", clean(sentence))
     shout = Text(f"*** {word} ***", "bold white on red")
     return Group(shout, _said(sentence, "red"),
                  _said("The values below are the best point found, not an optimum.", "red"))

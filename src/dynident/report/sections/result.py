@@ -19,12 +19,13 @@ TEMPLATE = """
 <ul class="notes" aria-label="Notes">{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>
 {% endif %}
 <div class="scroll"><table class="result">
-  <thead><tr><th>name</th><th>value</th><th>{{ heading }}</th><th>unit</th><th>remark</th></tr></thead>
+  <thead><tr><th>name</th><th>value</th><th>{{ heading }}</th>{% if units %}<th>unit</th>{% endif %}
+    {% if remarks %}<th>remark</th>{% endif %}</tr></thead>
   <tbody>
   {% for row, value in rows %}
     <tr{% if row.held %} class="held"{% elif row.open %} class="open"{% endif %}>
       <th scope="row">{{ row.name }}</th><td class="number">{{ value }}</td><td class="number">{{ row.interval }}</td>
-      <td>{{ row.unit }}</td><td class="remark">{{ row.remark }}</td></tr>
+      {% if units %}<td>{{ row.unit }}</td>{% endif %}{% if remarks %}<td>{{ row.remark }}</td>{% endif %}</tr>
   {% endfor %}
   </tbody>
 </table></div>
@@ -34,7 +35,8 @@ TEMPLATE = """
 def body(estimate: Estimate) -> Markup:
     rows = result_rows(estimate)
     return filled(TEMPLATE, rows=list(zip(rows, aligned([row.value for row in rows]), strict=True)),
-                  heading=interval_heading(estimate), notes=estimate.notes, facts=_facts(estimate))
+                  heading=interval_heading(estimate), units=any(row.unit for row in rows),
+                  remarks=any(row.remark for row in rows), notes=estimate.notes, facts=_facts(estimate))
 
 
 def _facts(estimate: Estimate) -> dict[str, tuple[str, str]]:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
 from dynident.report.numbers import lone, seconds
-from dynident.report.rows import fits
+from dynident.report.rows import fits, method_options
 from dynident.report.sections.section import Section, filled
 
 PACKAGES = ("dynident", "casadi", "numpy", "scipy")
@@ -22,7 +22,7 @@ TEMPLATE = """
 
 
 def body(estimate: Estimate) -> Markup:
-    facts = {"method": repr(estimate.method), "status": estimate.status, "cost": lone(estimate.cost)}
+    facts = {"method": method_options(estimate), "status": estimate.status, "cost": lone(estimate.cost)}
     facts |= {name.replace("_", " "): str(number) for name, number in estimate.counts.items()}
     facts |= {f"time: {name}": seconds(duration) for name, duration in estimate.times.items()}
     shown_above = {f"fit_{output}" for output in fits(estimate)}
