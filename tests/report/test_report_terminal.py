@@ -44,6 +44,13 @@ def test_equal_held_values_of_many_experiments_take_one_line():
     assert "in 5 experiments" in line_of(text, "v(0)")
 
 
+def test_held_names_with_brackets_stay_apart():
+    made = sample.estimate()
+    values = dict(made.values) | {"[a]": 1.0, "[b]": 1.0}
+    text = estimate_text(replace(made, values=values))
+    assert "held" in line_of(text, "[a]") and "held" in line_of(text, "[b]")
+
+
 def test_failure_stands_out_in_the_first_line():
     assert estimate_text(sample.not_converged()).splitlines()[0] == "*** NOT CONVERGED ***"
     assert estimate_text(sample.estimate()).startswith("Converged. ")

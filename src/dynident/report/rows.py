@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynident.estimate.estimate import Estimate
-from dynident.problem.noise import Bounded
+from dynident.problem.noise import Bounded, Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.report.numbers import VAGUE_DIGITS, lone, with_interval
 
@@ -43,7 +43,7 @@ def result_rows(estimate: Estimate) -> list[Row]:
     found = [_found(estimate, name, units[name]) for name in estimate.problem.names]
     held: dict[tuple[str, float], list[str]] = {}
     for name in (name for name in estimate.values if name not in units):
-        held.setdefault((name.partition("[")[0], float(estimate.values[name])), []).append(name)
+        held.setdefault((_quantity(estimate, name), float(estimate.values[name])), []).append(name)
     return found + [_held(estimate, *quantity, names) for quantity, names in held.items()]
 
 
@@ -91,12 +91,14 @@ def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
         assumed = estimate.problem.noise_of(output)
         if not assumed:
             continue
-        if any(isinstance(noise, Bounded) for noise in assumed):
-            radii = np.concatenate([np.atleast_1d(noise.radius) for noise in assumed])
+        bounds = [noise.radius for noise in assumed if isinstance(noise, Bounded)]
+        if bounds:
+            radii = np.concatenate([np.atleast_1d(np.asarray(radius, float)) for radius in bounds])
             ends = sorted({lone(float(end), VAGUE_DIGITS) for end in (radii.min(), radii.max())}, key=float)
             levels[output] = NoiseLevel(f"± {' to '.join(ends)}", "guaranteed bound")
         elif output in estimate.noise_std:
-            origin = "std, estimated" if any(noise.std is None for noise in assumed) else "std, given"
+            estimated = any(isinstance(noise, Gaussian) and noise.std is None for noise in assumed)
+            origin = "std, estimated" if estimated else "std, given"
             levels[output] = NoiseLevel(lone(estimate.noise_std[output], VAGUE_DIGITS), origin)
     return levels
 
@@ -147,6 +149,12 @@ def written(number: float, low: float, high: float) -> tuple[str, str]:
     if math.isinf(low):
         return lone(number, VAGUE_DIGITS), f"at most {lone(high, VAGUE_DIGITS)}"
     return with_interval(number, low, high)
+
+
+def _quantity(estimate: Estimate, name: str) -> str:
+    """A printed name without the experiment that it belongs to: 'v(0)' for 'v(0)[run 2]'."""
+    ends = [f"[{experiment.name}]" for experiment in estimate.problem.experiments]
+    return next((name.removesuffix(end) for end in ends if name.endswith(end)), name)
 
 
 def _held(estimate: Estimate, quantity: str, number: float, names: list[str]) -> Row:
