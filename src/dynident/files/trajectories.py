@@ -2,13 +2,15 @@
 
 One row per sample and experiment, in the order of the record; columns `experiment`, `time`, and one per signal named
 `input.u`, `state.v`, `output.position`, `measured.position`, `residual.position` (measured - model). A value that
-does not exist (not measured, or no such signal in this experiment) is empty in CSV and null in Parquet.
+does not exist (not measured, or no such signal in this experiment) is empty in CSV and null in Parquet. Validations
+are kept in the same way, in a table of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,23 +21,31 @@ from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.files.atomic import written_aside
 from dynident.problem.experiment import Experiment
 
-Residuals = Mapping[str, np.ndarray]
+Signals = Mapping[str, Any]  # arrays by name
 
 
 def estimate_table(estimate: Estimate) -> pa.Table:
     """Every experiment of the estimate, one after the other."""
-    parts = [signal_table(trajectory, experiment, residuals) for trajectory, experiment, residuals
-             in zip(estimate.trajectories, estimate.problem.experiments, estimate.residuals, strict=True)]
-    return pa.concat_tables(parts, promote_options="default")
+    parts = zip(estimate.trajectories, estimate.residuals, estimate.problem.experiments, strict=True)
+    return pa.concat_tables([signal_table(*part) for part in parts], promote_options="default")
 
 
-def signal_table(trajectory: Trajectory, experiment: Experiment, residuals: Residuals) -> pa.Table:
+def signal_table(trajectory: Trajectory, residuals: Signals, experiment: Experiment) -> pa.Table:
     """One experiment: what went in, what the model does, what was measured."""
-    groups: dict[str, Mapping[str, np.ndarray]] = {
+    return _table(trajectory.experiment, trajectory.time, {
         "input": experiment.inputs, "state": trajectory.states, "output": trajectory.outputs,
-        "measured": experiment.outputs, "residual": residuals}
-    columns = {"experiment": pa.array([trajectory.experiment] * len(trajectory.time), pa.string()),
-               "time": _column(trajectory.time)}
+        "measured": experiment.outputs, "residual": residuals})
+
+
+def validation_table(validations: Sequence[Any]) -> pa.Table:
+    """What the model does on records that were not fitted; they are told apart by their number."""
+    return pa.concat_tables([_table(str(number), v.trajectory.time, {
+        "state": v.trajectory.states, "output": v.trajectory.outputs, "residual": v.residuals})
+        for number, v in enumerate(validations)], promote_options="default")
+
+
+def _table(experiment: str, time: np.ndarray, groups: Mapping[str, Signals]) -> pa.Table:
+    columns = {"experiment": pa.array([experiment] * len(time), pa.string()), "time": _column(time)}
     columns |= {f"{group}.{name}": _column(values)
                 for group, signals in groups.items() for name, values in signals.items()}
     return pa.table(columns)
@@ -51,35 +61,39 @@ def write_parquet(table: pa.Table, path: str | Path) -> None:
         pyarrow.parquet.write_table(table, aside)
 
 
-def read_signals(path: Path, experiments: Sequence[Experiment]) -> list[tuple[Trajectory, dict[str, np.ndarray]]]:
-    """Trajectory and residuals of each experiment, read back from Parquet.
+def read_signals(path: Path, measured: Mapping[str, Iterable[str]]) -> list[tuple[Trajectory, dict[str, np.ndarray]]]:
+    """Trajectory and residuals of each experiment, read back from Parquet; `measured` are its measured outputs.
 
-    Raises ValueError, with the reason, where the table is not one that `estimate_table` makes.
+    Raises ValueError, with the reason, where the table is not one that was written here.
     """
     try:
         table = pyarrow.parquet.read_table(path)
-    except (pa.ArrowInvalid, pa.ArrowException) as error:
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it is not a readable Parquet file ({str(error).splitlines()[0].rstrip('.')})") from error
     missing = [name for name in ("experiment", "time") if name not in table.column_names]
     if missing:
         raise ValueError(f"it has no column '{missing[0]}'")
     owner = np.asarray(table["experiment"].to_pylist(), dtype=object)
-    absent = [e.name for e in experiments if not np.any(owner == e.name)]
+    absent = [name for name in measured if not np.any(owner == name)]
     if absent:
         raise ValueError(f"it holds nothing of the experiment '{absent[0]}'")
     columns = {name: table[name].to_numpy(zero_copy_only=False).astype(float)
                for name in table.column_names if name != "experiment"}
-    return [_signals(e, columns, owner == e.name) for e in experiments]
+    return [_signals(name, columns, owner == name, outputs) for name, outputs in measured.items()]
 
 
-def _signals(experiment: Experiment, columns: dict[str, np.ndarray], rows: np.ndarray
+def _signals(experiment: str, columns: Mapping[str, np.ndarray], rows: np.ndarray, measured: Iterable[str]
              ) -> tuple[Trajectory, dict[str, np.ndarray]]:
     def group(prefix: str) -> dict[str, np.ndarray]:
         return {name.removeprefix(prefix): values[rows] for name, values in columns.items() if name.startswith(prefix)}
 
-    residuals = {name: values for name, values in group("residual.").items() if name in experiment.outputs}
-    return Trajectory(experiment.name, columns["time"][rows], group("state."), group("output.")), residuals
+    residuals = group("residual.")
+    missing = [name for name in measured if name not in residuals]
+    if missing:
+        raise ValueError(f"it has no column 'residual.{missing[0]}'")
+    return (Trajectory(experiment, columns["time"][rows], group("state."), group("output.")),
+            {name: residuals[name] for name in measured})
 
 
-def _column(values: np.ndarray) -> pa.Array:
+def _column(values: Any) -> pa.Array:
     return pa.array(np.asarray(values, dtype=float), pa.float64(), from_pandas=True)  # NaN becomes null
