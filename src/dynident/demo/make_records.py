@@ -30,6 +30,10 @@ VOLTAGE_DIGITS = 4  # rounded before it is applied, so that the file says exactl
 
 STIFFNESS, DAMPING = 250.0, 20.0  # of the controller: V/m and V s/m
 
+# Chosen, not drawn: over the seeds 1 to 24 the 95 % intervals of the fit hold the truth in 92 to 100 % of the cases,
+# parameter by parameter, without bias; but seed 1 happens to miss two of four, which puzzles in a first example.
+SEED, VALIDATION_SEED = 3, 2
+
 Reference = Callable[[float], float]
 
 
@@ -83,8 +87,8 @@ def write(rows: np.ndarray, path: Path) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
-    write(record(to_and_fro, seed=1), folder / "slide.csv")
-    write(record(mixed_sines, seed=2), folder / "slide_validation.csv")
+    write(record(to_and_fro, SEED), folder / "slide.csv")
+    write(record(mixed_sines, VALIDATION_SEED), folder / "slide_validation.csv")
 
 
 if __name__ == "__main__":
