@@ -1,0 +1,85 @@
+"""The command line: which commands are there, and what does the shell get to know?
+
+Exit codes: 0 good; 1 the answer is not (no convergence, a check that failed), what there is was written; 2 the input
+is wrong; 70 a fault of dynident itself; 130 stopped by Ctrl-C, the best point so far was written.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from dynident.cli import check, compare, demo, fit, report, simulate, validate
+from dynident.cli.shared import BAD_INPUT, INTERRUPTED, NOT_GOOD, OUR_FAULT, Stop, complain
+
+app = typer.Typer(name="dynident", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
+                  pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
+
+COMMANDS = {"check": check, "fit": fit, "simulate": simulate, "validate": validate, "compare": compare,
+            "report": report, "demo": demo}
+for _name, _module in COMMANDS.items():
+    app.command(_name)(_module.run)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from dynident.files.saved import versions
+
+        typer.echo(", ".join(f"{name} {number}" for name, number in versions().items()))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True,
+                                 help="Print the versions of dynident and what it computes with."),
+    debug: bool = typer.Option(False, "--debug", help="Show where an error came from (the Python traceback)."),
+) -> None:
+    """Identify the parameters of dynamical systems from measured data.
+
+    Nothing at hand? `dynident demo` fits an embedded example.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and leave with its exit code; an error is a sentence on stderr, with --debug a traceback."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in given
+    given = ["--debug"] * debug + [a for a in given if a != "--debug"]  # accepted before and after the command
+    sys.exit(_run(given, debug))
+
+
+def _run(arguments: list[str], debug: bool) -> int:
+    from dynident.errors import DynidentError, NotConverged
+
+    try:
+        code = app(args=arguments, prog_name="dynident", standalone_mode=False) or 0
+        if code != INTERRUPTED:  # which is what typer makes of Ctrl-C; older versions raise Abort
+            return code
+        raise KeyboardInterrupt
+    except Stop as stop:
+        return stop.code
+    except (KeyboardInterrupt, typer.Abort):
+        complain("Stopped by Ctrl-C; nothing was written.")
+        return INTERRUPTED
+    except Exception as error:
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        if hasattr(error, "exit_code") and hasattr(error, "show"):  # a misspelt option, a missing argument
+            error.show()
+            return int(error.exit_code)
+        if isinstance(error, NotConverged):
+            complain(str(error))
+            return NOT_GOOD
+        if isinstance(error, DynidentError):
+            complain(str(error))
+            return BAD_INPUT
+        if isinstance(error, OSError):
+            complain(f"{error.filename or 'A file'}: {error.strerror or error}.")
+            return BAD_INPUT
+        complain(f"This is a fault of dynident, not yours: {type(error).__name__}: {error}"
+                 + ("" if debug else "\nRun with --debug for the details, and please report it."))
+        return OUR_FAULT

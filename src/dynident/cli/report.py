@@ -1,0 +1,21 @@
+"""`dynident report`: make the page of a saved result anew."""
+
+from __future__ import annotations
+
+from dynident.cli.shared import ResultsPath, page
+
+
+def run(results: ResultsPath) -> None:
+    """Print a saved result and write its report.html again; nothing is fitted.
+
+    Example: `dynident report results/`
+    """
+    from dynident.files.lock import only_run_in
+    from dynident.files.results import load, write_report
+    from dynident.report.terminal import print_estimate
+
+    estimate = load(results)
+    with only_run_in(results):
+        written = write_report(estimate, results)
+    print_estimate(estimate, page())
+    print(f"\nWritten to {written}; open it in a browser.")

@@ -1,0 +1,78 @@
+"""`dynident validate`: does a saved result describe a record that was not fitted?"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dynident.cli.shared import ResultsPath, assignments
+
+if TYPE_CHECKING:
+    from dynident.files.schema import ExperimentTable
+    from dynident.problem.experiment import Experiment
+
+Record = Annotated[Path, typer.Argument(metavar="RECORD", help="A record that was not fitted: CSV, Parquet, MAT.",
+                                        show_default=False)]
+Columns = Annotated[list[str], typer.Option("--column", "-c", metavar="NAME=COLUMN", show_default=False, help=(
+    "The column of a signal (or of `time`) where it is not called as in the problem's first experiment; "
+    "may be repeated."))]
+
+OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs"}  # says nothing about another record, or is said anew
+
+
+def run(results: ResultsPath, record: Record, columns: Columns = []) -> None:  # noqa: B006 typer hands over a new list
+    """Simulate another record at a saved estimate: fit and residual tests, added to the result and its report.
+
+    The columns of the record are called as in the problem's first experiment; --column says otherwise.
+
+    Example: `dynident validate results/ other.csv --column position=q`
+    """
+    from dynident.files.results import AS_GIVEN, load, reserved, write
+
+    estimate = load(results)
+    experiment = read_like(first_experiment(results), record, assignments(columns, "--column"))
+    validation = estimate.validate(experiment)
+    print(validation)
+    others = [v for v in estimate.validations if v.experiment != validation.experiment]  # the same record is replaced
+    given = results / AS_GIVEN
+    with reserved(results):
+        write(dataclasses.replace(estimate, validations=(*others, validation)), results,
+              as_given=given.read_bytes() if given.is_file() else None)
+    print(f"\nAdded to {results}; open {results / 'report.html'} in a browser.")
+
+
+def first_experiment(results: Path) -> ExperimentTable:
+    """How the first record was read: from the user's own problem file, or from the one written with the result."""
+    from dynident.files.results import AS_GIVEN, PROBLEM
+    from dynident.files.schema import ExperimentTable
+
+    file = results / AS_GIVEN if (results / AS_GIVEN).is_file() else results / PROBLEM
+    return ExperimentTable.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig"))["experiment"][0])
+
+
+def read_like(table: ExperimentTable, record: Path, columns: dict[str, str]) -> Experiment:
+    """The record, read as the table says, except for its own columns."""
+    from dynident.errors import ProblemError, did_you_mean
+    from dynident.files.tables import read_table
+
+    known = ["time", *table.inputs, *table.outputs]
+    faults = [f"--column {name}={column}: '{name}' is not a signal of the problem.{did_you_mean(name, known)}"
+              for name, column in columns.items() if name not in known]
+    if faults:
+        raise ProblemError(faults)
+    given: dict[str, Any] = {key: getattr(table, key) for key in table.model_fields_set - OF_ONE_RECORD}
+    given |= {"inputs": {name: columns.get(name, column) for name, column in table.inputs.items()}}
+    given |= {"time": columns["time"]} if "time" in columns else {}
+    outputs = {}
+    for name, output in table.outputs.items():
+        column, *noise = output.request(name)
+        outputs[name] = (columns.get(name, column), *noise)
+    try:
+        return read_table(record, name=record.stem, outputs=outputs, **given)
+    except ProblemError as error:
+        hint = "Columns are called as in the problem's first experiment; where they are not, say --column NAME=COLUMN."
+        raise ProblemError([*error.faults, hint]) from error
