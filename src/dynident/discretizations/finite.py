@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -45,7 +45,7 @@ class Point:
     """A place in the space of a finite problem: solver coordinates of the unknowns, and inner nodes per experiment."""
 
     unknowns: np.ndarray  # (unknowns,)
-    nodes: tuple[np.ndarray, ...] = ()  # per experiment (segments - 1, states)
+    nodes: tuple[np.ndarray, ...] = ()  # per experiment (segments - 1, states + stages): state, then stages before it
 
     def moved(self, unknowns: np.ndarray, nodes: tuple[np.ndarray, ...], share: float = 1.0) -> Point:
         return Point(self.unknowns + share * unknowns,
@@ -60,6 +60,7 @@ class Evaluation:
     rhs: tuple[np.ndarray, ...]  # per experiment (nodes, outputs): weighted residuals, 0 where nothing was measured
     prior: np.ndarray  # (priors,) weighted residuals of the priors
     defects: tuple[np.ndarray, ...]  # per experiment (segments - 1, states)
+    corrections: tuple[np.ndarray, ...]  # per experiment (segments - 1, stages): what inner stages lack, else no columns
     mismatch: float  # largest defect, each divided by the typical size of its state
 
 
@@ -77,6 +78,11 @@ class Chain:
     rhs: np.ndarray  # (nodes, outputs): weighted residuals
     link: np.ndarray  # (segments, states, n)
     defect: np.ndarray  # (segments - 1, states): end of a segment minus begin of the next
+    stage: np.ndarray = field(default=None)  # type: ignore[assignment]  # (segments - 1, stages, n): how inner stages follow
+
+    def __post_init__(self) -> None:
+        if self.stage is None:  # no stages: no rows
+            object.__setattr__(self, "stage", np.zeros((len(self.defect), 0, self.link.shape[2])))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
 
 WINDOW = 25  # samples to either side from which a value and a slope are read; 50 ms at 1 kHz
+AT_ONCE = 4096  # times fitted together; their windows fit into the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +88,21 @@ def states_at(model: EquationModel, experiment: Experiment, times: np.ndarray, w
 
 def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
     """Value and slope at each time of a parabola through its neighbours (a line or a point where there are few)."""
+    width = min(2 * window + 1, len(t))
+    degree = min(2, width - 1)
     values, slopes = np.empty(len(times)), np.zeros(len(times))
-    for i, now in enumerate(times):
-        near = np.searchsorted(t, now)
-        low, high = max(0, near - window), min(len(t), near + window + 1)
-        tau, part = t[low:high] - now, y[low:high]
-        reach = max(float(np.max(np.abs(tau))), 1e-300)
-        degree = min(2, len(tau) - 1)
-        fit = np.linalg.lstsq(np.vander(tau / reach, degree + 1, increasing=True), part, rcond=None)[0]
-        values[i], slopes[i] = fit[0], fit[1] / reach if degree else 0.0
+    near = np.clip(np.searchsorted(t, times) - width // 2, 0, len(t) - width)
+    for begin in range(0, len(times), AT_ONCE):
+        part = slice(begin, begin + AT_ONCE)
+        index = near[part, None] + np.arange(width)
+        tau = t[index] - times[part, None]
+        reach = np.max(np.abs(tau), axis=1, keepdims=True)
+        tau = tau / np.where(reach > 0, reach, 1.0)
+        basis = np.stack([tau**power for power in range(degree + 1)], axis=2)  # (times, width, degree + 1)
+        fit = np.linalg.solve(basis.swapaxes(1, 2) @ basis, basis.swapaxes(1, 2) @ y[index][:, :, None])[:, :, 0]
+        values[part] = fit[:, 0]
+        if degree:
+            slopes[part] = fit[:, 1] / reach[:, 0]
     return values, slopes
 
 

@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dynident.discretizations.coordinates import Coordinates, coordinates_of
-from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows, Spread
-from dynident.discretizations.guess import start_values, states_at
-from dynident.discretizations.losses import robust
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows
+from dynident.discretizations.frame import Frame, Signals
+from dynident.discretizations.guess import states_at
 from dynident.errors import ProblemError
 from dynident.integrators.grid import Grid, grid_of
 from dynident.integrators.march import Diverged, March, Marched, march_for
 from dynident.integrators.scheme import Integrator
-from dynident.problem.problem import Problem, known_std
-
-SMALLEST_RESIDUAL = 1e-10  # relative to the data; a fit this close is exact in double precision
+from dynident.problem.problem import Problem
 
 
 def segment_starts(nodes: int, segments: int, name: str) -> np.ndarray:
@@ -28,31 +25,15 @@ def segment_starts(nodes: int, segments: int, name: str) -> np.ndarray:
         np.zeros(2, np.int64))
 
 
-class Record:
+class Record(Signals):
     """One experiment on its grid: what is measured, how it is weighted, where it is cut."""
 
     def __init__(self, problem: Problem, index: int, segments: int, substeps: int, std: Mapping[str, float]):
-        model, experiment = problem.model, problem.experiments[index]
+        experiment = problem.experiments[index]
         self.name = experiment.name
-        self.grid: Grid = grid_of(model, experiment, substeps)
+        self.grid: Grid = grid_of(problem.model, experiment, substeps)
         self.first = segment_starts(self.grid.nodes, segments, experiment.name)
-        self.binding = problem.bindings[index]
-        self.measured = np.zeros((self.grid.nodes, len(model.outputs)))
-        self.weight = np.zeros_like(self.measured)  # 1/std where measured, 0 elsewhere
-        for j, output in enumerate(model.outputs):
-            if output in experiment.outputs:
-                y = np.asarray(experiment.outputs[output])
-                given = known_std(experiment, output)
-                weight = 1 / (given if given is not None else np.full(experiment.samples, std[output]))
-                present = np.isfinite(y)
-                self.measured[self.grid.offset:, j] = np.where(present, y, 0.0)
-                self.weight[self.grid.offset:, j] = np.where(present, weight, 0.0)
-        self.complete = bool(np.all(self.weight > 0))
-
-    def residuals(self, outputs: np.ndarray) -> np.ndarray:
-        if self.complete:
-            return (outputs - self.measured) * self.weight
-        return np.where(self.weight > 0, outputs - self.measured, 0.0) * self.weight
+        super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
 
 
 class Shooting:
@@ -61,26 +42,22 @@ class Shooting:
     def __init__(self, problem: Problem, integrator: Integrator, segments: Sequence[int], substeps: int,
                  std: Mapping[str, float], loss: str = "squared"):
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
-        free = sorted({int(i) for b in problem.bindings for i in np.flatnonzero(b.parameter_unknown >= 0)})
-        self.free = np.array(free, dtype=int)
-        self.march: March = march_for(problem.model, integrator, tuple(free))
+        self.frame = Frame(problem, loss)
+        self.march: March = march_for(problem.model, integrator, tuple(int(i) for i in self.frame.free))
         self.records = [Record(problem, e, segments[e], substeps, std) for e in range(len(problem.experiments))]
-        self.names = problem.names
-        self.start_values = start_values(problem)
-        self.coordinates: Coordinates = coordinates_of(problem, self.start_values)
-        self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
-        self.residual_count = sum(int(np.count_nonzero(r.weight)) for r in self.records) + len(self.priors)
+        self.names, self.coordinates = self.frame.names, self.frame.coordinates
+        self.residual_count = self.frame.residual_count(self.records)
         self.equality_count = sum((len(r.first) - 2) * len(problem.model.states) for r in self.records)
-        self.floor = SMALLEST_RESIDUAL**2 * sum(float(np.sum((r.measured * r.weight) ** 2)) for r in self.records)
+        self.floor = self.frame.floor(self.records)
         self.counts = {"simulations": 0, "jacobians": 0}
-        self.state_scale = self._state_scale()
+        self.node_norm = self.frame.node_norm
         self._room: dict[tuple[int, bool], Marched] = {}
 
     # where to begin
 
     def start(self) -> Point:
-        xi = self.coordinates.coordinates(self.start_values)
-        return Point(xi, tuple(self._start_nodes(e, self.start_values) for e in range(len(self.records))))
+        xi = self.coordinates.coordinates(self.frame.start_values)
+        return Point(xi, tuple(self._start_nodes(e, self.frame.start_values) for e in range(len(self.records))))
 
     def _start_nodes(self, e: int, values: np.ndarray) -> np.ndarray:
         """Inner nodes from the measurements; states that these do not show follow the model from node to node."""
@@ -109,24 +86,10 @@ class Shooting:
         except Diverged:
             return x  # a start value only: the solver will say what it makes of it
 
-    def _state_scale(self) -> np.ndarray:
-        """Typical size of each state, from the record where it shows it."""
-        sizes = []
-        for e, experiment in enumerate(self.problem.experiments):
-            looks = np.linspace(experiment.time[0], experiment.time[-1], 50)
-            readings = states_at(self.problem.model, experiment, looks)
-            x0 = self.problem.values_in(self.start_values, e)[1]
-            with np.errstate(invalid="ignore"):
-                sizes.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
-        size = np.max(sizes, axis=0)
-        return np.where(size > 0, size, 1.0)
-
     # at a point
 
     def run(self, point: Point, sensitivities: bool) -> list[Marched]:
-        values = self.coordinates.values(point.unknowns)
-        if not np.all(np.isfinite(values)):
-            raise Diverged(float("nan"), 0, " (a parameter overflowed)")
+        values = self.frame.values(point)
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         marched = []
         for e, record in enumerate(self.records):
@@ -144,44 +107,18 @@ class Shooting:
         return self._evaluation(point, self.run(point, False))[0]
 
     def _evaluation(self, point: Point, marched: list[Marched]) -> tuple[Evaluation, list[np.ndarray]]:
-        cost, rhs, factors, defects = 0.0, [], [], []
-        for record, out, inner in zip(self.records, marched, point.nodes, strict=True):
-            residual = record.residuals(out.outputs)
-            part, factor = robust(residual, self.loss)
-            cost += part
-            rhs.append(residual * factor)
-            factors.append(factor)
-            defects.append(out.end_states[:-1] - inner)
-        values = self.coordinates.values(point.unknowns)
-        prior = np.array([(values[i] - known.mean) / known.std for i, known in self.priors])
-        cost += float(prior @ prior)
-        if not np.isfinite(cost):
-            raise Diverged(float("nan"), 0, " (the cost overflowed)")
-        mismatch = max((float(np.max(np.abs(d) / self.state_scale)) for d in defects if d.size), default=0.0)
-        return Evaluation(cost, tuple(rhs), prior, tuple(defects), mismatch), factors
+        defects = [out.end_states[:-1] - inner for out, inner in zip(marched, point.nodes, strict=True)]
+        return self.frame.evaluation(point, self.records, [out.outputs for out in marched], defects,
+                                     [np.zeros((len(d), 0)) for d in defects])
 
     def linearize(self, point: Point) -> Linear:
         marched = self.run(point, True)
         evaluation, factors = self._evaluation(point, marched)
-        slope = self.coordinates.slope(point.unknowns)
-        chains, spreads = [], []
+        chains = []
         for e, (record, out, factor) in enumerate(zip(self.records, marched, factors, strict=True)):
             chains.append(Chain(record.first, out.jacobian, record.weight * factor, evaluation.rhs[e], out.end_jacobian,
                                 evaluation.defects[e]))
-            spreads.append(self.spread(e, slope))
-        at = np.array([i for i, _ in self.priors], dtype=int)
-        priors = Spread(at, slope[at] / np.array([known.std for _, known in self.priors]))
-        return Linear(evaluation, len(self.names), tuple(chains), tuple(spreads), priors)
-
-    def spread(self, e: int, slope: np.ndarray) -> Spread:
-        """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""
-        binding = self.records[e].binding
-        unknown = np.concatenate([binding.initial_unknown, binding.parameter_unknown[self.free]])
-        return Spread(unknown, np.append(slope, 0.0)[unknown])
-
-    def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
-        total = sum(float(np.sum((n / self.state_scale) ** 2)) for n in nodes)
-        return total / max(1, sum(len(n) for n in nodes))
+        return self.frame.linear(point, evaluation, chains)
 
     # what the statistics need
 
@@ -193,13 +130,13 @@ class Shooting:
         for e, (record, out) in enumerate(zip(self.records, marched, strict=True)):
             seen = record.weight > 0
             node, output = np.nonzero(seen)
-            unknown = self.spread(e, np.ones(len(values))).unknown
+            unknown = self.frame.spread(e, np.ones(len(values))).unknown
             rows = np.zeros((node.size, len(values)))
             rows[:, unknown[unknown >= 0]] = total_jacobian(out, record.first)[seen][:, unknown >= 0]
             blocks.append(rows * record.weight[seen][:, None])
             residuals.append(record.residuals(out.outputs)[seen])
             where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
-        for i, known in self.priors:
+        for i, known in self.frame.priors:
             row = np.zeros((1, len(values)))
             row[0, i] = 1 / known.std
             blocks.append(row)

@@ -103,7 +103,7 @@ class CompiledMarch:
 
     def __init__(self, model: EquationModel, free: tuple[int, ...], library: ctypes.CDLL):
         self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
-        self.parameters = len(model.parameters)
+        self.library = library
         self.call = library.dynident_march
         self.call.restype = ctypes.c_longlong
         self.call.argtypes = [ctypes.c_longlong, *[ctypes.c_void_p] * 9, ctypes.c_int, *[ctypes.c_void_p] * 5]

@@ -174,7 +174,7 @@ class _Fit:
         sizes = noise.sizes_from(self.problem, at, self.sizes, self.method.loss != "squared")
         change = max(abs(np.log(sizes[name] / self.sizes[name])) for name in sizes)
         measured = {name for e in self.problem.experiments for name in e.outputs}
-        alone = len(measured) == 1 and not finite.priors and self.method.loss == "squared" and (
+        alone = len(measured) == 1 and not finite.frame.priors and self.method.loss == "squared" and (
             all(n.std is None for n in self.problem.noise_of(next(iter(measured)))))
         self.sizes = sizes
         return not alone and change > SIZE_SETTLED

@@ -28,10 +28,14 @@ class Reduced:
     def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Steps of the inner nodes that belong to a step of the unknowns and close the evaluation's defects."""
         nodes = []
-        for chain, spread, defect in zip(self.linear.chains, self.linear.spreads, evaluation.defects, strict=True):
+        for chain, spread, defect, correction in zip(self.linear.chains, self.linear.spreads, evaluation.defects,
+                                                     evaluation.corrections, strict=True):
             nx = chain.link.shape[1]
             local = spread.change(step)
-            nodes.append(sweep.expand(chain, local[:nx], local[nx:], defect)[1:])
+            states = sweep.expand(chain, local[:nx], local[nx:], defect)
+            begin = np.hstack([states[:-1], np.tile(local[nx:], (len(states) - 1, 1))])
+            stages = correction + (chain.stage @ begin[:, :, None])[:, :, 0]
+            nodes.append(np.hstack([states[1:], stages]))
         return tuple(nodes)
 
 

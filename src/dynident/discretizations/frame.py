@@ -1,0 +1,118 @@
+"""Frame: what all discretizations of a problem have in common: data on a grid, weights, unknowns, priors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dynident.discretizations.coordinates import Coordinates, coordinates_of
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Point, Spread
+from dynident.discretizations.guess import start_values, states_at
+from dynident.discretizations.losses import robust
+from dynident.integrators.grid import Grid
+from dynident.integrators.march import Diverged
+from dynident.problem.problem import Problem, known_std
+
+SMALLEST_RESIDUAL = 1e-10  # relative to the data; a fit this close is exact in double precision
+LOOKS = 50  # places at which a record is asked how large its states are
+
+
+class Signals:
+    """The measured signals of one experiment at the nodes of a grid, with their weights."""
+
+    def __init__(self, problem: Problem, index: int, grid: Grid, places: np.ndarray, std: Mapping[str, float]):
+        model, experiment = problem.model, problem.experiments[index]
+        self.measured = np.zeros((grid.nodes, len(model.outputs)))
+        self.weight = np.zeros_like(self.measured)  # 1/std where measured, 0 elsewhere
+        for j, output in enumerate(model.outputs):
+            if output in experiment.outputs:
+                y = np.asarray(experiment.outputs[output])
+                given = known_std(experiment, output)
+                weight = 1 / (given if given is not None else np.full(experiment.samples, std[output]))
+                present = np.isfinite(y)
+                self.measured[places, j] = np.where(present, y, 0.0)
+                self.weight[places, j] = np.where(present, weight, 0.0)
+        self.complete = bool(np.all(self.weight > 0))
+
+    def residuals(self, outputs: np.ndarray) -> np.ndarray:
+        if self.complete:
+            return (outputs - self.measured) * self.weight
+        return np.where(self.weight > 0, outputs - self.measured, 0.0) * self.weight
+
+
+class Frame:
+    """Unknowns, priors and loss of a problem, and how residuals become an evaluation."""
+
+    def __init__(self, problem: Problem, loss: str = "squared"):
+        self.problem, self.loss = problem, loss
+        self.free = np.array(sorted({int(i) for b in problem.bindings for i in np.flatnonzero(b.parameter_unknown >= 0)}),
+                             dtype=int)
+        self.names = problem.names
+        self.start_values = start_values(problem)
+        self.coordinates: Coordinates = coordinates_of(problem, self.start_values)
+        self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
+        self.state_scale = self._state_scale()
+
+    def _state_scale(self) -> np.ndarray:
+        """Typical size of each state, from the record where it shows it."""
+        sizes = []
+        for e, experiment in enumerate(self.problem.experiments):
+            looks = np.linspace(experiment.time[0], experiment.time[-1], LOOKS)
+            readings = states_at(self.problem.model, experiment, looks)
+            x0 = self.problem.values_in(self.start_values, e)[1]
+            sizes.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
+        size = np.max(sizes, axis=0)
+        return np.where(size > 0, size, 1.0)
+
+    def values(self, point: Point) -> np.ndarray:
+        """The unknowns in the user's units."""
+        values = self.coordinates.values(point.unknowns)
+        if not np.all(np.isfinite(values)):
+            raise Diverged(float("nan"), 0, " (a parameter overflowed)")
+        return values
+
+    def residual_count(self, signals: Sequence[Signals]) -> int:
+        return sum(int(np.count_nonzero(s.weight)) for s in signals) + len(self.priors)
+
+    def floor(self, signals: Sequence[Signals]) -> float:
+        """A cost below this is rounding."""
+        return SMALLEST_RESIDUAL**2 * sum(float(np.sum((s.measured * s.weight) ** 2)) for s in signals)
+
+    def evaluation(self, point: Point, signals: Sequence[Signals], outputs: Sequence[np.ndarray],
+                   defects: Sequence[np.ndarray], corrections: Sequence[np.ndarray]) -> tuple[Evaluation, list[np.ndarray]]:
+        """Cost and weighted residuals, and the factor that the loss puts on each row."""
+        cost, rhs, factors = 0.0, [], []
+        for own, y in zip(signals, outputs, strict=True):
+            residual = own.residuals(y)
+            part, factor = robust(residual, self.loss)
+            cost += part
+            rhs.append(residual * factor)
+            factors.append(factor)
+        values = self.coordinates.values(point.unknowns)
+        prior = np.array([(values[i] - known.mean) / known.std for i, known in self.priors])
+        cost += float(prior @ prior)
+        if not np.isfinite(cost):
+            raise Diverged(float("nan"), 0, " (the cost overflowed)")
+        mismatch = max((float(np.max(np.abs(d) / self.state_scale)) for d in defects if d.size), default=0.0)
+        return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch), factors
+
+    def linear(self, point: Point, evaluation: Evaluation, chains: Sequence[Chain]) -> Linear:
+        """Chains of the experiments joined at the unknowns."""
+        slope = self.coordinates.slope(point.unknowns)
+        spreads = tuple(self.spread(e, slope) for e in range(len(chains)))
+        at = np.array([i for i, _ in self.priors], dtype=int)
+        priors = Spread(at, slope[at] / np.array([known.std for _, known in self.priors]))
+        return Linear(evaluation, len(self.names), tuple(chains), spreads, priors)
+
+    def spread(self, e: int, slope: np.ndarray) -> Spread:
+        """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""
+        binding = self.problem.bindings[e]
+        unknown = np.concatenate([binding.initial_unknown, binding.parameter_unknown[self.free]])
+        return Spread(unknown, np.append(slope, 0.0)[unknown])
+
+    def node_norm(self, nodes: Sequence[np.ndarray]) -> float:
+        """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
+        nx = self.state_scale.size
+        total = sum(float(np.sum((n.reshape(len(n), n.shape[1] // nx, nx) / self.state_scale) ** 2)) for n in nodes)
+        return total / max(1, sum(len(n) for n in nodes))
