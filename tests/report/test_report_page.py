@@ -169,6 +169,19 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
         report.html(sample.estimate(), tmp_path / "file" / "page.html")
 
 
+def test_what_is_not_determined_is_not_called_told_apart(page):
+    assert "No two of the unknowns shown are correlated" in page.words
+    assert "Left empty: Fc, offset" in page.words
+
+
+def test_unknowns_that_are_hard_to_tell_apart_are_named(tmp_path):
+    made = sample.estimate()
+    matrix = made.uncertainty.corrected.copy()
+    matrix[0, 1] = matrix[1, 0] = -0.99 * np.sqrt(matrix[0, 0] * matrix[1, 1])
+    read = page_of(tmp_path, replace(made, uncertainty=replace(made.uncertainty, corrected=matrix)))
+    assert "M and Fv (-0.990)" in read.words
+
+
 def test_nothing_but_the_page_is_left_in_the_folder(tmp_path):
     report.html(sample.estimate(), tmp_path / "page.html")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

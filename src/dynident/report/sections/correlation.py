@@ -34,7 +34,8 @@ def _said(names: tuple[str, ...], matrix: np.ndarray) -> str:
              if abs(matrix[i, j]) >= STRONG]
     pairs.sort(key=lambda pair: -abs(pair[2]))
     if not pairs:
-        return f"No two unknowns are correlated beyond ±{STRONG}: the data tell them apart."
+        which = "unknowns" if np.all(np.isfinite(np.diag(matrix))) else "of the unknowns shown"
+        return f"No two {which} are correlated beyond ±{STRONG}: the data tell them apart."
     listed = "; ".join(f"{b} and {a} ({r:.3f})" for a, b, r in pairs)
     return f"Hard to tell apart (correlation beyond ±{STRONG}): {listed}."
 
