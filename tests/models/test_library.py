@@ -15,6 +15,7 @@ from dynident.models.text import expressions_to_text
 MODELS = {
     "mass_spring_damper": library.mass_spring_damper(), "two_mass": two_mass(), "servo_axis": servo_axis(),
     "pendulum": pendulum(), "belt_drive": belt_drive(), "driven pendulum": pendulum(torque=True),
+    "two_link_robot": library.two_link_robot(),
     "stribeck axis": servo_axis(viscous() + stribeck()), "arctan axis": servo_axis(coulomb(smoothing="arctan"))}
 VALUES = SimpleNamespace(Fv=90.0, Fc=12.0, Fs=20.0, vs=0.05, v_smooth=0.01)
 

@@ -9,6 +9,7 @@ from dynident.models.library.machines import (
     servo_axis,
     two_mass,
 )
+from dynident.models.library.robot import two_link_robot
 
 __all__ = ["TYPICAL", "FrictionLaw", "belt_drive", "coulomb", "mass_spring_damper", "pendulum", "servo_axis",
-           "stribeck", "two_mass", "viscous"]
+           "stribeck", "two_link_robot", "two_mass", "viscous"]

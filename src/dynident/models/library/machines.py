@@ -19,6 +19,10 @@ TYPICAL: Mapping[str, Mapping[str, float]] = MappingProxyType({
     "pendulum": MappingProxyType({"p": 9.81, "d": 0.1}),
     "belt_drive": MappingProxyType({"inertia": 13.0e-4, "m": 12.5, "c_spec": 8940.0, "d": 97.66, "mu_v": 13.67,
                                     "mu_c": 28.13}),  # Table 1 of Beckmann, Dagen, Ortmaier, in SI units
+    "two_link_robot": MappingProxyType({
+        "m1": 6.0, "sx1": 0.0, "sy1": 0.0, "Iz1": 0.03, "dry1": 1.0, "viscous1": 8.0, "gain1": 0.7, "a1": 50.0,
+        "m2": 23.0, "sx2": 0.0, "sy2": 0.0, "sz2": 0.2875, "Ix2": 0.6912, "Iy2": 0.6912, "Iz2": 0.115, "dry2": 2.0,
+        "viscous2": 3.0, "gain2": 0.4, "a2": 50.0}),  # Table II of Schäfer, Runge, Flaßkamp, Büskens
 })
 
 
