@@ -16,7 +16,7 @@ import pytest
 import dynident.estimate.estimate
 import dynident.methods
 from dynident.cli import COMMANDS, main
-from dynident.errors import NotConverged
+from dynident.errors import NotConverged, NotSupported
 from dynident.files.results import load, reserved
 
 PROBLEM = """
@@ -235,6 +235,21 @@ def test_compare_puts_methods_side_by_side_and_keeps_their_results(folder, capsy
     assert one.values["k"] == pytest.approx(other.values["k"], abs=0.01 * one.uncertainty.std("k"))
 
 
+def test_method_that_cannot_does_not_end_the_comparison(folder, capsys, monkeypatch):
+    identify = dynident.methods.identify
+
+    def only_many_segments(problem, method, **options):
+        if method.segments == 1:
+            raise NotSupported("this model is too wild for one segment")
+        return identify(problem, method, **options)
+
+    monkeypatch.setattr(dynident.methods, "identify", only_many_segments)
+    assert run("compare", "problem.toml", "--methods", "single_shooting,multiple_shooting") == 1
+    said = capsys.readouterr()
+    assert "too wild" in said.err and "multiple_shooting" in said.out
+    assert run("compare", "problem.toml", "--methods", "single_shooting") == 2
+
+
 def test_simulate_writes_what_the_model_does_at_the_given_values(folder):
     assert run("simulate", "problem.toml", "--out", "sim.csv", "--set", "k=2", "--set", "x(0)=3") == 0
     rows = [line.split(",") for line in Path("sim.csv").read_text().splitlines()]
@@ -272,6 +287,20 @@ def test_validate_names_columns_that_are_missing_and_takes_others_by_name(folder
     assert run("validate", "results", "other.csv", "--column", "levle=height") == 2
     assert "Did you mean 'level'?" in capsys.readouterr().err
     assert run("validate", "results", "other.csv", "--column", "level=height") == 0
+
+
+def test_problem_file_in_a_result_that_was_broken_is_said_in_a_sentence(folder, capsys):
+    run("fit", "problem.toml", "--out", "results")
+    Path("results/problem_as_given.toml").write_text("[[experiment]]\nfile = 3\n")
+    assert run("validate", "results", "record.csv") == 2
+    assert "was changed after the fit" in capsys.readouterr().err
+
+
+def test_terminal_without_special_characters_is_no_error(folder):
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path(dynident.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", "from dynident.cli import main; main()", "fit", "problem.toml"],
+                          env=ascii_only, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_report_makes_the_page_again(folder, capsys):

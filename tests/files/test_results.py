@@ -6,8 +6,10 @@ import errno
 import json
 import math
 import os
+import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
@@ -199,6 +201,21 @@ def test_full_disk_leaves_the_old_result_intact(tmp_path, monkeypatch):
         save(made_by_hand(converged=False, status="Worse."), folder)
     assert content(folder) == before
     assert load(folder).status == "Found."
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of a process are set in another way there")
+def test_writing_that_really_fails_leaves_the_old_result_intact(tmp_path):
+    """A child process may write 600 bytes per file: the same error path as a full disk, through the whole stack."""
+    folder = save(made_by_hand(), tmp_path / "r")
+    before = content(folder)
+    limited = ("import resource, sys; sys.path[:0] = sys.argv[2:]; from test_results import made_by_hand, save\n"
+               "newer = made_by_hand(status='Newer.'); resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))\n"
+               "save(newer, sys.argv[1])")
+    paths = [str(Path(__file__).parent), str(Path(results.__file__).parents[2])]
+    done = subprocess.run([sys.executable, "-c", limited, str(folder), *paths], capture_output=True, text=True,
+                          check=False)
+    assert "NotWritten" in done.stderr and "What was there before is intact" in done.stderr
+    assert content(folder) == before
 
 
 def test_failing_report_does_not_lose_the_result(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ is wrong; 70 a fault of dynident itself; 130 stopped by Ctrl-C, the best point s
 
 from __future__ import annotations
 
+import io
 import sys
 
 import typer
@@ -45,6 +46,9 @@ def options(
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and leave with its exit code; an error is a sentence on stderr, with --debug a traceback."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no ± gets a ?, not an error
     debug = "--debug" in given
     given = ["--debug"] * debug + [a for a in given if a != "--debug"]  # accepted before and after the command
     sys.exit(_run(given, debug))

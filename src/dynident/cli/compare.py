@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dynident.cli.shared import (
+    BAD_INPUT,
     INTERRUPTED,
     NOT_GOOD,
     AllowOutside,
@@ -31,11 +32,11 @@ def run(problem: ProblemPath, methods: Methods, out: Out = None, allow_outside: 
         allow_python: AllowPython = False) -> None:
     """Fit a problem by several methods and print the answers side by side.
 
-    Leaves with 1 if one of them did not converge.
+    Leaves with 1 if one of them found no answer.
 
     Example: `dynident compare problem.toml --methods single_shooting,multiple_shooting`
     """
-    from dynident.errors import ProblemError
+    from dynident.errors import NotSupported, ProblemError
     from dynident.files.results import save
     from dynident.report.terminal import print_comparison
 
@@ -46,16 +47,23 @@ def run(problem: ProblemPath, methods: Methods, out: Out = None, allow_outside: 
     chosen = {name: method_named(name, said.method) for name in names}  # all names are checked before the first fit
     estimates, codes = {}, {}
     for name, method in chosen.items():
-        estimates[name], codes[name] = fitted(said.problem, method)
+        try:
+            estimates[name], codes[name] = fitted(said.problem, method)
+        except (NotSupported, ProblemError) as error:  # this method cannot, the others may
+            complain(f"{name}: {error}")
+            codes[name] = BAD_INPUT
+            continue
         if out is not None:
             save(estimates[name], out / name)
         if codes[name] == INTERRUPTED:
             break
+    if not estimates:
+        raise Stop(BAD_INPUT)
     print_comparison(estimates, page())
     if INTERRUPTED in codes.values():
         complain("Stopped by Ctrl-C; the methods that were not reached are missing.")
         raise Stop(INTERRUPTED)
     failed = [name for name, code in codes.items() if code]
     if failed:
-        complain(f"Did not converge: {', '.join(failed)}.")
+        complain(f"Without an answer: {', '.join(failed)}.")
         raise Stop(NOT_GOOD)

@@ -47,11 +47,16 @@ def run(results: ResultsPath, record: Record, columns: Columns = []) -> None:  #
 
 def first_experiment(results: Path) -> ExperimentTable:
     """How the first record was read: from the user's own problem file, or from the one written with the result."""
+    from dynident.errors import ProblemError
     from dynident.files.results import AS_GIVEN, PROBLEM
     from dynident.files.schema import ExperimentTable
 
     file = results / AS_GIVEN if (results / AS_GIVEN).is_file() else results / PROBLEM
-    return ExperimentTable.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig"))["experiment"][0])
+    try:
+        return ExperimentTable.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig"))["experiment"][0])
+    except (KeyError, IndexError, ValueError) as error:
+        raise ProblemError(f"{file} does not say how the first experiment was read: it was changed after the fit. "
+                           "Fit again, or restore it.") from error
 
 
 def read_like(table: ExperimentTable, record: Path, columns: dict[str, str]) -> Experiment:
