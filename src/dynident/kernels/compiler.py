@@ -3,10 +3,15 @@
 Where there is no working C compiler, `load_library` returns None and the caller uses CasADi's own machine. This is
 said once in the log. Set DYNIDENT_CC to choose a compiler, DYNIDENT_CC=none to do without, DYNIDENT_CACHE to move the
 cache.
+
+In the cache a library is named after the hash of its own bytes, and a short file named after what it was made from
+says which library that is. Both are written aside and renamed, so that two processes that make the same kernel do not
+meet half a file; the bytes are hashed again before they are loaded, since the linker crashes on a file cut short.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
@@ -25,10 +30,14 @@ logger = logging.getLogger("dynident")
 
 FLAGS = ("-O2", "-ftree-vectorize", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
 LINK = ("-Wl,-Bsymbolic",) if sys.platform.startswith("linux") else ()  # a kernel's names must not meet libc's
+PROBE_LIMIT = 60  # seconds; for one line of C
 COMPILE_LIMIT = 600  # seconds; a model that takes longer is better off in CasADi's own machine
+
+NAME_LENGTH = 40  # of a hash in hexadecimal digits; enough never to meet another
 
 seconds_compiling = 0.0  # in this process, so that a result can say where its time went
 libraries_compiled = 0
+_own_folder: list[Path] = []  # a cache of this process, where that on disk cannot be written
 
 
 def cache_folder() -> Path:
@@ -41,23 +50,32 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dynident"
 
 
+def compiler() -> str | None:
+    """Path of a C compiler that works, or None."""
+    return _compiler_for(os.environ.get("DYNIDENT_CC", ""))
+
+
 @functools.cache
 def _compiler_for(choice: str) -> str | None:
-    if choice.lower() == "none":
-        logger.info("No compiler is used (DYNIDENT_CC=none): models run in CasADi's own machine, 10 to 50 times slower.")
-        return None
-    for name in [choice] if choice else [os.environ.get("CC", ""), "cc", "gcc", "clang"]:
-        found = shutil.which(name) if name else None
-        if found and _works(found):
+    for found in _installed(choice):
+        if _works(found):
             return found
-    said = f"The compiler '{choice}' does not work" if choice else "No C compiler was found"
-    logger.warning("%s: models run in CasADi's own machine, 10 to 50 times slower.", said)
+    slower = "models run in CasADi's own machine, 10 to 50 times slower."
+    if choice.lower() == "none":
+        logger.info("No compiler is used (DYNIDENT_CC=none): %s", slower)
+    else:
+        said = f"The compiler '{choice}' does not work" if choice else "No C compiler was found"
+        logger.warning("%s: %s", said, slower)
     return None
 
 
-def compiler() -> str | None:
-    """Path of the C compiler, or None."""
-    return _compiler_for(os.environ.get("DYNIDENT_CC", ""))
+@functools.cache
+def _installed(choice: str) -> tuple[str, ...]:
+    """Compilers on this machine that may or may not work, the first the preferred one."""
+    if choice.lower() == "none":
+        return ()
+    names = [choice] if choice else [os.environ.get("CC", ""), "cc", "gcc", "clang"]
+    return tuple(dict.fromkeys(found for found in (shutil.which(name) for name in names if name) if found))
 
 
 def _works(path: str) -> bool:
@@ -65,9 +83,21 @@ def _works(path: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.c")
         source.write_text("#include <math.h>\ndouble probe(double x) { return exp(x); }\n")
-        run = subprocess.run([path, *FLAGS, *LINK, str(source), "-o", str(Path(folder, "probe.so")), "-lm"],
-                             capture_output=True, timeout=60, check=False)
-        return run.returncode == 0
+        return not _failure(path, source, Path(folder, "probe.so"), PROBE_LIMIT)
+
+
+def _failure(cc: str, source: Path, made: Path, limit: float) -> str:
+    """Compile a file; what went wrong in a few words, or nothing."""
+    try:
+        run = subprocess.run([cc, *FLAGS, *LINK, str(source), "-o", str(made), "-lm"],
+                             capture_output=True, text=True, errors="replace", timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return f"more than {limit} s"
+    except OSError as reason:
+        return f"{cc}: {reason.strerror}"
+    if run.returncode:
+        return run.stderr.strip().split("\n")[0] or f"{cc} ended with code {run.returncode}"
+    return "" if made.exists() else f"{cc} wrote nothing"
 
 
 @functools.cache
@@ -82,7 +112,12 @@ def _machine() -> str:
 
 @functools.cache
 def _version(path: str) -> str:
-    return subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.split("\n")[0]
+    try:
+        run = subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace", timeout=PROBE_LIMIT,
+                             check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return run.stdout.split("\n")[0]
 
 
 @functools.lru_cache(maxsize=256)
@@ -96,38 +131,78 @@ def load_library(key: str, source: Callable[[], str]) -> ctypes.CDLL | None:
     `key` must determine the source (it is hashed with compiler, flags and machine), so that a second run neither
     generates nor compiles anything.
     """
-    cc = compiler()
-    if cc is None:
-        return None
-    words = (key, cc, _version(cc), _machine(), *FLAGS, *LINK)
-    digest = hashlib.sha256("\0".join(words).encode()).hexdigest()
-    path = cache_folder() / f"{digest[:40]}.so"
-    if path.exists():
-        try:
-            return _opened(str(path))
-        except OSError:
-            path.unlink(missing_ok=True)  # damaged: made again
-    return _opened(str(path)) if _compile(cc, source(), path) else None
-
-
-def _compile(cc: str, text: str, path: Path) -> bool:
-    """Compile aside and rename: two processes that make the same kernel do not meet half a file."""
-    global seconds_compiling, libraries_compiled
+    global seconds_compiling
+    for cc in _installed(os.environ.get("DYNIDENT_CC", "")):
+        for folder in (cache_folder(), *_own_folder):
+            found = _kept(folder, _digest(key, cc))
+            if found is not None:
+                return found
     began = time.perf_counter()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        source, made = Path(folder, "kernel.c"), Path(folder, "kernel.so")
-        source.write_text(text)
-        try:
-            run = subprocess.run([cc, *FLAGS, *LINK, str(source), "-o", str(made), "-lm"],
-                                 capture_output=True, text=True, timeout=COMPILE_LIMIT, check=False)
-            failure = run.stderr.strip().split("\n")[0] if run.returncode else ""
-        except subprocess.TimeoutExpired:
-            failure = f"more than {COMPILE_LIMIT} s"
-        if failure:
-            logger.warning("A kernel could not be compiled (%s); CasADi's own machine is used for it.", failure)
-            return False
-        os.replace(made, path)
+    working = compiler()
+    library = None if working is None else _compile(working, source(), _digest(key, working))
     seconds_compiling += time.perf_counter() - began
-    libraries_compiled += 1
-    return True
+    return library
+
+
+def _digest(key: str, cc: str) -> str:
+    words = (key, cc, _version(cc), _machine(), *FLAGS, *LINK)
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:NAME_LENGTH]
+
+
+def _kept(folder: Path, digest: str) -> ctypes.CDLL | None:
+    """The library in a cache, or None where it is not there or not what it was when it was written."""
+    try:
+        content = Path(folder, f"{digest}.txt").read_text().strip()
+        path = Path(folder, f"{content}.so")
+        return _opened(str(path)) if _content(path) == content else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _content(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:NAME_LENGTH]
+
+
+def _compile(cc: str, text: str, digest: str) -> ctypes.CDLL | None:
+    global libraries_compiled
+    try:
+        library, failure = _made(cc, text, digest, _writable_cache())
+    except OSError as reason:  # the disk is full, or a folder from which nothing may be run
+        library, failure = None, str(reason)
+    if library is None:
+        logger.warning("A kernel could not be compiled (%s); CasADi's own machine is used for it.", failure)
+    else:
+        libraries_compiled += 1
+    return library
+
+
+def _made(cc: str, text: str, digest: str, target: Path) -> tuple[ctypes.CDLL | None, str]:
+    """A new library in the cache, or why there is none."""
+    with tempfile.TemporaryDirectory(dir=target) as folder:
+        source, made, note = Path(folder, "kernel.c"), Path(folder, "kernel.so"), Path(folder, "kernel.txt")
+        source.write_text(text)
+        failure = _failure(cc, source, made, COMPILE_LIMIT)
+        if failure:
+            return None, failure
+        content = _content(made)
+        note.write_text(content)
+        os.replace(made, target / f"{content}.so")
+        os.replace(note, target / f"{digest}.txt")
+    return _opened(str(target / f"{content}.so")), ""
+
+
+def _writable_cache() -> Path:
+    """The cache, or a folder that lasts as long as this process; said once in the log."""
+    if _own_folder:
+        return _own_folder[0]
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as reason:
+        logger.warning("Compiled kernels are kept for this run only: %s cannot be written (%s). DYNIDENT_CACHE chooses "
+                       "another folder.", folder, reason.strerror)
+        _own_folder.append(Path(tempfile.mkdtemp(prefix="dynident-")))
+        atexit.register(shutil.rmtree, _own_folder[0], ignore_errors=True)
+        return _own_folder[0]
