@@ -113,7 +113,7 @@ def test_experiments_are_joined_at_what_they_share_and_priors_find_their_place()
     spreads = [Spread(u, np.where(u >= 0, rng.random(3) + 0.5, 0.0)) for u in unknown]
     priors = Spread(np.array([4, 3, 0]), np.array([2.0, 3.0, 0.5]))
     evaluation = Evaluation(0.0, tuple(c.rhs for c in chains), np.array([0.1, -0.2, 0.3]),
-                            tuple(c.defect for c in chains), 0.0)
+                            tuple(c.defect for c in chains), tuple(np.zeros((0, 0)) for _ in chains), 0.0)
     rows = Reduced(Linear(evaluation, 5, tuple(chains), tuple(spreads), priors)).rows
     A, b = [], []
     for chain, spread in zip(chains, spreads, strict=True):

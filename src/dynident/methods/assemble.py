@@ -24,7 +24,7 @@ from dynident.solvers.outcome import Outcome
 
 
 def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, sizes: Mapping[str, float],
-             error: float, counts: Mapping[str, int], times: Mapping[str, float]) -> Estimate:
+             error: float, counts: Mapping[str, int], times: Mapping[str, float], solver: str = "") -> Estimate:
     """Everything that follows from the point which the solver found."""
     began = time.perf_counter()
     trajectories, residuals = trajectories_of(problem, finite, finite.run(outcome.point, False))
@@ -38,16 +38,17 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
         counts = {**counts, "interrupted": 1}
     return Estimate(
         problem=problem, method=method, values=values, uncertainty=uncertainty, converged=outcome.converged,
-        status=sentence(outcome), cost=cost, trajectories=trajectories, residuals=residuals,
+        status=sentence(outcome, solver), cost=cost, trajectories=trajectories, residuals=residuals,
         noise_std=noise_std(problem, sizes), notes=tuple(notes), history=outcome.history, counts=counts,
         times={**times, "trust": time.perf_counter() - began},
         statistics={**information_of(problem, residuals, fixed=len(active)), **fits(problem, trajectories)})
 
 
-def sentence(outcome: Outcome) -> str:
+def sentence(outcome: Outcome, solver: str) -> str:
+    by = f" ({solver})" if solver else ""
     if outcome.converged:
-        return f"Converged {outcome.reason}."
-    return f"Did not converge: stopped {outcome.reason}. The best point so far is kept."
+        return f"Converged {outcome.reason}{by}."
+    return f"Did not converge: stopped {outcome.reason}{by}. The best point so far is kept."
 
 
 def trajectories_of(problem: Problem, finite: Shooting, marched: list[Marched]

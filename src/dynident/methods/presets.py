@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.methods.direct import ShootingMethod
+from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
 from dynident.methods.method import Method
 
 
@@ -23,7 +23,13 @@ def multiple_shooting(segments: int | None = None, integrator: str = "runge_kutt
     return ShootingMethod("multiple_shooting", segments, integrator, substeps, solver, loss, iterations)
 
 
-METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting)
+def full_discretization(scheme: str = "trapezoid", degree: int | None = None, steps_per_sample: int | str = "auto",
+                        solver: str = "auto", loss: str = "squared", iterations: int = 200) -> FullDiscretizationMethod:
+    """States at every grid point as unknowns, a one-step scheme as equalities; for the poorest starts and stiff models."""
+    return FullDiscretizationMethod(scheme, degree, steps_per_sample, solver, loss, iterations)
+
+
+METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization)
 
 
 def method_from(options: Mapping[str, Any] | str | Method | None) -> Method:

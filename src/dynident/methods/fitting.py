@@ -1,0 +1,167 @@
+"""Fitting: rounds of solving with better and better weights and steps, the same for every transcription."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from dynident.discretizations.finite import FiniteProblem, Point
+from dynident.discretizations.shooting import Shooting
+from dynident.errors import ProblemError
+from dynident.estimate.estimate import Estimate
+from dynident.integrators.march import Diverged
+from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.kernels import compiler
+from dynident.methods import noise
+from dynident.methods.assemble import assemble
+from dynident.methods.substeps import MOST, choose_substeps
+from dynident.problem.problem import Problem
+from dynident.solvers.outcome import Outcome
+
+SIZE_SETTLED = 1e-3  # relative change of an estimated noise size that no longer matters
+MOST_ROUNDS = 12  # of weights and steps; each is a warm start
+
+
+class Transcription(Protocol):
+    """How a method turns a problem into a finite one; what `Fit` needs to know of the method."""
+
+    loss: str
+
+    def integrate(self) -> Integrator: ...
+
+    def steps(self) -> int | str:
+        """Steps between two samples, or "auto"."""
+        ...
+
+    def finite(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Any:
+        """The finite problem to solve, a FiniteProblem with `records`, `frame` and `counts`."""
+        ...
+
+    def shooting(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Shooting:
+        """The same by shooting, to measure the integrator's error and for derivatives along time."""
+        ...
+
+    def as_shooting(self, finite: Any, point: Point) -> tuple[Shooting, Point]:
+        """A point of the finite problem as one of shooting."""
+        ...
+
+    def carried(self, point: Point, before: Any, after: Any) -> Point:
+        """A point of one finite problem on the grid of another."""
+        ...
+
+    def solver(self, finite: FiniteProblem) -> Any: ...
+
+    def advice(self) -> list[str]:
+        """Ways out when the start is not finite."""
+        ...
+
+
+class Fit:
+    """One run of a direct method."""
+
+    def __init__(self, method: Transcription, problem: Problem, tell: Callable[..., object]):
+        self.method, self.problem, self.tell = method, problem, tell
+        self.adaptive = isinstance(method.integrate(), Adaptive)
+        self.sizes = noise.first_sizes(problem)
+        self.automatic = method.steps() == "auto" and not self.adaptive
+        self.steps = 1 if method.steps() == "auto" else int(method.steps())
+        self.history: list = []
+        self.counts = {"iterations": 0, "simulations": 0, "jacobians": 0}
+        self.compiled = compiler.seconds_compiling, compiler.libraries_compiled
+        self.began = time.perf_counter()
+        self.solver_name = ""
+
+    def go(self) -> Estimate:
+        if self.automatic:
+            self.steps, _ = choose_substeps(self.shooting, lambda shooting: shooting.start())
+        finite = self.make()
+        point = self.checked_start(finite)
+        error = 0.0
+        for _ in range(MOST_ROUNDS):
+            outcome = self.solve(finite, point)
+            if not outcome.converged:
+                break
+            again = self.better_sizes(finite, outcome.point)
+            more, error = self.better_steps(finite, outcome.point)
+            if not (again or more):
+                break
+            before, finite = finite, self.make()
+            point = self.method.carried(outcome.point, before, finite)
+        else:
+            outcome = replace(outcome, converged=False, reason="because the estimated noise sizes did not settle")
+        return self.estimate(finite, replace(outcome, history=tuple(self.history)), error)
+
+    def make(self) -> Any:
+        return self.method.finite(self.problem, self.steps, self.sizes)
+
+    def shooting(self, steps: int) -> Shooting:
+        return self.method.shooting(self.problem, steps, self.sizes)
+
+    def estimate(self, finite: Any, outcome: Outcome, error: float) -> Estimate:
+        compiling = compiler.seconds_compiling - self.compiled[0]
+        times = {"compile": compiling, "fit": time.perf_counter() - self.began - compiling}
+        size = {"unknowns": len(finite.names), "matching conditions": finite.equality_count}
+        counts = {**self.counts, "compiled": compiler.libraries_compiled - self.compiled[1], "substeps": self.steps, **size}
+        again = self.make()  # with the final weights
+        shooting, point = self.method.as_shooting(again, self.method.carried(outcome.point, finite, again))
+        return assemble(self.problem, self.method, shooting, replace(outcome, point=point), self.sizes, error, counts,
+                        times, self.solver_name)
+
+    def checked_start(self, finite: Any) -> Point:
+        """Refuse a start at which the model is not finite, with what the user needs to see why."""
+        point = finite.start()
+        try:
+            finite.evaluate(point)
+        except Diverged as bad:
+            values = finite.coordinates.values(point.unknowns)
+            listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
+            ways = ", or ".join(["Choose other start values", *self.method.advice()])
+            raise ProblemError(f"At the start values {bad} ({listed}). {ways}.") from None
+        return point
+
+    def solve(self, finite: Any, point: Point) -> Outcome:
+        solver = self.method.solver(finite)
+        self.solver_name = solver.name
+
+        def watch(page: Any) -> None:
+            page = replace(page, number=len(self.history))
+            self.history.append(page)
+            self.tell(page)
+
+        outcome = solver.solve(finite, point, watch)
+        self.counts["iterations"] += len(outcome.history) - 1
+        for key, count in finite.counts.items():
+            self.counts[key] += count
+        return outcome
+
+    def better_sizes(self, finite: Any, point: Point) -> bool:
+        """Take the noise sizes from the residuals; True if the fit depends on them and they changed."""
+        if not self.sizes:
+            return False
+        shooting, there = self.method.as_shooting(finite, point)
+        robust = self.method.loss != "squared"
+        sizes = noise.sizes_from(self.problem, shooting.linearization(there), self.sizes, robust)
+        change = max(abs(np.log(sizes[name] / self.sizes[name])) for name in sizes)
+        measured = {name for e in self.problem.experiments for name in e.outputs}
+        alone = len(measured) == 1 and not finite.frame.priors and not robust and (
+            all(n.std is None for n in self.problem.noise_of(next(iter(measured)))))
+        self.sizes = sizes
+        return not alone and change > SIZE_SETTLED
+
+    def better_steps(self, finite: Any, point: Point) -> tuple[bool, float]:
+        """Check the integrator's error where it counts, at the solution; True if it takes more steps."""
+        if self.adaptive:
+            return False, 0.0
+        _, there = self.method.as_shooting(finite, point)
+        if not self.automatic:
+            _, error = choose_substeps(lambda n: self.shooting(min(n, 2 * self.steps)), lambda _: there, self.steps)
+            return False, error
+        count, error = choose_substeps(self.shooting, lambda _: there, self.steps)
+        if count <= self.steps or self.steps == MOST:
+            return False, error
+        self.steps = count
+        return True, error
