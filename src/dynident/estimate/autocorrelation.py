@@ -17,11 +17,10 @@ from dynident.estimate.autoregression import (
     choose_order,
     from_reflections,
     highest_order,
-    is_stationary,
     levinson,
 )
 
-MOST_PASSES = 10  # the bias depends on the model it corrects; with 10 samples per unknown three passes settle it
+MOST_PASSES = 4  # the bias depends on the model it corrects; where four do not settle it, more chase the noise
 SETTLED = 1e-3  # change of the logarithm of the variance and of the reflections; no interval shows less
 FORGOTTEN = 1e-9  # of the variance; autocovariances below it are left out
 MOST_HIDDEN = 4.0  # noise variance over residual variance; noise of which a fit hides more cannot be told from it
@@ -70,6 +69,11 @@ class Series:
         lags = np.arange(sums.size)
         pairs = self.pairs(sums.size - 1)
         return np.divide(sums * (1 - lags / self.span), pairs, out=np.zeros_like(sums), where=pairs > 0)
+
+    def order(self, column: np.ndarray) -> int:
+        """How long its memory is; zeros for what is missing keep the lag sums positive definite."""
+        grid = self.spread(column)
+        return choose_order(self.lag_sums(grid, grid, highest_order(self.rows.size)), self.rows.size)
 
     def autocovariance(self, column: np.ndarray, lags: int) -> np.ndarray:
         grid = self.spread(column)
@@ -120,10 +124,7 @@ def coloured_noise(residuals: np.ndarray, rows: Rows, fitted: np.ndarray) -> Col
     model on the way stationary.
     """
     series = series_of(rows)
-    lags = [highest_order(s.rows.size) for s in series]
-    seen = [s.autocovariance(residuals, k) for s, k in zip(series, lags, strict=True)]
-    seen = [c[: choose_order(c, s.rows.size) + 1] for c, s in zip(seen, series, strict=True)]
-    target = [_free_form(c) for c in seen]
+    target = [_free_form(s.autocovariance(residuals, s.order(residuals))) for s in series]
     found = target
     limits = [np.arctanh(1 - 1 / max(LONGEST_MEMORY * s.span, 2)) for s in series]
     noise = _noise(series, found)
@@ -181,26 +182,13 @@ def effective_dof(noise: ColouredNoise, weights: np.ndarray, left_over: np.ndarr
         alike = _autocorrelations(series, weights, _memory(model, series.span))  # (lags, unknowns)
         own = model.autocovariance(alike.shape[0]) @ alike
         variance += own
-        doubt += 2 / samples * own**2
-        size, directions = np.linalg.eigh(model.coefficient_covariance(samples))
-        for step in (directions * np.sqrt(np.maximum(size, 0.0))).T:
-            doubt += _slope(model, step, alike) ** 2
+        doubt += 2 / samples * own**2 + model.doubt(samples, alike)
     others = np.ones(weights.shape[0], bool)
     for series in noise.series:
         others[series.rows] = False
     variance += np.sum(weights[others] ** 2, axis=0)  # priors: known, so they add no doubt
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.maximum(np.where(doubt > 0, 2 * variance**2 / doubt, np.inf), FEWEST_DOF)
-
-
-def _slope(model: Autoregression, step: np.ndarray, alike: np.ndarray) -> np.ndarray:
-    """Change of the variances for one standard deviation of the coefficients, by a small difference."""
-    small = 1e-3
-    while not (is_stationary(model.coefficients + small * step) and is_stationary(model.coefficients - small * step)):
-        small *= 0.1  # terminates: the coefficients themselves are stationary
-    up, down = (model.with_coefficients(model.coefficients + sign * small * step) for sign in (1, -1))
-    lags = alike.shape[0]
-    return (up.autocovariance(lags) - down.autocovariance(lags)) @ alike / (2 * small)
 
 
 def _memory(model: Autoregression, span: int) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_toeplitz
+from scipy.linalg import toeplitz
 from scipy.signal import lfilter, lfiltic
 
 ORDER_PER_DECADE = 10  # highest order tried: ten per decade of samples (the usual bound for order selection)
 SAMPLES_PER_ORDER = 10  # and never fewer samples than this per coefficient
+SMALL_MOVE = 1e-4  # of an inverse tanh, for central differences: error 1e-8, rounding 1e-12
 LARGEST_REFLECTION = 1 - 1e-12  # rounding may carry a reflection coefficient of one past it
 
 
@@ -19,6 +20,7 @@ class Autoregression:
 
     coefficients: np.ndarray  # (order,)
     start: np.ndarray  # (order + 1,) autocovariances at lags 0..order
+    reflections: np.ndarray  # (order,) partial autocorrelations, each inside (-1, 1)
 
     @property
     def order(self) -> int:
@@ -27,7 +29,7 @@ class Autoregression:
     @property
     def innovation(self) -> float:
         """Variance of the white noise that drives it."""
-        return float(self.start[0] - self.coefficients @ self.start[1:])
+        return float(self.start[0] * np.prod(1 - self.reflections**2))
 
     def autocovariance(self, count: int) -> np.ndarray:
         """(count,) at lags 0, 1, ...; from lag `order` on they follow the recursion of the model itself."""
@@ -39,14 +41,35 @@ class Autoregression:
         return np.concatenate([self.start, tail])
 
     def coefficient_covariance(self, samples: float) -> np.ndarray:
-        """(order, order) of the estimated coefficients: innovation * inverse of their autocovariance / samples."""
-        if self.order == 0:
-            return np.zeros((0, 0))
-        return self.innovation * solve_toeplitz(self.start[:-1], np.eye(self.order)) / samples
+        """(order, order) of the estimated coefficients: innovation * inverse autocovariance matrix / samples.
 
-    def with_coefficients(self, coefficients: np.ndarray) -> Autoregression:
-        """The same innovations through other coefficients; these must be stationary."""
-        return Autoregression(coefficients, _autocovariances(coefficients, self.innovation))
+        The inverse by Gohberg and Semencul from the coefficients themselves, so nothing is inverted.
+        """
+        a = np.concatenate([[1.0], -self.coefficients])
+        early = toeplitz(a[:-1], np.zeros(self.order))
+        late = toeplitz(a[:0:-1], np.zeros(self.order))
+        return (early @ early.T - late @ late.T) / samples
+
+    def doubt(self, samples: float, weights: np.ndarray) -> np.ndarray:
+        """(unknowns,) variance of autocovariance @ weights (lags, unknowns) that the estimated coefficients cause.
+
+        Differences are taken in the inverse tanh of the reflections, where every neighbour is stationary.
+        """
+        slopes = np.zeros((self.order, weights.shape[1]))
+        moves = np.zeros((self.order, self.order))
+        for i in range(self.order):
+            up, down = (self._moved(i, sign * SMALL_MOVE) for sign in (1, -1))
+            lags = weights.shape[0]
+            slopes[i] = (up.autocovariance(lags) - down.autocovariance(lags)) @ weights / (2 * SMALL_MOVE)
+            moves[i] = (up.coefficients - down.coefficients) / (2 * SMALL_MOVE)
+        gradient = np.linalg.solve(moves, slopes)  # (order, unknowns) with respect to the coefficients
+        return np.sum(gradient * (self.coefficient_covariance(samples) @ gradient), axis=0)
+
+    def _moved(self, i: int, step: float) -> Autoregression:
+        """The same innovations through another reflection i."""
+        reflections = self.reflections.copy()
+        reflections[i] = np.tanh(np.arctanh(reflections[i]) + step)
+        return from_reflections(self.innovation / float(np.prod(1 - reflections**2)), reflections)
 
 
 def highest_order(samples: int) -> int:
@@ -90,26 +113,4 @@ def from_reflections(variance: float, reflections: np.ndarray) -> Autoregression
         start = np.append(start, a @ start[:0:-1] + reflection * innovation)
         a = np.append(a - reflection * a[::-1], reflection)
         innovation *= 1 - reflection**2
-    return Autoregression(a, start)
-
-
-def _autocovariances(a: np.ndarray, innovation: float) -> np.ndarray:
-    """Solve r[k] = sum a[j] r[|k-j|] (+ innovation at k = 0) for lags 0..order."""
-    q = a.size
-    system = np.eye(q + 1)
-    for k in range(q + 1):
-        for j in range(1, q + 1):
-            system[k, abs(k - j)] -= a[j - 1]
-    return np.linalg.solve(system, np.concatenate([[innovation], np.zeros(q)]))
-
-
-def is_stationary(coefficients: np.ndarray) -> bool:
-    """All roots inside the unit circle, by the step-down recursion."""
-    a = np.asarray(coefficients, float)
-    while a.size:
-        reflection = a[-1]
-        if abs(reflection) >= 1:
-            return False
-        a = (a[:-1] + reflection * a[-2::-1]) / (1 - reflection**2) if a.size > 1 else a[:0]
-    return True
-
+    return Autoregression(a, start, np.asarray(reflections, float))

@@ -24,14 +24,16 @@ def record_findings(experiment: Experiment) -> list[Finding]:
     """Everything odd about one record."""
     found = time_findings(experiment)
     for name, values in experiment.inputs.items():
-        found += _input_findings(f"{experiment.label}, {name}", values)
+        found += _input_findings(f"{experiment.label}, {name}", np.asarray(values, float))
+    time = np.asarray(experiment.time, float)
     for name, values in experiment.outputs.items():
-        found += _output_findings(f"{experiment.label}, {name}", values, known_std(experiment, name), experiment.time)
+        found += _output_findings(f"{experiment.label}, {name}", np.asarray(values, float),
+                                  known_std(experiment, name), time)
     return found
 
 
 def time_findings(experiment: Experiment) -> list[Finding]:
-    who, time = f"{experiment.label}, time", experiment.time
+    who, time = f"{experiment.label}, time", np.asarray(experiment.time, float)
     if time.size < SHORT_RECORD:
         return [Finding("warning", who, f"the record has only {time.size} samples",
                         "Measure longer or sample faster; intervals from so few samples rest on the assumed noise.")]

@@ -54,15 +54,17 @@ def judge(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str
     """Compare a record with what the model did on it; `noise_std` per output serves where the record gives none."""
     residuals = {name: np.asarray(y, float) - trajectory.outputs[name] for name, y in experiment.outputs.items()}
     tests: list[ResidualTest] = []
+    inputs = {name: np.asarray(u, float) for name, u in experiment.inputs.items()}
     for name, residual in residuals.items():
         given = known_std(experiment, name)
         there = np.isfinite(residual)
         if given is not None and np.any(there):
             tests.append(noise_level(float(np.sum((residual[there] / given[there]) ** 2)), float(np.sum(there)), name))
-        tests += residual_tests(residual, name, given if given is not None else noise_std.get(name), experiment.inputs)
+        tests += residual_tests(residual, name, given if given is not None else noise_std.get(name), inputs)
     return Validation(
         experiment=experiment.label, tests=tuple(tests), trajectory=trajectory, residuals=residuals,
-        fit={name: fit_percent(y, trajectory.outputs[name]) for name, y in experiment.outputs.items()},
+        fit={name: fit_percent(np.asarray(y, float), trajectory.outputs[name])
+             for name, y in experiment.outputs.items()},
         rmse={name: float(np.sqrt(np.nanmean(r**2))) if np.any(np.isfinite(r)) else np.nan
               for name, r in residuals.items()})
 
