@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a model itself says about a parameter or an initial state; a problem that is silent about it keeps it."""
+
+    start: float
+    lower: float = -np.inf
+    upper: float = np.inf
+    unit: str = ""
 
 
 @runtime_checkable
@@ -24,3 +38,8 @@ class Model(Protocol):
     def definition(self) -> dict:
         """The model as plain data (text and numbers, no code), from which it can be built again."""
         ...
+
+
+def given_by(model: Model) -> Mapping[str, Given]:
+    """Values that the model brings along; equations bring none."""
+    return getattr(model, "given", {})

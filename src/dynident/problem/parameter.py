@@ -17,14 +17,14 @@ class Prior:
 
 @dataclass(frozen=True)
 class Parameter:
-    """An unknown constant of the model.
+    """An unknown constant of the model; `start` may be left out where the model brings one along, as FMUs do.
 
     `scale` is a typical magnitude (found automatically if left out), `log=True` estimates the logarithm (the value
     must be positive), `free=False` holds the value at `start`, `shared=False` gives each experiment its own value.
     """
 
     name: str
-    start: float
+    start: float | None = None
     lower: float = -np.inf
     upper: float = np.inf
     scale: float | None = None

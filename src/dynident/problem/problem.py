@@ -7,15 +7,18 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.experiment import Experiment
-from dynident.problem.model import Model
+from dynident.problem.model import Model, given_by
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter, Prior
+
+MOST_LISTED = 30  # names in one error
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Problem:
         if faults:
             raise ProblemError(faults)
         experiments = _named(experiments)
+        parameters = tuple(_completed(self.model, p) for p in parameters)
         faults += _experiment_faults(self.model, experiments)
         faults += _parameter_faults(self.model, experiments, parameters)
         if faults:
@@ -95,10 +99,11 @@ class Problem:
 
     def held_values(self) -> dict[str, float]:
         """Parameters and initial states that are not estimated, by printed name."""
-        held = {p.name: float(p.start) for p in self.parameters if isinstance(p, Parameter) and not p.free}
+        held = {p.name: float(p.start or 0.0) for p in self.parameters if isinstance(p, Parameter) and not p.free}
+        silent = set(given_by(self.model)) - {p.state for p in self.parameters if isinstance(p, InitialState)}
         for experiment, b in zip(self.experiments, self.bindings, strict=True):
             for i, state in enumerate(self.model.states):
-                if b.initial_unknown[i] < 0:
+                if b.initial_unknown[i] < 0 and (state not in silent or state in experiment.initial):
                     held[_printed(f"{state}(0)", experiment.name, len(self.experiments) > 1)] = float(b.initial[i])
         return held
 
@@ -143,6 +148,16 @@ def _type_faults(model: Any, experiments: tuple, parameters: tuple) -> list[str]
     return faults
 
 
+def _completed(model: Model, it: Parameter | InitialState) -> Parameter | InitialState:
+    """A declaration with what it leaves open taken from the model, where that brings it along."""
+    given = given_by(model).get(it.name if isinstance(it, Parameter) else it.state)
+    if given is None:
+        return it
+    return replace(it, start=given.start if it.start is None else it.start, unit=it.unit or given.unit,
+                   lower=given.lower if it.lower == -np.inf else it.lower,
+                   upper=given.upper if it.upper == np.inf else it.upper)
+
+
 def _named(experiments: tuple[Experiment, ...]) -> tuple[Experiment, ...]:
     def name(i: int, e: Experiment) -> str:
         return e.name or ("experiment" if len(experiments) == 1 else f"experiment {i + 1}")
@@ -184,10 +199,12 @@ def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
     initials = Counter(p.state for p in parameters if isinstance(p, InitialState))
     faults += [f"parameter '{n}' is declared {k} times." for n, k in declared.items() if k > 1]
     faults += [f"initial state '{n}' is declared {k} times." for n, k in initials.items() if k > 1]
-    missing = [n for n in model.parameters if n not in declared]
+    faults += [f"parameter '{p.name}' has no start value; give one." for p in parameters
+               if isinstance(p, Parameter) and p.start is None and p.name in model.parameters]
+    missing = [n for n in model.parameters if n not in declared and n not in given_by(model)]
     for name in declared:
         if name not in model.parameters:
-            faults.append(f"'{name}' is not a parameter of the model.{did_you_mean(name, missing or model.parameters)}")
+            faults.append(f"'{name}' is not a parameter of the model.{_near(name, missing or model.parameters)}")
     faults += [f"the model's parameter '{n}' has no entry; add Parameter('{n}', start=...) or make it a constant."
                for n in missing]
     for name in initials:
@@ -198,6 +215,11 @@ def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
             faults.append(f"{both.label}: the initial state of '{name}' is given as known, and declared as an unknown "
                           "too; keep one of the two.")
     return faults
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    """A hint that stays short where a model has hundreds of parameters."""
+    return did_you_mean(name, known if len(known) <= MOST_LISTED else get_close_matches(name, known, 5, 0.4))
 
 
 def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[Parameter | InitialState, ...]
@@ -227,6 +249,10 @@ def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[P
                 else:
                     held[i] = it.start
 
+    given = given_by(model)
+    for i, name in enumerate(model.parameters):
+        for binding in bindings:
+            binding.parameters[i] = given[name].start if name in given else np.nan
     for p in parameters:
         if isinstance(p, Parameter):
             place(p, p.name, range(len(experiments)), initial=False)
@@ -237,7 +263,8 @@ def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[P
             if state in experiment.initial:
                 bindings[e].initial[model.states.index(state)] = experiment.initial[state]
         if open_in:
-            place(said.get(state, InitialState(state)), state, open_in, initial=True)
+            kept = InitialState(state, given[state].start, free=False) if state in given else InitialState(state)
+            place(said.get(state, kept), state, open_in, initial=True)
     return tuple(unknowns), bindings
 
 

@@ -1,0 +1,134 @@
+"""Loop: drive an initialised instance along the samples of a record, in C where there is a compiler."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dynident.models.fmu.library import Instance, SimulationFailed
+from dynident.models.fmu.loop_kernel import kernel
+from dynident.models.fmu.slots import Slots, c_groups
+
+TINY = 1e-6  # of a sampling interval: the step that takes over the input of the sample itself
+CALLS = ("", "setting the inputs", "reading the outputs", "a step", "setting time", "setting the states",
+         "computing the rates", "computing the event indicators", "completing a step", "entering event mode",
+         "iterating at an event", "leaving event mode")
+TERMINATED, NEWTON, NOT_FINITE, ENDLESS, MEMORY = range(12, 17)
+SCHEMES = ("runge_kutta", "radau")
+
+
+class Course(Protocol):
+    """The samples of a record and how inputs move between them; `Grid` of the integrators is one."""
+
+    time: np.ndarray
+    substeps: np.ndarray
+    u_begin: np.ndarray
+    u_end: np.ndarray
+    u_node: np.ndarray
+    wanted: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Manner:
+    """How the instance is to be driven."""
+
+    exchange: bool
+    scheme: str  # of Model Exchange
+    first: bool  # Co-Simulation: a tiny step at the first sample
+    tiny: bool  # Co-Simulation: a tiny step with the input of each sample
+    at_node: bool  # Co-Simulation: the last sub-step has the input of the sample at its end
+    even: bool  # Co-Simulation: every step of the same length
+    input_events: bool  # Model Exchange: inputs may jump at samples
+
+
+@dataclass(frozen=True, eq=False)
+class Ports:
+    """Where inputs go in and outputs come out, and the sizes of the model."""
+
+    inputs: tuple[Slots, ...]
+    outputs: tuple[Slots, ...]
+    input_count: int
+    output_count: int
+    states: int
+    indicators: int
+    needs_completed: bool
+
+
+class _Fmu(ctypes.Structure):
+    _fields_ = [("instance", ctypes.c_void_p), *[(n, ctypes.c_longlong) for n in (
+        "version", "states", "indicators", "input_groups", "output_groups", "inputs", "outputs", "needs_completed")],
+        *[(n, ctypes.c_void_p) for n in ("input", "output", "do_step", "set_time", "set_states", "get_states", "get_rates",
+                                         "get_indicators", "completed", "enter_event", "discrete", "enter_continuous")]]
+
+
+class _Course(ctypes.Structure):
+    _fields_ = [("nodes", ctypes.c_longlong), *[(n, ctypes.c_void_p) for n in (
+        "time", "substeps", "u_begin", "u_end", "u_node", "wanted")]]
+
+
+def lengths(course: Course, manner: Manner) -> tuple[float, float, float]:
+    """Length of the first tiny step, share of the others, length of every step where they must be equal."""
+    interval = float(course.time[1] - course.time[0]) if course.time.size > 1 else 1.0
+    even = interval / int(course.substeps[0]) if manner.even and course.time.size > 1 else 0.0
+    return TINY * interval if manner.first else 0.0, TINY if manner.tiny else 0.0, even
+
+
+EXCHANGE = {2: ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetDerivatives", "GetEventIndicators",
+                "CompletedIntegratorStep", "EnterEventMode", "NewDiscreteStates", "EnterContinuousTimeMode"),
+            3: ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetContinuousStateDerivatives",
+                "GetEventIndicators", "CompletedIntegratorStep", "EnterEventMode", "UpdateDiscreteStates",
+                "EnterContinuousTimeMode")}
+
+
+def drive(instance: Instance, ports: Ports, course: Course, manner: Manner, outputs: np.ndarray) -> None:
+    """Fill `outputs` (nodes, outputs); raises SimulationFailed."""
+    compiled = kernel()
+    if compiled is None:
+        from dynident.models.fmu.plain_loop import PlainLoop
+
+        failure = PlainLoop(instance, ports, course, manner).run(outputs)
+    else:
+        failure = _compiled(compiled, instance, ports, course, manner, outputs)
+    if failure is not None:
+        raise _failed(instance, course, *failure)
+
+
+def _compiled(compiled: ctypes.CDLL, instance: Instance, ports: Ports, course: Course, manner: Manner, outputs: np.ndarray
+              ) -> tuple[int, int, int] | None:
+    groups = [c_groups(slots, [instance.address(f"{verb}{s.function}") for s in slots])
+              for verb, slots in (("Set", ports.inputs), ("Get", ports.outputs))]
+    fmu = _Fmu(instance.handle, instance.version, ports.states, ports.indicators, len(ports.inputs), len(ports.outputs),
+               ports.input_count, ports.output_count, int(ports.needs_completed), *map(ctypes.addressof, groups))
+    if manner.exchange:
+        for field, name in zip([f[0] for f in _Fmu._fields_[12:]], EXCHANGE[instance.version], strict=True):
+            setattr(fmu, field, instance.address(name))
+    else:
+        fmu.do_step = instance.address("DoStep")
+    arrays = [course.time, course.substeps, course.u_begin, course.u_end, course.u_node, course.wanted]
+    path = _Course(course.time.size, *[a.ctypes.data for a in arrays])
+    bad = np.zeros(3, np.int64)
+    if manner.exchange:
+        good = compiled.dynident_fmu_exchange(
+            ctypes.addressof(fmu), ctypes.addressof(path), SCHEMES.index(manner.scheme), int(manner.input_events),
+            outputs.ctypes.data, bad.ctypes.data)
+    else:
+        first, tiny, even = lengths(course, manner)
+        good = compiled.dynident_fmu_cosimulate(ctypes.addressof(fmu), ctypes.addressof(path), first, tiny,
+                                                int(manner.at_node), even, outputs.ctypes.data, bad.ctypes.data)
+    return None if good else (int(bad[0]), int(bad[1]), int(bad[2]))
+
+
+def _failed(instance: Instance, course: Course, node: int, call: int, status: int) -> SimulationFailed:
+    from dynident.models.fmu.library import STATUS
+
+    time = float(course.time[node])
+    named = {TERMINATED: "the FMU asked to end the simulation", NOT_FINITE: "an output or state is no longer finite",
+             NEWTON: "the implicit step did not settle; use more sub-steps",
+             ENDLESS: "events follow each other without end", MEMORY: "memory ran out"}
+    said = STATUS[status] if 0 <= status < len(STATUS) else str(status)
+    why = named.get(call) or f"{CALLS[call]} returned '{said}'"
+    return SimulationFailed(f"the simulation of {instance.plan.file} failed at t = {time:g}: {why}."
+                            f"{instance.last_message()}", time)

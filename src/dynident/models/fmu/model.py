@@ -1,0 +1,182 @@
+"""FmuModel: how does a model that another tool exported become a model of a problem?"""
+
+from __future__ import annotations
+
+import difflib
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+
+from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.models.fmu.archive import digest_of, existing_fmu, unpacked
+from dynident.models.fmu.description import KINDS, NUMBERS, Description, Variable, read_description
+from dynident.models.fmu.loop import SCHEMES, Course
+from dynident.models.fmu.plan import Plan
+from dynident.models.fmu.pool import SimulatorPool
+from dynident.problem.model import Given
+
+KIND = "fmu"
+ALIGNMENTS = ("sampled", "feedthrough")
+MOST_NAMED = 5  # near names in an error
+
+
+@final
+class FmuModel:
+    """A model from an FMU file (FMI 2.0 or 3.0).
+
+    `inputs` and `outputs` choose variables by name (all declared ones if left out; an output may be any variable).
+    `values` sets other variables for good, inputs that no record holds included. `kind` is "auto" (Model Exchange where
+    offered), "model_exchange" or "co_simulation". `integrator` serves Model Exchange: "runge_kutta", or "radau" for
+    stiff models. `alignment="feedthrough"` saves steps in Co-Simulation where outputs follow inputs without dynamics.
+    The FMU runs in a process of its own unless `trusted`; `time_limit` (s) ends a simulation that hangs.
+
+    Parameters and initial states that a problem does not declare keep the values of the FMU.
+    """
+
+    def __init__(self, path: str | Path, *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None,
+                 values: Mapping[str, float] | None = None, kind: str = "auto", integrator: str = "runge_kutta",
+                 alignment: str = "sampled", trusted: bool = False, time_limit: float = 60.0):
+        self.path = existing_fmu(path)
+        self.digest = digest_of(self.path)
+        self.description: Description = read_description(self.path)
+        self.options: dict[str, Any] = {"kind": kind, "integrator": integrator, "alignment": alignment,
+                                        "trusted": bool(trusted), "time_limit": float(time_limit)}
+        faults = _option_faults(kind, integrator, alignment, time_limit)
+        declared = {role: [n for n, v in self.description.variables.items() if v.causality == role and v.type in NUMBERS]
+                    for role in ("input", "output")}
+        self.values = MappingProxyType({str(k): float(v) for k, v in (values or {}).items()})
+        faults += self._unknown("values", self.values, settable=True)
+        faults += self._unknown("inputs", inputs or (), roles=("input",))
+        faults += self._unknown("outputs", outputs or ())
+        if faults:
+            raise ProblemError(faults)
+        self.inputs = tuple(inputs) if inputs is not None else tuple(n for n in declared["input"] if n not in self.values)
+        self.outputs = tuple(outputs) if outputs is not None else tuple(declared["output"])
+        if not self.outputs:
+            raise ProblemError(f"{self.path.name} declares no output; name what is measured with outputs=[...].")
+        variables = self.description.variables
+        self.parameters = tuple(n for n, v in variables.items() if v.can_be_estimated and n not in self.values)
+        self.states = tuple(n for n in self.description.states if n in variables and variables[n].start is not None
+                            and variables[n].settable_before_start and n not in self.values)
+        self.kind, self.notes = self._chosen_kind(kind)
+        used = [*self.inputs, *self.outputs, *self.parameters, *self.states]
+        self.units = MappingProxyType({n: variables[n].unit for n in used if variables[n].unit})
+        self.name = self.description.name
+
+    # what is asked of any model
+
+    @property
+    def given(self) -> Mapping[str, Given]:
+        """Start values, bounds and units that the FMU brings along, for parameters and initial states."""
+        return {n: _given(self.description.variables[n]) for n in (*self.parameters, *self.states)}
+
+    def definition(self) -> dict[str, Any]:
+        return {"kind": KIND, "fmu": str(self.path), "sha256": self.digest, "inputs": list(self.inputs),
+                "outputs": list(self.outputs), "values": dict(self.values),
+                **{k: v for k, v in self.options.items() if k != "kind"}, "interface": self.options["kind"]}
+
+    def content_hash(self) -> str:
+        return self.digest
+
+    def __str__(self) -> str:
+        from dynident.models.fmu.info import summary
+
+        return summary(self.description, self.kind)
+
+    # simulation
+
+    def simulator(self, written: Iterable[str]) -> FmuSimulator:
+        """Simulates for values of these parameters and initial states; the others keep the FMU's own values."""
+        return FmuSimulator(self, tuple(written))
+
+    def _plan(self, written: tuple[str, ...]) -> Plan:
+        d = self.description
+        interface = d.interfaces[self.kind]
+        used = {*self.inputs, *self.outputs, *self.states, *written, *self.values}
+        references = {d.variables[n].reference for n in used if d.variables[n].size > 1}
+        variables = {n: v for n, v in d.variables.items() if n in used or v.reference in references}
+        return Plan(
+            file=self.path.name, folder=str(unpacked(self.path)), library=interface.library, version=d.version,
+            token=d.token, tolerance=d.tolerance, exchange=self.kind == "model_exchange", states=len(d.states),
+            indicators=d.indicators, needs_completed=interface.needs_completed_step,
+            variable_steps=interface.variable_steps, feedthrough=d.feedthrough, alignment=self.options["alignment"],
+            scheme=self.options["integrator"], inputs=self.inputs, outputs=self.outputs, observed=self.states,
+            written=written, constants=dict(self.values), variables=variables)
+
+    def _chosen_kind(self, asked: str) -> tuple[str, tuple[str, ...]]:
+        offered, missing = self.description.interfaces, self.description.missing
+        if asked != "auto" and asked not in offered:
+            raise NotSupported(f"{self.path.name} offers no {asked.replace('_', ' ')}, only "
+                               f"{' and '.join(k.replace('_', ' ') for k in offered)}.")
+        chosen = asked if asked != "auto" else next((k for k in KINDS if k in offered and k not in missing), None)
+        if chosen is None or chosen in missing:
+            raise NotSupported(next(iter(missing.values())))
+        if offered[chosen].needs_tool:
+            note = (f"{self.path.name} needs the tool that made it to be installed.",)
+        else:
+            note = ()
+        if asked == "auto" and len(offered) > 1 and chosen == "model_exchange":
+            return chosen, (*note, f"{self.path.name} offers both interfaces; Model Exchange is used, since there the "
+                                   "integrator's error is ours to check.")
+        if chosen == "co_simulation":
+            return chosen, (*note, f"{self.path.name} runs by Co-Simulation: the solver inside of it is hidden, and an "
+                                   "error of that solver moves the estimate unseen. Export it for Model Exchange to check.")
+        return chosen, note
+
+    def _unknown(self, what: str, names: Iterable[str], roles: tuple[str, ...] = (), settable: bool = False) -> list[str]:
+        faults, variables = [], self.description.variables
+        for name in names:
+            v = variables.get(name)
+            if v is None:
+                near = difflib.get_close_matches(name, variables, n=MOST_NAMED, cutoff=0.5)
+                near = near or [n for n in variables if name.lower() in n.lower()][:MOST_NAMED]
+                hint = f" Near: {', '.join(near)}." if near else f" `dynident fmu info {self.path.name}` lists them."
+                faults.append(f"{what}: '{name}' is not a variable of {self.path.name}.{hint}")
+            elif v.type not in NUMBERS:
+                faults.append(f"{what}: '{name}' is a {v.type}, not a number.")
+            elif roles and v.causality not in roles:
+                faults.append(f"{what}: '{name}' is a {v.causality} of {self.path.name}, not an {roles[0]}.")
+            elif settable and not (v.settable_before_start or v.causality == "input"):
+                faults.append(f"{what}: '{name}' ({v.causality}, {v.variability}) cannot be set in {self.path.name}.")
+        return faults
+
+
+class FmuSimulator:
+    """Simulations of one FMU; instances and processes are shared through a pool and end with it."""
+
+    def __init__(self, model: FmuModel, written: tuple[str, ...]):
+        self.model, self.written = model, written
+        self.pool = SimulatorPool(model._plan(written), model.options["trusted"], model.options["time_limit"])
+        self._finalizer = weakref.finalize(self, self.pool.close)
+
+    def run(self, values: np.ndarray, course: Course, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs (nodes, outputs) and, on request, states (nodes, states); raises SimulationFailed."""
+        both = self.pool.run(np.ascontiguousarray(values, dtype=float), course, states)
+        count = len(self.model.outputs)
+        return both[:, :count], both[:, count:]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.model.notes, *dict.fromkeys(self.pool.notes))
+
+    def __reduce__(self) -> tuple:
+        return FmuSimulator, (self.model, self.written)
+
+
+def _given(v: Variable) -> Given:
+    return Given(float(v.start or 0.0), v.lower, v.upper, v.unit)
+
+
+def _option_faults(kind: str, integrator: str, alignment: str, limit: float) -> list[str]:
+    faults = []
+    for what, value, known in (("kind", kind, ("auto", *KINDS)), ("integrator", integrator, SCHEMES),
+                               ("alignment", alignment, ALIGNMENTS)):
+        if value not in known:
+            faults.append(f"{what} = {value!r} is not known to FmuModel.{did_you_mean(value, known)}")
+    if not limit > 0:
+        faults.append(f"time_limit = {limit}; give a positive number of seconds.")
+    return faults

@@ -1,0 +1,120 @@
+"""Simulator: one FMU in this process, simulated again and again with other values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynident.models.fmu.library import Instance, SimulationFailed
+from dynident.models.fmu.loop import Course, Manner, Ports, drive
+from dynident.models.fmu.plan import Plan
+
+TOOK = 1e-9  # relative: a value that was set and reads back within this has taken
+
+
+class Simulator:
+    """Keeps one instance; the first simulation finds out whether reset can be trusted."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.instance = Instance(plan)
+        self.written = self.instance.slots(plan.written)
+        self.constants = self.instance.slots(list(plan.constants))
+        self.constant_values = np.array(list(plan.constants.values()), float)
+        self.inputs = self.instance.slots(plan.inputs)
+        self.outputs = {False: self.instance.slots(plan.outputs), True: self.instance.slots([*plan.outputs, *plan.observed])}
+        self.trusts_reset: bool | None = None if plan.reset else False
+        self.runs = 0
+        self.notes: list[str] = []
+
+    def run(self, values: np.ndarray, course: Course, states: bool = False) -> np.ndarray:
+        """Outputs, and with `states` the observed states behind them, (nodes, outputs [+ states])."""
+        if self.trusts_reset is None:
+            self._try_reset(values, course)
+        return self._once(values, course, states, check=False)
+
+    def close(self) -> None:
+        self.instance.free()
+
+    def _try_reset(self, values: np.ndarray, course: Course) -> None:
+        """Two simulations with reset and one on a fresh instance must agree in every bit."""
+        self.trusts_reset = True
+        first = self._once(values, course, False, check=True)
+        try:
+            second = self._once(values, course, False, check=False)
+        except SimulationFailed as error:
+            second, why = None, f" ({error})"
+        else:
+            why = ""
+        self.instance.free()
+        third = self._once(values, course, False, check=False)
+        if second is None or not (_same(first, second) and _same(second, third)):
+            self.trusts_reset = False
+            self.notes.append(f"{self.plan.file} does not repeat itself after a reset{why}: each simulation uses a fresh "
+                              "instance.")
+            if second is not None and not _same(first, third):
+                self.notes.append(f"{self.plan.file} gives different results from fresh instances at equal values; its "
+                                  "noise enters the estimate.")
+
+    def _once(self, values: np.ndarray, course: Course, states: bool, check: bool) -> np.ndarray:
+        self._fresh()
+        try:
+            self._begin(values, course)
+            if check:
+                self._check_written(values, course.u_node[0])
+            self.instance.leave_initialization()
+            slots = self.outputs[states]
+            outputs = np.full((course.time.size, len(self.plan.outputs) + states * len(self.plan.observed)), np.nan)
+            drive(self.instance, self._ports(slots, outputs.shape[1]), course, self._manner(course), outputs)
+            self.instance.terminate()
+        except SimulationFailed:
+            self.instance.free()  # an instance that has failed is not used again
+            raise
+        return outputs
+
+    def _fresh(self) -> None:
+        self.runs += 1
+        if not self.trusts_reset or self.runs % self.plan.renew == 0:
+            self.instance.free()
+        self.instance.reset()
+
+    def _begin(self, values: np.ndarray, course: Course) -> None:
+        end = float(course.time[-1]) if course.time.size > 1 else None
+        before = [(s, self.constant_values) for s in self.constants] + [(s, values) for s in self.written]
+        self.instance.initialize(float(course.time[0]), end, before)
+        for slots in self.inputs:
+            self.instance.set(slots, course.u_node[0])
+
+    def _ports(self, slots: tuple, count: int) -> Ports:
+        p = self.plan
+        return Ports(self.inputs, slots, len(p.inputs), count, p.states, p.indicators, p.needs_completed)
+
+    def _manner(self, course: Course) -> Manner:
+        p = self.plan
+        if p.exchange:
+            discrete = any(p.variables[n].variability == "discrete" for n in p.inputs)
+            jumps = bool(np.any(course.u_end != course.u_node[1:]))
+            return Manner(True, p.scheme, False, False, False, False, discrete or (p.indicators > 0 and jumps))
+        if p.alignment == "feedthrough":
+            return Manner(False, p.scheme, p.variable_steps, False, True, not p.variable_steps, False)
+        return Manner(False, p.scheme, p.variable_steps, p.variable_steps, not p.variable_steps and p.feedthrough,
+                      not p.variable_steps, False)
+
+    def _check_written(self, values: np.ndarray, inputs: np.ndarray) -> None:
+        """Read back once what was written, and say what did not take."""
+        for slots_group, names, given in ((self.written, self.plan.written, values), (self.inputs, self.plan.inputs, inputs)):
+            back = np.full(len(names), np.nan)
+            try:
+                for slots in slots_group:
+                    self.instance.get(slots, back)
+            except SimulationFailed:
+                self.notes.append(f"{self.plan.file} does not let {', '.join(names)} be read back; whether the values "
+                                  "took is not known.")
+                continue
+            for name, wanted, got in zip(names, given, back, strict=True):
+                if not abs(got - wanted) <= TOOK * max(abs(wanted), abs(got)):
+                    self.notes.append(f"'{name}' was set to {wanted:g} but reads back as {got:g}; the FMU does not take "
+                                      "it as given.")
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.tobytes() == b.tobytes()
