@@ -18,7 +18,8 @@ from dynident.estimate.spread import FEWEST_DOF, Response, Sensitivity, independ
 from dynident.problem.problem import Problem
 
 KINDS = ("plain", "corrected")
-OPEN_BEYOND = 10.0  # std over the unknown's own magnitude; a linearised model says nothing that far away
+OPEN_BEYOND = 10.0  # std over the start or scale; a linearised model says nothing that far away
+UNSURE = 0.5  # std over the value; above it not even the sign is sure, so a far start cannot be the reason
 OPEN_FACTOR = 10.0  # the same for logarithms: one standard deviation is a factor of ten
 
 
@@ -251,15 +252,19 @@ def _released_std(released: Response, middle: np.ndarray, i: int) -> float:
 
 
 def _open(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
-    """Unknowns whose standard deviation reaches beyond anything that a linearisation can speak of."""
+    """Unknowns whose standard deviation reaches beyond anything that a linearisation can speak of.
+
+    The value alone is no measure: where the data do not hold it, the fit carries it about one std away.
+    """
     found = []
-    magnitude = magnitudes(problem, covariance.values)
-    for u, value, size in zip(problem.unknowns, covariance.values, magnitude, strict=True):
+    for u, value in zip(problem.unknowns, covariance.values, strict=True):
         std = covariance.std(u.name)
         if u.name in covariance.active or u.name in covariance.undetermined or not np.isfinite(std):
             continue
+        expected = u.scale if u.scale is not None else abs(u.start) if u.start else np.inf  # inf: nothing was expected
         wide = std > u.upper - u.lower  # the bounds say more than the data
-        far = std > np.log(OPEN_FACTOR) * value if u.log else std > OPEN_BEYOND * size  # False where size is NaN
+        far = (std > np.log(OPEN_FACTOR) * value if u.log
+               else std > OPEN_BEYOND * expected and std > UNSURE * abs(value))
         if wide or far:
             found.append(u.name)
     return tuple(found)

@@ -13,7 +13,7 @@ from dynident.estimate.combinations import undetermined_in_words
 SMALLEST_SINGULAR = 1e-8  # relative, columns of length one; below it a direction is rounding and not information
 NO_EFFECT = 1e-14  # of the largest effect of any parameter over its own magnitude; below it a column is rounding
 UNTOUCHED = 1e-5  # component along an undetermined direction up to which a parameter still counts as determined
-COLLINEAR = 30.0  # condition index from which columns count as near-collinear (Belsley, Kuh and Welsch 1980)
+COLLINEAR = 10.0  # condition index from which columns are near-collinear: two that correlate by 0.98 (Brun et al. 2001)
 TAKES_PART = 0.25  # of the largest entry of a weak direction; parameters above it are named as its group
 
 
