@@ -86,10 +86,10 @@ def _works(path: str) -> bool:
         return not _failure(path, source, Path(folder, "probe.so"), PROBE_LIMIT)
 
 
-def _failure(cc: str, source: Path, made: Path, limit: float) -> str:
+def _failure(cc: str, source: Path, made: Path, limit: float, more_flags: tuple[str, ...] = ()) -> str:
     """Compile a file; what went wrong in a few words, or nothing."""
     try:
-        run = subprocess.run([cc, *FLAGS, *LINK, str(source), "-o", str(made), "-lm"],
+        run = subprocess.run([cc, *FLAGS, *more_flags, *LINK, str(source), "-o", str(made), "-lm"],
                              capture_output=True, text=True, errors="replace", timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         return f"more than {limit} s"
@@ -125,27 +125,27 @@ def _opened(path: str) -> ctypes.CDLL:
     return ctypes.CDLL(path)
 
 
-def load_library(key: str, source: Callable[[], str]) -> ctypes.CDLL | None:
+def load_library(key: str, source: Callable[[], str], more_flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
     """The compiled form of `source()`, from the cache where it is there.
 
     `key` must determine the source (it is hashed with compiler, flags and machine), so that a second run neither
-    generates nor compiles anything.
+    generates nor compiles anything. `more_flags` come after FLAGS and win over them.
     """
     global seconds_compiling
     for cc in _installed(os.environ.get("DYNIDENT_CC", "")):
         for folder in (cache_folder(), *_own_folder):
-            found = _kept(folder, _digest(key, cc))
+            found = _kept(folder, _digest(key, cc, more_flags))
             if found is not None:
                 return found
     began = time.perf_counter()
     working = compiler()
-    library = None if working is None else _compile(working, source(), _digest(key, working))
+    library = None if working is None else _compile(working, source(), _digest(key, working, more_flags), more_flags)
     seconds_compiling += time.perf_counter() - began
     return library
 
 
-def _digest(key: str, cc: str) -> str:
-    words = (key, cc, _version(cc), _machine(), *FLAGS, *LINK)
+def _digest(key: str, cc: str, more_flags: tuple[str, ...]) -> str:
+    words = (key, cc, _version(cc), _machine(), *FLAGS, *more_flags, *LINK)
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:NAME_LENGTH]
 
 
@@ -163,10 +163,10 @@ def _content(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:NAME_LENGTH]
 
 
-def _compile(cc: str, text: str, digest: str) -> ctypes.CDLL | None:
+def _compile(cc: str, text: str, digest: str, more_flags: tuple[str, ...]) -> ctypes.CDLL | None:
     global libraries_compiled
     try:
-        library, failure = _made(cc, text, digest, _writable_cache())
+        library, failure = _made(cc, text, digest, _writable_cache(), more_flags)
     except OSError as reason:  # the disk is full, or a folder from which nothing may be run
         library, failure = None, str(reason)
     if library is None:
@@ -176,12 +176,13 @@ def _compile(cc: str, text: str, digest: str) -> ctypes.CDLL | None:
     return library
 
 
-def _made(cc: str, text: str, digest: str, target: Path) -> tuple[ctypes.CDLL | None, str]:
+def _made(cc: str, text: str, digest: str, target: Path, more_flags: tuple[str, ...]
+          ) -> tuple[ctypes.CDLL | None, str]:
     """A new library in the cache, or why there is none."""
     with tempfile.TemporaryDirectory(dir=target) as folder:
         source, made, note = Path(folder, "kernel.c"), Path(folder, "kernel.so"), Path(folder, "kernel.txt")
         source.write_text(text)
-        failure = _failure(cc, source, made, COMPILE_LIMIT)
+        failure = _failure(cc, source, made, COMPILE_LIMIT, more_flags)
         if failure:
             return None, failure
         content = _content(made)

@@ -19,6 +19,7 @@ import casadi
 
 from dynident import maths
 from dynident.errors import ProblemError, did_you_mean
+from dynident.kernels.walk import Step, steps_of
 
 LONGEST_TEXT = 5000  # characters; longer equations are easier to read, and to parse, as definitions
 DEEPEST_NESTING = 50  # brackets, signs and powers inside each other
@@ -253,46 +254,15 @@ def expressions_to_text(expressions: Mapping[str, casadi.SX], symbols: Sequence[
     names = list(expressions)
     function = casadi.Function("walk", list(symbols), [casadi.densify(casadi.SX(expressions[name])) for name in names],
                                {"cse": True})
-    writer = _Writer(taken={*taken, *RESERVED, *(symbol.name() for symbol in symbols)})
-    steps, roots = _steps(function, [symbol.name() for symbol in symbols])
+    writer = _Writer([symbol.name() for symbol in symbols], {*taken, *RESERVED})
+    steps, roots = steps_of(function)
     uses = [0] * len(steps)
     for step in steps:
         for argument in step.arguments:
             uses[argument] += 1
     for step, count in zip(steps, uses, strict=True):
         writer.write(step, shared=count > 1)
-    return {name: writer.number(roots[k]).text for k, name in enumerate(names)}, writer.definitions
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One operation of an expression graph; `arguments` are the positions of earlier steps."""
-
-    operation: int
-    arguments: tuple[int, ...] = ()
-    leaf: str | float = ""
-
-
-def _steps(function: casadi.Function, names: Sequence[str]) -> tuple[list[_Step], list[int]]:
-    """The operations in order, each naming its operands by position; and the position of each result."""
-    steps: list[_Step] = []
-    holds: dict[int, int] = {}  # work register -> the step whose result it holds now
-    roots = [-1] * function.n_out()
-    for k in range(function.n_instructions()):
-        operation, inputs, outputs = (
-            function.instruction_id(k), function.instruction_input(k), function.instruction_output(k))
-        if operation == casadi.OP_OUTPUT:
-            roots[outputs[0]] = holds[inputs[0]]
-            continue
-        if operation == casadi.OP_CONST:
-            step = _Step(operation, leaf=float(function.instruction_constant(k)))
-        elif operation == casadi.OP_INPUT:
-            step = _Step(operation, leaf=names[inputs[0]])
-        else:
-            step = _Step(operation, tuple(holds[register] for register in inputs))
-        holds[outputs[0]] = len(steps)
-        steps.append(step)
-    return steps, roots
+    return {name: writer.number(roots[k][0]).text for k, name in enumerate(names)}, writer.definitions
 
 
 _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = 1, 2, 3, 4, 5  # how tightly a text holds together
@@ -333,8 +303,8 @@ class _Phrase:
 class _Writer:
     """Writes steps in order; what is shared, long or deep becomes a definition."""
 
-    def __init__(self, taken: set[str]):
-        self.taken = taken
+    def __init__(self, names: Sequence[str], taken: set[str]):
+        self.names, self.taken = names, {*taken, *names}
         self.phrases: list[_Phrase] = []
         self.definitions: dict[str, str] = {}
 
@@ -346,7 +316,7 @@ class _Writer:
         phrase = self.phrases[position]
         return phrase.text if phrase.is_condition else f"{phrase.text} != 0"
 
-    def write(self, step: _Step, shared: bool) -> None:
+    def write(self, step: Step, shared: bool) -> None:
         phrase = self.phrase(step)
         too_big = len(phrase.text) > LONGEST_WRITTEN or phrase.depth > DEEPEST_WRITTEN
         if phrase.is_condition and len(phrase.text) > LONGEST_WRITTEN:  # a condition has no value, so name 1 or 0
@@ -363,12 +333,12 @@ class _Writer:
         self.definitions[f"e{k}"] = text
         return f"e{k}"
 
-    def phrase(self, step: _Step) -> _Phrase:
+    def phrase(self, step: Step) -> _Phrase:
         operation = step.operation
         if operation == casadi.OP_INPUT:
-            return _Phrase(str(step.leaf))
+            return _Phrase(self.names[step.element[0]])
         if operation == casadi.OP_CONST:
-            return _written_number(float(step.leaf))
+            return _written_number(step.constant)
         depth = 1 + max(self.phrases[argument].depth for argument in step.arguments)
         if operation in _WRITTEN_LOGIC:
             parts = [self.condition(argument) for argument in step.arguments]

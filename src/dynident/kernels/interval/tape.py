@@ -1,0 +1,125 @@
+"""Tape: how does an expression graph become a list of interval operations?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import casadi
+import numpy as np
+
+from dynident.errors import NotSupported
+from dynident.kernels.walk import Step, steps_of
+
+# in the order of the enum in tape.c
+CODES = ("input", "const", "add", "sub", "mul", "div", "neg", "twice", "sq", "inv", "sqrt", "fabs", "sign", "min", "max",
+         "lt", "le", "eq", "ne", "not", "and", "or", "where", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan",
+         "atan2", "sinh", "cosh", "tanh", "pow", "copy")
+CODE = {name: k for k, name in enumerate(CODES)}
+PROVED = frozenset(CODES[:CODES.index("exp")]) | {"copy"}  # arithmetic and square root: IEEE 754 says how they round
+
+_OPERATIONS = {
+    casadi.OP_ADD: "add", casadi.OP_SUB: "sub", casadi.OP_MUL: "mul", casadi.OP_DIV: "div", casadi.OP_NEG: "neg",
+    casadi.OP_TWICE: "twice", casadi.OP_SQ: "sq", casadi.OP_INV: "inv", casadi.OP_SQRT: "sqrt",
+    casadi.OP_FABS: "fabs", casadi.OP_SIGN: "sign", casadi.OP_FMIN: "min", casadi.OP_FMAX: "max", casadi.OP_LT: "lt",
+    casadi.OP_LE: "le", casadi.OP_EQ: "eq", casadi.OP_NE: "ne", casadi.OP_NOT: "not", casadi.OP_AND: "and",
+    casadi.OP_OR: "or", casadi.OP_EXP: "exp", casadi.OP_LOG: "log", casadi.OP_SIN: "sin", casadi.OP_COS: "cos",
+    casadi.OP_TAN: "tan", casadi.OP_ASIN: "asin", casadi.OP_ACOS: "acos", casadi.OP_ATAN: "atan",
+    casadi.OP_ATAN2: "atan2", casadi.OP_SINH: "sinh", casadi.OP_COSH: "cosh", casadi.OP_TANH: "tanh",
+    casadi.OP_POW: "pow", casadi.OP_CONSTPOW: "pow", casadi.OP_ASSIGN: "copy"}
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """Operations in order; an input's first operand is its row among the stacked arguments of the function."""
+
+    instructions: np.ndarray  # (length, 5) int32: code, three operands, whether it is required
+    constants: np.ndarray
+    roots: np.ndarray  # (outputs,) int32
+    rows: int  # of the stacked arguments
+
+    @property
+    def operations(self) -> frozenset[str]:
+        return frozenset(CODES[code] for code in self.instructions[:, 0])
+
+    @property
+    def proved(self) -> bool:
+        return self.operations <= PROVED
+
+
+def tape_of(function: casadi.Function) -> Tape:
+    """The tape of a function of dense columns; a function without an interval form is refused by name."""
+    steps, roots = steps_of(function)
+    offsets = np.concatenate([[0], np.cumsum([function.nnz_in(k) for k in range(function.n_in())])])
+    constants = [0.0]
+    lines = [[CODE["const"], 0, 0, 0]]  # zero stands first: what a condition without `otherwise` falls back to
+    for step in steps:
+        if step.operation == casadi.OP_INPUT:
+            lines.append([CODE["input"], int(offsets[step.element[0]]) + step.element[1], 0, 0])
+        elif step.operation == casadi.OP_CONST:
+            lines.append([CODE["const"], len(constants), 0, 0])
+            constants.append(step.constant)
+        else:
+            lines.append(_line(step, steps))
+    flat = [root + 1 for entries in roots for root in entries]
+    required = _required(lines, flat)
+    table = np.array([[*line, need] for line, need in zip(lines, required, strict=True)], np.int32).reshape(-1, 5)
+    return Tape(np.ascontiguousarray(table), np.array(constants, float), np.array(flat, np.int32), int(offsets[-1]))
+
+
+def _line(step: Step, steps: list[Step]) -> list[int]:
+    operands = [*(k + 1 for k in step.arguments), 0, 0, 0][:3]
+    branches = _branches(step, steps)
+    if branches is not None:
+        return [CODE["where"], *branches]
+    if step.operation == casadi.OP_IF_ELSE_ZERO:
+        return [CODE["where"], operands[0], operands[1], 0]
+    if step.operation not in _OPERATIONS:
+        raise NotSupported(f"the model uses {operation_name(step.operation)}, which has no interval form here. "
+                           "Write it with the functions of dynident.maths.")
+    name = _OPERATIONS[step.operation]
+    if name == "mul" and operands[0] == operands[1]:
+        name = "sq"
+    return [CODE[name], *operands]
+
+
+def _branches(step: Step, steps: list[Step]) -> tuple[int, int, int] | None:
+    """CasADi writes where(c, a, b) as (a if c else 0) + (b if not c else 0), which would cost width; undo it."""
+    if step.operation != casadi.OP_ADD:
+        return None
+    first, second = (steps[k] for k in step.arguments)
+    if first.operation != casadi.OP_IF_ELSE_ZERO or second.operation != casadi.OP_IF_ELSE_ZERO:
+        return None
+    for then, otherwise in ((first, second), (second, first)):
+        negated = steps[otherwise.arguments[0]]
+        if negated.operation == casadi.OP_NOT and negated.arguments[0] == then.arguments[0]:
+            return then.arguments[0] + 1, then.arguments[1] + 1, otherwise.arguments[1] + 1
+    return None
+
+
+def _required(lines: list[list[int]], roots: list[int]) -> list[int]:
+    required = [0] * len(lines)
+    ahead = list(roots)
+    while ahead:
+        k = ahead.pop()
+        if required[k]:
+            continue
+        required[k] = 1
+        code, *operands = lines[k]
+        if code not in (CODE["input"], CODE["const"]):
+            ahead += operands[:1] if code == CODE["where"] else operands[:_arity(code)]
+    return required
+
+
+_UNARY = frozenset(CODE[name] for name in (
+    "neg", "twice", "sq", "inv", "sqrt", "fabs", "sign", "not", "exp", "log", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "tanh", "copy"))
+
+
+def _arity(code: int) -> int:
+    return 1 if code in _UNARY else 2
+
+
+def operation_name(operation: int) -> str:
+    """CasADi's own name of an operation, for messages."""
+    named = {getattr(casadi, name): name[3:].lower() for name in dir(casadi) if name.startswith("OP_")}
+    return named.get(operation, f"operation {operation}")
