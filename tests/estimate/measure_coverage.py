@@ -32,7 +32,7 @@ def regressors(samples: int) -> np.ndarray:
 
 
 def newey_west(x: np.ndarray, residuals: np.ndarray, lags: int) -> np.ndarray:
-    """Half-widths with Bartlett weights, n / (n - p), and the quantile of Kiefer and Vogelsang (2005): at their best."""
+    """Half-widths with Bartlett weights, n / (n - p), and the quantile of Kiefer and Vogelsang (2005)."""
     n, p = x.shape
     lags = min(lags, n - 1)
     weights = np.linalg.pinv(x).T * residuals[:, None]

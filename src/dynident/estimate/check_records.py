@@ -14,8 +14,9 @@ SHORT_RECORD = 10  # samples; fewer hold no dynamics
 SAMPLES_PER_SWING = 10  # fewer per period, and what happens between samples matters
 PEAK_SHARE = 0.2  # of the power within two bins of the peak; less is noise and no oscillation
 HARDLY_MOVES = 0.01  # of its mean; an input that varies less excites little
-QUANTISED_SHARE = 0.5  # distinct values per sample; more cannot be told from a continuous signal
+QUANTISED_SHARE = 0.95  # distinct values per sample; values of a continuous signal never repeat
 WHOLE_MULTIPLE = 0.02  # of a step; differences this close to whole multiples are
+LARGEST_MULTIPLE = 20  # of a step; the rounding of longer differences hides whether they are whole
 SPIKE = 12.0  # robust standard deviations of the second difference, and both neighbours jump back
 MOSTLY_MISSING = 0.5
 
@@ -124,8 +125,8 @@ def quantisation_step(y: np.ndarray) -> float | None:
     if not gaps.size:
         return None
     step = float(np.median(gaps[gaps < 1.5 * np.min(gaps)]))
-    multiples = gaps / step
-    near = np.abs(multiples - np.round(multiples)) <= WHOLE_MULTIPLE * np.maximum(multiples, 1)
+    multiples = gaps[gaps < LARGEST_MULTIPLE * step] / step
+    near = np.abs(multiples - np.round(multiples)) <= WHOLE_MULTIPLE
     return step if np.mean(near) > 0.95 else None
 
 
