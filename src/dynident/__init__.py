@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynident.methods.check import check
     from dynident.methods.compare import Comparison, compare
     from dynident.methods.identify import identify
-    from dynident.methods.presets import full_discretization, multiple_shooting, single_shooting
+    from dynident.methods.presets import full_discretization, kalman, moving_horizon, multiple_shooting, single_shooting
     from dynident.methods.simulate import simulate
     from dynident.models import library
     from dynident.models.equations import EquationModel
@@ -34,7 +34,8 @@ PUBLIC = {
     "NotSupported": "errors", "Parameter": "problem.parameter", "Prior": "problem.parameter",
     "Problem": "problem.problem", "ProblemError": "errors", "Trajectory": "estimate.estimate",
     "Validation": "estimate.validation", "check": "methods.check", "compare": "methods.compare",
-    "full_discretization": "methods.presets", "identify": "methods.identify", "load": "files.results", "multiple_shooting": "methods.presets",
+    "full_discretization": "methods.presets", "identify": "methods.identify", "kalman": "methods.presets",
+    "load": "files.results", "moving_horizon": "methods.presets", "multiple_shooting": "methods.presets",
     "read_csv": "files.csv", "read_mat": "files.tables", "read_parquet": "files.tables",
     "read_problem": "files.toml", "read_table": "files.tables", "simulate": "methods.simulate",
     "single_shooting": "methods.presets", "write_problem": "files.toml",
@@ -44,9 +45,9 @@ MODULES = {"library": "models.library", "maths": "maths", "report": "report"}
 __all__ = [
     "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "Gaussian", "InitialState",
     "NotConverged", "NotSupported", "Parameter", "Prior", "Problem", "ProblemError", "Trajectory", "Validation",
-    "check", "compare", "full_discretization", "identify", "library", "load", "maths", "multiple_shooting",
-    "read_csv", "read_mat", "read_parquet", "read_problem", "read_table", "report", "simulate", "single_shooting",
-    "write_problem",
+    "check", "compare", "full_discretization", "identify", "kalman", "library", "load", "maths", "moving_horizon",
+    "multiple_shooting", "read_csv", "read_mat", "read_parquet", "read_problem", "read_table", "report", "simulate",
+    "single_shooting", "write_problem",
 ]
 
 

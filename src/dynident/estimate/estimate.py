@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynident.estimate.filtered import Filtered
 from dynident.estimate.uncertainty import Uncertainty
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
@@ -48,6 +49,7 @@ class Estimate:
     times: Mapping[str, float] = field(default_factory=dict)  # seconds: compile, integrate, solve, ...
     statistics: Mapping[str, float] = field(default_factory=dict)  # aic, bic, chi2, dof, reduced_chi2, fit_<output>
     validations: tuple[Any, ...] = ()  # Validation objects made of this estimate
+    filtered: Filtered | None = None  # what was known at each sample, where the method goes along time
 
     def __str__(self) -> str:
         from dynident.report.terminal import estimate_text  # the report sits below; asked only when printed

@@ -8,6 +8,7 @@ from typing import Any
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
+from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.method import Method
 
 
@@ -29,7 +30,26 @@ def full_discretization(scheme: str = "trapezoid", degree: int | None = None, st
     return FullDiscretizationMethod(scheme, degree, steps_per_sample, solver, loss, iterations)
 
 
-METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization)
+def kalman(filter: str = "extended", integrator: str = "runge_kutta", substeps: int = 1,
+           process_noise: Mapping[str, float | str] | str | None = None, noise_per: str = "second",
+           initial_std: Mapping[str, float] | None = None, form: str = "joseph", smoother: bool = False,
+           repeat: int = 1, gate: float | None = None, bounds: str = "project", iterations: int = 3) -> KalmanMethod:
+    """Sample by sample, parameters as states that stand still; for online use and for disturbed systems."""
+    return KalmanMethod("kalman", filter, integrator, substeps, process_noise, noise_per, initial_std or {}, form,
+                        smoother, repeat, gate, bounds, iterations)
+
+
+def moving_horizon(horizon: int = 10, integrator: str = "runge_kutta", substeps: int = 1,
+                   process_noise: Mapping[str, float | str] | str | None = None, noise_per: str = "second",
+                   initial_std: Mapping[str, float] | None = None, form: str = "joseph", repeat: int = 1,
+                   gate: float | None = None, bounds: str = "project", iterations: int = 1) -> KalmanMethod:
+    """After each sample, Gauss-Newton steps over the last ones; steadier than a filter far from the answer."""
+    return KalmanMethod("moving_horizon", "horizon", integrator, substeps, process_noise, noise_per, initial_std or {},
+                        form, False, repeat, gate, bounds, iterations, horizon)
+
+
+METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization, kalman,
+                                              moving_horizon)
 
 
 def method_from(options: Mapping[str, Any] | str | Method | None) -> Method:

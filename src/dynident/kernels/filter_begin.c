@@ -1,0 +1,15 @@
+/* How every filter begins: nothing remembered but where it starts. */
+
+static int dyn_begin(dyn_memory *m, double t, double started, const double *u, const double *x, const double *P) {
+  memset(m, 0, sizeof *m);
+  m->t = t;
+  m->started = started;
+  memcpy(m->u, u, sizeof(double) * NU);
+  memcpy(m->x, x, sizeof m->x);
+#if FORM == 2
+  return cholesky(P, m->P) ? FINE : NOT_POSITIVE;
+#else
+  memcpy(m->P, P, sizeof m->P);
+  return FINE;
+#endif
+}

@@ -1,0 +1,116 @@
+/* What every filter shares: what it remembers, what it is told, and small dense algebra.
+
+   The text in front of this one defines NX NT NU NY NP (states, parameters as still states, inputs, outputs, parameters
+   of the model) and the functions, with a = (states, coordinates of the free parameters),
+     dyn_next     (t, h, a, u0, u1, p) -> next states
+     dyn_next_jac (t, h, a, u0, u1, p) -> next states, their derivative in a (row by row)
+     dyn_seen     (t, a, u, p)         -> outputs
+     dyn_seen_jac (t, a, u, p)         -> outputs, their derivative in a (row by row)
+   Every struct is made of doubles only, so that it is one flat array elsewhere. No memory is ever allocated. */
+
+#include <math.h>
+#include <string.h>
+
+#define SIZE(n) ((n) > 0 ? (n) : 1)
+#define N (NX + NT)
+#define TWO_PI 6.283185307179586
+#define NO_PIVOT 1e-13 /* relative: below it a direction is known exactly, or known through others */
+
+enum { FINE = 0, NOT_FINITE = 1, NOT_POSITIVE = 2, TIME_GOES_BACK = 3 };
+
+typedef struct {        /* what the filter is told once */
+  double p[SIZE(NP)];   /* held parameters; places of free ones are not read */
+  double q[N];          /* variance that process noise adds, per second or per sample */
+  double per_sample;    /* 1: q is per sample */
+  double lower[SIZE(NT)], upper[SIZE(NT)];
+  double linear[SIZE(NU)]; /* 1: the input moves linearly between samples, 0: it is held */
+  double longest;       /* seconds: no step is longer */
+  double gate;          /* standard deviations beyond which a measurement is left out; 0: none is */
+} dyn_settings;
+
+typedef struct {        /* what is known after a sample */
+  double x[N], variance[N];
+  double predicted[SIZE(NY)]; /* outputs as foreseen before the sample */
+  double whitened[SIZE(NY)];  /* innovations, made independent and of variance 1; NaN where there is none */
+  double used[SIZE(NY)];      /* 1 used, 0 missing, 2 left out by the gate */
+  double nis, loglik, projected; /* squared innovations; log-likelihood; parameters put back on a bound */
+} dyn_sample;
+
+typedef struct {        /* what a smoother needs beside it */
+  double P[N * N];      /* after the sample */
+  double before[N], P_before[N * N]; /* foreseen */
+  double cross[N * N];  /* covariance of the state at the last sample with the foreseen one */
+} dyn_link;
+
+static int all_finite(const double *v, int n) {
+  int i;
+  for (i = 0; i < n; i++) if (!isfinite(v[i])) return 0;
+  return 1;
+}
+
+static int steps_over(const dyn_settings *s, double gap) {
+  const double count = ceil(gap / s->longest * (1 - 1e-6)); /* jitter of 1 ppm adds no step */
+  return count > 1 ? (int)count : 1;
+}
+
+static void inputs_between(const dyn_settings *s, const double *from, const double *to, int m, int count,
+                           double *u0, double *u1) {
+  int a;
+  for (a = 0; a < NU; a++) {
+    const double slope = s->linear[a] * (to[a] - from[a]) / count;
+    u0[a] = from[a] + m * slope;
+    u1[a] = from[a] + (m + 1) * slope;
+  }
+}
+
+/* The lower factor of a symmetric matrix; a direction without variance gives a column of zeros. 0 if it has a negative one. */
+static int cholesky(const double *P, double *L) {
+  int i, j, k;
+  for (j = 0; j < N; j++) {
+    double pivot = P[j * N + j];
+    const double size = fabs(pivot);
+    for (k = 0; k < j; k++) pivot -= L[j * N + k] * L[j * N + k];
+    for (i = 0; i < j; i++) L[i * N + j] = 0;
+    if (pivot <= NO_PIVOT * size) {
+      if (!(pivot >= -1e-6 * size)) return 0;
+      for (i = j; i < N; i++) L[i * N + j] = 0;
+      continue;
+    }
+    L[j * N + j] = sqrt(pivot);
+    for (i = j + 1; i < N; i++) {
+      double sum = P[i * N + j];
+      for (k = 0; k < j; k++) sum -= L[i * N + k] * L[j * N + k];
+      L[i * N + j] = sum / L[j * N + j];
+    }
+  }
+  return 1;
+}
+
+/* cross <- cross A' with A = [F; 0 I] */
+static void carry_cross(const double *restrict F, double *restrict cross) {
+  double next[NX];
+  int i, j, l;
+  for (i = 0; i < N; i++) {
+    double *row = cross + i * N;
+    for (j = 0; j < NX; j++) {
+      next[j] = 0;
+      for (l = 0; l < N; l++) next[j] += F[j * N + l] * row[l];
+    }
+    memcpy(row, next, sizeof next);
+  }
+}
+
+/* One parameter outside of its bounds: the nearest point inside, in the metric of the covariance (P, full). */
+static int put_back(double *x, const double *P, const dyn_settings *s) {
+  int a, i, moved = 0;
+  for (a = 0; a < NT; a++) {
+    const int row = NX + a;
+    const double value = x[row];
+    const double wanted = value < s->lower[a] ? s->lower[a] : value > s->upper[a] ? s->upper[a] : value;
+    if (wanted == value || !(P[row * N + row] > 0)) continue;
+    for (i = 0; i < N; i++) x[i] += P[i * N + row] / P[row * N + row] * (wanted - value);
+    x[row] = wanted;
+    moved++;
+  }
+  return moved;
+}

@@ -1,0 +1,176 @@
+/* Moving horizon: after each sample, Gauss-Newton steps on the last HORIZON intervals.
+
+   The least squares problem along the window (prior at its oldest node, measurements, process noise on the links) is
+   linear around the present trajectory. Its solution is one pass of the linear filter forward and one of the smoother
+   back: no matrix of the whole window is ever made, and links without noise are no special case. The prior of the next
+   window is the filter's own word at the oldest node, linearised where the window has settled: nothing is counted
+   twice. Bounds hold for the newest parameters: what lies outside is taken as measured exactly on the bound. */
+
+#define NODES (HORIZON + 1)
+
+typedef struct {
+  double t, started, u[SIZE(NU)];
+  double x[N];          /* prior of the oldest node */
+  double P[N * N];
+  double filled;        /* nodes in the window */
+  double time[NODES], input[NODES][SIZE(NU)], y[NODES][SIZE(NY)], r[NODES][SIZE(NY)];
+  double used[NODES][SIZE(NY)]; /* as the gate said when the sample came */
+  double at[NODES][N];  /* the trajectory around which all is linear */
+  double P_now[N * N];  /* of the newest node, as FORM keeps it */
+} dyn_memory;
+
+/* Foresee x, P over one interval, the model linear around `at`; `cross` as in a link, or 0. `next`: the end from `at`. */
+static void across(const dyn_settings *s, double from, double to, const double *u_from, const double *u_to,
+                   const double *at, double *x, double *P, double *next, double *cross) {
+  const int count = steps_over(s, to - from);
+  const double h = (to - from) / count;
+  double u0[SIZE(NU)], u1[SIZE(NU)], end[NX], F[NX * N], q[N], point[N], off[N];
+  int i, j, k;
+  for (i = 0; i < N; i++) {
+    q[i] = s->per_sample ? s->q[i] / count : s->q[i] * h;
+    off[i] = x[i] - at[i];
+    point[i] = at[i];
+  }
+  for (k = 0; k < count; k++) {
+    const double now = from + k * h;
+    const double *arg[6] = {&now, &h, point, u0, u1, s->p};
+    double *res[2] = {end, F};
+    double moved[NX];
+    inputs_between(s, u_from, u_to, k, count, u0, u1);
+    dyn_next_jac(arg, res, 0, 0, 0);
+    for (i = 0; i < NX; i++) {
+      moved[i] = 0;
+      for (j = 0; j < N; j++) moved[i] += F[i * N + j] * off[j];
+    }
+    memcpy(off, moved, sizeof moved);
+    memcpy(point, end, sizeof end);
+    through_step(F, P, q);
+    if (cross) carry_cross(F, cross);
+  }
+  for (i = 0; i < N; i++) x[i] = point[i] + off[i];
+  if (next) memcpy(next, point, sizeof point);
+}
+
+static void look(const dyn_memory *m, const dyn_settings *s, int node, double *x, double *P, int judge, dyn_sample *out) {
+  double seen[SIZE(NY)], H[SIZE(NY * N)];
+  const double *arg[4] = {&m->time[node], m->at[node], m->input[node], s->p};
+  double *res[2] = {seen, H};
+  dyn_seen_jac(arg, res, 0, 0, 0);
+  if (judge) {
+    int i, j;
+    for (j = 0; j < NY; j++) {
+      out->predicted[j] = seen[j];
+      for (i = 0; i < N; i++) out->predicted[j] += H[j * N + i] * (x[i] - m->at[node][i]);
+    }
+  }
+  take_measurements(x, P, m->at[node], seen, H, m->y[node], m->r[node], s->gate, judge, out);
+}
+
+/* Make room: the oldest node leaves the window and becomes part of the prior of the next. */
+static void slide(dyn_memory *m, const dyn_settings *s) {
+  dyn_sample gone;
+  double next[N];
+  int k;
+  memcpy(gone.used, m->used[0], sizeof gone.used);
+  look(m, s, 0, m->x, m->P, 0, &gone);
+  across(s, m->time[0], m->time[1], m->input[0], m->input[1], m->at[0], m->x, m->P, next, 0);
+  for (k = 1; k < NODES; k++) {
+    m->time[k - 1] = m->time[k];
+    memcpy(m->input[k - 1], m->input[k], sizeof m->input[k]);
+    memcpy(m->y[k - 1], m->y[k], sizeof m->y[k]);
+    memcpy(m->r[k - 1], m->r[k], sizeof m->r[k]);
+    memcpy(m->used[k - 1], m->used[k], sizeof m->used[k]);
+    memcpy(m->at[k - 1], m->at[k], sizeof m->at[k]);
+  }
+  m->filled -= 1;
+}
+
+/* One node back along the smoother; xs is that of the next node, and becomes that of this one. */
+static int back(const double *x, const double *before, const double *P_before, const double *cross, double *xs) {
+  double L[N * N], z[N];
+  int i, j;
+  if (!cholesky(P_before, L)) return 0;
+  for (i = 0; i < N; i++) { /* z = (L L')^-1 (xs - before) */
+    z[i] = xs[i] - before[i];
+    for (j = 0; j < i; j++) z[i] -= L[i * N + j] * z[j];
+    z[i] = L[i * N + i] > 0 ? z[i] / L[i * N + i] : 0;
+  }
+  for (i = N - 1; i >= 0; i--) {
+    for (j = i + 1; j < N; j++) z[i] -= L[j * N + i] * z[j];
+    z[i] = L[i * N + i] > 0 ? z[i] / L[i * N + i] : 0;
+  }
+  for (i = 0; i < N; i++) {
+    xs[i] = x[i];
+    for (j = 0; j < N; j++) xs[i] += cross[i * N + j] * z[j];
+  }
+  return 1;
+}
+
+static int gauss_newton_step(dyn_memory *m, const dyn_settings *s, int judge, dyn_sample *out, double *P_last) {
+  const int last = (int)m->filled - 1;
+  double x[N], kept[NODES][N], before[NODES][N], P_before[NODES][N * N], cross[NODES][N * N], full[N * N];
+  dyn_sample other;
+  int k;
+  memcpy(x, m->x, sizeof x);
+  memcpy(P_last, m->P, sizeof m->P);
+  for (k = 0; k <= last; k++) {
+    const int newest = k == last;
+    if (!newest || !judge) memcpy(other.used, m->used[k], sizeof other.used);
+    look(m, s, k, x, P_last, newest && judge, newest && judge ? out : &other);
+    if (newest && judge) memcpy(m->used[k], out->used, sizeof out->used);
+    memcpy(kept[k], x, sizeof x);
+    if (newest) break;
+    covariance_of(P_last, cross[k + 1]);
+    across(s, m->time[k], m->time[k + 1], m->input[k], m->input[k + 1], m->at[k], x, P_last, 0, cross[k + 1]);
+    memcpy(before[k + 1], x, sizeof x);
+    covariance_of(P_last, P_before[k + 1]);
+  }
+  covariance_of(P_last, full);
+  out->projected = put_back(x, full, s);
+  memcpy(m->at[last], x, sizeof x);
+  for (k = last - 1; k >= 0; k--) {
+    if (!back(kept[k], before[k + 1], P_before[k + 1], cross[k + 1], x)) return 0;
+    memcpy(m->at[k], x, sizeof x);
+  }
+  return 1;
+}
+
+static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const double *u, const double *y, const double *r,
+                      dyn_sample *out, dyn_link *link) {
+  double spare[N * N], spare_x[N];
+  int node, iteration;
+  (void)link;
+  if (m->started && t < m->t) return TIME_GOES_BACK;
+  if ((int)m->filled == NODES) slide(m, s);
+  node = (int)m->filled;
+  if (!m->started || t > m->t) {
+    if (node > 0) {
+      memcpy(spare, m->P, sizeof spare);
+      memcpy(spare_x, m->at[node - 1], sizeof spare_x);
+      across(s, m->t, t, m->u, u, m->at[node - 1], spare_x, spare, m->at[node], 0);
+    } else {
+      if (m->started && t > m->t) across(s, m->t, t, m->u, u, m->x, m->x, m->P, spare_x, 0);
+      memcpy(m->at[0], m->x, sizeof m->x);
+    }
+  } else {
+    memcpy(m->at[node], node ? m->at[node - 1] : m->x, sizeof m->x);
+  }
+  m->started = 1;
+  m->t = m->time[node] = t;
+  memcpy(m->u, u, sizeof(double) * NU);
+  memcpy(m->input[node], u, sizeof(double) * NU);
+  memcpy(m->y[node], y, sizeof(double) * NY);
+  memcpy(m->r[node], r, sizeof(double) * NY);
+  m->filled = node + 1;
+  for (iteration = 0; iteration < ITERATIONS; iteration++)
+    if (!gauss_newton_step(m, s, iteration == 0, out, m->P_now)) return NOT_POSITIVE;
+  memcpy(out->x, m->at[node], sizeof out->x);
+  if (!variances_of(m->P_now, out->variance)) return NOT_POSITIVE;
+  return all_finite(out->x, N) && all_finite(out->variance, N) ? FINE : NOT_FINITE;
+}
+
+static void dyn_present(const dyn_memory *m, double *x, double *P) {
+  const int newest = (int)m->filled - 1;
+  memcpy(x, newest < 0 ? m->x : m->at[newest], sizeof m->x);
+  covariance_of(newest < 0 ? m->P : m->P_now, P);
+}

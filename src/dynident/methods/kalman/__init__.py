@@ -1,0 +1,1 @@
+"""Kalman filters: parameters as states that stand still, estimated sample by sample."""

@@ -1,0 +1,167 @@
+"""Assemble: from the numbers of a filter to an estimate with its histories, uncertainty and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dynident.estimate.estimate import Estimate, Trajectory
+from dynident.estimate.filtered import Filtered, FilteredRecord, consistency
+from dynident.estimate.state_covariance import ASSUMED, StateCovariance
+from dynident.methods.assemble import as_sentence, fits, noise_std
+from dynident.methods.kalman.discretization import discretization_remarks
+from dynident.methods.kalman.engine import Engine, Stopped
+from dynident.methods.kalman.passes import Pass
+from dynident.methods.kalman.setup import Setup
+from dynident.models.augmented import Coordinate
+from dynident.solvers.outcome import Iteration
+
+
+def assemble(setup: Setup, engine: Engine, done: Pass, remarks: tuple[str, ...], history: tuple[Iteration, ...],
+             times: Mapping[str, float]) -> Estimate:
+    problem, fields = setup.problem, engine.layout.sample
+    records = tuple(_filtered_record(setup, engine, done, e) for e in range(len(setup.records)))
+    tests = consistency([r.whitened for r in records], problem.model.outputs)
+    filtered = _filtered(setup, records, tests, sum(float(np.sum(s[:, fields["loglik"]])) for s in done.samples))
+    trajectories, residuals = _trajectories(setup, engine, done)
+    uncertainty = _uncertainty(setup, done, filtered.consistent)
+    values = {name: float(c.value(z)) for name, z, c in
+              zip(uncertainty.names, uncertainty.mean, uncertainty.coordinates, strict=True)}
+    counts = {"samples": sum(len(s) for s in done.samples), "rounds": setup.method.repeat,
+              "outliers": sum(int(np.sum(r.left_out)) for r in records),
+              "projections": sum(int(np.sum(s[:, fields["projected"]])) for s in done.samples)}
+    cost = sum(float(np.sum(s[:, fields["nis"]])) for s in done.samples)
+    used = sum(int(np.sum(np.isfinite(r.whitened))) for r in records)
+    return Estimate(
+        problem=problem, method=setup.method, values={**values, **problem.held_values()}, uncertainty=uncertainty,
+        converged=not filtered.diverged, status=_status(counts["samples"], filtered), cost=cost,
+        trajectories=trajectories, residuals=residuals, noise_std=noise_std(problem, setup.sizes),
+        notes=(*_notes(setup, filtered, counts, done), *remarks), history=history, counts=counts, times=times,
+        statistics={"log_likelihood": filtered.loglik, "reduced_chi2": cost / max(used, 1),
+                    **fits(problem, trajectories)}, filtered=filtered)
+
+
+def stopped_estimate(setup: Setup, stop: Stopped) -> Estimate:
+    """A filter that could not go on: the start values, marked as such."""
+    names, mean, coordinates = _unknown_coordinates(setup)
+    values = {name: float(c.value(z)) for name, z, c in zip(names, mean, coordinates, strict=True)}
+    uncertainty = StateCovariance(names, mean, np.diag(np.full(len(names), np.inf)), coordinates,
+                                  dict.fromkeys(names, ASSUMED), setup.problem.held_values(), consistent=False)
+    model = setup.problem.model
+    empty = tuple(Trajectory(r.name, r.time, {n: np.full(r.time.size, np.nan) for n in model.states},
+                             {n: np.full(r.time.size, np.nan) for n in model.outputs}) for r in setup.records)
+    residuals = tuple({n: np.full(e.samples, np.nan) for n in e.outputs} for e in setup.problem.experiments)
+    return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.held_values()},
+                    uncertainty=uncertainty, converged=False, status=f"The filter stopped. {stop}", cost=float("nan"),
+                    trajectories=empty, residuals=residuals, noise_std=noise_std(setup.problem, setup.sizes),
+                    counts={"samples": stop.sample})
+
+
+def in_user_units(setup: Setup, x: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and standard deviations from the filter's coordinates; arrays of (..., size)."""
+    nx = len(setup.augmented.model.states)
+    values, std = x.copy(), np.sqrt(np.maximum(variance, 0.0))
+    for place, c in enumerate(setup.augmented.coordinates):
+        values[..., nx + place] = c.value(x[..., nx + place])
+        std[..., nx + place] *= np.abs(c.slope(np.asarray(x[..., nx + place])))
+    return values, std
+
+
+def _filtered_record(setup: Setup, engine: Engine, done: Pass, e: int) -> FilteredRecord:
+    fields, samples, record = engine.layout.sample, done.samples[e], setup.records[e]
+    values, std = in_user_units(setup, samples[:, fields["x"]], samples[:, fields["variance"]])
+    smoothed = in_user_units(setup, *done.smoothed[e]) if done.smoothed else (None, None)
+    return FilteredRecord(record.name, record.time, setup.augmented.names, setup.problem.model.outputs, values, std,
+                          samples[:, fields["whitened"]].copy(), samples[:, fields["used"]] == 2, *smoothed)
+
+
+def _filtered(setup: Setup, records: tuple[FilteredRecord, ...], tests, loglik: float) -> Filtered:
+    nx = len(setup.augmented.model.states)
+    names = setup.augmented.names
+    slopes = [1.0] * nx + [float(abs(c.slope(z))) for c, z in
+                           zip(setup.augmented.coordinates, setup.theta, strict=True)]
+    noise = {n: float(np.sqrt(q) * s) for n, q, s in zip(names, setup.q, slopes, strict=True) if q > 0}
+    start = [*np.max([r.initial_std for r in setup.records], axis=0), *setup.theta_std]
+    initial = {n: float(v * s) for n, v, s in zip(names, start, slopes, strict=True)}
+    return Filtered(records, names[nx:], noise, setup.method.noise_per, (*setup.open_noise, *setup.sizes), initial,
+                    loglik, tests)
+
+
+def _trajectories(setup: Setup, engine: Engine, done: Pass
+                  ) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
+    """States as known at each sample (with the whole record where smoothed); outputs as foreseen one sample ahead."""
+    model, fields = setup.problem.model, engine.layout.sample
+    trajectories, residuals = [], []
+    for e, (samples, experiment) in enumerate(zip(done.samples, setup.problem.experiments, strict=True)):
+        states = done.smoothed[e][0] if done.smoothed else samples[:, fields["x"]]
+        foreseen = samples[:, fields["predicted"]]
+        trajectories.append(Trajectory(experiment.name, np.asarray(experiment.time),
+                                       {n: states[:, i].copy() for i, n in enumerate(model.states)},
+                                       {n: foreseen[:, j].copy() for j, n in enumerate(model.outputs)}))
+        residuals.append({n: np.asarray(y) - trajectories[-1].outputs[n] for n, y in experiment.outputs.items()})
+    return tuple(trajectories), tuple(residuals)
+
+
+def _unknown_coordinates(setup: Setup) -> tuple[tuple[str, ...], np.ndarray, tuple[Coordinate, ...]]:
+    """Per unknown of the problem: its name, its start and its coordinate."""
+    problem = setup.problem
+    mean, coordinates = np.zeros(len(problem.unknowns)), [Coordinate()] * len(problem.unknowns)
+    for e, binding in enumerate(problem.bindings):
+        for place, index in enumerate(setup.augmented.free):
+            unknown = binding.parameter_unknown[index]
+            mean[unknown], coordinates[unknown] = setup.theta[place], setup.augmented.coordinates[place]
+        for i, unknown in enumerate(binding.initial_unknown):
+            if unknown >= 0:
+                mean[unknown] = setup.records[e].initial[i]
+    return problem.names, mean, tuple(coordinates)
+
+
+def _uncertainty(setup: Setup, done: Pass, consistent: bool) -> StateCovariance:
+    """Parameters at the end (of their own record where not shared), initial states where a smoother reached them."""
+    names, mean, coordinates = _unknown_coordinates(setup)
+    nx = len(setup.augmented.model.states)
+    matrix = np.zeros((len(names), len(names)))
+    remarks: dict[str, str] = {}
+    for e, binding in enumerate(setup.problem.bindings):
+        where = [binding.parameter_unknown[i] for i in setup.augmented.free]
+        x, P = done.ends[e]
+        mean[where] = x[nx:]
+        matrix[np.ix_(where, where)] = P[nx:, nx:]
+        for i, unknown in enumerate(binding.initial_unknown):
+            if unknown < 0:
+                continue
+            if done.first:
+                mean[unknown], matrix[unknown, unknown] = done.first[e][0][i], done.first[e][1][i, i]
+            else:
+                matrix[unknown, unknown] = setup.records[e].initial_std[i] ** 2
+                remarks[names[unknown]] = ASSUMED
+    for name, z, c in zip(names, mean, coordinates, strict=True):
+        for side, bound in (("lower", c.lower), ("upper", c.upper)):
+            if c.kind == "value" and z == bound:
+                remarks[name] = f"at its {side} bound"
+    return StateCovariance(names, mean, matrix, coordinates, remarks, setup.problem.held_values(), consistent)
+
+
+def _status(samples: int, filtered: Filtered) -> str:
+    if filtered.diverged:
+        return (f"Filtered {samples} samples, but the filter diverged: it no longer follows the record. Look at the "
+                "notes on the discretization, give more process noise, or start closer.")
+    if not filtered.tests:
+        return f"Filtered {samples} samples to the end; they are too few to judge the filter."
+    judged = "as the filter foresaw them" if filtered.consistent else "NOT as the filter foresaw them"
+    return f"Filtered {samples} samples to the end; the innovations are {judged}."
+
+
+def _notes(setup: Setup, filtered: Filtered, counts: Mapping[str, int], done: Pass) -> list[str]:
+    notes = [as_sentence(t.sentence) for t in filtered.tests if not t.passed]
+    notes += discretization_remarks(setup, filtered)
+    if counts["projections"]:
+        notes.append(f"Parameters were put back onto a bound {counts['projections']} times; see their histories.")
+    if counts["outliers"]:
+        notes.append(f"{counts['outliers']} measured values lay beyond the gate of {setup.method.gate:g} standard "
+                     "deviations and were left out.")
+    if setup.method.repeat > 1:
+        notes.append("The last pass began with the parameters of the one before; intervals are those of a single pass.")
+    notes += [note for e in setup.problem.experiments for note in e.notes]
+    return notes

@@ -1,0 +1,229 @@
+"""Engine: the filter in C around generated stage functions, a record or a sample per call."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+from collections.abc import Callable
+from importlib import resources
+from typing import Protocol
+
+import casadi as ca
+import numpy as np
+
+from dynident.errors import DynidentError
+from dynident.kernels.compiler import load_library
+from dynident.kernels.generate import c_source
+from dynident.methods.kalman.options import FORMS
+from dynident.methods.kalman.setup import Record, Setup
+from dynident.methods.kalman.stages import stage_functions
+
+FAULTS = {1: "the estimate is no longer finite", 2: "the covariance is no longer positive", 3: "time goes back"}
+WAY_OUT = {1: "Use a stabler integrator or more substeps, a smaller initial_std, or more process noise.",
+           2: 'Use form="square_root", or give the states some process noise.',
+           3: "Give samples in the order of time."}
+
+
+class Stopped(DynidentError):
+    """The filter could not go on; `sample` is where."""
+
+    def __init__(self, fault: int, sample: int, time: float, record: str):
+        self.fault, self.sample, self.time = fault, sample, time
+        super().__init__(f"At t = {time:g} in '{record}' {FAULTS[fault]}. {WAY_OUT[fault]}")
+
+
+class Layout:
+    """Where each part of the kernels' structs stands in its flat array."""
+
+    def __init__(self, setup: Setup):
+        model = setup.augmented.model
+        nx, nt, n = len(model.states), len(setup.augmented.free), setup.augmented.size
+        nu, ny, np_ = len(model.inputs), len(model.outputs), len(model.parameters)
+        self.n, self.nx, self.nu, self.ny = n, nx, nu, ny
+        self.settings = _slices(p=max(np_, 1), q=n, per_sample=1, lower=max(nt, 1), upper=max(nt, 1),
+                                linear=max(nu, 1), longest=1, gate=1)
+        self.sample = _slices(x=n, variance=n, predicted=ny, whitened=ny, used=ny, nis=1, loglik=1, projected=1)
+        self.link = _slices(P=n * n, before=n, P_before=n * n, cross=n * n)
+
+    def packed_settings(self, setup: Setup) -> np.ndarray:
+        packed = np.zeros(self.settings["gate"].stop)
+        for name, value in setup.settings().items():
+            values = np.atleast_1d(np.asarray(value, float))
+            packed[self.settings[name].start:self.settings[name].start + values.size] = values
+        return packed
+
+
+def _slices(**lengths: int) -> dict[str, slice]:
+    found, at = {}, 0
+    for name, length in lengths.items():
+        found[name] = slice(at, at + length)
+        at += length
+    return found
+
+
+class Engine(Protocol):
+    """One filter: where it stands, and how it goes on. `x` and `P` are in the filter's coordinates."""
+
+    layout: Layout
+
+    def begin(self, x: np.ndarray, P: np.ndarray, t: float | None = None, u: np.ndarray | None = None) -> None:
+        """Forget everything; t: the time at which x holds (the first sample's where None)."""
+        ...
+
+    def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
+        """(samples, fields of `layout.sample`) and, where asked for, what a smoother needs; raises Stopped."""
+        ...
+
+    def smooth(self, samples: np.ndarray, links: np.ndarray, x: np.ndarray, P: np.ndarray
+               ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """From the smoothed last state back: states, variances, covariance at the first sample."""
+        ...
+
+    def updater(self, packed: np.ndarray, out: np.ndarray) -> Callable[[], int]:
+        """A function that takes the sample in `packed` (t, inputs, outputs, variances), fills `out` with the fields of
+        `layout.sample` and returns a fault, or 0."""
+        ...
+
+    def present(self) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def memory(self) -> np.ndarray:
+        """Everything remembered, as numbers that `remember` takes back."""
+        ...
+
+    def remember(self, memory: np.ndarray) -> None: ...
+
+
+def engine_for(setup: Setup) -> Engine:
+    """The fastest engine that this machine can have."""
+    library = _library(_Recipe(setup))
+    if library is not None:
+        return CompiledEngine(setup, library)
+    from dynident.methods.kalman.interpreted import InterpretedEngine
+
+    return InterpretedEngine(setup)
+
+
+class _Recipe:
+    """Carries a setup through the cache below; equal where the source text would be."""
+
+    def __init__(self, setup: Setup):
+        self.setup = setup
+        self.key = f"{setup.augmented.key()} {setup.integrator.name} {setup.method.filter} {defines(setup)}"
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Recipe) and other.key == self.key
+
+
+def defines(setup: Setup) -> dict[str, int]:
+    """Sizes and choices that the kernels are compiled for."""
+    method, model = setup.method, setup.augmented.model
+    iterations = {"iterated": method.iterations, "horizon": method.iterations}.get(method.filter, 1)
+    return {"NX": len(model.states), "NT": len(setup.augmented.free), "NU": len(model.inputs),
+            "NY": len(model.outputs), "NP": len(model.parameters), "FORM": FORMS.index(method.form),
+            "ITERATIONS": iterations, "HORIZON": method.horizon if method.filter == "horizon" else 0}
+
+
+def parts(filter_kind: str) -> tuple[str, ...]:
+    """The kernel texts that make a filter, in the order in which they need each other."""
+    own = {"unscented": ("filter_unscented.c",), "horizon": ("filter_linear.c", "filter_horizon.c")}
+    return ("filter_common.c", *own.get(filter_kind, ("filter_linear.c", "filter_extended.c")), "filter_begin.c")
+
+
+@functools.cache
+def kernel_text(names: tuple[str, ...]) -> str:
+    folder = resources.files("dynident.kernels")
+    return "\n".join(folder.joinpath(name).read_text() for name in names)
+
+
+def source_text(setup: Setup, names: tuple[str, ...]) -> str:
+    functions = stage_functions(setup.augmented, setup.integrator, setup.method.filter != "unscented")
+    sizes = "\n".join(f"#define {name} {value}" for name, value in defines(setup).items())
+    return f"{c_source(functions)}\n{sizes}\n{kernel_text(names)}"
+
+
+@functools.lru_cache(maxsize=64)
+def _library(recipe: _Recipe) -> ctypes.CDLL | None:
+    names = (*parts(recipe.setup.method.filter), "filter_record.c")
+    text = hashlib.sha256(kernel_text(names).encode()).hexdigest()
+    key = f"filter {text} casadi {ca.__version__} {recipe.key}"
+    library = load_library(key, lambda: source_text(recipe.setup, names))
+    if library is not None:
+        _declare(library)
+    return library
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_double
+    library.dynident_filter_record.argtypes = [size, *[pointer] * 6, size, *[pointer] * 3]
+    library.dynident_filter_update.argtypes = [pointer] * 4
+    library.dynident_filter_begin.argtypes = [pointer, number, number, *[pointer] * 3]
+    library.dynident_filter_present.argtypes = [pointer] * 3
+    library.dynident_filter_present.restype = None
+    library.dynident_filter_sizes.argtypes = [pointer]
+    library.dynident_filter_sizes.restype = None
+    library.dynident_filter_smooth.argtypes = [size, *[pointer] * 5]
+
+
+class CompiledEngine:
+    """The C library with its memory; one thread at a time."""
+
+    def __init__(self, setup: Setup, library: ctypes.CDLL):
+        self.layout = Layout(setup)
+        self.library = library
+        sizes = np.zeros(4, np.int64)
+        library.dynident_filter_sizes(sizes.ctypes.data)
+        self._memory = np.zeros(sizes[0])
+        self.settings = self.layout.packed_settings(setup)
+        self.sample_size, self.link_size = int(sizes[2]), int(sizes[3])
+        assert sizes[1] == self.settings.size and self.sample_size == self.layout.sample["projected"].stop
+        self._addresses = self._memory.ctypes.data, self.settings.ctypes.data
+
+    def begin(self, x: np.ndarray, P: np.ndarray, t: float | None = None, u: np.ndarray | None = None) -> None:
+        x, P = np.ascontiguousarray(x, float), np.ascontiguousarray(P, float)
+        held = np.zeros(max(self.layout.nu, 1)) if u is None else np.ascontiguousarray(u, float)
+        started = t is not None
+        if self.library.dynident_filter_begin(self._addresses[0], t if started else 0.0, float(started),
+                                              held.ctypes.data, x.ctypes.data, P.ctypes.data):
+            raise Stopped(2, 0, t if started else 0.0, "the start")
+
+    def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
+        samples = len(record.time)
+        out = np.empty((samples, self.sample_size))
+        more = np.empty((samples, self.link_size)) if links else None
+        where = ctypes.c_longlong(0)
+        arrays = [record.time, record.inputs, record.outputs, np.ascontiguousarray(record.variance)]
+        fault = self.library.dynident_filter_record(
+            samples, *self._addresses, *[a.ctypes.data for a in arrays], len(record.variance), out.ctypes.data,
+            None if more is None else more.ctypes.data, ctypes.byref(where))
+        if fault:
+            raise Stopped(fault, where.value, float(record.time[where.value]), record.name)
+        return out, more
+
+    def smooth(self, samples: np.ndarray, links: np.ndarray, x: np.ndarray, P: np.ndarray
+               ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        xs, vs = np.empty((len(samples), self.layout.n)), np.empty((len(samples), self.layout.n))
+        xs[-1], P = x, np.ascontiguousarray(P, float).copy()
+        fault = self.library.dynident_filter_smooth(len(samples), samples.ctypes.data, links.ctypes.data,
+                                                    xs.ctypes.data, vs.ctypes.data, P.ctypes.data)
+        if fault:
+            raise Stopped(fault, 0, np.nan, "the smoother")
+        return xs, vs, P
+
+    def updater(self, packed: np.ndarray, out: np.ndarray) -> Callable[[], int]:
+        pointers = [ctypes.c_void_p(a) for a in (*self._addresses, packed.ctypes.data, out.ctypes.data)]
+        return functools.partial(self.library.dynident_filter_update, *pointers)
+
+    def present(self) -> tuple[np.ndarray, np.ndarray]:
+        x, P = np.empty(self.layout.n), np.empty((self.layout.n, self.layout.n))
+        self.library.dynident_filter_present(self._addresses[0], x.ctypes.data, P.ctypes.data)
+        return x, P
+
+    def memory(self) -> np.ndarray:
+        return self._memory.copy()
+
+    def remember(self, memory: np.ndarray) -> None:
+        self._memory[:] = memory

@@ -1,0 +1,193 @@
+"""Setup: a problem and the options of a filter as the numbers that the filter is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynident.discretizations.guess import start_values, states_at
+from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.integrators import integrator_named
+from dynident.integrators.scheme import Explicit
+from dynident.methods import noise
+from dynident.methods.kalman.options import ESTIMATE, KalmanMethod
+from dynident.methods.kalman.stages import require_explicit
+from dynident.models.augmented import Augmented, coordinate_for
+from dynident.models.equations import EquationModel
+from dynident.problem.problem import Problem, known_std
+
+FAR = 0.5  # of a start value: its standard deviation where nothing is said about it
+WITHIN = 0.25  # of the distance between two bounds: likewise
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One experiment as the filter reads it."""
+
+    name: str
+    time: np.ndarray  # (samples,)
+    inputs: np.ndarray  # (samples, inputs)
+    outputs: np.ndarray  # (samples, outputs), NaN where missing
+    variance: np.ndarray  # (1 or samples, outputs) of the measurement errors
+    start: float
+    initial: np.ndarray  # (states,)
+    initial_std: np.ndarray  # (states,)
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """Everything that the kernels ask for."""
+
+    problem: Problem
+    method: KalmanMethod
+    augmented: Augmented
+    integrator: Explicit
+    held: np.ndarray  # (parameters,) values of those that are held, 0 where free
+    theta: np.ndarray  # (free,) start, in the filter's coordinates
+    theta_std: np.ndarray
+    shared: np.ndarray  # (free,) bool: carried from experiment to experiment
+    q: np.ndarray  # (size,) variance per second, or per sample
+    open_noise: tuple[str, ...]  # states and parameters whose process noise is to be estimated
+    sizes: Mapping[str, float]  # outputs whose std is estimated, and what it is taken for now
+    records: tuple[Record, ...]
+    longest: float  # seconds per step
+    linear: np.ndarray  # (inputs,) 1 where the input moves linearly
+
+    def with_levels(self, q: np.ndarray, sizes: Mapping[str, float]) -> Setup:
+        """The same with other noise levels."""
+        again = tuple(replace(r, variance=_variances(self.problem, e, sizes)) for e, r in enumerate(self.records))
+        return replace(self, q=q, sizes=dict(sizes), records=again)
+
+    def settings(self) -> dict[str, np.ndarray | float]:
+        """By the names of the kernels' struct."""
+        bounds = [(c.coordinate(c.lower) if c.kind == "log" and c.lower > 0 else c.lower,
+                   c.coordinate(c.upper) if c.kind == "log" and np.isfinite(c.upper) else c.upper)
+                  if c.kind in ("value", "log") else (-np.inf, np.inf) for c in self.augmented.coordinates]
+        lower = np.array([-np.inf if c.kind == "log" and not c.lower > 0 else low
+                          for c, (low, _) in zip(self.augmented.coordinates, bounds, strict=True)])
+        return {"p": self.held, "q": self.q, "per_sample": float(self.method.noise_per == "sample"), "lower": lower,
+                "upper": np.array([high for _, high in bounds]), "linear": self.linear, "longest": self.longest,
+                "gate": self.method.gate or 0.0}
+
+
+def setup_of(method: KalmanMethod, problem: Problem) -> Setup:
+    """Resolve every default; all faults of names are listed at once."""
+    if not isinstance(problem.model, EquationModel):
+        raise NotSupported(f"{method.kind} needs a model with equations, not a {type(problem.model).__name__}.")
+    noise.require_gaussian(problem, method.kind)
+    model, binding = problem.model, problem.bindings[0]
+    free = tuple(int(i) for i in np.flatnonzero(binding.parameter_unknown >= 0))
+    unknowns = [problem.unknowns[binding.parameter_unknown[i]] for i in free]
+    transform = method.bounds == "transform"
+    coordinates = tuple(coordinate_for(u.lower, u.upper, u.log, transform) for u in unknowns)
+    augmented = Augmented(model, free, coordinates)
+    _check_names(method, augmented)
+    start = start_values(problem)
+    values = np.array([start[binding.parameter_unknown[i]] for i in free])
+    theta = np.array([c.coordinate(_inside(c, v)) for c, v in zip(coordinates, values, strict=True)])
+    slopes = np.array([float(c.slope(z)) for c, z in zip(coordinates, theta, strict=True)])
+    std = np.array([_parameter_std(method, u, v) for u, v in zip(unknowns, values, strict=True)]) / slopes
+    sizes = noise.first_sizes(problem)
+    q, open_noise = _process_noise(method, augmented, slopes)
+    gaps = np.concatenate([np.diff(e.time) for e in problem.experiments])
+    longest = float(np.median(gaps)) / method.substeps if gaps.size else 1.0
+    held = np.where(binding.parameter_unknown >= 0, 0.0, binding.parameters)
+    linear = np.array([float(problem.experiments[0].hold[name] == "linear") for name in model.inputs])
+    records = tuple(_record(method, problem, e, start, sizes) for e in range(len(problem.experiments)))
+    return Setup(problem, method, augmented, require_explicit(integrator_named(method.integrator)), held, theta,
+                 std, np.array([len(u.experiments) == len(problem.experiments) for u in unknowns], bool), q, open_noise,
+                 sizes, records, longest, linear)
+
+
+def _check_names(method: KalmanMethod, augmented: Augmented) -> None:
+    faults = []
+    said = method.process_noise if isinstance(method.process_noise, Mapping) else {}
+    for option, names in (("process_noise", said), ("initial_std", method.initial_std)):
+        faults += [f"{option} names '{name}', which is neither a state nor a free parameter."
+                   f"{did_you_mean(name, augmented.names)}" for name in names if name not in augmented.names]
+    if faults:
+        raise ProblemError(faults)
+
+
+def _inside(coordinate, value: float) -> float:
+    """A start value on a bound has no coordinate where bounds are transformed."""
+    if coordinate.kind in ("value", "log"):
+        return value
+    span = coordinate.upper - coordinate.lower
+    margin = 1e-3 * (span if np.isfinite(span) else max(abs(value), 1.0))
+    return float(np.clip(value, coordinate.lower + margin, coordinate.upper - margin))
+
+
+def _parameter_std(method: KalmanMethod, unknown, value: float) -> float:
+    if unknown.quantity in method.initial_std:
+        return float(method.initial_std[unknown.quantity])
+    if unknown.prior is not None:
+        return float(unknown.prior.std)
+    span = unknown.upper - unknown.lower
+    if unknown.scale is None and value == 0 and np.isfinite(span):
+        return WITHIN * span
+    size = FAR * abs(value) or unknown.scale or 1.0
+    return float(min(size, WITHIN * span)) if np.isfinite(span) else float(size)
+
+
+def _process_noise(method: KalmanMethod, augmented: Augmented, slopes: np.ndarray
+                   ) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Variances, and the names whose level has to be found."""
+    said = method.process_noise
+    if said is None or said == ESTIMATE:
+        said = dict.fromkeys(_disturbed_states(augmented.model), ESTIMATE)
+    levels = {name: 0.0 if value == ESTIMATE else float(value) for name, value in said.items()}
+    scale = np.concatenate([np.ones(len(augmented.model.states)), slopes])
+    q = (np.array([levels.get(name, 0.0) for name in augmented.names]) / scale) ** 2
+    return q, tuple(name for name, value in said.items() if value == ESTIMATE)
+
+
+def _disturbed_states(model: EquationModel) -> tuple[str, ...]:
+    """Where disturbances enter: forces act on velocities; without that form, on every state."""
+    try:
+        _, velocities = model.position_velocity()
+    except NotSupported:
+        return model.states
+    return tuple(model.states[i] for i in velocities)
+
+
+def _variances(problem: Problem, e: int, sizes: Mapping[str, float]) -> np.ndarray:
+    experiment, names = problem.experiments[e], problem.model.outputs
+    columns = []
+    for name in names:
+        given = known_std(experiment, name) if name in experiment.outputs else np.ones(1)
+        columns.append(np.full(1, sizes[name]) if given is None else given)
+    constant = all(np.all(c == c[0]) for c in columns)
+    rows = 1 if constant else experiment.samples
+    return np.column_stack([np.broadcast_to(c[:1] if constant else c, (rows,)) for c in columns]) ** 2
+
+
+def _record(method: KalmanMethod, problem: Problem, e: int, start: np.ndarray, sizes: Mapping[str, float]) -> Record:
+    model, experiment = problem.model, problem.experiments[e]
+    samples = experiment.samples
+    inputs = np.column_stack([experiment.inputs[n] for n in model.inputs]) if model.inputs else np.zeros((samples, 0))
+    outputs = np.column_stack([experiment.outputs.get(n, np.full(samples, np.nan)) for n in model.outputs])
+    _, x0 = problem.values_in(start, e)
+    return Record(experiment.name, np.ascontiguousarray(experiment.time), np.ascontiguousarray(inputs, float),
+                  np.ascontiguousarray(outputs, float), _variances(problem, e, sizes), float(experiment.start), x0,
+                  _state_std(method, problem, e, x0))
+
+
+def _state_std(method: KalmanMethod, problem: Problem, e: int, x0: np.ndarray) -> np.ndarray:
+    """Given, none where the state is known, the prior's, or the typical size of the state."""
+    model, experiment, binding = problem.model, problem.experiments[e], problem.bindings[e]
+    looks = np.linspace(experiment.time[0], experiment.time[-1], 50)
+    readings = np.vstack([np.abs(states_at(model, experiment, looks)), np.abs(x0)])
+    typical = np.max(np.where(np.isnan(readings), 0.0, readings), axis=0)
+    std = np.where(typical > 0, typical, 1.0)
+    for i, state in enumerate(model.states):
+        unknown = binding.initial_unknown[i]
+        if state in method.initial_std:
+            std[i] = method.initial_std[state]
+        elif unknown < 0:
+            std[i] = 0.0
+        elif problem.unknowns[unknown].prior is not None:
+            std[i] = problem.unknowns[unknown].prior.std
+    return std
