@@ -68,7 +68,8 @@ class CorrectlyRoundedKernel:
         direct = {"add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "div": lambda: x / y,
                   "neg": lambda: -x, "twice": lambda: x + x, "sq": lambda: self.ival.sqr(x),
                   "inv": lambda: self.ival.recip(x), "fabs": lambda: abs(x), "min": lambda: self.ival.min(x, y),
-                  "max": lambda: self.ival.max(x, y), "pow": lambda: self._power(x, y), "copy": lambda: x}
+                  "max": lambda: self.ival.max(x, y), "atan2": lambda: self.ival.atan2(x, y),
+                  "pow": lambda: self._power(x, y), "copy": lambda: x}
         result = direct[name]() if name in direct else getattr(self.ival, name)(x)
         return np.asarray(result.inf, float), np.asarray(result.sup, float)
 
