@@ -17,10 +17,18 @@ if TYPE_CHECKING:
     from dynident.methods.check import check
     from dynident.methods.compare import Comparison, compare
     from dynident.methods.identify import identify
-    from dynident.methods.presets import full_discretization, kalman, moving_horizon, multiple_shooting, single_shooting
+    from dynident.methods.presets import (
+        full_discretization,
+        kalman,
+        least_squares,
+        moving_horizon,
+        multiple_shooting,
+        single_shooting,
+    )
     from dynident.methods.simulate import simulate
     from dynident.models import library
     from dynident.models.equations import EquationModel
+    from dynident.models.fmu.model import FmuModel
     from dynident.problem.experiment import Experiment
     from dynident.problem.noise import Bounded, Gaussian
     from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -30,12 +38,14 @@ if TYPE_CHECKING:
 PUBLIC = {
     "Bounded": "problem.noise", "Comparison": "methods.compare", "DynidentError": "errors",
     "EquationModel": "models.equations", "Estimate": "estimate.estimate", "Experiment": "problem.experiment",
+    "FmuModel": "models.fmu.model",
     "Gaussian": "problem.noise", "InitialState": "problem.parameter", "NotConverged": "errors",
     "NotSupported": "errors", "Parameter": "problem.parameter", "Prior": "problem.parameter",
     "Problem": "problem.problem", "ProblemError": "errors", "Trajectory": "estimate.estimate",
     "Validation": "estimate.validation", "check": "methods.check", "compare": "methods.compare",
     "full_discretization": "methods.presets", "identify": "methods.identify", "kalman": "methods.presets",
-    "load": "files.results", "moving_horizon": "methods.presets", "multiple_shooting": "methods.presets",
+    "least_squares": "methods.presets", "load": "files.results", "moving_horizon": "methods.presets",
+    "multiple_shooting": "methods.presets",
     "read_csv": "files.csv", "read_mat": "files.tables", "read_parquet": "files.tables",
     "read_problem": "files.toml", "read_table": "files.tables", "simulate": "methods.simulate",
     "single_shooting": "methods.presets", "write_problem": "files.toml",
@@ -43,9 +53,11 @@ PUBLIC = {
 MODULES = {"library": "models.library", "maths": "maths", "report": "report"}
 
 __all__ = [
-    "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "Gaussian", "InitialState",
+    "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "FmuModel", "Gaussian",
+    "InitialState",
     "NotConverged", "NotSupported", "Parameter", "Prior", "Problem", "ProblemError", "Trajectory", "Validation",
-    "check", "compare", "full_discretization", "identify", "kalman", "library", "load", "maths", "moving_horizon",
+    "check", "compare", "full_discretization", "identify", "kalman", "least_squares", "library", "load", "maths",
+    "moving_horizon",
     "multiple_shooting", "read_csv", "read_mat", "read_parquet", "read_problem", "read_table", "report", "simulate",
     "single_shooting", "write_problem",
 ]

@@ -39,6 +39,8 @@ class Nodes(Signals):
 class FullDiscretization:
     """The finite problem of full discretization; see Point for how states and stages stand in its nodes."""
 
+    noise = 0.0
+
     def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps_per_sample: int, std: Mapping[str, float],
                  loss: str = "squared"):
         self.problem, self.integrator, self.steps, self.std, self.loss = problem, integrator, steps_per_sample, std, loss

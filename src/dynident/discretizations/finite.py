@@ -125,6 +125,11 @@ class FiniteProblem(Protocol):
     equality_count: int
     floor: float  # a cost below this is rounding, whatever the noise
 
+    @property
+    def noise(self) -> float:
+        """Length of what the simulation's own noise adds to the weighted residuals; 0 where it is exact to rounding."""
+        ...
+
     def start(self) -> Point: ...
 
     def evaluate(self, point: Point) -> Evaluation:

@@ -10,6 +10,7 @@ import numpy as np
 from dynident.errors import NotSupported
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
+from dynident.problem.model import Model
 from dynident.problem.problem import Problem
 
 WINDOW = 25  # samples to either side from which a value and a slope are read; 50 ms at 1 kHz
@@ -26,8 +27,10 @@ class Sight:
     slope: bool
 
 
-def sights(model: EquationModel) -> dict[int, Sight]:
-    """For each state that the outputs show directly or by their slope: where to look."""
+def sights(model: Model) -> dict[int, Sight]:
+    """For each state that the outputs show directly or by their slope: where to look; a model without equations hides it."""
+    if not isinstance(model, EquationModel):
+        return {}
     seen = _direct(model)
     try:
         positions, velocities = model.position_velocity()
@@ -72,7 +75,7 @@ def _chains(model: EquationModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(i for i, _ in pairs), tuple(k for _, k in pairs)
 
 
-def states_at(model: EquationModel, experiment: Experiment, times: np.ndarray, window: int = WINDOW) -> np.ndarray:
+def states_at(model: Model, experiment: Experiment, times: np.ndarray, window: int = WINDOW) -> np.ndarray:
     """States read off the record at some times, (times, states); NaN where the record does not show them."""
     guess = np.full((len(times), len(model.states)), np.nan)
     for state, sight in sights(model).items():

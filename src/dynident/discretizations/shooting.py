@@ -39,6 +39,8 @@ class Record(Signals):
 class Shooting:
     """The finite problem of single and multiple shooting (eqs. (4), (5) of the direct-methods paper)."""
 
+    noise = 0.0
+
     def __init__(self, problem: Problem, integrator: Integrator, segments: Sequence[int], substeps: int,
                  std: Mapping[str, float], loss: str = "squared"):
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator

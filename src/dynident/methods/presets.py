@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.method import Method
@@ -48,8 +49,14 @@ def moving_horizon(horizon: int = 10, integrator: str = "runge_kutta", substeps:
                         form, False, repeat, gate, bounds, iterations, horizon)
 
 
-METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization, kalman,
-                                              moving_horizon)
+def least_squares(search: int = 0, integrator: str = "runge_kutta", substeps: int | str = "auto", loss: str = "squared",
+                  iterations: int = 200) -> LeastSquares:
+    """Simulations and differences only: for FMUs, and for any model as a check; optionally after a global search."""
+    return LeastSquares(search, integrator, substeps, loss, iterations)
+
+
+METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization, least_squares,
+                                              kalman, moving_horizon)
 
 
 def method_from(options: Mapping[str, Any] | str | Method | None) -> Method:

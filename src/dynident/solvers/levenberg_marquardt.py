@@ -72,7 +72,7 @@ class _Run:
                 if moved is None:
                     return self.stuck(gain, variance)
                 if moved:  # rounding hides whether the last step helped; it cannot be improved on
-                    return self.outcome(True, f"after {iteration + 1} iterations, at the limit of the arithmetic")
+                    return self.blurred_end(iteration + 1, variance)
                 reduced = Reduced(self.finite.linearize(self.point))
         except KeyboardInterrupt:
             raise _Interrupted(self.outcome(False, "by the user", interrupted=True)) from None
@@ -106,7 +106,8 @@ class _Run:
                 self.damping *= 10  # never an abort: come back from the wall
                 continue
             fall = self.evaluation.cost - evaluation.cost
-            blurred = expected <= ROUNDING * self.evaluation.cost and abs(fall) <= 10 * ROUNDING * self.evaluation.cost
+            blur = self.blur()
+            blurred = expected <= blur and abs(fall) <= 10 * blur
             if fall > 1e-4 * expected or blurred:
                 quality = fall / expected if expected > 0 else 1.0
                 self.damping = max(self.damping * max(1 / 3, 1 - (2 * quality - 1) ** 3), 1e-15)
@@ -118,8 +119,20 @@ class _Run:
             self.growth *= 2
         return None
 
+    def blur(self) -> float:
+        """Differences of the cost below this are noise, of the arithmetic or of the simulation."""
+        cost, noise = self.evaluation.cost, self.finite.noise
+        return max(ROUNDING * cost, 2 * np.sqrt(cost) * noise + noise**2)
+
+    def blurred_end(self, iterations: int, variance: float) -> Outcome:
+        hidden = np.sqrt(self.blur() / variance)  # standard errors
+        if self.blur() <= ROUNDING * self.evaluation.cost or hidden <= SETTLED:
+            return self.outcome(True, f"after {iterations} iterations, at the limit of the arithmetic")
+        return self.outcome(bool(hidden < 1), f"after {iterations} iterations at the limit of the simulation's own noise, "
+                                              f"which hides steps of {hidden:.1g} standard errors")
+
     def stuck(self, gain: float, variance: float) -> Outcome:
-        if gain <= (100 * SETTLED) ** 2 * variance:
+        if gain <= max((100 * SETTLED) ** 2 * variance, min(self.blur(), variance)):
             return self.outcome(True, "where no step lowers the cost any more")
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
         return self.outcome(False, f"where no step lowers the cost, though its slope is not zero{beyond}")

@@ -79,6 +79,15 @@ class FmuModel:
                 "outputs": list(self.outputs), "values": dict(self.values),
                 **{k: v for k, v in self.options.items() if k != "kind"}, "interface": self.options["kind"]}
 
+    @classmethod
+    def from_definition(cls, definition: Mapping[str, Any]) -> FmuModel:
+        """The model that `definition()` describes; refuses a file that has changed since."""
+        said = {k: v for k, v in definition.items() if k not in ("kind", "fmu", "sha256", "interface")}
+        model = cls(definition["fmu"], kind=definition.get("interface", "auto"), **said)
+        if definition.get("sha256", model.digest) != model.digest:
+            raise ProblemError(f"{model.path} is not the FMU that was used: its content has changed.")
+        return model
+
     def content_hash(self) -> str:
         return self.digest
 

@@ -1,0 +1,122 @@
+"""Runners: simulate a model of any kind along a record, given all its values; what black-box methods ask of a model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+
+from dynident.errors import NotSupported
+from dynident.integrators import integrator_named
+from dynident.integrators.grid import Grid
+from dynident.integrators.march import Diverged, march_for
+from dynident.models.equations import EquationModel
+from dynident.models.fmu.library import SimulationFailed
+from dynident.models.fmu.model import FmuModel
+from dynident.problem.model import Model
+from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.problem import Problem
+
+
+class Failed(Diverged):
+    """A simulation that came to no good end, in the words of who ran it."""
+
+    def __init__(self, sentence: str, time: float):
+        super().__init__(time, 0)
+        self.args = (sentence,)
+
+
+class Runner(Protocol):
+    """Raises Diverged where there is no result. Travels to other processes, where it is opened once."""
+
+    scheme: str
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs (nodes, outputs), and states (nodes, states) where they are asked for."""
+        ...
+
+
+class EquationRunner:
+    """Equations, integrated by one of our schemes."""
+
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, model: EquationModel, scheme: str):
+        self.model, self.scheme = model, scheme
+        self.march = march_for(model, integrator_named(scheme), ())
+
+    def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        out = self.march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False)
+        return out.outputs, out.states
+
+    def __reduce__(self) -> tuple:
+        return _equation_runner, (_Key(self.model.definition()), self.scheme)
+
+
+class FmuRunner:
+    """An FMU; only what the problem declares is set, the rest keeps the FMU's own values."""
+
+    def __init__(self, model: FmuModel, declared: Iterable[str]):
+        self.model, self.declared = model, tuple(declared)
+        self.scheme = model.options["integrator"] if model.kind == "model_exchange" else "the FMU's own solver"
+        wanted = set(self.declared)
+        self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in wanted], dtype=int)
+        self.initials = np.array([i for i, n in enumerate(model.states) if n in wanted], dtype=int)
+        self.simulator = model.simulator([*(model.parameters[i] for i in self.parameters),
+                                          *(model.states[i] for i in self.initials)])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.simulator.notes
+
+    def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        try:
+            return self.simulator.run(np.concatenate([p[self.parameters], x0[self.initials]]), grid, states)
+        except SimulationFailed as error:
+            raise Failed(str(error), error.time) from None
+
+    def __reduce__(self) -> tuple:
+        return _fmu_runner, (_Key(self.model.definition()), self.declared)
+
+
+class _Key:
+    """A definition as the key of a cache."""
+
+    def __init__(self, definition: dict[str, Any]):
+        self.definition, self.text = definition, repr(definition)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.text == self.text
+
+
+@functools.lru_cache(maxsize=8)
+def _equation_runner(key: _Key, scheme: str) -> EquationRunner:
+    return EquationRunner(EquationModel.from_definition(key.definition), scheme)
+
+
+@functools.lru_cache(maxsize=8)
+def _fmu_runner(key: _Key, declared: tuple[str, ...]) -> FmuRunner:
+    return FmuRunner(FmuModel.from_definition(key.definition), declared)
+
+
+def runner_for(model: Model, scheme: str, declared: Iterable[str]) -> Runner:
+    if isinstance(model, EquationModel):
+        return EquationRunner(model, scheme)
+    if isinstance(model, FmuModel):
+        return FmuRunner(model, declared)
+    raise NotSupported(f"A {type(model).__name__} cannot be simulated as a black box.")
+
+
+def declared_in(problem: Problem) -> tuple[str, ...]:
+    """Parameters and states about which the problem says something."""
+    names = [p.name if isinstance(p, Parameter) else p.state for p in problem.parameters
+             if isinstance(p, (Parameter, InitialState))]
+    return tuple(dict.fromkeys([*names, *(state for e in problem.experiments for state in e.initial)]))

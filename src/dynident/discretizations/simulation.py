@@ -1,0 +1,252 @@
+"""Simulation: the finite problem of a black box; residuals by simulation, derivatives by differences."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynident.discretizations.differences import ORDER, SPACING, relative_noise, relative_steps
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows, Spread
+from dynident.discretizations.frame import Frame
+from dynident.discretizations.runners import Runner
+from dynident.discretizations.shooting import Record
+from dynident.integrators.grid import Grid
+from dynident.integrators.march import Diverged, Marched
+from dynident.problem.problem import Problem
+
+REMEMBERED = 64  # simulations kept for who asks again: weights change, outputs do not
+SHARE_OF_SCALE = 1e-3  # a value that happens to be near 0 is moved by this share of its scale at least
+
+Outputs = tuple[np.ndarray, ...]  # per experiment (nodes, outputs)
+
+
+@dataclass(frozen=True)
+class BlackBoxScheme:
+    """What integrates inside of the box, by name."""
+
+    name: str
+
+
+class BlackBox:
+    """A model simulated on all records for values of the unknowns; remembers what it has simulated.
+
+    Columns of differences are simulated side by side where there is an executor.
+    """
+
+    def __init__(self, problem: Problem, runner: Runner, executor: Executor | None = None):
+        self.problem, self.runner, self.executor = problem, runner, executor
+        self.simulations = 0
+        self.noise: float | None = None  # relative; measured before the first derivative
+        self.influence: np.ndarray | None = None  # per unknown, from the last derivative
+        self._known: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
+        self._jacobians: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
+
+    def outputs(self, rows: Sequence[np.ndarray], grids: Sequence[Grid]) -> list[Outputs | Diverged]:
+        """What the model does for each row of values: its outputs, or why there are none."""
+        steps = b"".join(g.substeps.tobytes() for g in grids)
+        keys = [(row.tobytes(), steps) for row in rows]
+        new = [i for i, key in enumerate(keys) if key not in self._known]
+        jobs = [(self.runner, *self.problem.values_in(rows[i], e), grid) for i in new for e, grid in enumerate(grids)]
+        self.simulations += len(new)
+        done = list(self.executor.map(_simulated, jobs) if self.executor is not None and len(jobs) > 1
+                    else map(_simulated, jobs))
+        found: dict[int, Outputs | Diverged] = {}
+        for k, i in enumerate(new):
+            own = done[k * len(grids):(k + 1) * len(grids)]
+            bad = next((it for it in own if isinstance(it, Diverged)), None)
+            found[i] = bad if bad is not None else tuple(it for it in own if not isinstance(it, Diverged))
+            if bad is None:
+                self._keep(self._known, keys[i], found[i])
+        return [found[i] if i in found else self._known[key] for i, key in enumerate(keys)]
+
+    def at(self, values: np.ndarray, grids: Sequence[Grid]) -> Outputs:
+        found = self.outputs([values], grids)[0]
+        if isinstance(found, Diverged):
+            raise found
+        return found
+
+    def trajectories(self, values: np.ndarray, grids: Sequence[Grid]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Outputs and states per experiment; a model without states is not simulated again for them."""
+        if not self.problem.model.states:
+            return [(y, np.zeros((len(y), 0))) for y in self.at(values, grids)]
+        self.simulations += 1
+        found = [self.runner.run(*self.problem.values_in(values, e), grid, True) for e, grid in enumerate(grids)]
+        return [(outputs.copy(), states.copy()) for outputs, states in found]
+
+    def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], lower: np.ndarray,
+                 upper: np.ndarray, scale: np.ndarray) -> Outputs:
+        """d outputs / d unknowns per experiment, (nodes, outputs, unknowns)."""
+        key = (values.tobytes(), b"".join(g.substeps.tobytes() for g in grids))
+        if key in self._jacobians:
+            return self._jacobians[key]
+        known = np.where(np.isfinite(scale) & (scale > 0), scale, np.where(values == 0, 1.0, np.abs(values)))
+        size = np.maximum(np.abs(values), SHARE_OF_SCALE * known)
+        base = self.at(values, grids)
+        if self.noise is None:
+            self.noise = self._measured_noise(values, grids, records, size, lower, upper)
+        influence = np.ones(values.size) if self.influence is None else self.influence
+        steps, both = relative_steps(self.noise, influence)
+        columns = self._columns(values, grids, base, steps * size, both, lower, upper)
+        whole = max(_length(base, records), np.finfo(float).tiny)
+        self.influence = np.array([_length(c, records) for c in columns]) * size / whole
+        made = tuple(np.ascontiguousarray(np.stack([c[e] for c in columns], axis=-1)) if columns else
+                     np.zeros((*base[e].shape, 0)) for e in range(len(grids)))
+        self._jacobians.clear()
+        self._keep(self._jacobians, key, made)
+        return made
+
+    def _measured_noise(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], size: np.ndarray,
+                        lower: np.ndarray, upper: np.ndarray) -> float:
+        if not values.size:
+            return relative_noise([_weighted(self.at(values, grids), records)] * (ORDER + 1))
+        room = np.minimum(upper - lower, np.inf) / size
+        i = int(np.argmax(room))  # the one with most room between its bounds
+        spacing = min(SPACING, float(room[i]) / (2 * ORDER)) * size[i]
+        sign = 1.0 if values[i] + ORDER * spacing <= upper[i] else -1.0
+        rows = [values + sign * k * spacing * np.eye(values.size)[i] for k in range(ORDER + 1)]
+        found = self.outputs(rows, grids)
+        bad = next((f for f in found if isinstance(f, Diverged)), None)
+        if bad is not None:
+            raise bad
+        return relative_noise([_weighted(f, records) for f in found if not isinstance(f, Diverged)])
+
+    def _columns(self, values: np.ndarray, grids: Sequence[Grid], base: Outputs, steps: np.ndarray, both: np.ndarray,
+                 lower: np.ndarray, upper: np.ndarray) -> list[Outputs]:
+        unit = np.eye(values.size)
+        up = values + steps <= upper
+        down = values - steps >= lower
+        two_sided = both & up & down
+        ahead = [values + (s if u or not d else -s) * unit[i]
+                 for i, (s, u, d) in enumerate(zip(steps, up, down, strict=True))]
+        back = [values - steps[i] * unit[i] if two_sided[i] else values for i in range(values.size)]
+        found = self.outputs([*ahead, *(back[i] for i in np.flatnonzero(two_sided))], grids)
+        behind = {int(i): found[values.size + k] for k, i in enumerate(np.flatnonzero(two_sided))}
+        columns = []
+        for i in range(values.size):
+            first, second = found[i], behind.get(i, base)
+            if isinstance(first, Diverged) or isinstance(second, Diverged):
+                first, second, ahead[i], back[i] = self._other_way(values, grids, base, -steps[i] * unit[i], first, second,
+                                                                   ahead[i])
+            distance = float((ahead[i] - back[i])[i])
+            columns.append(tuple((a - b) / distance for a, b in zip(first, second, strict=True)))
+        return columns
+
+    def _other_way(self, values: np.ndarray, grids: Sequence[Grid], base: Outputs, step: np.ndarray,
+                   first: Outputs | Diverged, second: Outputs | Diverged, ahead: np.ndarray
+                   ) -> tuple[Outputs, Outputs, np.ndarray, np.ndarray]:
+        """One side failed: the other side against the middle."""
+        if not isinstance(first, Diverged):
+            return first, base, ahead, values
+        if not isinstance(second, Diverged) and second is not base:
+            return second, base, values + step, values
+        return self.at(values + step, grids), base, values + step, values
+
+    def _keep(self, memory: OrderedDict, key: tuple[bytes, bytes], value: object) -> None:
+        memory[key] = value
+        while len(memory) > REMEMBERED:
+            memory.popitem(last=False)
+
+
+def _simulated(job: tuple[Runner, np.ndarray, np.ndarray, Grid]) -> np.ndarray | Diverged:
+    runner, p, x0, grid = job
+    try:
+        return runner.run(p, x0, grid)[0].copy()
+    except Diverged as bad:
+        return bad
+
+
+def _weighted(outputs: Outputs, records: Sequence[Record]) -> np.ndarray:
+    return np.concatenate([(y * r.weight)[r.weight > 0] for y, r in zip(outputs, records, strict=True)])
+
+
+def _length(outputs: Outputs, records: Sequence[Record]) -> float:
+    return float(np.linalg.norm(_weighted(outputs, records)))
+
+
+class Simulation:
+    """The finite problem of a black box: no equalities, dense columns by differences."""
+
+    def __init__(self, problem: Problem, box: BlackBox, substeps: int, std: Mapping[str, float], loss: str = "squared"):
+        self.problem, self.box, self.substeps, self.loss = problem, box, substeps, loss
+        self.integrator = BlackBoxScheme(box.runner.scheme)
+        self.frame = Frame(problem, loss)
+        self.records = [Record(problem, e, 1, substeps, std) for e in range(len(problem.experiments))]
+        self.grids = [r.grid for r in self.records]
+        self.names, self.coordinates = self.frame.names, self.frame.coordinates
+        self.residual_count = self.frame.residual_count(self.records)
+        self.equality_count = 0
+        self.floor = self.frame.floor(self.records)
+        self.counts = {"simulations": 0, "jacobians": 0}
+        self.node_norm = self.frame.node_norm
+
+    @property
+    def noise(self) -> float:
+        """Length of what the simulation's own noise adds to the weighted residuals."""
+        size = float(np.sqrt(sum(np.sum((r.measured * r.weight) ** 2) for r in self.records)))
+        return (self.box.noise or 0.0) * size
+
+    def start(self) -> Point:
+        return Point(self.coordinates.coordinates(self.frame.start_values), ())
+
+    def run(self, point: Point, sensitivities: bool) -> list[Marched]:
+        """States and outputs at a point; without sensitivities, which a black box has none of."""
+        values, nothing = self.frame.values(point), np.zeros((0, 0))
+        found = self._counted(lambda: self.box.trajectories(values, self.grids))
+        return [Marched(states, y, None, nothing, None) for y, states in found]
+
+    def _outputs(self, point: Point) -> Outputs:
+        return self._counted(lambda: self.box.at(self.frame.values(point), self.grids))
+
+    def _counted(self, work: Callable[[], Any]) -> Any:
+        before = self.box.simulations
+        try:
+            return work()
+        finally:
+            self.counts["simulations"] += self.box.simulations - before
+
+    def _jacobian(self, point: Point) -> Outputs:
+        values = self.frame.values(point)
+        c = self.coordinates
+        lower = np.where(c.log, np.exp(np.where(c.log, c.lower, 0.0)), c.lower)
+        upper = np.where(c.log, np.exp(np.where(c.log, c.upper, 0.0)), c.upper)
+        scale = np.where(c.log, values, c.scale)
+        self.counts["jacobians"] += 1
+        return self._counted(lambda: self.box.jacobian(values, self.grids, self.records, lower, upper, scale))
+
+    def _evaluation(self, point: Point) -> tuple[Evaluation, list[np.ndarray]]:
+        none = [np.zeros((0, 0))] * len(self.records)
+        return self.frame.evaluation(point, self.records, self._outputs(point), none, none)
+
+    def evaluate(self, point: Point) -> Evaluation:
+        return self._evaluation(point)[0]
+
+    def linearize(self, point: Point) -> Linear:
+        jacobian = self._jacobian(point)
+        evaluation, factors = self._evaluation(point)
+        n = len(self.names)
+        chains = [Chain(r.first, jacobian[e], r.weight * factors[e], evaluation.rhs[e], np.zeros((1, 0, n)),
+                        np.zeros((0, 0))) for e, r in enumerate(self.records)]
+        linear = self.frame.linear(point, evaluation, chains)
+        slope = self.coordinates.slope(point.unknowns)
+        return Linear(evaluation, n, tuple(chains), tuple(Spread(np.arange(n), slope) for _ in chains), linear.priors)
+
+    def linearization(self, point: Point) -> Linearization:
+        """Residuals and their derivative in the user's units; squared loss."""
+        jacobian, values = self._jacobian(point), self.frame.values(point)
+        blocks, residuals, where = [], [], []
+        for e, (record, outputs) in enumerate(zip(self.records, self._outputs(point), strict=True)):
+            seen = record.weight > 0
+            node, output = np.nonzero(seen)
+            blocks.append(jacobian[e][seen] * record.weight[seen][:, None])
+            residuals.append(record.residuals(outputs)[seen])
+            where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
+        for i, known in self.frame.priors:
+            blocks.append(np.eye(values.size)[i:i + 1] / known.std)
+            residuals.append(np.array([(values[i] - known.mean) / known.std]))
+            where.append(np.array([[-1, -1, i]]))
+        return Linearization(values, np.concatenate(residuals), np.vstack(blocks), Rows(*np.vstack(where).T))

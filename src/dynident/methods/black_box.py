@@ -1,0 +1,131 @@
+"""Black box: least squares on simulations alone, for models that show no equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dynident.discretizations.finite import FiniteProblem, Point
+from dynident.discretizations.runners import declared_in, runner_for
+from dynident.discretizations.simulation import BlackBox, BlackBoxScheme, Simulation
+from dynident.errors import ProblemError
+from dynident.estimate.estimate import Estimate
+from dynident.integrators import integrator_named
+from dynident.integrators.march import Diverged
+from dynident.methods import noise
+from dynident.methods.direct import option_faults, plain_options
+from dynident.methods.fitting import Fit
+from dynident.problem.problem import Problem
+from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
+
+SEED = 1  # the search is repeatable
+BAD = 1e6  # times the cost at the start: what a failed simulation counts in the search
+PER_UNKNOWN = 10  # members of the searching population per unknown, where evaluations allow
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """Levenberg-Marquardt on simulations, derivatives by differences whose step follows the measured noise.
+
+    `search` is a number of simulations to spend on a global search between the bounds before (0: none).
+    `integrator` serves models with equations; an FMU brings its own choice. `substeps`, `loss`, `iterations` as for
+    shooting.
+    """
+
+    search: int = 0
+    integrator: str = "runge_kutta"
+    substeps: int | str = "auto"
+    loss: str = "squared"
+    iterations: int = 200
+    kind: str = "least_squares"
+
+    def __post_init__(self) -> None:
+        integrator_named(self.integrator)
+        faults = option_faults(self.loss, "auto", self.iterations, substeps=self.substeps)
+        if not isinstance(self.search, int) or self.search < 0:
+            faults.append(f"search = {self.search!r}; give a number of simulations, or 0 for no search.")
+        if faults:
+            raise ProblemError(faults)
+
+    def options(self) -> dict[str, Any]:
+        return plain_options(self)
+
+    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
+        noise.require_gaussian(problem, self.kind)
+        way = _Transcription(self, problem, executor)
+        estimate = Fit(way, problem, tell).go()
+        counts = {**estimate.counts, "simulations": way.box.simulations}
+        return replace(estimate, method=self, counts=counts,
+                       notes=(*estimate.notes, *way.notes, *way.box.runner.notes))
+
+
+class _Transcription:
+    """One run: keeps the box, so that a change of weights repeats no simulation."""
+
+    def __init__(self, method: LeastSquares, problem: Problem, executor: Executor | None):
+        self.method, self.loss = method, method.loss
+        self.box = BlackBox(problem, runner_for(problem.model, method.integrator, declared_in(problem)), executor)
+        self.notes: list[str] = []
+        self.searched: Point | None = None
+
+    def integrate(self) -> Any:
+        return BlackBoxScheme(self.box.runner.scheme)
+
+    def steps(self) -> int | str:
+        return self.method.substeps
+
+    def finite(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Simulation:
+        made = Simulation(problem, self.box, steps, sizes, self.loss)
+        if self.method.search and self.searched is None:
+            self.searched = self._search(made)
+        if self.searched is not None:
+            made.frame.start_values = made.coordinates.values(self.searched.unknowns)
+        return made
+
+    def shooting(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Any:
+        return Simulation(problem, self.box, steps, sizes, self.loss)
+
+    def as_shooting(self, finite: Any, point: Point) -> tuple[Any, Point]:
+        return finite, point
+
+    def carried(self, point: Point, before: Any, after: Any) -> Point:
+        return point
+
+    def solver(self, finite: FiniteProblem) -> Any:
+        return LevenbergMarquardt(iterations=self.method.iterations)
+
+    def advice(self) -> list[str]:
+        return ["search between the bounds first with least_squares(search=1000)"]
+
+    def _search(self, finite: Simulation) -> Point:
+        """Differential evolution between the bounds; a rough start is all that is asked of it."""
+        from scipy.optimize import differential_evolution
+
+        lower, upper = finite.coordinates.lower, finite.coordinates.upper
+        open_ended = [n for n, a, b in zip(finite.names, lower, upper, strict=True) if not np.isfinite(b - a)]
+        if open_ended:
+            raise ProblemError(f"A search needs bounds on both sides; give lower and upper for {', '.join(open_ended)}.")
+        start = finite.start()
+        try:
+            worst = BAD * finite.evaluate(start).cost
+        except Diverged:
+            worst = np.inf
+
+        def cost(xi: np.ndarray) -> float:
+            try:
+                return finite.evaluate(Point(np.asarray(xi, float), ())).cost
+            except Diverged:
+                return worst if np.isfinite(worst) else float(np.finfo(float).max)
+
+        count = len(finite.names)
+        members = int(np.clip(self.method.search // (5 * count), 4, PER_UNKNOWN))
+        rounds = max(1, self.method.search // (members * count) - 1)
+        found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=rounds, popsize=members,
+                                       rng=SEED, polish=False, x0=start.unknowns)
+        self.notes.append(f"A search between the bounds ({found.nfev} simulations, differential evolution) gave the start; "
+                          "the best point of a search is not proved to be the global one.")
+        return Point(np.asarray(found.x, float), ())
