@@ -13,7 +13,7 @@ from typing import Any
 import casadi
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.models.text import expressions_to_text
+from dynident.models.writing import expressions_to_text
 from dynident.models.written import TIME, Written, listed, name_faults, names_of
 
 USE_MATHS = "Take sin, tanh, where, ... from dynident.maths: those of numpy and math do not know symbols."
