@@ -12,34 +12,90 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK 48 /* rows reflected at a time; they stay in the first-level cache */
+#define BLOCK 64 /* rows reflected at a time; they stay in the first-level cache */
+#define LANES 4  /* numbers that the processor multiplies at once, on most of them */
 #define MOST_GROWTH 1e4 /* of a state within one group; beyond it the carried rows would lose digits */
 
-/* Join `rows` rows in B to the triangle T, both `w` columns wide; B is destroyed. */
-static void join(double *restrict T, double *restrict B, int rows, int w, double *restrict dot) {
-  int j, k, c;
-  for (j = 0; j < w; j++) {
-    double s = 0, head = T[j * w + j], norm, v, f;
-    double *restrict top = T + j * w;
-    for (k = 0; k < rows; k++) s += B[k * w + j] * B[k * w + j];
-    if (s == 0) continue;
-    norm = sqrt(head * head + s);
-    if (head > 0) norm = -norm;
-    v = head - norm;
-    f = 2 / (v * v + s);
-    top[j] = norm;
-    for (c = j + 1; c < w; c++) dot[c] = v * top[c];
-    for (k = 0; k < rows; k++) {
-      const double b = B[k * w + j];
-      const double *restrict row = B + k * w;
-      for (c = j + 1; c < w; c++) dot[c] += b * row[c];
+typedef double vec __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
+
+static double total(vec v) {
+  double s = 0;
+  int l;
+  for (l = 0; l < LANES; l++) s += v[l];
+  return s;
+}
+
+/* A triangle T (w, w), row by row, and rows that wait to be joined to it: B (w, BLOCK), column by column, so that the
+   loops below are long and of the same length for every column. */
+typedef struct { double *T, *B; int w, rows; } Pile;
+
+/* One reflection: columns j + 1 .. w - 1 of the pile, where column j holds the vector that goes to zero. */
+static void reflect(Pile *pile, int j, int count) {
+  const int w = pile->w;
+  const vec *restrict v = (const vec *)(pile->B + j * BLOCK);
+  double *restrict top = pile->T + j * w;
+  double s, head = top[j], norm, first, factor;
+  vec even = {0}, odd = {0};
+  int c, k;
+  for (k = 0; k < count; k += 2) { even += v[k] * v[k]; odd += v[k + 1] * v[k + 1]; }
+  s = total(even + odd);
+  if (s == 0) return;
+  norm = head > 0 ? -sqrt(head * head + s) : sqrt(head * head + s);
+  first = head - norm;
+  factor = 2 / (first * first + s);
+  top[j] = norm;
+  for (c = j + 1; c + 1 < w; c += 2) { /* two columns at a time hide the wait for the sums */
+    vec *restrict x = (vec *)(pile->B + c * BLOCK), *restrict y = x + BLOCK / LANES;
+    vec x_even = {0}, x_odd = {0}, y_even = {0}, y_odd = {0};
+    double f, g;
+    for (k = 0; k < count; k += 2) {
+      x_even += v[k] * x[k]; x_odd += v[k + 1] * x[k + 1];
+      y_even += v[k] * y[k]; y_odd += v[k + 1] * y[k + 1];
     }
-    for (c = j + 1; c < w; c++) { dot[c] *= f; top[c] -= v * dot[c]; }
-    for (k = 0; k < rows; k++) {
-      const double b = B[k * w + j];
-      double *restrict row = B + k * w;
-      for (c = j + 1; c < w; c++) row[c] -= b * dot[c];
-    }
+    f = factor * (first * top[c] + total(x_even + x_odd));
+    g = factor * (first * top[c + 1] + total(y_even + y_odd));
+    top[c] -= f * first;
+    top[c + 1] -= g * first;
+    for (k = 0; k < count; k++) { x[k] -= f * v[k]; y[k] -= g * v[k]; }
+  }
+  if (c < w) {
+    vec *restrict x = (vec *)(pile->B + c * BLOCK), sum = {0};
+    double f;
+    for (k = 0; k < count; k++) sum += v[k] * x[k];
+    f = factor * (first * top[c] + total(sum));
+    top[c] -= f * first;
+    for (k = 0; k < count; k++) x[k] -= f * v[k];
+  }
+}
+
+/* Join the waiting rows to the triangle. */
+static void join(Pile *pile) {
+  const int count = 2 * ((pile->rows + 2 * LANES - 1) / (2 * LANES)); /* vectors per column, an even number */
+  int j, k;
+  for (j = 0; j < pile->w; j++)
+    for (k = pile->rows; k < count * LANES; k++) pile->B[j * BLOCK + k] = 0;
+  for (j = 0; j < pile->w; j++) reflect(pile, j, count);
+  pile->rows = 0;
+}
+
+static void put(Pile *pile, const double *restrict row) {
+  int b;
+  for (b = 0; b < pile->w; b++) pile->B[b * BLOCK + pile->rows] = row[b];
+  if (++pile->rows == BLOCK) join(pile);
+}
+
+/* to <- weight (coefficients of a state, of p | constant) with the state given by S: to = weight (e S + (0, e_p | last)) */
+static void through(const double *restrict e, double last, double weight, const double *restrict S, int nx, int n,
+                    double *restrict to) {
+  int b, l;
+  for (b = 0; b < nx; b++) to[b] = 0;
+  for (b = nx; b < n; b++) to[b] = weight * e[b];
+  to[n] = last;
+  for (l = 0; l < nx; l++) {
+    const double f = weight * e[l];
+    const double *restrict s = S + l * (n + 1);
+    if (f == 0) continue;
+    for (b = 0; b <= n; b++) to[b] += f * s[b];
   }
 }
 
@@ -59,98 +115,68 @@ void dynident_sweep_expand(long long segments, int nx, int nf, const double *E, 
     }
 }
 
+/* Where groups of segments begin: links are multiplied forwards while they stay small and the rows fill no block. */
+static long long group_starts(long long segments, const long long *first, int nx, int n, int ny, const double *E,
+                              long long *groups) {
+  long long count = 0, held = 0, i;
+  double growth = 1;
+  int a, l;
+  groups[count++] = 0;
+  for (i = 0; i + 1 < segments; i++) {
+    double norm = 1;
+    held += (first[i + 1] - first[i]) * ny;
+    for (a = 0; a < nx; a++) {
+      double s = 0;
+      for (l = 0; l < nx; l++) s += fabs(E[(i * nx + a) * n + l]);
+      if (s > norm) norm = s;
+    }
+    growth *= norm;
+    if (held >= BLOCK || growth > MOST_GROWTH) { groups[count++] = i + 1; held = 0; growth = 1; }
+  }
+  return count;
+}
+
 /* T: (n + 1, n + 1), the triangular factor of the whole chain in (s_0, p | right-hand side). weight and rhs:
    (nodes, ny); a row of weight 0 is not measured. Short segments are taken together, forwards, until they fill a block of
    rows or what they carry grows: fewer reflections, and the same answer. Returns 0, or 1 where memory is out. */
 int dynident_sweep_factor(long long segments, const long long *first, int nx, int nf, int ny, const double *J,
                           const double *weight, const double *rhs, const double *E, const double *c, double *T) {
   const int n = nx + nf, w = n + 1;
-  long long end = segments, begin, i, k;
-  int a, b, l, y, rows;
-  double *B = malloc(sizeof(double) * (size_t)(BLOCK + nx) * w);
-  double *dot = malloc(sizeof(double) * w);
-  double *S = malloc(sizeof(double) * (size_t)nx * w);
-  double *N = malloc(sizeof(double) * (size_t)nx * w);
-  long long *groups = malloc(sizeof(long long) * (segments + 1)), count = 0;
-  if (!B || !dot || !S || !N || !groups) { free(B); free(dot); free(S); free(N); free(groups); return 1; }
+  long long end = segments, begin, count, i, k;
+  int a;
+  double *room = malloc(sizeof(double) * (size_t)w * (BLOCK + 3 * nx + 1));
+  long long *groups = malloc(sizeof(long long) * (segments + 1));
+  double *S = room + BLOCK * w, *next = S + nx * w, *future = next + nx * w, *row = future + nx * w;
+  Pile pile = {T, room, w, 0};
+  if (!room || !groups) { free(room); free(groups); return 1; }
   memset(T, 0, sizeof(double) * w * w);
-  /* where the groups begin: links are multiplied forwards while they stay small */
-  groups[count++] = 0;
-  {
-    double growth = 1;
-    long long held = 0;
-    for (i = 0; i < segments; i++) {
-      double norm = 0;
-      held += (first[i + 1] - first[i]) * ny;
-      for (a = 0; a < nx; a++) {
-        double s = 0;
-        for (l = 0; l < nx; l++) s += fabs(E[(i * nx + a) * n + l]);
-        if (s > norm) norm = s;
-      }
-      growth *= norm > 1 ? norm : 1;
-      if (i + 1 < segments && (held >= BLOCK || growth > MOST_GROWTH)) { groups[count++] = i + 1; held = 0; growth = 1; }
-    }
-  }
+  count = group_starts(segments, first, nx, n, ny, E, groups);
   while (count--) {
     begin = groups[count];
-    rows = 0;
-    /* the future's rows in the state at `end` wait in the first nx rows of T; they leave, and come back through the group */
-    memcpy(N, T, sizeof(double) * nx * w);
+    /* the future's rows in the state at `end` stand first in T; they leave, and come back through the group */
+    memcpy(future, T, sizeof(double) * nx * w);
     memset(T, 0, sizeof(double) * nx * w);
     memset(S, 0, sizeof(double) * nx * w); /* state at the segment's begin by (state at the group's begin, p | 1) */
     for (a = 0; a < nx; a++) S[a * w + a] = 1;
     for (i = begin; i < end; i++) {
       const long long stop = i == segments - 1 ? first[i + 1] + 1 : first[i + 1];
-      for (k = first[i]; k < stop; k++)
-        for (y = 0; y < ny; y++) {
-          const double g = weight[k * ny + y];
-          const double *restrict row = J + (k * ny + y) * n;
-          double *restrict to = B + rows * w;
-          if (g == 0) continue;
-          for (b = 0; b < nx; b++) to[b] = 0;
-          for (b = nx; b < n; b++) to[b] = g * row[b];
-          to[n] = rhs[k * ny + y];
-          for (l = 0; l < nx; l++) {
-            const double f = g * row[l];
-            const double *restrict s = S + l * w;
-            if (f == 0) continue;
-            for (b = 0; b < w; b++) to[b] += f * s[b];
-          }
-          if (++rows == BLOCK) { join(T, B, rows, w, dot); rows = 0; }
-        }
-      if (i < segments - 1) { /* S <- E (S, p) + c */
-        double *next = B + rows * w; /* room for nx rows is kept behind the block */
-        for (a = 0; a < nx; a++) {
-          const double *restrict e = E + (i * nx + a) * n;
-          double *restrict to = next + a * w;
-          for (b = 0; b < nx; b++) to[b] = 0;
-          for (b = nx; b < n; b++) to[b] = e[b];
-          to[n] = c[i * nx + a];
-          for (l = 0; l < nx; l++) {
-            const double f = e[l];
-            const double *restrict s = S + l * w;
-            for (b = 0; b < w; b++) to[b] += f * s[b];
-          }
-        }
-        memcpy(S, next, sizeof(double) * nx * w);
+      for (k = first[i] * ny; k < stop * ny; k++) {
+        if (weight[k] == 0) continue;
+        through(J + k * n, rhs[k], weight[k], S, nx, n, row);
+        put(&pile, row);
       }
+      if (i == segments - 1) break;
+      for (a = 0; a < nx; a++) through(E + (i * nx + a) * n, c[i * nx + a], 1, S, nx, n, next + a * w);
+      memcpy(S, next, sizeof(double) * nx * w);
     }
-    if (end < segments) /* carry the future through the group's link */
-      for (a = 0; a < nx; a++) {
-        double *restrict to = B + rows * w;
-        for (b = 0; b < nx; b++) to[b] = 0;
-        for (b = nx; b < w; b++) to[b] = N[a * w + b];
-        for (l = a; l < nx; l++) {
-          const double f = N[a * w + l];
-          const double *restrict s = S + l * w;
-          for (b = 0; b < w; b++) to[b] += f * s[b];
-        }
-        rows++;
-      }
-    if (rows) join(T, B, rows, w, dot);
+    for (a = 0; a < nx && end < segments; a++) {
+      through(future + a * w, future[a * w + n], 1, S, nx, n, row);
+      put(&pile, row);
+    }
+    if (pile.rows) join(&pile);
     end = begin;
   }
-  free(B); free(dot); free(S); free(N); free(groups);
+  free(room); free(groups);
   return 0;
 }
 
