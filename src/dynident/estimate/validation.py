@@ -24,18 +24,20 @@ class Validation:
     tests: tuple[ResidualTest, ...]
     trajectory: Trajectory
     residuals: Mapping[str, np.ndarray]  # measured - model, NaN where not measured
+    notes: tuple[str, ...] = ()  # what the reader must know beside the numbers, as sentences
 
     def __str__(self) -> str:
         lines = [f"{self.experiment}:"]
         lines += [f"  {name}: fit {self.fit[name]:.2f} %, rms error {self.rmse[name]:.4g}" for name in self.fit]
         lines += [f"  {test}" for test in self.tests]
+        lines += [f"  note {note}" for note in self.notes]
         return "\n".join(lines)
 
     def to_data(self) -> dict[str, Any]:
         """Plain lists, numbers and text; missing numbers as the text "nan"."""
         t = self.trajectory
         return {"experiment": self.experiment, "fit": _numbers(self.fit), "rmse": _numbers(self.rmse),
-                "tests": [test.to_data() for test in self.tests],
+                "tests": [test.to_data() for test in self.tests], "notes": list(self.notes),
                 "trajectory": {"experiment": t.experiment, "time": _list(t.time), "states": _lists(t.states),
                                "outputs": _lists(t.outputs)},
                 "residuals": _lists(self.residuals)}
@@ -47,7 +49,7 @@ class Validation:
         return cls(data["experiment"], {k: float(v) for k, v in data["fit"].items()},
                    {k: float(v) for k, v in data["rmse"].items()},
                    tuple(ResidualTest.from_data(test) for test in data["tests"]), trajectory,
-                   _arrays(data["residuals"]))
+                   _arrays(data["residuals"]), tuple(data.get("notes", ())))
 
 
 def judge(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float]) -> Validation:

@@ -105,7 +105,8 @@ class Fit:
         compiling = compiler.seconds_compiling - self.compiled[0]
         times = {"compile": compiling, "fit": time.perf_counter() - self.began - compiling}
         size = {"unknowns": len(finite.names), "matching conditions": finite.equality_count}
-        counts = {**self.counts, "compiled": compiler.libraries_compiled - self.compiled[1], "substeps": self.steps, **size}
+        counts = {**self.counts, "compiled kernels": compiler.libraries_compiled - self.compiled[1],
+                  "substeps": self.steps, **size}
         again = self.make()  # with the final weights
         shooting, point = self.method.as_shooting(again, self.method.carried(outcome.point, finite, again))
         return assemble(self.problem, self.method, shooting, replace(outcome, point=point), self.sizes, error, counts,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dynident.errors import NotConverged, NotSupported, ProblemError
@@ -36,8 +38,7 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
         notes = (f"The initial state was not given and was fitted to this record: {listed}.",)
     integrator = getattr(estimate.method, "integrator", "runge_kutta")
     trajectory = simulate(estimate.problem.model, values, experiment, integrator)
-    del notes
-    return judge(experiment, trajectory, estimate.noise_std)
+    return replace(judge(experiment, trajectory, estimate.noise_std), notes=notes)
 
 
 def _value(estimate: Estimate, parameter: Parameter) -> float:

@@ -37,6 +37,9 @@ TEMPLATE = """
       {{ test.sentence }}</li>
     {% endfor %}
   </ul>
+  {% for note in record.notes %}
+  <p class="hint">{{ note }}</p>
+  {% endfor %}
   {% if record.thinned %}
   <p class="hint">{{ record.thinned }}</p>
   {% endif %}
@@ -63,7 +66,8 @@ def _share(fit: Mapping[str, float], output: str) -> str:
 def _record(estimate: Estimate, validation: Validation, points: int) -> dict[str, Any]:
     record = validated_record(estimate, validation)
     chart = signal_chart(record, estimate.noise_std, points)
-    return {"name": record.name, "tests": validation.tests, "thinned": thinning_sentence(record, points),
+    return {"name": record.name, "tests": validation.tests, "notes": validation.notes,
+            "thinned": thinning_sentence(record, points),
             "chart": drawn(chart, f"{record.name}: measured and predicted {', '.join(record.measured)} over time")}
 
 
