@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from problems import MACHINES
-
 import dynident as di
+from problems import MACHINES
 
 
 def fitted():
