@@ -32,28 +32,32 @@ def two_link_robot(gravity: float = 9.81) -> EquationModel:
         parameters=[*LINK_1, *LINK_2], constants={"gravity": gravity}, units=units)
 
 
-def accelerations(kinetic: ca.SX, potential: ca.SX, q: ca.SX, velocity: ca.SX, forces: ca.SX) -> ca.SX:
-    """q'' of two coordinates by the Euler-Lagrange equations d/dt dL/dq' - dL/dq = forces, L = kinetic - potential."""
-    momentum = ca.gradient(kinetic, velocity)
-    mass = ca.jacobian(momentum, velocity)
-    push = forces + ca.gradient(kinetic - potential, q) - ca.jtimes(momentum, q, velocity)
+def accelerations(mass: ca.SX, potential: ca.SX, q: ca.SX, velocity: ca.SX, forces: ca.SX) -> ca.SX:
+    """q'' of two coordinates by the Euler-Lagrange equations for L = q' mass(q) q' / 2 - potential(q)."""
+    slopes = [ca.reshape(ca.jacobian(mass, q[i]), 2, 2) for i in range(2)]  # d mass / d q_i
+    drift = slopes[0] * velocity[0] + slopes[1] * velocity[1]  # d mass / dt
+    pull = ca.vertcat(*[ca.dot(velocity, slope @ velocity) / 2 for slope in slopes])
+    push = forces - ca.gradient(potential, q) + pull - drift @ velocity
     determinant = mass[0, 0] * mass[1, 1] - mass[0, 1] * mass[1, 0]
     return ca.vertcat(mass[1, 1] * push[0] - mass[0, 1] * push[1],
                       mass[0, 0] * push[1] - mass[1, 0] * push[0]) / determinant
 
 
-def energies(q: ca.SX, velocity: ca.SX, p: Any) -> tuple[ca.SX, ca.SX]:
-    """Kinetic and potential energy of both links; velocities are taken along the axes of link 1, which turn with it."""
-    turning = ca.vertcat(0, 0, velocity[0])
+def energies(q: ca.SX, p: Any) -> tuple[ca.SX, ca.SX]:
+    """The mass matrix, by which the kinetic energy is q' mass q' / 2, and the potential energy.
+
+    Velocities are taken along the axes of link 1, those of turning along the axes of link 2.
+    """
     c, s = ca.cos(q[1]), ca.sin(q[1])
+    upwards = ca.SX([0, 0, 1])
     centre_1 = ca.vertcat(p.sx1, p.sy1, 0)
     centre_2 = ca.vertcat(c * p.sx2 + s * p.sz2, p.sy2, c * p.sz2 - s * p.sx2)
-    velocity_2 = ca.cross(turning, centre_2) + ca.jtimes(centre_2, q, velocity)
-    spin_2 = ca.vertcat(-s * velocity[0], velocity[1], c * velocity[0])  # along the axes of link 2
-    moments_2 = ca.vertcat(p.Ix2, p.Iy2, p.Iz2)
-    kinetic = (p.m1 * ca.sumsqr(ca.cross(turning, centre_1)) + p.Iz1 * velocity[0]**2
-               + p.m2 * ca.sumsqr(velocity_2) + ca.dot(moments_2, spin_2**2)) / 2
-    return kinetic, p.m2 * p.gravity * centre_2[2]
+    motion_1 = ca.horzcat(ca.cross(upwards, centre_1), ca.SX(3, 1))  # velocity of the centre of mass per q'
+    motion_2 = ca.horzcat(ca.cross(upwards, centre_2), ca.jacobian(centre_2, q[1]))
+    spin_2 = ca.vertcat(ca.horzcat(-s, 0), ca.horzcat(0, 1), ca.horzcat(c, 0))
+    mass = (p.m1 * (motion_1.T @ motion_1) + ca.diag(ca.vertcat(p.Iz1, 0))
+            + p.m2 * (motion_2.T @ motion_2) + spin_2.T @ ca.diag(ca.vertcat(p.Ix2, p.Iy2, p.Iz2)) @ spin_2)
+    return mass, p.m2 * p.gravity * centre_2[2]
 
 
 def _rate(t: Any, x: Any, u: Any, p: Any) -> list[Any]:
@@ -62,4 +66,4 @@ def _rate(t: Any, x: Any, u: Any, p: Any) -> list[Any]:
     joints = [(p.dry1, p.viscous1, p.gain1, p.a1, u.I1), (p.dry2, p.viscous2, p.gain2, p.a2, u.I2)]
     forces = ca.vertcat(*[gain * current - dry * ca.tanh(a * velocity[i]) - viscous * velocity[i]
                           for i, (dry, viscous, gain, a, current) in enumerate(joints)])
-    return [x.omega1, x.omega2, *ca.vertsplit(accelerations(*energies(q, velocity, p), q, velocity, forces))]
+    return [x.omega1, x.omega2, *ca.vertsplit(accelerations(*energies(q, p), q, velocity, forces))]
