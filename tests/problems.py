@@ -64,7 +64,8 @@ class Machine:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     hold: str = "zero"
 
-    def states(self, values: Mapping[str, float] | None = None, initial: Mapping[str, float] | None = None) -> np.ndarray:
+    def states(self, values: Mapping[str, float] | None = None, initial: Mapping[str, float] | None = None
+               ) -> np.ndarray:
         """(samples, states) by the independent route."""
         p, x0 = {**self.truth, **(values or {})}, {**self.initial, **(initial or {})}
         u = np.column_stack([*self.inputs.values()]) if self.inputs else np.zeros((self.time.size, 0))
@@ -80,8 +81,8 @@ class Machine:
         """A measured record; seed=None leaves the noise out."""
         rng = np.random.default_rng(seed)
         sizes = self.std if std is None else std
-        clean = _clean(self)
-        measured = {n: y + (sizes[n] * rng.standard_normal(y.size) if seed is not None else 0) for n, y in clean.items()}
+        measured = {n: y + (0.0 if seed is None else sizes[n] * rng.standard_normal(y.size))
+                    for n, y in _clean(self).items()}
         noise = {n: di.Gaussian(s if noise_known else None) for n, s in sizes.items()}
         return di.Experiment(**{"time": self.time, "inputs": self.inputs, "outputs": measured, "noise": noise,
                                 "hold": self.hold, "name": name} | fields)
@@ -141,10 +142,13 @@ def _two_mass_rate(t, x, u, p):
 def _servo_axis() -> Machine:
     time = np.linspace(0, 3, 301)
     return Machine(
-        library.servo_axis(gain=35.15, v_smooth=0.02),
-        lambda t, x, u, p: [x[1], (35.15 * u[0] - p["Fv"] * x[1] - p["Fc"] * np.tanh(x[1] / 0.02) - p["offset"]) / p["M"]],
-        (0,), library.TYPICAL["servo_axis"], {"q": 0.0, "v": 0.0}, time, {"u": staircase(time, 0.25, 3.0, 3)},
-        {"position": 1e-4}, {"M": 80.0, "Fv": 100.0, "Fc": 10.0, "offset": 0.0}, {"M": (1, 1000), "Fc": (0, 1000)})
+        library.servo_axis(gain=35.15, v_smooth=0.02), _servo_rate, (0,), library.TYPICAL["servo_axis"],
+        {"q": 0.0, "v": 0.0}, time, {"u": staircase(time, 0.25, 3.0, 3)}, {"position": 1e-4},
+        {"M": 80.0, "Fv": 100.0, "Fc": 10.0, "offset": 0.0}, {"M": (1, 1000), "Fc": (0, 1000)})
+
+
+def _servo_rate(t, x, u, p):
+    return [x[1], (35.15 * u[0] - p["Fv"] * x[1] - p["Fc"] * np.tanh(x[1] / 0.02) - p["offset"]) / p["M"]]
 
 
 def _pendulum() -> Machine:

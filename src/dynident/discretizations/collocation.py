@@ -117,7 +117,7 @@ class FullDiscretization:
                 out = self.collocator.run(record.grid, np.vstack([x0, inner[:, :len(x0)]]), inner[:, len(x0):], p,
                                           sensitivities, self._room.get((e, sensitivities)))
             except Diverged as bad:
-                raise Diverged(bad.time, bad.node, f" in '{record.name}'") from None
+                raise bad.within(record.name) from None
             self._room[e, sensitivities] = out
             results.append(out)
         return results

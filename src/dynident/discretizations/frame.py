@@ -69,7 +69,7 @@ class Frame:
         """The unknowns in the user's units."""
         values = self.coordinates.values(point.unknowns)
         if not np.all(np.isfinite(values)):
-            raise Diverged(float("nan"), 0, " (a parameter overflowed)")
+            raise Diverged(np.nan, 0, what="a parameter is too large for the computer")
         return values
 
     def residual_count(self, signals: Sequence[Signals]) -> int:
@@ -93,7 +93,7 @@ class Frame:
         prior = np.array([(values[i] - known.mean) / known.std for i, known in self.priors])
         cost += float(prior @ prior)
         if not np.isfinite(cost):
-            raise Diverged(float("nan"), 0, " (the cost overflowed)")
+            raise Diverged(np.nan, 0, what="the sum of squares is too large for the computer")
         mismatch = max((float(np.max(np.abs(d) / self.state_scale)) for d in defects if d.size), default=0.0)
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch), factors
 

@@ -100,7 +100,7 @@ class Shooting:
             try:
                 out = self.march.run(record.grid, record.first, nodes, p, sensitivities, self._room.get((e, sensitivities)))
             except Diverged as bad:
-                raise Diverged(bad.time, bad.node, f" in '{record.name}'") from None
+                raise bad.within(record.name) from None
             self._room[e, sensitivities] = out
             marched.append(out)
         return marched

@@ -6,7 +6,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Diverged, Marched, blank
+from dynident.integrators.march import Diverged, Marched, blank, diverged
 from dynident.integrators.scheme import Adaptive
 from dynident.integrators.stages import symbols
 from dynident.models.equations import EquationModel
@@ -14,14 +14,16 @@ from dynident.models.equations import EquationModel
 RELATIVE_TOLERANCE = 1e-9
 ABSOLUTE_TOLERANCE = 1e-11
 MOST_STEPS = 20_000  # per interval; more means that the model blows up or the tolerance cannot be met
+NO_WAY = "the integrator cannot meet its tolerance"
 
 
 class AdaptiveMarch:
     """Forward sensitivities by the integrator itself; between samples time runs from 0 to 1."""
 
     def __init__(self, model: EquationModel, integrator: Adaptive, free: tuple[int, ...]):
-        nx, nu, ny, nf = self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
-        self.free = list(free)
+        self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
+        nx, _, _, nf = self.sizes
+        self.model, self.free = model, list(free)
         s = symbols(model)
         tau = ca.SX.sym("tau")
         u = s["u0"] + tau * (s["u1"] - s["u0"])
@@ -30,11 +32,12 @@ class AdaptiveMarch:
         p = ca.SX(s["p"])
         for place, index in enumerate(free):
             p[index] = f[place]
-        dae = {"x": s["x"], "p": f, "u": held, "t": tau, "ode": s["h"] * model.rate(s["t"] + tau * s["h"], s["x"], u, p)}
+        rate = s["h"] * model.rate(s["t"] + tau * s["h"], s["x"], u, p)
+        dae = {"x": s["x"], "p": f, "u": held, "t": tau, "ode": rate}
         options = {"reltol": RELATIVE_TOLERANCE, "abstol": ABSOLUTE_TOLERANCE, "max_num_steps": MOST_STEPS,
                    "disable_internal_warnings": True, "show_eval_warnings": False}
         self.plain = ca.integrator("march", integrator.plugin, dae, 0, 1, options)
-        self.sensitive = self.plain.factory("march_jac", ["x0", "p", "u"], ["xf", "jac:xf:x0", "jac:xf:p"])
+        self.sensitive = _with_directions(self.plain, nx + nf)
         y = model.output(s["t"], s["x"], s["u0"], s["p"])
         q = ca.vertcat(s["x"], s["p"][self.free])
         self.observe = ca.Function("observe", [s["t"], s["x"], s["u0"], s["p"]],
@@ -57,20 +60,22 @@ class AdaptiveMarch:
 
     def _interval(self, grid: Grid, k: int, x: np.ndarray, S: np.ndarray, p: np.ndarray, sensitivities: bool
                   ) -> tuple[np.ndarray, np.ndarray]:
-        nx = self.sizes[0]
+        nx, _, _, nf = self.sizes
         h = grid.time[k + 1] - grid.time[k]
         held = np.concatenate([[grid.time[k], h], grid.u_begin[k], grid.u_end[k], p])
+        f = p[self.free]
         try:
             if sensitivities:
-                after, by_x, by_p = self.sensitive(x, p[self.free], held)
-                S = np.asarray(by_x) @ S + np.hstack([np.zeros((nx, nx)), np.asarray(by_p).reshape(nx, -1)])
+                beside = {"p": np.eye(nf, nx + nf, nx), "u": np.zeros((held.size, nx + nf))}
+                whole = np.asarray(self.sensitive(x0=np.column_stack([x, S]), p=np.column_stack([f, beside["p"]]),
+                                                  u=np.column_stack([held, beside["u"]]))["xf"])
+                after, S = whole[:, 0], whole[:, 1:]
             else:
-                after = self.plain(x0=x, p=p[self.free], u=held)["xf"]
+                after = np.asarray(self.plain(x0=x, p=f, u=held)["xf"]).ravel()
         except RuntimeError:
-            raise Diverged(float(grid.time[k + 1]), k + 1) from None
-        after = np.asarray(after).ravel()
+            raise Diverged(float(grid.time[k + 1]), k + 1, what=NO_WAY) from None
         if not np.all(np.isfinite(after)):
-            raise Diverged(float(grid.time[k + 1]), k + 1)
+            raise diverged(self.model, grid, k + 1, after, np.zeros(self.sizes[2]))
         return after, S
 
     def _look(self, grid: Grid, k: int, x: np.ndarray, S: np.ndarray, p: np.ndarray, out: Marched) -> None:
@@ -80,8 +85,17 @@ class AdaptiveMarch:
             return
         y, d = (np.asarray(v) for v in self.observe(grid.time[k], x, grid.u_node[k], p))
         if not np.all(np.isfinite(y)):
-            raise Diverged(float(grid.time[k]), k)
+            raise diverged(self.model, grid, k, x, y.ravel())
         out.outputs[k] = y.ravel()
         if out.jacobian is not None:
             out.jacobian[k] = d[:, :nx] @ S
             out.jacobian[k][:, nx:] += d[:, nx:]
+
+
+def _with_directions(integrator: ca.Function, directions: int) -> ca.Function:
+    """The integrator of the state beside its derivative in some directions, side by side as columns.
+
+    CasADi makes it for `forward`, inside a wrapper that prints every argument where an integration fails.
+    """
+    inside = integrator.forward(directions).find_functions()
+    return next(f for f in inside if f.class_name() == integrator.class_name() and f.size2_in("x0") == 1 + directions)

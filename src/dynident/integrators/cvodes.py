@@ -1,4 +1,4 @@
-"""CVODES: variable step and order (SUNDIALS, through CasADi), with forward sensitivities; the check, and for stiff models."""
+"""CVODES: variable step and order (SUNDIALS, through CasADi), with sensitivities; the check, and for stiff models."""
 
 from dynident.integrators.scheme import Adaptive
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 import casadi as ca
 import numpy as np
 
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Diverged, Marched, blank
+from dynident.integrators.march import NO_ROOT, Diverged, Marched, blank, diverged
 from dynident.integrators.scheme import Explicit, Implicit
-from dynident.integrators.stages import symbolic_step, symbols
+from dynident.integrators.stages import stage_functions, symbolic_step, symbols
 from dynident.models.equations import EquationModel
 
+NEWTON_LIMIT = 25  # these three as in march.c
+NEWTON_SMALL = 1e-8
+NEWTON_NOISE = 1e-12
 CHUNK = 200  # steps per call; long enough to hide the call, short enough to build at once
+
+# (state and sensitivities, columns (t, h, inputs at both ends) of some steps, p) -> the same after each step;
+# fewer than asked for where a step has no solution
+Advance = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 class InterpretedMarch:
@@ -20,7 +30,7 @@ class InterpretedMarch:
     def __init__(self, model: EquationModel, integrator: Explicit | Implicit, free: tuple[int, ...]):
         self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
         self.model, self.integrator, self.free = model, integrator, free
-        self.chunks: dict[bool, tuple[ca.Function, ca.Function]] = {}
+        self.chunks: dict[bool, tuple[Advance, ca.Function]] = {}
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Marched | None = None) -> Marched:
@@ -31,7 +41,7 @@ class InterpretedMarch:
         out = blank(grid, len(first) - 1, self.sizes, sensitivities)
         width = nx * (1 + (nx + nf) * sensitivities)
         history = np.empty((grid.nodes, width))  # at each node, of the segment that starts or runs there
-        for i, (begin, end) in enumerate(zip(first[:-1], first[1:], strict=True)):
+        for i, (begin, end) in enumerate(itertools.pairwise(first)):
             whole = np.zeros(width)
             whole[:nx] = nodes[i]
             if sensitivities:
@@ -49,7 +59,7 @@ class InterpretedMarch:
         self._observe(observe, grid, history, p, out)
         return out
 
-    def _segment(self, advance: ca.Function, grid: Grid, begin: int, end: int, whole: np.ndarray,
+    def _segment(self, advance: Advance, grid: Grid, begin: int, end: int, whole: np.ndarray,
                  p: np.ndarray) -> np.ndarray:
         """The long vector at the end of each interval of the segment."""
         counts = grid.substeps[begin:end]
@@ -62,25 +72,20 @@ class InterpretedMarch:
         after = np.empty((interval.size, whole.size))
         for k in range(0, interval.size, CHUNK):
             part = columns[k:k + CHUNK]
-            filled = np.zeros((CHUNK, columns.shape[1]))  # a step of length zero changes nothing
-            filled[:, :] = part[-1]
-            filled[:, 1] = 0
-            filled[:len(part)] = part
-            try:
-                states = np.asarray(advance(whole, filled.T, p)).T[:len(part)]
-            except RuntimeError:  # the implicit equations of a step have no root within reach
-                node = int(interval[k])
-                raise Diverged(float(grid.time[node]), node) from None
-            if not np.all(np.isfinite(states[:, :self.sizes[0]])):
-                bad = int(np.flatnonzero(~np.all(np.isfinite(states), axis=1))[0])
-                node = int(interval[k + bad]) + 1
-                raise Diverged(float(grid.time[node]), node)
+            states = advance(whole, part, p)
+            if len(states) < len(part):
+                node = int(interval[k + len(states)]) + 1
+                raise Diverged(float(grid.time[node]), node, what=NO_ROOT)
+            bad = np.flatnonzero(~np.all(np.isfinite(states[:, :self.sizes[0]]), axis=1))
+            if bad.size:
+                raise diverged(self.model, grid, int(interval[k + bad[0]]) + 1, states[bad[0], :self.sizes[0]],
+                               np.zeros(self.sizes[2]))
             after[k:k + len(part)] = states
             whole = states[-1]
         return after[np.cumsum(counts) - 1]
 
     def _observe(self, observe: ca.Function, grid: Grid, history: np.ndarray, p: np.ndarray, out: Marched) -> None:
-        nx, nu, ny, nf = self.sizes
+        nx, _, ny, nf = self.sizes
         where = np.flatnonzero(grid.wanted)
         columns = np.column_stack([grid.time, grid.u_node, history])[where]
         for k in range(0, where.size, CHUNK):
@@ -91,13 +96,13 @@ class InterpretedMarch:
             rows = where[k:k + CHUNK]
             bad = np.flatnonzero(~np.all(np.isfinite(values[:, :ny]), axis=1))
             if bad.size:
-                raise Diverged(float(grid.time[rows[bad[0]]]), int(rows[bad[0]]))
+                raise diverged(self.model, grid, int(rows[bad[0]]), np.zeros(nx), values[bad[0], :ny])
             out.outputs[rows] = values[:, :ny]
             if out.jacobian is not None:
                 out.jacobian[rows] = values[:, ny:].reshape((-1, nx + nf, ny)).transpose(0, 2, 1)
 
-    def _build(self, sensitivities: bool) -> tuple[ca.Function, ca.Function]:
-        nx, nu, ny, nf = self.sizes
+    def _build(self, sensitivities: bool) -> tuple[Advance, ca.Function]:
+        nx, _, ny, nf = self.sizes
         s = symbols(self.model)
         q = ca.vertcat(s["x"], s["p"][list(self.free)])
         S = ca.SX.sym("S", nx, nx + nf) if sensitivities else ca.SX(nx, 0)
@@ -109,12 +114,11 @@ class InterpretedMarch:
             d = ca.jacobian(y, q)
             seen = ca.vertcat(y, ca.vec(ca.densify(d[:, :nx] @ S + _beside(ny, nx, d[:, nx:]))))
         observe = ca.Function("observe", [ca.vertcat(s["t"], s["u0"], whole), s["p"]], [ca.densify(seen)])
-        if isinstance(self.integrator, Explicit):
-            nxt = self.integrator.next_state(symbolic_step(self.model, self.integrator, s))
-            step = ca.Function("step", [whole, column, s["p"]], [self._whole(nxt, q, S, sensitivities)])
-        else:
-            step = self._implicit_step(s, q, S, whole, column, sensitivities)
-        return _accumulated(step), observe.map(CHUNK)
+        if isinstance(self.integrator, Implicit):
+            return _Implicit(self.model, self.integrator, self.free, sensitivities), observe.map(CHUNK)
+        nxt = self.integrator.next_state(symbolic_step(self.model, self.integrator, s))
+        step = ca.Function("step", [whole, column, s["p"]], [self._whole(nxt, q, S, sensitivities)])
+        return _Accumulated(step), observe.map(CHUNK)
 
     def _whole(self, nxt: ca.SX, q: ca.SX, S: ca.SX, sensitivities: bool) -> ca.SX:
         nx = self.sizes[0]
@@ -123,39 +127,74 @@ class InterpretedMarch:
         phi = ca.jacobian(nxt, q)
         return ca.vertcat(ca.densify(nxt), ca.vec(ca.densify(phi[:, :nx] @ S + _beside(nx, nx, phi[:, nx:]))))
 
-    def _implicit_step(self, s: dict, q: ca.SX, S: ca.SX, whole: ca.SX, column: ca.SX,
-                       sensitivities: bool) -> ca.Function:
-        nx, _, _, nf = self.sizes
-        scheme = self.integrator
-        assert isinstance(scheme, Implicit)
-        z = ca.SX.sym("z", scheme.stages * nx)
-        symbolic = symbolic_step(self.model, scheme, s)
-        G, nxt = scheme.equations(symbolic, z), scheme.next_state(symbolic, z)
-        root = ca.rootfinder("root", "newton", ca.Function("G", [z, s["x"], column, s["p"]], [G]),
-                             {"abstol": 1e-13, "max_iter": 30})
-        parts = ca.Function("parts", [z, s["x"], column, s["p"]], [
-            nxt, *[ca.densify(m) for m in (ca.jacobian(G, z), ca.jacobian(G, q), ca.jacobian(nxt, z),
-                                           ca.jacobian(nxt, q))]])
-        W, C, P = ca.MX.sym("whole", whole.numel()), ca.MX.sym("c", column.numel()), ca.MX.sym("p", s["p"].numel())
-        x = W[:nx]
-        found = root(ca.repmat(x, scheme.stages, 1), x, C, P)
-        after, Gz, Gq, nz, nq = parts(found, x, C, P)
-        if not sensitivities:
-            return ca.Function("step", [W, C, P], [after])
-        phi = nq - nz @ ca.solve(Gz, Gq)
-        before = ca.reshape(W[nx:], nx, nx + nf)
-        moved = phi[:, :nx] @ before + ca.horzcat(ca.MX.zeros(nx, nx), phi[:, nx:])
-        return ca.Function("step", [W, C, P], [ca.vertcat(after, ca.vec(moved))])
-
 
 def _beside(rows: int, zeros: int, right: ca.SX) -> ca.SX:
     return ca.horzcat(ca.SX.zeros(rows, zeros), right)
 
 
-def _accumulated(step: ca.Function) -> ca.Function:
-    """(state, columns of CHUNK steps, p) -> the states after each step."""
-    folded = step.mapaccum("advance", CHUNK)
-    W = ca.MX.sym("w", step.size1_in(0))
-    C = ca.MX.sym("c", step.size1_in(1), CHUNK)
-    P = ca.MX.sym("p", step.size1_in(2))
-    return ca.Function("advance", [W, C, P], [folded(W, C, ca.repmat(P, 1, CHUNK))])
+class _Accumulated:
+    """Explicit steps, a chunk of them in one call of CasADi's machine."""
+
+    def __init__(self, step: ca.Function):
+        folded = step.mapaccum("advance", CHUNK)
+        W = ca.MX.sym("w", step.size1_in(0))
+        C = ca.MX.sym("c", step.size1_in(1), CHUNK)
+        P = ca.MX.sym("p", step.size1_in(2))
+        self.call = ca.Function("advance", [W, C, P], [folded(W, C, ca.repmat(P, 1, CHUNK))])
+
+    def __call__(self, whole: np.ndarray, columns: np.ndarray, p: np.ndarray) -> np.ndarray:
+        filled = np.tile(columns[-1], (CHUNK, 1))
+        filled[:, 1] = 0  # a step of length zero changes nothing
+        filled[:len(columns)] = columns
+        return np.asarray(self.call(whole, filled.T, p)).T[:len(columns)]
+
+
+class _Implicit:
+    """Implicit steps by Newton's method, one by one: CasADi's own root finder floods the screen where it fails."""
+
+    def __init__(self, model: EquationModel, scheme: Implicit, free: tuple[int, ...], sensitivities: bool):
+        named = {f.name(): f for f in stage_functions(model, scheme, free)}
+        self.equations, self.derivatives = named["dyn_imp"], named["dyn_imp_jac"]
+        self.nx, self.nu, self.stages = len(model.states), len(model.inputs), scheme.stages
+        self.sensitivities = sensitivities
+
+    def __call__(self, whole: np.ndarray, columns: np.ndarray, p: np.ndarray) -> np.ndarray:
+        nx, nu = self.nx, self.nu
+        after = np.empty((len(columns), whole.size))
+        for k, column in enumerate(columns):
+            x, arguments = whole[:nx], (column[2:2 + nu], column[2 + nu:], p)
+            z = self.root(column[0], column[1], x, arguments)
+            if z is None:
+                return after[:k]
+            after[k, :nx] = np.asarray(self.equations(column[0], column[1], x, z, *arguments)[2]).ravel()
+            if self.sensitivities:
+                Gz, Gq, nz, nq = (np.asarray(m) for m in self.derivatives(column[0], column[1], x, z, *arguments))
+                phi = nq - nz @ np.linalg.solve(Gz, Gq)
+                moved = phi[:, :nx] @ whole[nx:].reshape((nx, -1), order="F")
+                moved[:, nx:] += phi[:, nx:]
+                after[k, nx:] = moved.ravel(order="F")
+            whole = after[k]
+        return after
+
+    def root(self, t: float, h: float, x: np.ndarray, arguments: tuple[np.ndarray, ...]) -> np.ndarray | None:
+        """The stages of one step, or None where Newton's method does not settle; the criterion is that of march.c."""
+        z = np.tile(x, self.stages)
+        begun = before = None
+        settled = False
+        for _ in range(NEWTON_LIMIT):
+            G, Gz, _ = (np.asarray(m) for m in self.equations(t, h, x, z, *arguments))
+            if not (np.all(np.isfinite(G)) and np.all(np.isfinite(Gz))):
+                return None
+            try:
+                correction = np.linalg.solve(Gz, G.ravel())
+            except np.linalg.LinAlgError:
+                return None
+            z = z - correction
+            if settled:
+                return z
+            size = np.abs(correction)
+            begun = size if begun is None else begun
+            noise = (size >= before / 2) & (size <= NEWTON_NOISE * np.max(np.abs(z))) if before is not None else False
+            settled = bool(np.all((size <= NEWTON_SMALL * (np.abs(z) + begun)) | noise))
+            before = size
+        return z if settled else None

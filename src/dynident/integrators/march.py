@@ -19,14 +19,31 @@ from dynident.integrators.stages import stage_functions
 from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import c_source
 from dynident.models.equations import EquationModel
+from dynident.problem.model import Model
 
 
 class Diverged(DynidentError):
     """A simulation left the finite numbers; a trial point of a solver is rejected for it."""
 
-    def __init__(self, time: float, node: int, detail: str = ""):
-        self.time, self.node, self.detail = time, node, detail
-        super().__init__(f"the simulation is no longer finite at t = {time:g}{detail}")
+    def __init__(self, time: float, node: int, detail: str = "", what: str = "the simulation is no longer finite"):
+        self.time, self.node, self.detail, self.what = time, node, detail, what
+        super().__init__(f"{what}{f' at t = {time:g}' if np.isfinite(time) else ''}{detail}")
+
+    def within(self, record: str) -> Diverged:
+        """The same with the name of the record in which it happened."""
+        return Diverged(self.time, self.node, f"{self.detail} in '{record}'", self.what)
+
+
+NO_ROOT = "an implicit step has no solution within reach"
+
+
+def diverged(model: Model, grid: Grid, node: int, states: np.ndarray, outputs: np.ndarray) -> Diverged:
+    """What is not finite at a node, by name: the first such state, or else the first such output."""
+    for kind, names, values in (("state", model.states, states), ("output", model.outputs, outputs)):
+        for name, value in zip(names, values, strict=True):
+            if not np.isfinite(value):
+                return Diverged(float(grid.time[node]), node, what=f"{kind} '{name}' is no longer finite")
+    return Diverged(float(grid.time[node]), node)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +119,7 @@ class CompiledMarch:
     """The loop in C around the generated stage functions."""
 
     def __init__(self, model: EquationModel, free: tuple[int, ...], library: ctypes.CDLL):
+        self.model = model
         self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
         self.library = library
         self.call = library.dynident_march
@@ -119,13 +137,16 @@ class CompiledMarch:
         bad = self.call(len(first) - 1, *[a.ctypes.data for a in arrays], int(sensitivities),
                         *[None if a is None else a.ctypes.data for a in results])
         if bad >= 0:
-            raise Diverged(float(grid.time[bad]), int(bad))
+            raise diverged(self.model, grid, int(bad), out.states[bad], out.outputs[bad])
+        if bad <= -2:
+            node = int(-2 - bad)
+            raise Diverged(float(grid.time[node]), node, what=NO_ROOT)
         return out
 
 
 def blank(grid: Grid, segments: int, sizes: tuple[int, int, int, int], sensitivities: bool,
           reuse: Marched | None = None) -> Marched:
-    """Room for the results; that of an earlier march where it fits, since fresh memory costs as much as a short march."""
+    """Room for the results; that of an earlier march where it fits: fresh memory costs as much as a short march."""
     nx, _, ny, nf = sizes
     if (reuse is not None and reuse.states.shape == (grid.nodes, nx) and reuse.end_states.shape[0] == segments
             and (reuse.jacobian is not None) == sensitivities):

@@ -1,4 +1,4 @@
-"""Trapezoid: implicit, order 2, stable for stiff decay; the rule of the second robot example of the direct-methods paper."""
+"""Trapezoid: implicit, order 2, stable for stiff decay; used for the real robot of the direct-methods paper."""
 
 import casadi as ca
 

@@ -17,7 +17,8 @@
 #define NQ (NX + NF)
 #define SIZE(n) ((n) > 0 ? (n) : 1)
 #define NEWTON_LIMIT 25
-#define NEWTON_SMALL 1e-12
+#define NEWTON_SMALL 1e-8 /* of a stage and of its first correction; the next correction is then far below rounding */
+#define NEWTON_NOISE 1e-12 /* of the largest stage; a correction that small and no longer shrinking is rounding */
 
 static int finite_all(const double *v, int n) {
   int i;
@@ -73,22 +74,29 @@ static int solve(double *A, double *B, int m) {
 /* One implicit step by Newton's method from z = x in every stage; 0 if it does not settle. */
 static int advance(const double *t, const double *h, double *x, const double *u0, const double *u1, const double *p,
                    double *S, int sens) {
-  double z[NZ], G[NZ], Gz[NZ * NZ], next[NX];
+  double z[NZ], G[NZ], Gz[NZ * NZ], next[NX], begun[NZ], before[NZ];
   const double *arg[7] = {t, h, x, z, u0, u1, p};
   int i, j, l, iteration, settled = 0;
   for (i = 0; i < NZ; i++) z[i] = x[i % NX];
   for (iteration = 0; iteration < NEWTON_LIMIT; iteration++) {
     double *res[3] = {G, Gz, next};
-    double change = 0;
+    double largest = 0;
+    int open = 0;
     dyn_imp(arg, res, 0, 0, 0);
     if (!finite_all(G, NZ) || !solve(Gz, G, 1)) return 0;
     for (i = 0; i < NZ; i++) {
-      double relative = fabs(G[i]) / (1e-3 + fabs(z[i]));
       z[i] -= G[i];
-      if (relative > change) change = relative;
+      if (fabs(z[i]) > largest) largest = fabs(z[i]);
+      if (iteration == 0) begun[i] = fabs(G[i]);
     }
     if (settled) break; /* one step more than needed: the derivative below assumes an exact root */
-    if (change < NEWTON_SMALL * 1e4) settled = 1;
+    for (i = 0; i < NZ; i++) { /* measured against the stage itself: units do not matter */
+      const double correction = fabs(G[i]);
+      const int noise = iteration > 0 && correction >= before[i] / 2 && correction <= NEWTON_NOISE * largest;
+      if (correction > NEWTON_SMALL * (fabs(z[i]) + begun[i]) && !noise) open = 1;
+      before[i] = correction;
+    }
+    settled = !open;
   }
   if (!settled) return 0;
   { double *res[3] = {0, 0, next}; dyn_imp(arg, res, 0, 0, 0); }
@@ -146,7 +154,8 @@ static void observe(const double *t, const double *x, const double *u, const dou
   }
 }
 
-/* Returns -1, or the node at which a state stopped being finite (or an implicit step did not settle).
+/* Returns -1, or the node at which a state or output is not finite (its state and outputs are then in X and Y), or
+   -2 - node where an implicit step that should lead to the node has no solution.
    Segment i starts at node first[i] from nodes[i] and ends at node first[i+1]; each node's output belongs to the segment
    that starts there, the last node's to the last segment. */
 long long dynident_march(long long segments, const long long *first, const double *t, const int *substeps,
@@ -164,7 +173,7 @@ long long dynident_march(long long segments, const long long *first, const doubl
       for (a = 0; a < NX; a++) S[a * NQ + a] = 1;
     }
     for (k = first[i];; k++) {
-      if (!finite_all(x, NX)) return k;
+      if (!finite_all(x, NX)) { memcpy(X + k * NX, x, sizeof x); return k; }
       if (k < last || i == segments - 1) {
         memcpy(X + k * NX, x, sizeof x);
         if (wanted[k]) {
@@ -183,7 +192,7 @@ long long dynident_march(long long segments, const long long *first, const doubl
             u0[a] = u_begin[k * NU + a] + m * slope;
             u1[a] = u_begin[k * NU + a] + (m + 1) * slope;
           }
-          if (!advance(&now, &h, x, u0, u1, p, S, sens)) return k + 1;
+          if (!advance(&now, &h, x, u0, u1, p, S, sens)) return -2 - (k + 1);
         }
       }
     }

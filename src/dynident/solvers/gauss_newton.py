@@ -15,12 +15,23 @@ from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
 from dynident.integrators.march import Diverged
 from dynident.solvers.box import box_least_squares
 from dynident.solvers.levenberg_marquardt import at_bounds
-from dynident.solvers.outcome import SETTLED, TINY_DAMPING, Diary, Outcome, Watch, residual_variance
+from dynident.solvers.outcome import (
+    NEARLY_SETTLED,
+    SETTLED,
+    TINY_DAMPING,
+    Diary,
+    Outcome,
+    Watch,
+    standard_errors,
+)
 from dynident.solvers.reduced import Reduced
 
 SHORTEST_SHARE = 1e-3  # of a step; below it the direction is given up and damped instead
+FIRST_DAMPING = 1e-6  # relative to the squared columns, once the direction itself has to be changed
 MOST_DAMPING = 1e4
 CLOSED = 1e-9  # a mismatch relative to the size of the states that counts as none
+CLOSING = 1e-6  # the same for the step that the nodes would still take
+TINY_STEP = 1e-12  # of everything's typical size; such a step is rounding
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,7 @@ class GaussNewton:
         try:
             return run.go()
         except KeyboardInterrupt:
-            if run.evaluation is None:
+            if not run.diary.pages:
                 raise
             return run.outcome(False, "by the user", interrupted=True)
 
@@ -47,25 +58,31 @@ class _Run:
         self.finite, self.point, self.diary, self.limit = finite, point, diary, limit
         self.held = np.zeros(len(finite.names), dtype=int)
         self.damping, self.share = TINY_DAMPING, 1.0
-        self.evaluation: Evaluation | None = None
         self.wall: Diverged | None = None
 
     def go(self) -> Outcome:
         reduced = Reduced(self.finite.linearize(self.point))
-        self.evaluation = reduced.linear.evaluation
+        self.evaluation: Evaluation = reduced.linear.evaluation
         self.diary.write(self.point, self.evaluation, 0.0)
         for iteration in range(self.limit):
             self.units = self.unit_lengths(reduced)
-            step, nodes = self.direction(reduced)
-            if self.settled(reduced, step, nodes):
+            left = self.standard_errors_left(reduced)
+            if left <= SETTLED:
                 return self.outcome(True, f"after {iteration} iterations")
-            while not self.advance(reduced, step, nodes):
-                self.damping = max(self.damping * 100, 1e-6)
-                if self.damping > MOST_DAMPING:
-                    return self.stuck()
-                step, nodes = self.direction(reduced)
-            reduced = Reduced(self.finite.linearize(self.point))
+            moved = self.next(reduced)
+            if moved is None:
+                return self.stuck(left)
+            reduced = moved
         return self.outcome(False, f"at the limit of {self.limit} iterations")
+
+    def next(self, reduced: Reduced) -> Reduced | None:
+        """The problem at a better point, with as much damping of the direction as it takes; None if none helps."""
+        while self.damping <= MOST_DAMPING:
+            moved = self.advance(reduced, *self.direction(reduced, self.damping))
+            if moved is not None:
+                return moved
+            self.damping = max(self.damping * 100, FIRST_DAMPING)
+        return None
 
     def unit_lengths(self, reduced: Reduced) -> np.ndarray:
         """Length of a typical change of each unknown; where nothing is known, that which the data can tell."""
@@ -74,10 +91,10 @@ class _Run:
         scale = np.where(np.isnan(self.finite.coordinates.scale), told, self.finite.coordinates.scale)
         return np.where(scale > 0, scale, 1.0)
 
-    def direction(self, reduced: Reduced) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    def direction(self, reduced: Reduced, damping: float) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         c = self.finite.coordinates
         spans = np.where(reduced.rows.column_norms > 0, reduced.rows.column_norms, 1.0)
-        rows = reduced.rows.damped(np.sqrt(self.damping) * spans)
+        rows = reduced.rows.damped(np.sqrt(damping) * spans)
         step, self.held = box_least_squares(rows, c.lower - self.point.unknowns, c.upper - self.point.unknowns)
         self.free_rows = rows.holding(self.held != 0, step)
         return step, reduced.expand(step, self.evaluation)
@@ -85,38 +102,44 @@ class _Run:
     def length(self, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
         return float(np.sqrt(np.sum((step / self.units) ** 2) + self.finite.node_norm(nodes)))
 
-    def settled(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> bool:
-        """Nothing left to gain (in standard errors), and all segments meet."""
-        gain = reduced.rows.fall(step)
-        variance = residual_variance(self.evaluation.cost, self.finite.residual_count, len(self.finite.names),
-                                     self.finite.floor)
-        closed = self.evaluation.mismatch <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= 1e3 * CLOSED
-        small = self.length(step, nodes) <= 1e-12
-        return (gain <= SETTLED**2 * variance and closed) or small
+    def standard_errors_left(self, reduced: Reduced) -> float:
+        """How far the undamped step would lead in standard errors; infinite while segments do not meet."""
+        step, nodes = self.direction(reduced, TINY_DAMPING)
+        if self.length(step, nodes) <= TINY_STEP:
+            return 0.0
+        closed = self.evaluation.mismatch <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= CLOSING
+        return standard_errors(reduced.rows.fall(step), self.evaluation.cost, self.finite) if closed else np.inf
 
-    def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> bool:
-        """Go along the direction as far as the natural monotonicity test allows; False if that is nowhere."""
+    def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> Reduced | None:
+        """Go along the direction as far as the natural monotonicity test allows; None if that is nowhere."""
         length = self.length(step, nodes)
         share = min(1.0, 4 * self.share)
         while share >= SHORTEST_SHARE:
-            candidate = self.point.moved(step, nodes, share)
+            candidate = self.clipped(self.point.moved(step, nodes, share))
             try:
-                evaluation = self.finite.evaluate(candidate)
+                follows = self.following(reduced, self.finite.evaluate(candidate))
+                if follows <= (1 - share / 4) * length or (share == 1.0 and follows <= 1e-9 and length <= 1e-6):
+                    return self.move(candidate, share, length)
             except Diverged as wall:
                 self.wall = wall
                 share /= 4
                 continue
-            follows = self.following(reduced, evaluation)
-            if follows <= (1 - share / 4) * length or (share == 1.0 and follows <= 1e-9 and length <= 1e-6):
-                self.point, self.evaluation, self.share = self.clipped(candidate), evaluation, share
-                if share == 1.0:
-                    self.damping = max(self.damping / 100, TINY_DAMPING)
-                self.diary.write(candidate, evaluation, share * length)
-                return True
             excess = abs(follows - (1 - share) * length)
             share = min(share / 2, max(share / 10, share * length / max(2 * excess, 1e-300)))
         self.share = 1.0
-        return False
+        return None
+
+    def move(self, candidate: Point, share: float, length: float) -> Reduced:
+        try:
+            moved = Reduced(self.finite.linearize(candidate))
+        except Diverged:
+            self.finite.linearize(self.point)  # puts the derivatives of this point back in their place
+            raise
+        self.point, self.evaluation, self.share = candidate, moved.linear.evaluation, share
+        if share == 1.0:
+            self.damping = max(self.damping / 100, TINY_DAMPING)
+        self.diary.write(candidate, self.evaluation, share * length)
+        return moved
 
     def following(self, reduced: Reduced, evaluation: Evaluation) -> float:
         """Length of the simplified step: residuals and defects of the candidate, derivatives of the present point."""
@@ -128,7 +151,9 @@ class _Run:
         c = self.finite.coordinates
         return Point(np.clip(point.unknowns, c.lower, c.upper), point.nodes)
 
-    def stuck(self) -> Outcome:
+    def stuck(self, left: float) -> Outcome:
+        if left <= NEARLY_SETTLED:
+            return self.outcome(True, "where no step passes the monotonicity test any more")
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
         return self.outcome(False, f"where no step passes the monotonicity test any more{beyond}")
 

@@ -15,12 +15,21 @@ from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
 from dynident.errors import NotSupported
 from dynident.integrators.march import Diverged
 from dynident.solvers.box import box_least_squares
-from dynident.solvers.outcome import SETTLED, TINY_DAMPING, Diary, Outcome, Watch, residual_variance
+from dynident.solvers.outcome import (
+    NEARLY_SETTLED,
+    SETTLED,
+    TINY_DAMPING,
+    Diary,
+    Outcome,
+    Watch,
+    standard_errors,
+)
 from dynident.solvers.reduced import Reduced
 
 FIRST_DAMPING = 1e-3
+LEAST_DAMPING = 1e-15
 MOST_DAMPING = 1e14  # beyond it a step changes nothing
-ROUNDING = 1e-13  # relative differences of the cost below this are noise of the arithmetic
+ENOUGH = 1e-4  # of the fall that the linear problem promises; less is no success
 
 
 @dataclass(frozen=True)
@@ -34,16 +43,13 @@ class LevenbergMarquardt:
         if finite.equality_count:
             raise NotSupported(f"{self.name} takes no matching conditions, but the problem has "
                                f"{finite.equality_count}. Use segments=1, or the Gauss-Newton solver.")
-        diary = Diary(finite.coordinates.values, watch)
+        run = _Run(finite, point, Diary(finite.coordinates.values, watch), self.iterations)
         try:
-            return _Run(finite, point, diary, self.iterations).go()
-        except _Interrupted as stop:
-            return stop.outcome
-
-
-class _Interrupted(Exception):
-    def __init__(self, outcome: Outcome):
-        self.outcome = outcome
+            return run.go()
+        except KeyboardInterrupt:
+            if not run.diary.pages:
+                raise
+            return run.outcome(False, "by the user", interrupted=True)
 
 
 class _Run:
@@ -53,29 +59,24 @@ class _Run:
         self.finite, self.point, self.diary, self.limit = finite, point, diary, limit
         self.held = np.zeros(len(finite.names), dtype=int)
         self.damping, self.growth = FIRST_DAMPING, 2.0
+        self.scale = np.zeros(len(finite.names))
         self.wall: Diverged | None = None  # the last simulation that diverged
 
     def go(self) -> Outcome:
         reduced = Reduced(self.finite.linearize(self.point))
         self.evaluation: Evaluation = reduced.linear.evaluation
-        self.scale = np.zeros(len(self.finite.names))
         self.diary.write(self.point, self.evaluation, 0.0)
-        try:
-            for iteration in range(self.limit):
-                self.scale = np.maximum(self.scale, reduced.rows.column_norms)
-                gain = self.remaining_gain(reduced)
-                variance = residual_variance(self.evaluation.cost, self.finite.residual_count, len(self.finite.names),
-                                             self.finite.floor)
-                if gain <= SETTLED**2 * variance:
-                    return self.outcome(True, f"after {iteration} iterations")
-                moved = self.step(reduced)
-                if moved is None:
-                    return self.stuck(gain, variance)
-                if moved:  # rounding hides whether the last step helped; it cannot be improved on
-                    return self.blurred_end(iteration + 1, variance)
-                reduced = Reduced(self.finite.linearize(self.point))
-        except KeyboardInterrupt:
-            raise _Interrupted(self.outcome(False, "by the user", interrupted=True)) from None
+        for iteration in range(self.limit):
+            self.scale = np.maximum(self.scale, reduced.rows.column_norms)
+            left = self.standard_errors_left(reduced)
+            if left <= SETTLED:
+                return self.outcome(True, f"after {iteration} iterations")
+            moved = self.step(reduced)
+            if left <= self.hidden():
+                return self.blurred(iteration + 1)
+            if moved is None:
+                return self.stuck(left)
+            reduced = moved
         return self.outcome(False, f"at the limit of {self.limit} iterations")
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -88,51 +89,49 @@ class _Run:
         step, self.held = box_least_squares(reduced.rows.damped(np.sqrt(damping) * units), *self.box())
         return step
 
-    def remaining_gain(self, reduced: Reduced) -> float:
-        """How much the cost would fall by the full step if the problem were linear."""
-        return max(0.0, reduced.rows.fall(self.damped(reduced, TINY_DAMPING)))
+    def standard_errors_left(self, reduced: Reduced) -> float:
+        """How far the full step would lead if the problem were linear."""
+        gain = reduced.rows.fall(self.damped(reduced, TINY_DAMPING))
+        return standard_errors(gain, self.evaluation.cost, self.finite)
 
-    def step(self, reduced: Reduced) -> bool | None:
-        """Move on: False if it helped, True if rounding hides whether it did, None if no step helps."""
+    def step(self, reduced: Reduced) -> Reduced | None:
+        """Move to a point of lower cost, and linearise there; None if no step helps."""
+        c = self.finite.coordinates
         while self.damping < MOST_DAMPING:
             step = self.damped(reduced, self.damping)
             expected = max(0.0, reduced.rows.fall(step))
-            candidate = Point(np.clip(self.point.unknowns + step, self.finite.coordinates.lower,
-                                      self.finite.coordinates.upper), self.point.nodes)
+            candidate = Point(np.clip(self.point.unknowns + step, c.lower, c.upper), self.point.nodes)
             try:
-                evaluation = self.finite.evaluate(candidate)
+                fall = self.evaluation.cost - self.finite.evaluate(candidate).cost
+                moved = Reduced(self.finite.linearize(candidate)) if fall > ENOUGH * expected else None
             except Diverged as wall:
                 self.wall = wall
                 self.damping *= 10  # never an abort: come back from the wall
                 continue
-            fall = self.evaluation.cost - evaluation.cost
-            blur = self.blur()
-            blurred = expected <= blur and abs(fall) <= 10 * blur
-            if fall > 1e-4 * expected or blurred:
+            if moved is not None:
                 quality = fall / expected if expected > 0 else 1.0
-                self.damping = max(self.damping * max(1 / 3, 1 - (2 * quality - 1) ** 3), 1e-15)
+                self.damping = max(self.damping * max(1 / 3, 1 - (2 * quality - 1) ** 3), LEAST_DAMPING)
                 self.growth = 2.0
-                self.point, self.evaluation = candidate, evaluation
-                self.diary.write(candidate, evaluation, float(np.linalg.norm(step * self.scale)))
-                return blurred
+                self.point, self.evaluation = candidate, moved.linear.evaluation
+                self.diary.write(candidate, self.evaluation, float(np.linalg.norm(step * self.scale)))
+                return moved
             self.damping *= self.growth
             self.growth *= 2
         return None
 
-    def blur(self) -> float:
-        """Differences of the cost below this are noise, of the arithmetic or of the simulation."""
-        cost, noise = self.evaluation.cost, self.finite.noise
-        return max(ROUNDING * cost, 2 * np.sqrt(cost) * noise + noise**2)
+    def hidden(self) -> float:
+        """Standard errors below which the simulation's own noise hides whether a step helps; 0 where it has none."""
+        noise = self.finite.noise
+        blur = 2 * np.sqrt(self.evaluation.cost) * noise + noise**2
+        return standard_errors(blur, self.evaluation.cost, self.finite)
 
-    def blurred_end(self, iterations: int, variance: float) -> Outcome:
-        hidden = np.sqrt(self.blur() / variance)  # standard errors
-        if self.blur() <= ROUNDING * self.evaluation.cost or hidden <= SETTLED:
-            return self.outcome(True, f"after {iterations} iterations, at the limit of the arithmetic")
-        return self.outcome(bool(hidden < 1), f"after {iterations} iterations at the limit of the simulation's own noise, "
-                                              f"which hides steps of {hidden:.1g} standard errors")
+    def blurred(self, iterations: int) -> Outcome:
+        hidden = self.hidden()
+        return self.outcome(hidden < 1, f"after {iterations} iterations at the limit of the simulation's own noise, "
+                                        f"which hides steps of {hidden:.1g} standard errors")
 
-    def stuck(self, gain: float, variance: float) -> Outcome:
-        if gain <= max((100 * SETTLED) ** 2 * variance, min(self.blur(), variance)):
+    def stuck(self, left: float) -> Outcome:
+        if left <= max(NEARLY_SETTLED, min(self.hidden(), 1)):
             return self.outcome(True, "where no step lowers the cost any more")
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
         return self.outcome(False, f"where no step lowers the cost, though its slope is not zero{beyond}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.discretizations.finite import Evaluation, Point
+from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Iteration:
 Watch = Callable[[Iteration], None]
 
 SETTLED = 1e-5  # a remaining step of this many standard errors is none
+NEARLY_SETTLED = 1e-3  # the same where no step helps any more; no digit that is printed depends on it
+ROUNDING = 1e-13  # relative differences of the cost below this are noise of the arithmetic
 TINY_DAMPING = 1e-14  # keeps a rank-deficient step finite, far below what the data say
 
 
@@ -58,7 +60,12 @@ class Diary:
             self.watch(page)
 
 
-def residual_variance(cost: float, residuals: int, unknowns: int, floor: float) -> float:
-    """Variance of a weighted residual, never below what rounding leaves; the yardstick for 'nothing left to gain'."""
-    freedom = max(1, residuals - unknowns)
-    return max(cost, floor) / freedom
+def standard_errors(gain: float, cost: float, finite: FiniteProblem) -> float:
+    """Length of a step in standard errors, from the fall of the cost that it promises.
+
+    Zero where the fall would drown in rounding. The residuals' variance is never taken below what rounding leaves.
+    """
+    if gain <= ROUNDING * cost:
+        return 0.0
+    freedom = max(1, finite.residual_count - len(finite.names))
+    return float(np.sqrt(gain * freedom / max(cost, finite.floor)))

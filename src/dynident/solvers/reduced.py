@@ -5,16 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from dynident.discretizations.finite import Evaluation, Linear, Spread
+from dynident.integrators.march import Diverged
 from dynident.solvers import sweep
 from dynident.solvers.arrow import Arrow, arrow
 
 
 class Reduced:
-    """The rows to make small by a step of the unknowns, and the way back to the nodes."""
+    """The rows to make small by a step of the unknowns, and the way back to the nodes.
+
+    Raises Diverged where the derivatives are not finite, as at the edge of what a model can compute.
+    """
 
     def __init__(self, linear: Linear):
         self.linear = linear
-        self.rows: Arrow = _joined(linear, [sweep.factor(chain) for chain in linear.chains])
+        triangles = [sweep.factor(chain) for chain in linear.chains]
+        if not all(np.all(np.isfinite(T)) for T in triangles):
+            raise Diverged(np.nan, 0, what="the derivatives of the simulation are not finite")
+        self.rows: Arrow = _joined(linear, triangles)
 
     def gradient(self, evaluation: Evaluation) -> np.ndarray:
         """Gradient for the residuals and defects of another point, with this point's derivatives."""
