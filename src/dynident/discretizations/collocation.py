@@ -48,10 +48,13 @@ class FullDiscretization:
         self.free = tuple(int(i) for i in self.frame.free)
         self.collocator: Collocator = collocator_for(problem.model, integrator, self.free)
         self.stages = stage_unknowns(problem.model, integrator)
+        explicit, nx = isinstance(integrator, Explicit), len(problem.model.states)
+        self.closed = explicit or integrator.points[-1] == 1.0  # the last stage is the state at the interval's end
+        self.block = nx if explicit else self.stages + (0 if self.closed else nx)  # unknowns per interval, each once
         self.records = [Nodes(problem, e, steps_per_sample, std) for e in range(len(problem.experiments))]
         self.names, self.coordinates = self.frame.names, self.frame.coordinates
         self.residual_count = self.frame.residual_count(self.records)
-        self.equality_count = sum(r.grid.nodes - 1 for r in self.records) * (len(problem.model.states) + self.stages)
+        self.equality_count = sum(r.grid.nodes - 1 for r in self.records) * self.block
         self.floor = self.frame.floor(self.records)
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_norm = self.frame.node_norm

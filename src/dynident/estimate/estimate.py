@@ -29,6 +29,17 @@ class Trajectory:
     outputs: Mapping[str, np.ndarray]
 
 
+@dataclass(frozen=True)
+class StartResult:
+    """Where one of several starts began and ended; cost is infinite where it could not be fitted at all."""
+
+    start: Mapping[str, float]
+    values: Mapping[str, float]
+    cost: float
+    converged: bool
+    status: str
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """Values with their uncertainty, how they were found, and what the model does there."""
@@ -49,6 +60,7 @@ class Estimate:
     times: Mapping[str, float] = field(default_factory=dict)  # seconds: compile, integrate, solve, ...
     statistics: Mapping[str, float] = field(default_factory=dict)  # aic, bic, chi2, dof, reduced_chi2, fit_<output>
     validations: tuple[Any, ...] = ()  # Validation objects made of this estimate
+    starts: tuple[StartResult, ...] = ()  # all starts, where there were several
     filtered: Filtered | None = None  # what was known at each sample, where the method goes along time
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynident.discretizations.finite import Linearization
+from dynident.discretizations.finite import Linearization, Rows
 from dynident.discretizations.losses import robust
 from dynident.discretizations.shooting import Shooting
 from dynident.estimate.covariance import Covariance, covariance_from
@@ -22,15 +22,19 @@ from dynident.methods.substeps import HARMLESS
 from dynident.problem.problem import Problem, known_std
 from dynident.solvers.outcome import Outcome
 
+NO_ERROR = 1e6  # how many times more exactly a constraint says what the data say
+
 
 def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, sizes: Mapping[str, float],
-             error: float, counts: Mapping[str, int], times: Mapping[str, float], solver: str = "") -> Estimate:
+             error: float, counts: Mapping[str, int], times: Mapping[str, float], solver: str = "",
+             tight: np.ndarray | None = None) -> Estimate:
     """Everything that follows from the point which the solver found."""
     began = time.perf_counter()
     trajectories, residuals = trajectories_of(problem, finite, finite.run(outcome.point, False))
     at = finite.linearization(outcome.point)
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
-    uncertainty = covariance_from(problem, weighted_down(at, finite.loss), active, noise_estimated=bool(sizes))
+    uncertainty = covariance_from(problem, with_constraints(weighted_down(at, finite.loss), tight), active,
+                                  noise_estimated=bool(sizes))
     values = {**dict(zip(problem.names, (float(v) for v in at.values), strict=True)), **problem.held_values()}
     cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
     notes = remarks(problem, finite, at, uncertainty, sizes, error)
@@ -47,7 +51,7 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
 def sentence(outcome: Outcome, solver: str) -> str:
     by = f" ({solver})" if solver else ""
     if outcome.converged:
-        return f"Converged {outcome.reason}{by}."
+        return f"Converged {outcome.reason} from one start{by}."
     return f"Did not converge: stopped {outcome.reason}{by}. The best point so far is kept."
 
 
@@ -80,6 +84,19 @@ def weighted_down(at: Linearization, loss: str) -> Linearization:
     freedom = max(1, at.residuals.size - at.jacobian.shape[1])
     spread = np.sqrt(float(influence @ influence) / freedom) / max(slope, 1e-3)
     return replace(at, residuals=influence / (max(slope, 1e-3) * spread), jacobian=at.jacobian / spread)
+
+
+def with_constraints(at: Linearization, tight: np.ndarray | None) -> Linearization:
+    """Constraints that hold the estimate, as measurements of next to no error; `tight`: (constraints, unknowns)."""
+    if tight is None or not len(tight):
+        return at
+    told = np.linalg.norm(at.jacobian, axis=0)
+    reach = np.abs(tight) @ np.where(told > 0, 1 / np.where(told > 0, told, 1), 0.0)  # a standard error of the combination
+    rows = tight * (NO_ERROR / np.where(reach > 0, reach, 1.0))[:, None]
+    none = np.full(len(tight), -1)
+    index = (np.concatenate([own, none]) for own in (at.rows.experiment, at.rows.output, at.rows.sample))
+    return replace(at, residuals=np.append(at.residuals, np.zeros(len(tight))), jacobian=np.vstack([at.jacobian, rows]),
+                   rows=Rows(*index))
 
 
 def noise_std(problem: Problem, sizes: Mapping[str, float]) -> dict[str, float]:

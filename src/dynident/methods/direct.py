@@ -22,6 +22,7 @@ from dynident.methods.fitting import Fit
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
+from dynident.solvers.nlp import HESSIANS
 
 SAMPLES_PER_SEGMENT = 10  # at least, where the number of segments is not given
 USUAL_SEGMENTS = 20
@@ -58,6 +59,9 @@ class ShootingMethod:
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         check_problem(problem, self.kind)
+        if problem.constraints:
+            raise NotSupported(f"{self.kind} takes bounds on parameters, but no other constraints; use "
+                               "full_discretization(), which hands them to Ipopt.")
         return Fit(self, problem, tell).go()
 
     def integrate(self) -> Integrator:
@@ -98,19 +102,23 @@ class FullDiscretizationMethod:
     """All states at all grid points as unknowns, a one-step scheme as equalities.
 
     `scheme`: any integrator with fixed steps; `degree` for "radau" and "gauss_legendre". `steps_per_sample`: grid
-    intervals between two samples, or "auto". `solver`, `loss` as for shooting.
+    intervals between two samples, or "auto". `solver`: "auto" takes the structured Gauss-Newton method, or Ipopt where the
+    problem has constraints; `hessian` for "ipopt" and "sqp": "exact", "gauss_newton", "limited_memory" (Ipopt only).
     """
 
     scheme: str = "trapezoid"
     degree: int | None = None
     steps_per_sample: int | str = "auto"
     solver_name: str = "auto"
+    hessian: str | None = None
     loss: str = "squared"
     iterations: int = 200
     kind: str = "full_discretization"
 
     def __post_init__(self) -> None:
         faults = option_faults(self.loss, self.solver_name, self.iterations, steps_per_sample=self.steps_per_sample)
+        if self.hessian is not None and self.hessian not in HESSIANS:
+            faults.append(f"There is no Hessian '{self.hessian}'.{did_you_mean(self.hessian, HESSIANS)}")
         if isinstance(integrator_named(self.scheme, self.degree), Adaptive):
             faults.append(f"scheme '{self.scheme}' chooses its own steps; full discretization needs one with fixed steps.")
         if faults:
@@ -149,8 +157,15 @@ class FullDiscretizationMethod:
         times = [record.grid.time for record in before.records]
         return after.from_states(point.unknowns, times, [before.states(point, e) for e in range(len(times))])
 
-    def solver(self, finite: FiniteProblem) -> Any:
-        return solver_for(self.solver_name, finite, self.iterations)
+    def solver(self, finite: FullDiscretization) -> Any:
+        name = self.solver_name
+        if name == "auto":
+            name = "ipopt" if finite.problem.constraints else "gauss_newton"
+        if name in ("ipopt", "sqp"):
+            return SOLVERS[name](**({"hessian": self.hessian} if self.hessian else {}), iterations=self.iterations)
+        if finite.problem.constraints:
+            raise NotSupported(f"{name} takes bounds on parameters, but no other constraints; use solver=\"ipopt\".")
+        return SOLVERS[name](iterations=self.iterations)
 
     def advice(self) -> list[str]:
         return []

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dynident.discretizations.constraints import parameter_constraints
 from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.discretizations.shooting import Shooting
 from dynident.errors import ProblemError
@@ -110,7 +111,13 @@ class Fit:
         again = self.make()  # with the final weights
         shooting, point = self.method.as_shooting(again, self.method.carried(outcome.point, finite, again))
         return assemble(self.problem, self.method, shooting, replace(outcome, point=point), self.sizes, error, counts,
-                        times, self.solver_name)
+                        times, self.solver_name, self.tight(finite, outcome.point))
+
+    def tight(self, finite: Any, point: Point) -> np.ndarray:
+        """Derivatives, in the user's units, of the constraints between parameters that hold the estimate."""
+        between = parameter_constraints(self.problem, finite.coordinates)
+        rows = between.at(point.unknowns)[1] / finite.coordinates.slope(point.unknowns)
+        return rows[between.active(point.unknowns)]
 
     def checked_start(self, finite: Any) -> Point:
         """Refuse a start at which the model is not finite, with what the user needs to see why."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dynident.errors import ProblemError, did_you_mean
@@ -11,6 +11,7 @@ from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.method import Method
+from dynident.methods.multistart import MultiStart
 
 
 def single_shooting(integrator: str = "runge_kutta", substeps: int | str = "auto", solver: str = "auto",
@@ -26,9 +27,10 @@ def multiple_shooting(segments: int | None = None, integrator: str = "runge_kutt
 
 
 def full_discretization(scheme: str = "trapezoid", degree: int | None = None, steps_per_sample: int | str = "auto",
-                        solver: str = "auto", loss: str = "squared", iterations: int = 200) -> FullDiscretizationMethod:
+                        solver: str = "auto", hessian: str | None = None, loss: str = "squared", iterations: int = 200
+                        ) -> FullDiscretizationMethod:
     """States at every grid point as unknowns, a one-step scheme as equalities; for the poorest starts and stiff models."""
-    return FullDiscretizationMethod(scheme, degree, steps_per_sample, solver, loss, iterations)
+    return FullDiscretizationMethod(scheme, degree, steps_per_sample, solver, hessian, loss, iterations)
 
 
 def kalman(filter: str = "extended", integrator: str = "runge_kutta", substeps: int = 1,
@@ -55,8 +57,14 @@ def least_squares(search: int = 0, integrator: str = "runge_kutta", substeps: in
     return LeastSquares(search, integrator, substeps, loss, iterations)
 
 
+def multistart(method: Method | str | Mapping[str, Any] | None = None, starts: int = 20, seed: int = 0,
+               points: Sequence[Mapping[str, float]] = ()) -> MultiStart:
+    """Any method from many start points inside the bounds; says how often the best optimum was found."""
+    return MultiStart(method_from(method), starts, seed, tuple(points))
+
+
 METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization, least_squares,
-                                              kalman, moving_horizon)
+                                              kalman, moving_horizon, multistart)
 
 
 def method_from(options: Mapping[str, Any] | str | Method | None) -> Method:

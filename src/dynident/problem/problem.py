@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model, given_by
 from dynident.problem.noise import Bounded, Gaussian, Noise
@@ -55,6 +56,7 @@ class Problem:
     model: Model
     experiments: Sequence[Experiment]
     parameters: Sequence[Parameter | InitialState] = ()
+    constraints: Sequence[str | Constraint] = ()  # "m1 + m2 == 29", "Jx <= Jy + Jz", "-1 <= v <= 1"
     unknowns: tuple[Unknown, ...] = field(init=False, repr=False)
     bindings: tuple[Binding, ...] = field(init=False, repr=False)
 
@@ -68,6 +70,7 @@ class Problem:
         parameters = tuple(_completed(self.model, p) for p in parameters)
         faults += _experiment_faults(self.model, experiments)
         faults += _parameter_faults(self.model, experiments, parameters)
+        constraints = _constraints(self.model, parameters, self.constraints, faults)
         if faults:
             raise ProblemError(faults)
         unknowns, bindings = _bind(self.model, experiments, parameters)
@@ -76,7 +79,8 @@ class Problem:
         if data + known_before < len(unknowns):
             raise ProblemError(f"{len(unknowns)} unknowns ({', '.join(u.name for u in unknowns)}) cannot be found from "
                                f"{data} measured values. Fix some of them, or measure more.")
-        for key, value in {"experiments": experiments, "parameters": parameters, "unknowns": unknowns,
+        for key, value in {"experiments": experiments, "parameters": parameters, "constraints": constraints,
+                           "unknowns": unknowns,
                            "bindings": bindings}.items():
             object.__setattr__(self, key, value)
 
@@ -97,6 +101,9 @@ class Problem:
         x0[b.initial_unknown >= 0] = unknowns[b.initial_unknown[b.initial_unknown >= 0]]
         return p, x0
 
+    def held_parameters(self) -> dict[str, float]:
+        return {p.name: float(p.start) for p in self.parameters if isinstance(p, Parameter) and not p.free}
+
     def held_values(self) -> dict[str, float]:
         """Parameters and initial states that are not estimated, by printed name."""
         held = {p.name: float(p.start or 0.0) for p in self.parameters if isinstance(p, Parameter) and not p.free}
@@ -111,13 +118,13 @@ class Problem:
         return tuple(e.noise[output] for e in self.experiments if output in e.noise)
 
     def changed(self, **fields: Any) -> Problem:
-        """A copy with other `model`, `experiments` or `parameters`."""
+        """A copy with other `model`, `experiments`, `parameters` or `constraints`."""
         return replace(self, **fields)
 
     def content_hash(self) -> str:
         """A hash of everything the answer depends on: model, data, unknowns."""
         digest = hashlib.sha256(json.dumps(self.model.definition(), sort_keys=True).encode())
-        digest.update(repr(self.parameters).encode())
+        digest.update(repr((self.parameters, [c.text for c in self.constraints])).encode())
         for e in self.experiments:
             digest.update(repr((e.name, e.start, sorted(e.hold.items()), sorted(e.initial.items()))).encode())
             for columns in ({"time": e.time}, e.inputs, e.outputs):
@@ -220,6 +227,32 @@ def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
 def _near(name: str, known: Sequence[str]) -> str:
     """A hint that stays short where a model has hundreds of parameters."""
     return did_you_mean(name, known if len(known) <= MOST_LISTED else get_close_matches(name, known, 5, 0.4))
+
+
+def _constraints(model: Model, parameters: tuple[Parameter | InitialState, ...], given: Sequence[str | Constraint],
+                 faults: list[str]) -> tuple[Constraint, ...]:
+    """The constraints as data; what cannot be read or names nothing known goes to the faults."""
+    from dynident.maths import CONSTANTS, FUNCTIONS  # the words of the grammar; maths knows nothing of problems
+
+    own = {p.name for p in parameters if isinstance(p, Parameter) and not p.shared}
+    read = []
+    for text in [given] if isinstance(given, str) else given:
+        try:
+            constraint = text if isinstance(text, Constraint) else constraint_from(text)
+        except ValueError as reason:
+            faults.append(f"constraint '{text}': {reason}.")
+            continue
+        read.append(constraint)
+        for name in sorted(constraint.names() - set(FUNCTIONS) - set(CONSTANTS)):
+            if name in own:
+                faults.append(f"constraint '{constraint.text}': '{name}' has a value of its own in each experiment; only "
+                              "shared parameters can be constrained.")
+            elif name not in model.parameters and name not in model.states:
+                faults.append(f"constraint '{constraint.text}': '{name}' is neither a parameter nor a state."
+                              f"{did_you_mean(name, [*model.parameters, *model.states])}")
+        if constraint.of_states(model.states) and constraint.middle not in model.states:
+            faults.append(f"constraint '{constraint.text}': of a state only a bound can be asked, such as \"-1 <= v <= 1\".")
+    return tuple(read)
 
 
 def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[Parameter | InitialState, ...]

@@ -5,5 +5,7 @@ from typing import Any
 
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
+from dynident.solvers.nlp import Ipopt, Sqp
 
-SOLVERS: dict[str, Callable[..., Any]] = {"levenberg_marquardt": LevenbergMarquardt, "gauss_newton": GaussNewton}
+SOLVERS: dict[str, Callable[..., Any]] = {
+    "levenberg_marquardt": LevenbergMarquardt, "gauss_newton": GaussNewton, "ipopt": Ipopt, "sqp": Sqp}

@@ -53,8 +53,10 @@ class Diary:
         self.pages: list[Iteration] = []
 
     def write(self, point: Point, evaluation: Evaluation, step: float) -> None:
-        page = Iteration(len(self.pages), evaluation.cost, step, evaluation.mismatch,
-                         tuple(float(v) for v in self.values(point.unknowns)))
+        self.add(point.unknowns, evaluation.cost, step, evaluation.mismatch)
+
+    def add(self, unknowns: np.ndarray, cost: float, step: float, mismatch: float) -> None:
+        page = Iteration(len(self.pages), cost, step, mismatch, tuple(float(v) for v in self.values(unknowns)))
         self.pages.append(page)
         if self.watch:
             self.watch(page)

@@ -1,0 +1,124 @@
+"""Multi-start: the same method from many start points, and how often they find the same optimum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import qmc
+
+from dynident.errors import DynidentError, NotConverged, ProblemError
+from dynident.estimate.estimate import Estimate, StartResult
+from dynident.methods.method import Method
+from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.problem import Problem
+
+SAME_COST = 1e-3  # relative: costs this close are called the same optimum
+
+
+@dataclass(frozen=True)
+class MultiStart:
+    """Wraps a method: `starts` points by Latin hypercube inside the bounds of the parameters, or given `points`.
+
+    The problem's own start is the first of them. Seeds are derived per run, so that one worker and many give the same.
+    """
+
+    method: Method
+    starts: int = 20
+    seed: int = 0
+    points: tuple[Mapping[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.starts < 1:
+            raise ProblemError(f"starts = {self.starts}; give at least 1.")
+
+    def options(self) -> dict[str, Any]:
+        inner = self.method.options()
+        given = {"points": [dict(p) for p in self.points]} if self.points else {}
+        return {"kind": "multistart", "starts": self.starts, "seed": self.seed, "method": inner, **given}
+
+    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
+        places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
+        tasks = [started(problem, place) for place in places]
+        if executor is None:
+            results = [run_start(self.method, task, place, tell) for task, place in zip(tasks, places, strict=True)]
+        else:
+            results = list(executor.map(run_start, [self.method] * len(tasks), tasks, places))
+        return self.best(problem, results, tell)
+
+    def best(self, problem: Problem, results: Sequence[StartResult], tell: Callable[..., object]) -> Estimate:
+        order = sorted(range(len(results)), key=lambda i: (not results[i].converged, results[i].cost))
+        first = results[order[0]]
+        if not np.isfinite(first.cost):
+            reasons = "; ".join(sorted({r.status for r in results}))
+            raise ProblemError(f"None of {len(results)} starts could be fitted: {reasons}")
+        again = started(problem, first.values)
+        estimate = self.method.identify(again, None, tell)
+        reached = sum(r.converged and r.cost <= first.cost * (1 + SAME_COST) + 1e-300 for r in results)
+        failed = sum(not r.converged for r in results)
+        share = f"Best found {reached} of {len(results)} times" + (f", {failed} starts did not converge" if failed else "")
+        notes = estimate.notes
+        if estimate.cost > first.cost * (1 + SAME_COST):
+            notes = (f"Started again from the best point, the fit ended at a cost of {estimate.cost:.6g} instead of "
+                     f"{first.cost:.6g}: the optimum is fragile.", *notes)
+        return replace(estimate, problem=problem, method=self, starts=tuple(results), notes=notes,
+                       status=f"{share}. {estimate.status.replace(' from one start', '')}",
+                       counts={**estimate.counts, "starts": len(results), "reached the best": reached})
+
+
+def start_points(problem: Problem, count: int, seed: int) -> list[dict[str, float]]:
+    """Latin hypercube over the free parameters, logarithmic where the parameter is."""
+    free = [p for p in problem.parameters if isinstance(p, Parameter) and p.free]
+    faults = [f"multistart needs bounds for '{p.name}' to spread its starts; give lower and upper, or points=[...]."
+              for p in free if not (np.isfinite(p.lower) and np.isfinite(p.upper))]
+    faults += [f"multistart spreads '{p.name}' by its logarithm, so its lower bound must be positive."
+               for p in free if p.log and p.lower <= 0]
+    if faults:
+        raise ProblemError(faults)
+    if not free or count < 1:
+        return []
+    unit = qmc.LatinHypercube(len(free), rng=np.random.default_rng(seed)).random(count)
+    points = []
+    for row in unit:
+        place = {}
+        for p, share in zip(free, row, strict=True):
+            low, high = (np.log(p.lower), np.log(p.upper)) if p.log else (p.lower, p.upper)
+            value = low + share * (high - low)
+            place[p.name] = float(np.exp(value) if p.log else value)
+        points.append(place)
+    return points
+
+
+def started(problem: Problem, values: Mapping[str, float]) -> Problem:
+    """The problem with other start values; names as in `problem.names`."""
+    known = {p.name for p in problem.parameters if isinstance(p, Parameter)}
+
+    def moved(p: Parameter | InitialState) -> Parameter | InitialState:
+        if isinstance(p, Parameter) and p.free and p.name in values:
+            return replace(p, start=float(np.clip(values[p.name], p.lower, p.upper)))
+        return p
+
+    unknown = [n for n in values if n not in known and n not in problem.names]
+    if unknown:
+        raise ProblemError(f"a start names '{unknown[0]}', which is not an unknown of the problem.")
+    return problem.changed(parameters=tuple(moved(p) for p in problem.parameters))
+
+
+def run_start(method: Method, problem: Problem, place: Mapping[str, float], tell: Callable[..., object] | None = None
+              ) -> StartResult:
+    """One start, reduced to what is compared; a start that fails is a result too."""
+    begin = {p.name: float(p.start) for p in problem.parameters if isinstance(p, Parameter) and p.free}
+    try:
+        e = method.identify(problem, None, tell or (lambda _: None))
+    except NotConverged as stopped:
+        if stopped.estimate is None:
+            return StartResult(begin, {}, float("inf"), False, str(stopped))
+        e = stopped.estimate
+    except DynidentError as reason:
+        return StartResult(begin, {}, float("inf"), False, str(reason))
+    if e.counts.get("interrupted"):
+        raise KeyboardInterrupt
+    return StartResult(begin, {n: float(e.values[n]) for n in problem.names}, e.cost, e.converged, e.status)

@@ -1,0 +1,235 @@
+"""NLP: full discretizations by general sparse solvers (Ipopt, an SQP method), through CasADi."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynident.discretizations.collocation import FullDiscretization
+from dynident.discretizations.finite import FiniteProblem, Point
+from dynident.discretizations.program import Pattern, Program
+from dynident.errors import NotSupported, ProblemError
+from dynident.integrators.march import Diverged
+from dynident.solvers.outcome import Diary, Outcome, Watch
+
+HESSIANS = ("exact", "gauss_newton", "limited_memory")
+TOLERANCE = 1e-9  # of the scaled problem
+NEAR_BOUND = 1e-6  # scaled; an interior point method ends this close to a bound that holds it
+GOOD = {"Solve_Succeeded"}
+
+
+@dataclass(frozen=True)
+class Ipopt:
+    """Interior point method; `hessian`: "exact", "gauss_newton" or "limited_memory"."""
+
+    iterations: int = 500
+    hessian: str = "exact"
+
+    @property
+    def name(self) -> str:
+        return f"Ipopt with {self.hessian.replace('_', ' ')} Hessian"
+
+    def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
+        options: dict[str, Any] = {"ipopt": {
+            "print_level": 0, "sb": "yes", "max_iter": self.iterations, "tol": TOLERANCE, "constr_viol_tol": 1e-10,
+            "acceptable_iter": 0, "bound_relax_factor": 0.0, "honor_original_bounds": "yes", "mu_strategy": "adaptive"}}
+        if self.hessian == "limited_memory":
+            options["ipopt"]["hessian_approximation"] = "limited-memory"
+        return _Run(finite, point, watch, self.hessian).go("ipopt", options, self.name)
+
+
+@dataclass(frozen=True)
+class Sqp:
+    """CasADi's SQP method with the QP solver piqp; `hessian`: "exact" or "gauss_newton"."""
+
+    iterations: int = 200
+    hessian: str = "gauss_newton"
+
+    @property
+    def name(self) -> str:
+        return f"SQP with {self.hessian.replace('_', ' ')} Hessian"
+
+    def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
+        if self.hessian == "limited_memory":
+            raise NotSupported("the SQP method takes an exact or a Gauss-Newton Hessian; Ipopt() takes limited_memory.")
+        options: dict[str, Any] = {
+            "qpsol": "piqp", "max_iter": self.iterations, "tol_pr": 1e-9, "tol_du": 1e-7, "print_header": False,
+            "print_iteration": False, "print_status": False, "convexify_strategy": "regularize",
+            "qpsol_options": {"error_on_fail": False, "print_problem": False}}
+        if self.hessian == "gauss_newton":
+            del options["convexify_strategy"]
+        return _Run(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
+
+
+class _Answer(ca.Callback):
+    """A function of CasADi's that asks one of ours; an exception is kept, and the solver sees NaN."""
+
+    def __init__(self, name: str, inputs: Sequence[tuple[str, ca.Sparsity]], outputs: Sequence[tuple[str, ca.Sparsity]],
+                 ask: Callable[..., list[np.ndarray]], run: _Run):
+        super().__init__()
+        self.inputs, self.outputs, self.ask, self.run = inputs, outputs, ask, run
+        self.construct(name, {})
+
+    def get_n_in(self) -> int:
+        return len(self.inputs)
+
+    def get_n_out(self) -> int:
+        return len(self.outputs)
+
+    def get_name_in(self, i: int) -> str:
+        return self.inputs[i][0]
+
+    def get_name_out(self, i: int) -> str:
+        return self.outputs[i][0]
+
+    def get_sparsity_in(self, i: int) -> ca.Sparsity:
+        return self.inputs[i][1]
+
+    def get_sparsity_out(self, i: int) -> ca.Sparsity:
+        return self.outputs[i][1]
+
+    def eval(self, arguments: Sequence[ca.DM]) -> list[ca.DM]:
+        try:
+            answers = self.ask(*[np.asarray(a).ravel() for a in arguments])
+        except Diverged as wall:
+            self.run.wall = wall
+            answers = [np.full(s.nnz(), np.nan) for _, s in self.outputs]
+        except KeyboardInterrupt:
+            self.run.interrupted = True
+            answers = [np.full(s.nnz(), np.nan) for _, s in self.outputs]
+        return [ca.DM(s, np.asarray(a, float).ravel()) for a, (_, s) in zip(answers, self.outputs, strict=True)]
+
+
+class _Run:
+    """One solve: the program as CasADi functions, a diary, and what was learnt on the way."""
+
+    def __init__(self, finite: FiniteProblem, point: Point, watch: Watch | None, hessian: str):
+        if hessian not in HESSIANS:
+            raise ProblemError(f"There is no Hessian '{hessian}'; use one of {', '.join(HESSIANS)}.")
+        if not isinstance(finite, FullDiscretization):
+            raise NotSupported("Ipopt and SQP take the sparse program of full_discretization(); for shooting use "
+                               "solver=\"gauss_newton\" or \"levenberg_marquardt\".")
+        self.finite, self.start, self.exact = finite, point, hessian == "exact"
+        self.program = Program(finite)
+        self.diary = Diary(finite.coordinates.values, watch)
+        self.wall: Diverged | None = None
+        self.interrupted = False
+        self.last: np.ndarray | None = None
+
+    def go(self, plugin: str, options: dict[str, Any], name: str) -> Outcome:
+        program, dense = self.program, ca.Sparsity.dense
+        n, m = program.size, program.matching + program.between.count
+        x, p, f, g = ("x", dense(n, 1)), ("p", dense(0, 1)), ("f", dense(1, 1)), ("g", dense(m, 1))
+        jacobian, (curvature, take) = _sparsity(program.jacobian_pattern), _curvature(program, whole=plugin != "ipopt")
+        kept = [
+            _Answer("nlp", [x, p], [f, g], lambda w, _: list(program.values(w)), self),
+            _Answer("nlp_grad_f", [x, p], [f, ("grad_f_x", dense(n, 1))], lambda w, _: self.asked(w)[:2], self),
+            _Answer("nlp_jac_g", [x, p], [g, ("jac_g_x", jacobian)], lambda w, _: self.asked(w)[2:], self),
+            _Answer("nlp_hess_l", [x, p, ("lam_f", dense(1, 1)), ("lam_g", dense(m, 1))],
+                    [("triu_hess_gamma_x_x" if plugin == "ipopt" else "hess_gamma_x_x", curvature)],
+                    lambda w, _, lf, lg: [program.second(w, float(lf[0]), lg, self.exact)[take]], self),
+            _Answer("nlp_jac_fg", [x, p], [f, ("grad_f_x", dense(n, 1)), g, ("jac_g_x", jacobian)],
+                    lambda w, _: self.asked(w), self)]
+        given = {"hess_lag": kept[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False,
+                 "error_on_fail": False, "iteration_callback": self.watcher(n, m), "iteration_callback_ignore_errors": False}
+        given |= {"grad_f": kept[1], "jac_g": kept[2]} if plugin == "ipopt" else {"jac_fg": kept[4]}
+        solver = ca.nlpsol("fit", plugin, kept[0], {**given, **options})
+        lower, upper, low, high = program.bounds()
+        w0 = np.clip(program.variables(self.start), lower, upper)
+        try:
+            answer = solver(x0=w0, lbx=lower, ubx=upper, lbg=low * program.row_scale, ubg=high * program.row_scale)
+            w, stats = np.asarray(answer["x"]).ravel(), solver.stats()
+        except KeyboardInterrupt:
+            self.interrupted, w, stats = True, self.last if self.last is not None else w0, {"return_status": "interrupted"}
+        return self.outcome(np.clip(w, lower, upper), stats, lower, upper)
+
+    def asked(self, w: np.ndarray) -> list[np.ndarray]:
+        """Objective, gradient, constraints, Jacobian; a solver asks for them one by one at the same point."""
+        if not hasattr(self, "memory") or not np.array_equal(self.memory[0], w):
+            self.memory = (w.copy(), self.program.first(w))
+            self.finite.counts["jacobians"] += 1
+        f, gradient, g, jacobian = self.memory[1]
+        return [np.array([f]), gradient, g, jacobian]
+
+    def watcher(self, n: int, m: int) -> ca.Callback:
+        run = self
+
+        class Watcher(ca.Callback):
+            """Called by the solver after each iteration; answering 1 stops it."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.construct("watch", {})
+
+            def get_n_in(self) -> int:
+                return ca.nlpsol_n_out()
+
+            def get_n_out(self) -> int:
+                return 1
+
+            def get_sparsity_in(self, i: int) -> ca.Sparsity:
+                sizes = {"x": n, "f": 1, "g": m, "lam_x": n, "lam_g": m, "lam_p": 0}
+                return ca.Sparsity.dense(sizes[ca.nlpsol_out(i)], 1)
+
+            def eval(self, arguments: Sequence[ca.DM]) -> list[ca.DM]:
+                try:
+                    run.note(np.asarray(arguments[0]).ravel(), float(arguments[1]), np.asarray(arguments[2]).ravel())
+                except KeyboardInterrupt:
+                    run.interrupted = True
+                return [ca.DM(1 if run.interrupted else 0)]
+
+        self.kept = Watcher()
+        return self.kept
+
+    def note(self, w: np.ndarray, objective: float, g: np.ndarray) -> None:
+        step = 0.0 if self.last is None else float(np.max(np.abs(w - self.last)))
+        self.last = w.copy()
+        self.diary.add(self.program.point(w).unknowns, objective / self.program.factor, step,
+                       float(np.max(np.abs(g[:self.program.matching]), initial=0.0)))
+
+    def outcome(self, w: np.ndarray, stats: dict[str, Any], lower: np.ndarray, upper: np.ndarray) -> Outcome:
+        point = self.program.point(w)
+        evaluation = self.finite.evaluate(point)
+        n, status = self.program.unknowns, str(stats.get("return_status", ""))
+        held = np.where(w[:n] - lower[:n] <= NEAR_BOUND, -1, np.where(upper[:n] - w[:n] <= NEAR_BOUND, 1, 0))
+        snapped = np.where(held < 0, lower[:n] * self.program.scale[:n],
+                           np.where(held > 0, upper[:n] * self.program.scale[:n], point.unknowns))
+        point = Point(snapped, point.nodes)
+        iterations = len(self.diary.pages)
+        if self.interrupted:
+            return Outcome(point, evaluation, False, "by the user", tuple(self.diary.pages), held, True)
+        converged = status in GOOD and bool(stats.get("success"))
+        reason = f"after {iterations} iterations" if converged else self.why(status, iterations)
+        return Outcome(point, evaluation, converged, reason, tuple(self.diary.pages), held)
+
+    def why(self, status: str, iterations: int) -> str:
+        beyond = f"; on the way {self.wall}" if self.wall else ""
+        if "Infeasible" in status:
+            names = ", ".join(f"'{c.text}'" for c in self.finite.problem.constraints)
+            listed = f" Constraints: {names}." if names else ""
+            return f"because no point was found that meets all constraints ({status}){beyond}.{listed}"
+        return f"after {iterations} iterations ({status}){beyond}"
+
+
+def _sparsity(found: Pattern) -> ca.Sparsity:
+    """CasADi's structure; the pattern stands column by column already."""
+    rows, columns = found.shape
+    colind = np.concatenate([[0], np.cumsum(np.bincount(found.columns, minlength=columns))])
+    return ca.Sparsity(rows, columns, colind.tolist(), found.rows.tolist())
+
+
+def _curvature(program: Program, whole: bool) -> tuple[ca.Sparsity, np.ndarray]:
+    """Structure of the Hessian, its upper triangle or the whole, and which entry of the triangle stands at each nonzero."""
+    upper = program.hessian_pattern
+    if not whole:
+        return _sparsity(upper), np.arange(upper.rows.size)
+    below = np.flatnonzero(upper.rows != upper.columns)
+    rows = np.concatenate([upper.rows, upper.columns[below]])
+    columns = np.concatenate([upper.columns, upper.rows[below]])
+    order = np.lexsort((rows, columns))
+    take = np.concatenate([np.arange(upper.rows.size), below])[order]
+    return _sparsity(Pattern(upper.shape, rows[order], columns[order], take)), take
