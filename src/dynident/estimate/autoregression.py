@@ -80,8 +80,8 @@ def highest_order(samples: int) -> int:
 def choose_order(autocovariance: np.ndarray, samples: int) -> int:
     """BIC decides whether there is memory at all, AIC how long it is.
 
-    BIC alone stops short where slow errors hide under white ones (intervals then cover 75 to 87 % instead of 83 to
-    93 %); AIC alone sees memory in one white series out of three.
+    BIC alone stops short where slow errors hide under white ones (there the worst interval covers about 75 % at 200
+    samples and 84 % at 500; with both 81 and 89 %). AIC alone sees memory in one white series out of three.
     """
     variance, reflections = levinson(autocovariance)
     if variance <= 0:
