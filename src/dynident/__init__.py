@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dynident.models import library
     from dynident.models.equations import EquationModel
     from dynident.models.fmu.model import FmuModel
+    from dynident.models.hybrid import Mode, Transition
     from dynident.problem.experiment import Experiment
     from dynident.problem.noise import Bounded, Gaussian
     from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -56,7 +57,8 @@ MODULES = {"library": "models.library", "maths": "maths", "report": "report"}
 __all__ = [
     "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "FmuModel", "Gaussian",
     "InitialState",
-    "NotConverged", "NotSupported", "Parameter", "Prior", "Problem", "ProblemError", "Trajectory", "Validation",
+    "Mode", "NotConverged", "NotSupported", "Parameter", "Prior", "Problem", "ProblemError", "Trajectory",
+    "Transition", "Validation",
     "check", "compare", "full_discretization", "identify", "kalman", "least_squares", "library", "load", "maths",
     "moving_horizon",
     "multiple_shooting", "read_csv", "read_mat", "read_parquet", "read_problem", "read_table", "report", "simulate",

@@ -16,6 +16,8 @@ from typing import Any, final
 import casadi
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.models.automaton import Maker, ModeFunctions, TransitionFunctions, read_automaton
+from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
 from dynident.models.tracing import take_functions
 from dynident.models.written import (
     KIND,
@@ -35,7 +37,8 @@ from dynident.models.written import (
     unused,
 )
 
-ITEMS = ("states", "outputs", "inputs", "constants", "definitions", "parameters", "units", "name")
+ITEMS = ("states", "modes", "transitions", "outputs", "inputs", "constants", "definitions", "parameters", "units",
+         "name")
 
 
 @final
@@ -47,6 +50,8 @@ class EquationModel:
     `rate(t, x, u, p)` returns a rate per state (a dict, or a sequence in the order of the states) and
     `output(t, x, u, p)` a dict of outputs; `x.q` and `x["q"]` read a state, `p` holds parameters and constants.
     Without outputs, every state is measured under its own name. Time is `t`.
+
+    With `modes`, each mode has its own rates and `transitions` lead from one to another; see `models/hybrid.py`.
     """
 
     states: tuple[str, ...]
@@ -56,21 +61,30 @@ class EquationModel:
     constants: Mapping[str, float]
     units: Mapping[str, str]
     name: str
-    rate: casadi.Function  # (t, x, u, p) -> dx
+    modes: tuple[str, ...]  # a model without modes has one, called ""
+    transitions: tuple[TransitionFunctions, ...]
     output: casadi.Function  # (t, x, u, p) -> y
+    _modes: Mapping[str, ModeFunctions]
     _definition: dict[str, Any]
 
     def __init__(self, *, states: Mapping[str, Equation] | Sequence[str],
                  outputs: Mapping[str, Equation] | Sequence[str] | None = None, inputs: Sequence[str] = (),
                  constants: Mapping[str, float] | None = None, definitions: Mapping[str, Equation] | None = None,
                  parameters: Sequence[str] | None = None, units: Mapping[str, str] | None = None, name: str = "",
-                 rate: Callable[..., Any] | None = None, output: Callable[..., Any] | None = None):
+                 rate: Callable[..., Any] | None = None, output: Callable[..., Any] | None = None,
+                 modes: Mapping[str, Mode | Mapping[str, Any]] | None = None,
+                 transitions: Sequence[Transition | Mapping[str, Any]] = ()):
         faults: list[str] = []
         written = Written(
             inputs=names_of("inputs", inputs, faults), constants=numbers_of(constants or {}, faults),
             parameters=None if parameters is None else names_of("parameters", parameters, faults),
             units={str(k): str(v) for k, v in (units or {}).items()}, name=str(name))
-        if rate is None and output is None:
+        if modes is not None or transitions:
+            if rate is not None:
+                faults.append("rate and modes are both given; with modes, each Mode has a rate of its own.")
+            take_modes(written, states, outputs, definitions or {}, modes or {}, transitions, output, faults)
+            faults += mode_faults(written)
+        elif rate is None and output is None:
             take_text(written, states, outputs, definitions or {}, faults)
         else:
             take_functions(written, states, outputs, definitions, rate, output, faults)
@@ -88,24 +102,47 @@ class EquationModel:
         known = dict(symbols)
         for name in definition_order(written, faults):
             known[name] = read(written.definitions[name], known, f"definition of '{name}'", faults)
-        rates = [read(text, known, f"rate of '{name}'", faults) for name, text in written.states.items()]
+        motion = read_automaton(written, known, faults)
         measured = [read(text, known, f"output '{name}'", faults) for name, text in written.outputs.items()]
-        faults += unused(written, None if faults else [*rates, *measured]) if complete else []
+        faults += unused(written, None if faults else [*motion.expressions(), *measured]) if complete else []
+        faults += motion.guard_faults([symbols[name] for name in [TIME, *written.states, *written.inputs]], not faults)
         faults += clashes(written)
         faults += unknown_units(written)
         if faults:
             raise ProblemError(faults)
         arguments = [symbols[TIME], *(column(symbols[name] for name in group)
                                       for group in (written.states, written.inputs, written.parameters))]
-        fixed = column(symbols[name] for name in written.constants), column(written.constants.values())
+        make = Maker(arguments, (column(symbols[name] for name in written.constants),
+                                 column(written.constants.values())))
+        modes = motion.modes(make)
         for key, value in {
                 "states": tuple(written.states), "inputs": tuple(written.inputs), "outputs": tuple(written.outputs),
                 "parameters": tuple(written.parameters), "constants": MappingProxyType(written.constants),
                 "units": MappingProxyType(written.units), "name": written.name,
-                "rate": _function("rate", arguments, rates, fixed, "dx"),
-                "output": _function("output", arguments, measured, fixed, "y"),
+                "modes": tuple(mode.name for mode in modes), "_modes": {mode.name: mode for mode in modes},
+                "transitions": motion.transitions(make), "output": make.function("output", measured, "y"),
                 "_definition": written.definition()}.items():
             object.__setattr__(self, key, value)
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether there are modes to choose from, or states that jump."""
+        return len(self.modes) > 1 or bool(self.transitions)
+
+    @property
+    def rate(self) -> casadi.Function:
+        """(t, x, u, p) -> dx of a model with one mode."""
+        if self.hybrid:
+            names = ", ".join(f"'{name}'" for name in self.modes)
+            raise NotSupported(f"{self._label} has modes ({names}) and no rate that holds in all of them. Methods that "
+                               "follow the modes: single_shooting() and multiple_shooting().")
+        return self._modes[self.modes[0]].rate
+
+    def mode(self, name: str) -> ModeFunctions:
+        """The functions of one mode."""
+        if name not in self._modes:
+            raise ProblemError(f"{self._label} has no mode '{name}'.{did_you_mean(name, self.modes)}")
+        return self._modes[name]
 
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> EquationModel:
@@ -129,8 +166,9 @@ class EquationModel:
         said = self.definition()
         for unordered in ("constants", "definitions", "units"):
             said[unordered] = sorted(said[unordered].items())
-        for ordered in ("states", "outputs"):
-            said[ordered] = list(said[ordered].items())
+        for ordered in ("states", "outputs", "modes"):
+            if isinstance(said.get(ordered), dict):
+                said[ordered] = list(said[ordered].items())
         return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
     def position_velocity(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -170,7 +208,11 @@ class EquationModel:
             return f" [{self.units[name]}]" if self.units.get(name) else ""
 
         lines = [f"EquationModel {self.name}".rstrip()]
-        lines += [f"  {name}' = {text}" for name, text in said["states"].items()]
+        modes = said.get("modes", {"": {"rate": said["states"]}})
+        for mode, text in modes.items():
+            lines += [f"  mode {mode}" + (f" where {text['invariant']}" if "invariant" in text else "")] * bool(mode)
+            lines += [f"  {'  ' * bool(mode)}{name}' = {text['rate'][name]}" for name in self.states]
+        lines += [f"  {each.source} -> {each.target} when {each.when}" for each in self.transitions]
         lines += [f"  output {name} = {text}{unit(name)}" for name, text in said["outputs"].items()]
         lines += [f"  with {name} = {text}" for name, text in said["definitions"].items()]
         lines += [f"  constant {name} = {value!r}{unit(name)}" for name, value in self.constants.items()]
@@ -194,10 +236,3 @@ class EquationModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return EquationModel.from_definition, (self.definition(),)
-
-
-def _function(name: str, arguments: list[casadi.SX], expressions: Sequence[casadi.SX],
-              fixed: tuple[casadi.SX, casadi.SX], result: str) -> casadi.Function:
-    """A function of (t, x, u, p) with the constants put in."""
-    filled = casadi.substitute(column(expressions), *fixed)
-    return casadi.Function(name, arguments, [casadi.densify(filled)], ["t", "x", "u", "p"], [result], {"cse": True})

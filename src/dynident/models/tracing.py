@@ -13,8 +13,9 @@ from typing import Any
 import casadi
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.models.conditions import is_condition
 from dynident.models.writing import expressions_to_text
-from dynident.models.written import TIME, Written, listed, name_faults, names_of
+from dynident.models.written import ONLY_MODE, TIME, ModeText, Written, listed, name_faults, names_of
 
 USE_MATHS = "Take sin, tanh, where, ... from dynident.maths: those of numpy and math do not know symbols."
 
@@ -64,7 +65,7 @@ class Names:
 
 
 def take_functions(written: Written, states: Any, outputs: Any, definitions: Any, rate: Callable[..., Any] | None,
-                    output: Callable[..., Any] | None, faults: list[str]) -> None:
+                   output: Callable[..., Any] | None, faults: list[str]) -> None:
     """Trace the functions once with symbols and write down what they return."""
     if rate is None:
         faults.append("there is an output function but no rate function. Give rate(t, x, u, p) too, or text for both.")
@@ -77,16 +78,13 @@ def take_functions(written: Written, states: Any, outputs: Any, definitions: Any
     names = names_of("states", states, faults)
     if faults or rate is None:
         return
-    written.states = {name: name for name in names}  # until the rates are known
+    written.states = names
     faults += name_faults(written)
-    t = casadi.SX.sym(TIME)
-    x = Names("x", "state", names, faults)
-    u = Names("u", "input", written.inputs, faults)
-    p = Names("p", "parameter", [*(written.parameters or ()), *written.constants], faults, written.parameters is None)
-    rates = traced("rate", rate, (t, x, u, p), names, faults)
+    _, x, u, p = arguments = arguments_of(written, faults)
+    rates = traced("rate", rate, arguments, names, faults)
     if output is not None:
         declared = None if outputs is None else names_of("outputs", outputs, faults)
-        measured = traced("output", output, (t, x, u, p), declared, faults)
+        measured = traced("output", output, arguments, declared, faults)
     else:
         measured = {name: x[name] for name in (names if outputs is None else listed(outputs, names, faults))}
     if faults:
@@ -95,28 +93,53 @@ def take_functions(written: Written, states: Any, outputs: Any, definitions: Any
         return
     if written.parameters is None:
         written.parameters = [name for name in p._symbols if name not in written.constants]
-    symbols = [t, *x._symbols.values(), *u._symbols.values(), *p._symbols.values()]
     keyed = {("state", k): v for k, v in rates.items()} | {("output", k): v for k, v in measured.items()}
     try:
-        texts, written.definitions = expressions_to_text(keyed, symbols, taken=measured)
+        texts, written.definitions = expressions_to_text(keyed, symbols_of(arguments), taken=measured)
     except ProblemError as error:
         faults.extend(error.faults)
         return
-    written.states = {name: texts["state", name] for name in names}
+    written.modes = {ONLY_MODE: ModeText({name: texts["state", name] for name in names})}
     written.outputs = {name: texts["output", name] for name in measured}
 
 
-def traced(what: str, function: Callable[..., Any], arguments: tuple, names: list[str] | None,
-            faults: list[str]) -> dict[str, casadi.SX]:
-    """What the function returns for symbols, by name; without `names` it must be a dict and names them itself."""
-    called = f"the {what} function {getattr(function, '__name__', '')}".rstrip()
-    kind = "state" if what == "rate" else "output"
+Arguments = tuple[casadi.SX, Names, Names, Names]
+
+
+def arguments_of(written: Written, faults: list[str]) -> Arguments:
+    """What a user's function is called with."""
+    known = [*(written.parameters or ()), *written.constants]
+    return (casadi.SX.sym(TIME), Names("x", "state", written.states, faults),
+            Names("u", "input", written.inputs, faults),
+            Names("p", "parameter", known, faults, written.parameters is None))
+
+
+def symbols_of(arguments: Arguments) -> list[casadi.SX]:
+    t, *others = arguments
+    return [t, *(symbol for names in others for symbol in names._symbols.values())]
+
+
+def _returned(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str]) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message=r"\s*casadi: a numpy function", category=FutureWarning)
-            returned = function(*arguments)
+            return function(*arguments)
     except Exception as error:
         raise ProblemError([*faults, f"{called} {_what_went_wrong(error)}"]) from error
+
+
+def traced_condition(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str]) -> casadi.SX:
+    """The condition that a function returns for symbols; a number that is none holds where it is positive."""
+    expression = _scalar(called, _returned(called, function, arguments, faults), faults)
+    return expression if is_condition(expression) or expression.is_constant() else expression > 0
+
+
+def traced(what: str, function: Callable[..., Any], arguments: Arguments, names: list[str] | None,
+           faults: list[str], of: str = "") -> dict[str, casadi.SX]:
+    """What the function returns for symbols, by name; without `names` it must be a dict and names them itself."""
+    called = f"the {what} function {getattr(function, '__name__', '')}".rstrip() + of
+    kind = "output" if what == "output" else "state"
+    returned = _returned(called, function, arguments, faults)
     if not isinstance(returned, Mapping):
         if names is None or returned is None:
             faults.append(f"{called} returned {type(returned).__name__}; return a dict from name to expression.")

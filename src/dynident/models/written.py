@@ -13,30 +13,72 @@ from typing import Any
 import casadi
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.models.text import NAME, RESERVED, names_in, parse_expression
+from dynident.models.text import NAME, RESERVED, names_in, parse_condition, parse_expression
 
 TIME = "t"
 KIND = "equations"
+ONLY_MODE = ""  # the name of the mode of a model that has no modes
 
 Equation = str | float
 Texts = dict[str, str]
 
 
 @dataclass
+class ModeText:
+    """The rates while a mode lasts, and where it is possible (empty: everywhere)."""
+
+    rate: Texts
+    invariant: str = ""
+
+    def definition(self) -> dict[str, Any]:
+        return {"rate": dict(self.rate)} | ({"invariant": self.invariant} if self.invariant else {})
+
+
+@dataclass
+class TransitionText:
+    """From mode to mode, when a condition begins to hold; `reset` are new values of states."""
+
+    source: str
+    target: str
+    when: str
+    reset: Texts = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"transition {self.source} -> {self.target}"
+
+    def definition(self) -> dict[str, Any]:
+        said = {"source": self.source, "target": self.target, "when": self.when}
+        return said | ({"reset": dict(self.reset)} if self.reset else {})
+
+
+@dataclass
 class Written:
-    """The parts of a model as text, before it is known whether they fit together."""
+    """The parts of a model as text, before it is known whether they fit together.
+
+    A plain differential equation is one mode, called ONLY_MODE, and no transition.
+    """
 
     inputs: list[str]
     constants: dict[str, float]
     parameters: list[str] | None  # None: whatever is declared nowhere else
     units: Texts
     name: str
-    states: Texts = field(default_factory=dict)
+    states: list[str] = field(default_factory=list)
+    modes: dict[str, ModeText] = field(default_factory=dict)
+    transitions: list[TransitionText] = field(default_factory=list)
     outputs: Texts = field(default_factory=dict)
     definitions: Texts = field(default_factory=dict)
 
+    def motion(self) -> list[str]:
+        """Texts of everything that moves the states."""
+        conditions = [*(mode.invariant for mode in self.modes.values()), *(each.when for each in self.transitions)]
+        return [*(text for mode in self.modes.values() for text in mode.rate.values()),
+                *(text for text in conditions if text),
+                *(text for each in self.transitions for text in each.reset.values())]
+
     def equations(self) -> list[str]:
-        return [*self.states.values(), *self.outputs.values(), *self.definitions.values()]
+        return [*self.motion(), *self.outputs.values(), *self.definitions.values()]
 
     def declared(self) -> Iterator[tuple[str, str]]:
         """Each declared name with its kind."""
@@ -46,7 +88,11 @@ class Written:
                 yield kind, name
 
     def definition(self) -> dict[str, Any]:
-        return {"kind": KIND, "name": self.name, "states": dict(self.states), "outputs": dict(self.outputs),
+        only = self.modes.get(ONLY_MODE)
+        motion: dict[str, Any] = {"states": {name: only.rate[name] for name in self.states}} if only else {
+            "states": list(self.states), "modes": {name: mode.definition() for name, mode in self.modes.items()},
+            "transitions": [each.definition() for each in self.transitions]}
+        return {"kind": KIND, "name": self.name, **motion, "outputs": dict(self.outputs),
                 "definitions": dict(self.definitions), "inputs": list(self.inputs),
                 "parameters": list(self.parameters or ()), "constants": dict(self.constants), "units": dict(self.units)}
 
@@ -87,19 +133,24 @@ def texts_of(kind: str, given: Mapping[str, Equation], faults: list[str]) -> Tex
 
 
 def take_text(written: Written, states: Any, outputs: Any, definitions: Mapping[str, Equation],
-               faults: list[str]) -> None:
+              faults: list[str]) -> None:
     if not isinstance(states, Mapping):
         faults.append("states is a list of names, but there are no rates. Write states={\"q\": \"v\", ...}, "
                       "or give a function rate(t, x, u, p).")
         raise ProblemError(faults)  # there is nothing else to look at
-    written.states = texts_of("rate", states, faults)
+    rates = texts_of("rate", states, faults)
+    written.states, written.modes = list(rates), {ONLY_MODE: ModeText(rates)}
     written.definitions = texts_of("definition", definitions, faults)
+    written.outputs = taken_outputs(written, outputs, faults)
+
+
+def taken_outputs(written: Written, outputs: Any, faults: list[str]) -> Texts:
+    """Outputs as text; without any, each state is measured under its own name."""
     if outputs is None:
-        written.outputs = {name: name for name in written.states}
-    elif isinstance(outputs, Mapping):
-        written.outputs = texts_of("equation", outputs, faults)
-    else:
-        written.outputs = listed(outputs, [*written.states, *written.inputs, *written.definitions], faults)
+        return {name: name for name in written.states}
+    if isinstance(outputs, Mapping):
+        return texts_of("equation", outputs, faults)
+    return listed(outputs, [*written.states, *written.inputs, *written.definitions], faults)
 
 
 def listed(outputs: Iterable[str], measurable: Sequence[str], faults: list[str]) -> Texts:
@@ -157,7 +208,7 @@ def undeclared(written: Written) -> list[str]:
     """Names that are declared nowhere, in the order in which a reader meets them: the parameters."""
     declared = {TIME, *(name for _, name in written.declared())}
     met: dict[str, None] = {}
-    ahead = [name for text in [*written.states.values(), *written.outputs.values()] for name in mentioned(text)][::-1]
+    ahead = [name for text in [*written.motion(), *written.outputs.values()] for name in mentioned(text)][::-1]
     while ahead:
         name = ahead.pop()
         if name in written.definitions and name not in met:
@@ -174,6 +225,14 @@ def read(text: str, known: Mapping[str, casadi.SX], where_used: str, faults: lis
     except ProblemError as error:
         faults.extend(error.faults)
         return casadi.SX(0)
+
+
+def read_condition(text: str, known: Mapping[str, casadi.SX], where_used: str, faults: list[str]) -> casadi.SX:
+    try:
+        return parse_condition(text, known, where_used) if text else casadi.SX(1)
+    except ProblemError as error:
+        faults.extend(error.faults)
+        return casadi.SX(1)
 
 
 def unused(written: Written, expressions: Sequence[casadi.SX] | None) -> list[str]:
