@@ -1,0 +1,117 @@
+"""Timing: how long, how much memory, how fast it grows, and how a benchmark says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # CPU time is compared
+LONG_ENOUGH = 0.02  # seconds of one measurement; shorter calls are repeated until they add up to it
+
+
+def best(call: Callable[[], Any], repeats: int = 7) -> float:
+    """CPU seconds of one call, the best of several: other work on the machine only ever adds."""
+    call()  # the first fills caches, and compiles
+    began = time.process_time()
+    call()
+    inner = max(1, int(np.ceil(LONG_ENOUGH / max(time.process_time() - began, 1e-7))))
+    return min(_seconds(call, inner) for _ in range(repeats))
+
+
+def _seconds(call: Callable[[], Any], inner: int) -> float:
+    began = time.process_time()
+    for _ in range(inner):
+        call()
+    return (time.process_time() - began) / inner
+
+
+def once(call: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of one call, and what it returned."""
+    began = time.process_time()
+    result = call()
+    return time.process_time() - began, result
+
+
+def in_fresh_process(file: str | Path, *arguments: Any, environment: Mapping[str, str] | None = None) -> Any:
+    """What another run of a benchmark's file prints as JSON in its last line."""
+    words = [str(a) for a in arguments]
+    run = subprocess.run([sys.executable, str(file), *words], stdout=subprocess.PIPE, text=True, check=False,
+                         env={**os.environ, **ONE_THREAD, **(environment or {})})
+    if run.returncode:
+        raise RuntimeError(f"{file} {' '.join(words)} failed")
+    return json.loads(run.stdout.strip().split("\n")[-1])
+
+
+def main(run: Callable[[], Result], **parts: Callable[..., Any]) -> None:
+    """A benchmark's file as a command: the table, the same as JSON, or one of its parts (`--name argument ...`)."""
+    if any(os.environ.get(name) != number for name, number in ONE_THREAD.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ONE_THREAD})  # before numpy starts
+    for name, part in parts.items():
+        if f"--{name}" in sys.argv:
+            print(json.dumps(part(*[int(word) for word in sys.argv[2:]])))
+            return
+    result = run()
+    print(json.dumps(asdict(result)) if "--json" in sys.argv else result.markdown())
+
+
+def peak_bytes() -> int:
+    """The most memory that this process ever held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def growth(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """Slope of log cost over log size: 1 is linear."""
+    return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table; `met` is None where nothing was promised."""
+
+    what: str
+    found: str
+    target: str = ""
+    met: bool | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a benchmark found: a title, the setting in a sentence, its rows, and remarks."""
+
+    title: str
+    setting: str
+    lines: Sequence[Line]
+    remarks: Sequence[str] = field(default_factory=tuple)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Result:
+        return cls(data["title"], data["setting"], [Line(**line) for line in data["lines"]], data["remarks"])
+
+    def markdown(self) -> str:
+        head = ["what", "found", "target", ""]
+        cells = [[line.what, line.found, line.target, {None: "", True: "met", False: "NOT MET"}[line.met]]
+                 for line in self.lines]
+        widths = [max(len(row[i]) for row in [head, *cells]) for i in range(4)]
+        rows = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *cells]]
+        rule = " | ".join("-" * max(width, 3) for width in widths)
+        return "\n".join([f"## {self.title}", "", self.setting, "", f"| {rows[0]} |", f"| {rule} |",
+                          *(f"| {row} |" for row in rows[1:]), *(f"\n{remark}" for remark in self.remarks)])
+
+
+def spoken(seconds: float) -> str:
+    """A duration with its unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
