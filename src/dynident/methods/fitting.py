@@ -19,7 +19,7 @@ from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.kernels import compiler
 from dynident.methods import noise
 from dynident.methods.assemble import assemble
-from dynident.methods.substeps import MOST, choose_substeps
+from dynident.methods.substeps import MOST, choose_substeps, error_with
 from dynident.problem.problem import Problem
 from dynident.solvers.outcome import Outcome
 
@@ -87,7 +87,7 @@ class Fit:
             if not outcome.converged:
                 break
             again = self.better_sizes(finite, outcome.point)
-            more, error = self.better_steps(finite, outcome.point)
+            more, error = self.better_steps(finite, outcome.point, outcome.evaluation.cost)
             if not (again or more):
                 break
             before, finite = finite, self.make()
@@ -160,15 +160,16 @@ class Fit:
         self.sizes = sizes
         return not alone and change > SIZE_SETTLED
 
-    def better_steps(self, finite: Any, point: Point) -> tuple[bool, float]:
+    def better_steps(self, finite: Any, point: Point, cost: float) -> tuple[bool, float]:
         """Check the integrator's error where it counts, at the solution; True if it takes more steps."""
         if self.adaptive:
             return False, 0.0
         _, there = self.method.as_shooting(finite, point)
+        freedom = max(1, finite.residual_count - len(finite.names))
+        level = min(1.0, float(np.sqrt(max(cost, finite.floor) / freedom)))
         if not self.automatic:
-            _, error = choose_substeps(lambda n: self.shooting(min(n, 2 * self.steps)), lambda _: there, self.steps)
-            return False, error
-        count, error = choose_substeps(self.shooting, lambda _: there, self.steps)
+            return False, error_with(self.shooting, there, self.steps, level)
+        count, error = choose_substeps(self.shooting, lambda _: there, self.steps, level)
         if count <= self.steps or self.steps == MOST:
             return False, error
         self.steps = count

@@ -11,15 +11,16 @@ from dynident.discretizations.shooting import Shooting
 from dynident.integrators.march import Diverged
 from dynident.integrators.scheme import Adaptive
 
-HARMLESS = 0.1  # standard errors: an error of this length in weighted outputs moves no estimate by more
+HARMLESS = 0.02  # standard errors: an error of this length in weighted outputs moves no estimate by more
 EXACT = 1e-9  # relative to the signals: good enough where the noise is nearly nothing
 MOST = 64
 
 
-def integration_error(finite: Shooting, finer: Shooting, point: Point) -> float:
+def integration_error(finite: Shooting, finer: Shooting, point: Point, level: float = 1.0) -> float:
     """Length of the change in the weighted outputs when each step is halved; infinite where a simulation diverges.
 
     An estimate cannot move by more standard errors than this. Relative to what is harmless: 1 is just good enough.
+    `level` is the size of the weighted residuals where they are smaller than the noise that was given.
     """
     try:
         coarse = [out.outputs.copy() for out in finite.run(point, False)]
@@ -31,10 +32,11 @@ def integration_error(finite: Shooting, finer: Shooting, point: Point) -> float:
         seen = record.weight > 0
         change += float(np.sum(((a - b.outputs)[seen] * record.weight[seen]) ** 2))
         size += float(np.sum((b.outputs[seen] * record.weight[seen]) ** 2))
-    return float(np.sqrt(change) / max(HARMLESS, EXACT * np.sqrt(size)))
+    return float(np.sqrt(change) / max(HARMLESS * level, EXACT * np.sqrt(size)))
 
 
-def choose_substeps(make: Callable[[int], Shooting], point: Callable[[Shooting], Point], first: int = 1) -> tuple[int, float]:
+def choose_substeps(make: Callable[[int], Shooting], point: Callable[[Shooting], Point], first: int = 1,
+                    level: float = 1.0) -> tuple[int, float]:
     """The smallest number of sub-steps (1, 2, 4, ...) that is good enough at a point, and its error."""
     count, finite = first, make(first)
     if isinstance(finite.integrator, Adaptive):
@@ -42,8 +44,13 @@ def choose_substeps(make: Callable[[int], Shooting], point: Callable[[Shooting],
     error = np.inf
     while count <= MOST:
         finer = make(2 * count)
-        error = integration_error(finite, finer, point(finite))
+        error = integration_error(finite, finer, point(finite), level)
         if error <= 1:
             return count, error
         count, finite = 2 * count, finer
     return MOST, error
+
+
+def error_with(make: Callable[[int], Shooting], point: Point, steps: int, level: float = 1.0) -> float:
+    """The error of a number of sub-steps that was asked for."""
+    return integration_error(make(steps), make(2 * steps), point, level)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dynident.methods.kalman.engine import Engine
 from dynident.methods.kalman.setup import Setup
+from dynident.methods.kalman.stepwise import scaled_inverse
 
 
 @dataclass(eq=False)
@@ -72,6 +73,6 @@ def _across(setup: Setup, nx: int, end: tuple[np.ndarray, np.ndarray], start: tu
     (x, P), (before, P_before), (after, P_after) = end, start, first
     if not shared.size:
         return x, P
-    gain = P[:, shared] @ np.linalg.pinv(P_before[np.ix_(shared, shared)], hermitian=True)
+    gain = P[:, shared] @ scaled_inverse(P_before[np.ix_(shared, shared)])
     change = P_after[np.ix_(shared, shared)] - P_before[np.ix_(shared, shared)]
     return x + gain @ (after[shared] - before[shared]), P + gain @ change @ gain.T

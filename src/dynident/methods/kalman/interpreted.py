@@ -1,0 +1,229 @@
+"""Interpreted: the filter without a C compiler; the extended one in CasADi's own machine, the others step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import casadi as ca
+import numpy as np
+
+from dynident.errors import NotSupported
+from dynident.methods.kalman import stages
+from dynident.methods.kalman.engine import Layout, Stopped
+from dynident.methods.kalman.setup import Record, Setup
+from dynident.methods.kalman.stepwise import Stepwise, back
+
+CHUNK = 100  # steps per call; long enough to hide the call, short enough to build at once
+
+
+class InterpretedEngine:
+    """Keeps mean and covariance as arrays; a chunk of steps per call where the filter is a formula."""
+
+    def __init__(self, setup: Setup):
+        if setup.method.filter == "horizon":
+            raise NotSupported("moving_horizon needs a C compiler, and none was found. Install one, or use kalman().")
+        self.layout, self.setup = Layout(setup), setup
+        self.settings = setup.settings()
+        self.stepwise = Stepwise(setup, self.layout)
+        self.t, self.started, self.u = 0.0, False, np.zeros(self.layout.nu)
+        self.x, self.P = np.zeros(self.layout.n), np.zeros((self.layout.n, self.layout.n))
+        self._chunk: ca.Function | None = None
+
+    def begin(self, x: np.ndarray, P: np.ndarray, t: float | None = None, u: np.ndarray | None = None) -> None:
+        self.x, self.P = np.array(x, float), np.array(P, float)
+        self.t, self.started = 0.0 if t is None else t, t is not None
+        self.u = np.zeros(self.layout.nu) if u is None else np.array(u, float)
+
+    def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
+        method = self.setup.method
+        formula = method.filter in ("extended", "iterated") and method.form != "square_root"
+        if formula and not links:
+            return self._in_chunks(record), None
+        out = np.empty((len(record.time), self.layout.sample["projected"].stop))
+        more = np.empty((len(record.time), self.layout.link["cross"].stop)) if links else None
+        for k, t in enumerate(record.time):
+            variance = record.variance[k if len(record.variance) > 1 else 0]
+            link = None if more is None else more[k]
+            fault = self._one(t, record.inputs[k], record.outputs[k], variance, out[k], link)
+            if fault:
+                raise Stopped(fault, k, float(t), record.name)
+        return out, more
+
+    def smooth(self, samples: np.ndarray, links: np.ndarray, x: np.ndarray, P: np.ndarray
+               ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return back(self.layout, samples, links, x, P)
+
+    def updater(self, packed: np.ndarray, out: np.ndarray) -> Callable[[], int]:
+        nu, ny = self.layout.nu, self.layout.ny
+        u, y, r = packed[1:1 + nu], packed[1 + nu:1 + nu + ny], packed[1 + nu + ny:]
+        return lambda: self._one(float(packed[0]), u, y, r, out, None)
+
+    def present(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.x.copy(), self.P.copy()
+
+    def memory(self) -> np.ndarray:
+        return np.concatenate([[self.t, float(self.started)], self.u, self.x, self.P.ravel()])
+
+    def remember(self, memory: np.ndarray) -> None:
+        nu, n = self.layout.nu, self.layout.n
+        self.t, self.started = float(memory[0]), bool(memory[1])
+        self.u, self.x = memory[2:2 + nu].copy(), memory[2 + nu:2 + nu + n].copy()
+        self.P = memory[2 + nu + n:].reshape(n, n).copy()
+
+    def _one(self, t: float, u: np.ndarray, y: np.ndarray, r: np.ndarray, out: np.ndarray,
+             link: np.ndarray | None) -> int:
+        if self.started and t < self.t:
+            return 3
+        state = self.stepwise.update(self.x, self.P, self.t if self.started else t, t, self.u if self.started else u, u,
+                                     y, r, out, link)
+        if state is None:
+            return 2
+        self.x, self.P = state
+        self.t, self.started, self.u = t, True, np.array(u, float)
+        return 0 if np.all(np.isfinite(out[self.layout.sample["x"]])) else 1
+
+    # whole records
+
+    def _in_chunks(self, record: Record) -> np.ndarray:
+        if self._chunk is None:
+            self._chunk = _accumulated(self.setup, self.layout)
+        columns, sample_of = self._columns(record)
+        upper = np.triu_indices(self.layout.n)
+        whole = np.concatenate([self.x, self.P[upper]])
+        width = self.layout.sample["projected"].stop
+        out = np.empty((len(columns), width))
+        for k in range(0, len(columns), CHUNK):
+            part = columns[k:k + CHUNK]
+            filled = np.zeros((CHUNK, columns.shape[1]))  # a step of length zero without a measurement changes nothing
+            filled[:] = part[-1]
+            filled[:, 1] = 0
+            filled[:, -1 - self.layout.ny:] = 0
+            filled[:len(part)] = part
+            wholes, fields = (np.asarray(v) for v in self._chunk(whole, filled.T, self.settings["p"]))
+            whole = wholes[:, len(part) - 1]
+            out[k:k + len(part)] = fields.T[:len(part)]
+        last = np.flatnonzero(np.diff(sample_of, append=sample_of[-1] + 1))  # the last step before each sample
+        samples = out[last]
+        self._check(record, samples)
+        self.x = whole[:self.layout.n].copy()
+        self.P = np.zeros((self.layout.n, self.layout.n))
+        self.P[upper] = whole[self.layout.n:]
+        self.P = self.P + np.triu(self.P, 1).T
+        self.t, self.started, self.u = float(record.time[-1]), True, record.inputs[-1].copy()
+        return samples
+
+    def _check(self, record: Record, samples: np.ndarray) -> None:
+        fields = self.layout.sample
+        bad = ~np.all(np.isfinite(samples[:, fields["x"]]), axis=1)
+        negative = np.any(samples[:, fields["variance"]] < 0, axis=1)
+        for fault, where in ((2, negative & ~bad), (1, bad)):
+            if np.any(where):
+                k = int(np.argmax(where))
+                raise Stopped(fault, k, float(record.time[k]), record.name)
+
+    def _columns(self, record: Record) -> tuple[np.ndarray, np.ndarray]:
+        """One row per step (t, h, u0, u1, time and inputs at its end, y, r, noise share, mask), and its sample."""
+        before = np.concatenate([[self.t if self.started else record.time[0]], record.time[:-1]])
+        u_before = np.vstack([self.u if self.started else record.inputs[0], record.inputs[:-1]])
+        gaps = record.time - before
+        if np.any(gaps < 0):
+            raise Stopped(3, int(np.argmax(gaps < 0)), float(record.time[np.argmax(gaps < 0)]), record.name)
+        counts = np.maximum(1, np.ceil(gaps / self.setup.longest * (1 - 1e-6))).astype(int)
+        k = np.repeat(np.arange(len(gaps)), counts)
+        m = np.arange(k.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        h = (gaps / counts)[k]
+        slope = (self.setup.linear * (record.inputs - u_before))[k] / counts[k][:, None]
+        u0 = u_before[k] + m[:, None] * slope
+        there = np.isfinite(record.outputs)
+        mask = (there[k] & (m == counts[k] - 1)[:, None]).astype(float)
+        variance = np.broadcast_to(record.variance, record.outputs.shape)
+        share = np.where(gaps > 0, 1 / counts, 0.0)[k] if self.settings["per_sample"] else h
+        columns = np.column_stack([before[k] + m * h, h, u0, u0 + slope, record.time[k], record.inputs[k],
+                                   np.where(there, record.outputs, 0.0)[k], variance[k], share, mask])
+        return columns, k
+
+
+def _accumulated(setup: Setup, layout: Layout) -> ca.Function:
+    """(mean and covariance, columns, held parameters) -> the same after every step, and the fields of a sample."""
+    n, nu, ny = layout.n, layout.nu, layout.ny
+    s = stages.symbols(setup.augmented)
+    column = {"t": 1, "h": 1, "u0": nu, "u1": nu, "at": 1, "u": nu, "y": ny, "r": ny, "share": 1, "mask": ny}
+    c = {name: ca.SX.sym(name, size) for name, size in column.items()}
+    x, packed = ca.SX.sym("x", n), ca.SX.sym("P", n * (n + 1) // 2)
+    P = _unpacked(packed, n)
+    P, x_next = _foreseen(setup, {**s, **{k: c[k] for k in ("t", "h", "u0", "u1")}, "a": x}, P, c["share"])
+    x_new, P_new, fields = _measured(setup, s, c, x_next, P)
+    x_new, projected = _put_back(setup, x_new, P_new)
+    upper = [P_new[i, j] for i in range(n) for j in range(i, n)]
+    found = ca.vertcat(x_new, ca.diag(P_new), *fields, projected)
+    step = ca.Function("step", [ca.vertcat(x, packed), ca.vertcat(*c.values()), s["p"]],
+                       ca.cse([ca.vertcat(x_new, *upper), found]))
+    return step.mapaccum(CHUNK)
+
+
+def _unpacked(packed: ca.SX, n: int) -> ca.SX:
+    P, at = ca.SX(n, n), 0
+    for i in range(n):
+        for j in range(i, n):
+            P[i, j] = P[j, i] = packed[at]
+            at += 1
+    return P
+
+
+def _foreseen(setup: Setup, s: dict[str, ca.SX], P: ca.SX, share: ca.SX) -> tuple[ca.SX, ca.SX]:
+    nx = len(setup.augmented.model.states)
+    nxt = stages.next_states(setup.augmented, setup.integrator, s)
+    A = ca.vertcat(ca.jacobian(nxt, s["a"]), ca.SX(ca.DM.eye(setup.augmented.size))[nx:, :])
+    return A @ P @ A.T + ca.diag(ca.DM(setup.q)) * share, ca.vertcat(nxt, s["a"][nx:])
+
+
+def _measured(setup: Setup, s: dict[str, ca.SX], c: dict[str, ca.SX], x: ca.SX, P: ca.SX
+              ) -> tuple[ca.SX, ca.SX, list[ca.SX]]:
+    """Scalar after scalar, in the form that was asked for; a missing one has no gain."""
+    ny, gate = len(setup.augmented.model.outputs), setup.method.gate
+    y = stages.outputs(setup.augmented, s)
+    look = ca.Function("look", [s["a"], s["t"], s["u0"], s["p"]], [y, ca.jacobian(y, s["a"])])
+    iterations = setup.method.iterations if setup.method.filter == "iterated" else 1
+    first_x, first_P, at = x, P, x
+    whitened, used, predicted, logs = [], [], ca.SX(0), ca.SX(0)
+    for iteration in range(iterations):
+        seen, H = look(at, c["at"], c["u"], s["p"])
+        x, P = first_x, first_P
+        for j in range(ny):
+            h = H[j, :].T
+            innovation = c["y"][j] - seen[j] - ca.dot(h, x - at)
+            d = P @ h
+            v = ca.dot(h, d) + c["r"][j]
+            if iteration == 0:
+                inside = innovation**2 <= gate**2 * v if gate else ca.SX(1)
+                used.append(c["mask"][j] * (2 - inside))
+                whitened.append(ca.if_else(used[j] == 1, innovation / ca.sqrt(v), np.nan))
+                logs = logs + ca.if_else(used[j] == 1, ca.log(2 * np.pi * v), 0)
+            k = (used[j] == 1) * d / v
+            x, P = x + k * innovation, _absorbed(setup.method.form, P, h, d, k, c["r"][j])
+        predicted = seen if iteration == 0 else predicted
+        at = x
+    squared = sum(ca.if_else(used[j] == 1, whitened[j] ** 2, 0) for j in range(ny))
+    return x, P, [predicted, *whitened, *used, squared, -0.5 * (logs + squared)]
+
+
+def _absorbed(form: str, P: ca.SX, h: ca.SX, d: ca.SX, k: ca.SX, r: ca.SX) -> ca.SX:
+    W = P - k @ d.T
+    if form == "plain":
+        return W
+    P = W + (r * k - W @ h) @ k.T
+    return (P + P.T) / 2
+
+
+def _put_back(setup: Setup, x: ca.SX, P: ca.SX) -> tuple[ca.SX, ca.SX]:
+    nx, told = len(setup.augmented.model.states), setup.settings()
+    moved = ca.SX(0)
+    for place, (low, high) in enumerate(zip(told["lower"], told["upper"], strict=True)):
+        row = nx + place
+        if not (np.isfinite(low) or np.isfinite(high)):
+            continue
+        wanted = ca.fmin(ca.fmax(x[row], low), high)
+        outside = ca.logic_and(wanted != x[row], P[row, row] > 0)
+        x = x + ca.if_else(outside, P[:, row] / P[row, row] * (wanted - x[row]), 0)
+        moved = moved + outside
+    return x, moved

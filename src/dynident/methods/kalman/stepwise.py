@@ -1,0 +1,188 @@
+"""Stepwise: each filter in NumPy, a sample at a time; slow, for machines without a compiler and as a check."""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+
+from dynident.methods.kalman import stages
+from dynident.methods.kalman.engine import Layout
+from dynident.methods.kalman.setup import Setup
+
+NO_PIVOT = 1e-13  # as in the kernels: relative, below it a direction is known exactly
+MIDDLE_WEIGHT = 2.0  # of the unscented covariance
+
+
+class Stepwise:
+    """One update of mean and covariance; None where the covariance is no longer positive."""
+
+    def __init__(self, setup: Setup, layout: Layout):
+        self.setup, self.layout, self.told = setup, layout, setup.settings()
+        s = stages.symbols(setup.augmented)
+        nxt, y = stages.next_states(setup.augmented, setup.integrator, s), stages.outputs(setup.augmented, s)
+        step, look = [s["t"], s["h"], s["a"], s["u0"], s["u1"], s["p"]], [s["t"], s["a"], s["u0"], s["p"]]
+        self.next = ca.Function("next", step, [nxt, ca.jacobian(nxt, s["a"])])
+        self.seen = ca.Function("seen", look, [y, ca.jacobian(y, s["a"])])
+
+    def update(self, x: np.ndarray, P: np.ndarray, begin: float, end: float, u_begin: np.ndarray, u_end: np.ndarray,
+               y: np.ndarray, r: np.ndarray, out: np.ndarray, link: np.ndarray | None
+               ) -> tuple[np.ndarray, np.ndarray] | None:
+        f, unscented = self.layout.sample, self.setup.method.filter == "unscented"
+        cross = P.copy()
+        if end > begin:
+            moved = (self._points_on if unscented else self._line_on)(x, P, begin, end, u_begin, u_end)
+            if moved is None:
+                return None
+            x, P, cross = moved
+        if link is not None:
+            where = self.layout.link
+            link[where["before"]], link[where["P_before"]], link[where["cross"]] = x, P.ravel(), cross.ravel()
+        taken = (self._take_points if unscented else self._take_lines)(x, P, end, u_end, y, r, out)
+        if taken is None:
+            return None
+        x, P = taken
+        out[f["projected"]] = self._put_back(x, P)
+        out[f["x"]], out[f["variance"]] = x, np.diag(P)
+        if link is not None:
+            link[self.layout.link["P"]] = P.ravel()
+        return None if np.any(np.diag(P) < 0) else (x, P)
+
+    def _intervals(self, begin: float, end: float, u_begin: np.ndarray, u_end: np.ndarray):
+        count = max(1, int(np.ceil((end - begin) / self.setup.longest * (1 - 1e-6))))
+        h = (end - begin) / count
+        slope = self.setup.linear * (u_end - u_begin) / count
+        for m in range(count):
+            yield begin + m * h, h, u_begin + m * slope, u_begin + (m + 1) * slope, (
+                1 / count if self.told["per_sample"] else h)
+
+    def _line_on(self, x, P, begin, end, u_begin, u_end):
+        nx, cross = self.layout.nx, P.copy()
+        for t, h, u0, u1, share in self._intervals(begin, end, u_begin, u_end):
+            nxt, F = (np.asarray(v) for v in self.next(t, h, x, u0, u1, self.told["p"]))
+            A = np.vstack([F, np.eye(self.layout.n)[nx:]])
+            x = np.concatenate([nxt.ravel(), x[nx:]])
+            P = A @ P @ A.T + np.diag(self.setup.q * share)
+            P, cross = (P + P.T) / 2, cross @ A.T
+        return x, P, cross
+
+    def _take_lines(self, x, P, t, u, y, r, out):
+        f, n, gate = self.layout.sample, self.layout.n, self.told["gate"]
+        at, before = x, (x, P)
+        iterations = self.setup.method.iterations if self.setup.method.filter == "iterated" else 1
+        whitened, used, loglik = np.full(len(y), np.nan), np.zeros(len(y)), 0.0
+        for iteration in range(iterations):
+            seen, H = (np.asarray(v) for v in self.seen(t, at, u, self.told["p"]))
+            x, P = before
+            if iteration == 0:
+                out[f["predicted"]] = seen.ravel()
+            for j in np.flatnonzero(np.isfinite(y)):
+                h, innovation = H[j], y[j] - seen[j, 0] - H[j] @ (x - at)
+                d = P @ h
+                v = h @ d + r[j]
+                if iteration == 0:
+                    used[j] = 2 if gate > 0 and innovation**2 > gate**2 * v else 1
+                    if used[j] == 1:
+                        whitened[j] = innovation / np.sqrt(v)
+                        loglik -= 0.5 * (np.log(2 * np.pi * v) + whitened[j] ** 2)
+                if used[j] == 1:
+                    k = d / v
+                    W = np.eye(n) - np.outer(k, h)
+                    x, P = x + k * innovation, W @ P @ W.T + r[j] * np.outer(k, k)
+            at = x
+        self._note(out, whitened, used, loglik)
+        return x, P
+
+    def _draw(self, x, P):
+        L = semidefinite_factor(P)
+        return None if L is None else np.vstack([x, x + np.sqrt(len(x)) * L.T, x - np.sqrt(len(x)) * L.T])
+
+    def _points_on(self, x, P, begin, end, u_begin, u_end):
+        points = self._draw(x, P)
+        if points is None:
+            return None
+        after, nx, total = points.copy(), self.layout.nx, 0.0
+        for t, h, u0, u1, share in self._intervals(begin, end, u_begin, u_end):
+            total += share
+            for point in after:
+                point[:nx] = np.asarray(self.next(t, h, point, u0, u1, self.told["p"])[0]).ravel()
+        mean = after[1:].mean(axis=0)
+        off, weight = after - mean, 1 / (len(points) - 1)
+        cross = weight * (points[1:] - x).T @ off[1:]
+        return mean, weight * off[1:].T @ off[1:] + MIDDLE_WEIGHT * np.outer(off[0], off[0]) + np.diag(
+            self.setup.q * total), cross
+
+    def _take_points(self, x, P, t, u, y, r, out):
+        points = self._draw(x, P)
+        if points is None:
+            return None
+        f, gate, weight = self.layout.sample, self.told["gate"], 1 / (len(points) - 1)
+        Y = np.array([np.asarray(self.seen(t, p, u, self.told["p"])[0]).ravel() for p in points])
+        mean = Y[1:].mean(axis=0)
+        out[f["predicted"]] = mean
+        off, there = Y - mean, np.isfinite(y)
+        S = weight * off[1:].T @ off[1:] + MIDDLE_WEIGHT * np.outer(off[0], off[0]) + np.diag(r)
+        used = np.where(there, 1.0, 0.0)
+        if gate > 0:
+            used[there & (np.where(there, y - mean, 0) ** 2 > gate**2 * np.diag(S))] = 2
+        which = np.flatnonzero(used == 1)
+        G = np.linalg.cholesky(S[np.ix_(which, which)])
+        C = np.linalg.solve(G, weight * off[1:, which].T @ (points[1:] - x))
+        whitened = np.full(len(y), np.nan)
+        whitened[which] = np.linalg.solve(G, (y - mean)[which])
+        loglik = -0.5 * (np.sum(whitened[which] ** 2) + np.sum(np.log(2 * np.pi * np.diag(G) ** 2)))
+        self._note(out, whitened, used, float(loglik))
+        return x + C.T @ whitened[which], P - C.T @ C
+
+    def _note(self, out: np.ndarray, whitened: np.ndarray, used: np.ndarray, loglik: float) -> None:
+        f = self.layout.sample
+        out[f["whitened"]], out[f["used"]], out[f["nis"]] = whitened, used, np.nansum(whitened**2)
+        out[f["loglik"]] = loglik
+
+    def _put_back(self, x: np.ndarray, P: np.ndarray) -> int:
+        moved = 0
+        for place, (low, high) in enumerate(zip(self.told["lower"], self.told["upper"], strict=True)):
+            row = self.layout.nx + place
+            wanted = min(max(x[row], low), high)
+            if wanted != x[row] and P[row, row] > 0:
+                x += P[:, row] / P[row, row] * (wanted - x[row])
+                x[row] = wanted
+                moved += 1
+        return moved
+
+
+def semidefinite_factor(P: np.ndarray) -> np.ndarray | None:
+    """L with L L' = P; a direction without variance gives a column of zeros. None if one has a negative variance."""
+    n = len(P)
+    L = np.zeros((n, n))
+    for j in range(n):
+        pivot, size = P[j, j] - L[j, :j] @ L[j, :j], abs(P[j, j])
+        if pivot <= NO_PIVOT * size:
+            if not pivot >= -1e-6 * size:
+                return None
+            continue
+        L[j, j] = np.sqrt(pivot)
+        L[j + 1:, j] = (P[j + 1:, j] - L[j + 1:, :j] @ L[j, :j]) / L[j, j]
+    return L
+
+
+def scaled_inverse(P: np.ndarray) -> np.ndarray:
+    """Inverse of a covariance whatever the units; zero in directions that have no variance."""
+    std = np.sqrt(np.maximum(np.diag(P), 0.0))
+    unit = np.where(std > 0, 1 / np.where(std > 0, std, 1.0), 0.0)
+    return unit[:, None] * np.linalg.pinv(P * unit * unit[:, None], rcond=NO_PIVOT, hermitian=True) * unit
+
+
+def back(layout: Layout, samples: np.ndarray, links: np.ndarray, x: np.ndarray, P: np.ndarray
+         ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rauch, Tung and Striebel's smoother: states, variances, and the covariance at the first sample."""
+    n = layout.n
+    xs, vs = np.empty((len(samples), n)), np.empty((len(samples), n))
+    xs[-1], vs[-1] = x, np.diag(P)
+    for k in range(len(samples) - 2, -1, -1):
+        before, P_before = links[k + 1, layout.link["before"]], links[k + 1, layout.link["P_before"]].reshape(n, n)
+        cross, P_now = links[k + 1, layout.link["cross"]].reshape(n, n), links[k, layout.link["P"]].reshape(n, n)
+        gain = cross @ scaled_inverse(P_before)
+        xs[k] = samples[k, layout.sample["x"]] + gain @ (xs[k + 1] - before)
+        P = P_now + gain @ (P - P_before) @ gain.T
+        vs[k] = np.diag(P)
+    return xs, vs, P
