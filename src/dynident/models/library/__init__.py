@@ -1,5 +1,6 @@
 """Ready models: friction laws, and the machines that examples and tests speak about."""
 
+from dynident.models.library.delta_robot import delta_robot
 from dynident.models.library.friction import FrictionLaw, coulomb, stribeck, viscous
 from dynident.models.library.machines import (
     TYPICAL,
@@ -11,5 +12,5 @@ from dynident.models.library.machines import (
 )
 from dynident.models.library.robot import two_link_robot
 
-__all__ = ["TYPICAL", "FrictionLaw", "belt_drive", "coulomb", "mass_spring_damper", "pendulum", "servo_axis",
+__all__ = ["TYPICAL", "FrictionLaw", "belt_drive", "coulomb", "delta_robot", "mass_spring_damper", "pendulum", "servo_axis",
            "stribeck", "two_link_robot", "two_mass", "viscous"]
