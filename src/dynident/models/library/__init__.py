@@ -12,5 +12,5 @@ from dynident.models.library.machines import (
 )
 from dynident.models.library.robot import two_link_robot
 
-__all__ = ["TYPICAL", "FrictionLaw", "belt_drive", "coulomb", "delta_robot", "mass_spring_damper", "pendulum", "servo_axis",
-           "stribeck", "two_link_robot", "two_mass", "viscous"]
+__all__ = ["TYPICAL", "FrictionLaw", "belt_drive", "coulomb", "delta_robot", "mass_spring_damper", "pendulum",
+           "servo_axis", "stribeck", "two_link_robot", "two_mass", "viscous"]

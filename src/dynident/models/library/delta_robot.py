@@ -53,37 +53,43 @@ def delta_robot(geometry: Geometry = Geometry(), gravity: float = 9.81) -> Equat
         q, v, a = (ca.vertcat(*[u[f"{what}_{i}"] for i in AXES]) for what in ("position", "velocity", "acceleration"))
         load = arm_torques(geometry, q, v, a, p.lower_arm_mass, p.upper_arm_mass, p.base_plate_mass, gravity)
         speed = geometry.ratio * v
-        driving = ca.tanh(load * v / POWER_SMOOTH)  # 1 where the motor drives the arm, -1 where the arm drives the motor
+        driving = ca.tanh(load * v / POWER_SMOOTH)  # 1: the motor drives the arm; -1: the arm drives the motor
         share = (1 / p.efficiency + p.efficiency) / 2 + (1 / p.efficiency - p.efficiency) / 2 * driving
         motor = (p.inertia * geometry.ratio * a + load * share / geometry.ratio
                  + p.coulomb * ca.tanh(speed / SPEED_SMOOTH) + p.viscous * speed)
         return {f"torque_{i}": motor[k] for k, i in enumerate(AXES)}
 
     inputs = [f"{what}_{i}" for what in ("position", "velocity", "acceleration") for i in AXES]
-    return EquationModel(name="delta_robot", states=[], inputs=inputs, output=torques, parameters=list(TABLE_1), units=UNITS)
+    return EquationModel(name="delta_robot", states=[], inputs=inputs, output=torques,
+                         parameters=list(TABLE_1), units=UNITS)
 
 
 def arm_torques(g: Geometry, q: ca.SX, v: ca.SX, a: ca.SX, lower: Any, upper: Any, plate: Any, gravity: float) -> ca.SX:
     """Torques at the axes by the principle of virtual work; exact for slender uniform rods.
 
     A rod between two points that accelerate with b and c against gravity works on their virtual motion as
-    mass (b/3 + c/6) at the first and mass (b/6 + c/3) at the second.
+    mass (b/3 + c/6) at the first and mass (b/6 + c/3) at the second. The rods keep their length, rod (P - E) = const:
+    from this follow the velocity and the acceleration of the plate, and how the plate works back on the axes.
     """
-    place = plate_position(g, q)
-    against = ca.vertcat(0, 0, -gravity)
-    plate_path, plate_pull = _motion(place, q, v, a, against)
-    total = plate_path.T @ (plate * plate_pull)
-    for k in range(3):
-        elbow_path, elbow_pull = _motion(_elbow(g, q[k], k), q, v, a, against)
-        total += elbow_path.T @ (lower * (elbow_pull / 3 + plate_pull / 6))
-        total += plate_path.T @ (lower * (elbow_pull / 6 + plate_pull / 3))
+    place, up = plate_position(g, q), ca.vertcat(0, 0, gravity)
+    paths = [_elbow_path(g, q[k], k) for k in range(3)]  # d elbow / d angle
+    rods = [place - _elbow(g, q[k], k) for k in range(3)]
+    lever = ca.vertcat(*[ca.dot(rods[k], paths[k]) for k in range(3)])
+    inverse = _inverse(rods)  # of the matrix whose rows are the rods
+    velocity = inverse @ (lever * v)
+    bends = [paths[k] * a[k] + _elbow_bend(g, q[k], k) * v[k] ** 2 for k in range(3)]  # accelerations of the elbows
+    turn = ca.vertcat(*[ca.dot(rods[k], bends[k]) - ca.sumsqr(velocity - paths[k] * v[k]) for k in range(3)])
+    pull = inverse @ turn + up
+    at_elbows = [lower * ((bends[k] + up) / 3 + pull / 6) for k in range(3)]
+    at_plate = plate * pull + lower * (pull + (bends[0] + bends[1] + bends[2] + 3 * up) / 6)
+    total = lever * (inverse.T @ at_plate) + ca.vertcat(*[ca.dot(paths[k], at_elbows[k]) for k in range(3)])
     return total + upper * g.upper**2 / 3 * a - upper * gravity * g.upper / 2 * ca.cos(q)
 
 
-def _motion(point: ca.SX, q: ca.SX, v: ca.SX, a: ca.SX, gravity: ca.SX) -> tuple[ca.SX, ca.SX]:
-    """How a point follows the axes, and its acceleration less that of falling."""
-    path = ca.jacobian(point, q)
-    return path, path @ a + ca.jacobian(path @ v, q) @ v - gravity
+def _inverse(rows: list[ca.SX]) -> ca.SX:
+    a, b, c = rows
+    columns = [ca.cross(b, c), ca.cross(c, a), ca.cross(a, b)]
+    return ca.horzcat(*columns) / ca.dot(a, columns[0])
 
 
 def _direction(k: int) -> tuple[float, float]:
@@ -95,6 +101,16 @@ def _elbow(g: Geometry, angle: Any, k: int) -> ca.SX:
     c, s = _direction(k)
     reach = g.offset + g.upper * ca.cos(angle)
     return ca.vertcat(c * reach, s * reach, -g.upper * ca.sin(angle))
+
+
+def _elbow_path(g: Geometry, angle: Any, k: int) -> ca.SX:
+    c, s = _direction(k)
+    return -g.upper * ca.vertcat(c * ca.sin(angle), s * ca.sin(angle), ca.cos(angle))
+
+
+def _elbow_bend(g: Geometry, angle: Any, k: int) -> ca.SX:
+    c, s = _direction(k)
+    return -g.upper * ca.vertcat(c * ca.cos(angle), s * ca.cos(angle), -ca.sin(angle))
 
 
 def plate_position(g: Geometry, q: ca.SX) -> ca.SX:
@@ -122,8 +138,8 @@ def axis_angles(position: Any, geometry: Geometry = Geometry()) -> np.ndarray:  
 
 SAMPLES, DURATION = 6250, 62.278  # of the paper's record
 CYCLES = (2.4, 1.6, 1.2, 0.9)  # seconds per cycle: four speeds
-WAYPOINTS = ((-0.22, 0.05, -0.86), (-0.18, 0.03, -0.76), (0.0, -0.06, -0.72), (0.17, -0.04, -0.77), (0.23, -0.02, -0.85),
-             (0.16, 0.02, -0.78), (-0.02, 0.07, -0.73), (-0.2, 0.06, -0.78))
+WAYPOINTS = ((-0.22, 0.05, -0.86), (-0.18, 0.03, -0.76), (0.0, -0.06, -0.72), (0.17, -0.04, -0.77),
+             (0.23, -0.02, -0.85), (0.16, 0.02, -0.78), (-0.02, 0.07, -0.73), (-0.2, 0.06, -0.78))
 
 
 def pick_and_place(samples: int = SAMPLES, duration: float = DURATION, geometry: Geometry = Geometry()  # noqa: B008
