@@ -27,6 +27,7 @@ from dynident.models.written import (
     clashes,
     column,
     definition_order,
+    empty_faults,
     name_faults,
     names_of,
     numbers_of,
@@ -95,6 +96,7 @@ class EquationModel:
     def _build(self, written: Written, faults: list[str]) -> None:
         """The symbols and functions of equations that are all text by now."""
         complete = not faults
+        faults += empty_faults(written)
         faults += name_faults(written)
         if written.parameters is None:
             written.parameters = undeclared(written)

@@ -64,9 +64,16 @@ class Names:
                 for name in self._symbols if name in kinds and name not in self._asked]
 
 
+def _standing_still(*_: Any) -> tuple:
+    """The rates of a model without states."""
+    return ()
+
+
 def take_functions(written: Written, states: Any, outputs: Any, definitions: Any, rate: Callable[..., Any] | None,
                    output: Callable[..., Any] | None, faults: list[str]) -> None:
     """Trace the functions once with symbols and write down what they return."""
+    if rate is None and output is not None and not states:
+        rate = _standing_still
     if rate is None:
         faults.append("there is an output function but no rate function. Give rate(t, x, u, p) too, or text for both.")
     if isinstance(states, Mapping):

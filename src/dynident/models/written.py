@@ -161,9 +161,14 @@ def listed(outputs: Iterable[str], measurable: Sequence[str], faults: list[str])
     return {name: name for name in names if name in measurable}
 
 
+def empty_faults(written: Written) -> list[str]:
+    """A model without states is one whose outputs follow its inputs at once, such as inverse dynamics."""
+    return [] if written.states or written.outputs else ["a model needs at least one state, or an output; both are empty."]
+
+
 def name_faults(written: Written) -> list[str]:
-    """Names that are impossible, reserved or declared twice; and a model without states."""
-    faults = [] if written.states else ["a model needs at least one state; states is empty."]
+    """Names that are impossible, reserved or declared twice."""
+    faults: list[str] = []
     kinds: dict[str, list[str]] = {}
     for kind, name in [*written.declared(), *(("output", name) for name in written.outputs)]:
         kinds.setdefault(name, []).append(kind)
