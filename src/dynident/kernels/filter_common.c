@@ -36,10 +36,10 @@ typedef struct {        /* what is known after a sample */
   double nis, loglik, projected; /* squared innovations; log-likelihood; parameters put back on a bound */
 } dyn_sample;
 
-typedef struct {        /* what a smoother needs beside it */
+typedef struct {        /* what a smoother needs beside it: x = A x_last, then x += c (e - h x) for each row */
   double P[N * N];      /* after the sample */
-  double before[N], P_before[N * N]; /* foreseen */
-  double cross[N * N];  /* covariance of the state at the last sample with the foreseen one */
+  double A[NX * N];     /* how the states followed from the last sample; parameters stood still */
+  double h[SIZE(NY)][N], c[SIZE(NY)][N], e[SIZE(NY)]; /* measurements, gains, innovations, whitened; 0 if not used */
 } dyn_link;
 
 static int all_finite(const double *v, int n) {
@@ -86,22 +86,41 @@ static int cholesky(const double *P, double *L) {
   return 1;
 }
 
-/* cross <- cross A' with A = [F; 0 I] */
-static void carry_cross(const double *restrict F, double *restrict cross) {
-  double next[NX];
-  int i, j, l;
-  for (i = 0; i < N; i++) {
-    double *row = cross + i * N;
-    for (j = 0; j < NX; j++) {
-      next[j] = 0;
-      for (l = 0; l < N; l++) next[j] += F[j * N + l] * row[l];
-    }
-    memcpy(row, next, sizeof next);
-  }
+/* A of no time at all */
+static void stand_still(double *A) {
+  int i;
+  memset(A, 0, sizeof(double) * NX * N);
+  for (i = 0; i < NX; i++) A[i * N + i] = 1;
 }
 
-/* One parameter outside of its bounds: the nearest point inside, in the metric of the covariance (P, full). */
-static int put_back(double *x, const double *P, const dyn_settings *s) {
+/* A <- F A, both for the states only: parameters stand still */
+static void follow(const double *restrict F, double *restrict A) {
+  double next[NX * N];
+  int i, j, l;
+  for (i = 0; i < NX; i++) {
+    double *restrict row = next + i * N;
+    for (j = 0; j < NX; j++) row[j] = 0;
+    for (j = NX; j < N; j++) row[j] = F[i * N + j];
+    for (l = 0; l < NX; l++)
+      for (j = 0; j < N; j++) row[j] += F[i * N + l] * A[l * N + j];
+  }
+  memcpy(A, next, sizeof next);
+}
+
+/* The adjoint of a step: lambda <- [A; 0 I]' lambda */
+static void adjoint_step(const double *A, double *lambda) {
+  double next[N];
+  int i, j;
+  for (j = 0; j < N; j++) {
+    next[j] = j < NX ? 0 : lambda[j];
+    for (i = 0; i < NX; i++) next[j] += A[i * N + j] * lambda[i];
+  }
+  memcpy(lambda, next, sizeof next);
+}
+
+/* Parameters outside of their bounds: the nearest point inside, in the metric of the covariance (P, full). The state
+   moves by -P lambda; lambda is added to where it is asked for. */
+static int put_back(double *x, const double *P, const dyn_settings *s, double *lambda) {
   int a, i, moved = 0;
   for (a = 0; a < NT; a++) {
     const int row = NX + a;
@@ -110,6 +129,7 @@ static int put_back(double *x, const double *P, const dyn_settings *s) {
     if (wanted == value || !(P[row * N + row] > 0)) continue;
     for (i = 0; i < N; i++) x[i] += P[i * N + row] / P[row * N + row] * (wanted - value);
     x[row] = wanted;
+    if (lambda) lambda[row] -= (wanted - value) / P[row * N + row];
     moved++;
   }
   return moved;

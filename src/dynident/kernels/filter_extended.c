@@ -6,7 +6,7 @@ typedef struct {        /* what the filter knows */
   double P[N * N];      /* as FORM keeps it */
 } dyn_memory;
 
-static void foresee(dyn_memory *m, const dyn_settings *s, double t, const double *u, double *cross) {
+static void foresee(dyn_memory *m, const dyn_settings *s, double t, const double *u, double *A) {
   const double gap = t - m->t;
   const int count = steps_over(s, gap);
   const double h = gap / count;
@@ -21,7 +21,7 @@ static void foresee(dyn_memory *m, const dyn_settings *s, double t, const double
     dyn_next_jac(arg, res, 0, 0, 0);
     memcpy(m->x, next, sizeof next);
     through_step(F, m->P, q);
-    if (cross) carry_cross(F, cross);
+    if (A) follow(F, A);
   }
 }
 
@@ -34,15 +34,14 @@ static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const doub
   double x_before[N], P_before[N * N];
   int iteration;
 #endif
-  if (link) covariance_of(m->P, link->cross);
+  if (link) stand_still(link->A);
   if (m->started) {
     if (t < m->t) return TIME_GOES_BACK;
-    if (t > m->t) foresee(m, s, t, u, link ? link->cross : 0);
+    if (t > m->t) foresee(m, s, t, u, link ? link->A : 0);
   }
   m->started = 1;
   m->t = t;
   memcpy(m->u, u, sizeof(double) * NU);
-  if (link) { memcpy(link->before, m->x, sizeof m->x); covariance_of(m->P, link->P_before); }
   memcpy(at, m->x, sizeof at);
   dyn_seen_jac(arg, res, 0, 0, 0);
   memcpy(out->predicted, seen, sizeof(double) * NY);
@@ -50,20 +49,20 @@ static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const doub
   memcpy(x_before, m->x, sizeof x_before);
   memcpy(P_before, m->P, sizeof P_before);
 #endif
-  take_measurements(m->x, m->P, at, seen, H, y, r, s->gate, 1, out);
+  take_measurements(m->x, m->P, at, seen, H, y, r, s->gate, 1, out, link);
 #if ITERATIONS > 1
   for (iteration = 1; iteration < ITERATIONS; iteration++) {
     memcpy(at, m->x, sizeof at);
     dyn_seen_jac(arg, res, 0, 0, 0);
     memcpy(m->x, x_before, sizeof x_before);
     memcpy(m->P, P_before, sizeof P_before);
-    take_measurements(m->x, m->P, at, seen, H, y, r, s->gate, 0, out);
+    take_measurements(m->x, m->P, at, seen, H, y, r, s->gate, 0, out, link);
   }
 #endif
 #if NT > 0 && FORM == 2
-  { double P[N * N]; covariance_of(m->P, P); out->projected = put_back(m->x, P, s); }
+  { double P[N * N]; covariance_of(m->P, P); out->projected = put_back(m->x, P, s, 0); }
 #else
-  out->projected = put_back(m->x, m->P, s);
+  out->projected = put_back(m->x, m->P, s, 0);
 #endif
   memcpy(out->x, m->x, sizeof m->x);
   if (link) covariance_of(m->P, link->P);

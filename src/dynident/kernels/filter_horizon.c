@@ -19,9 +19,9 @@ typedef struct {
   double P_now[N * N];  /* of the newest node, as FORM keeps it */
 } dyn_memory;
 
-/* Foresee x, P over one interval, the model linear around `at`; `cross` as in a link, or 0. `next`: the end from `at`. */
+/* Foresee x, P over one interval, the model linear around `at`; A as in a link, or 0. `next`: the end from `at`. */
 static void across(const dyn_settings *s, double from, double to, const double *u_from, const double *u_to,
-                   const double *at, double *x, double *P, double *next, double *cross) {
+                   const double *at, double *x, double *P, double *next, double *A) {
   const int count = steps_over(s, to - from);
   const double h = (to - from) / count;
   double u0[SIZE(NU)], u1[SIZE(NU)], end[NX], F[NX * N], q[N], point[N], off[N];
@@ -45,13 +45,14 @@ static void across(const dyn_settings *s, double from, double to, const double *
     memcpy(off, moved, sizeof moved);
     memcpy(point, end, sizeof end);
     through_step(F, P, q);
-    if (cross) carry_cross(F, cross);
+    if (A) follow(F, A);
   }
   for (i = 0; i < N; i++) x[i] = point[i] + off[i];
   if (next) memcpy(next, point, sizeof point);
 }
 
-static void look(const dyn_memory *m, const dyn_settings *s, int node, double *x, double *P, int judge, dyn_sample *out) {
+static void look(const dyn_memory *m, const dyn_settings *s, int node, double *x, double *P, int judge, dyn_sample *out,
+                 dyn_link *link) {
   double seen[SIZE(NY)], H[SIZE(NY * N)];
   const double *arg[4] = {&m->time[node], m->at[node], m->input[node], s->p};
   double *res[2] = {seen, H};
@@ -63,7 +64,7 @@ static void look(const dyn_memory *m, const dyn_settings *s, int node, double *x
       for (i = 0; i < N; i++) out->predicted[j] += H[j * N + i] * (x[i] - m->at[node][i]);
     }
   }
-  take_measurements(x, P, m->at[node], seen, H, m->y[node], m->r[node], s->gate, judge, out);
+  take_measurements(x, P, m->at[node], seen, H, m->y[node], m->r[node], s->gate, judge, out, link);
 }
 
 /* Make room: the oldest node leaves the window and becomes part of the prior of the next. */
@@ -72,7 +73,7 @@ static void slide(dyn_memory *m, const dyn_settings *s) {
   double next[N];
   int k;
   memcpy(gone.used, m->used[0], sizeof gone.used);
-  look(m, s, 0, m->x, m->P, 0, &gone);
+  look(m, s, 0, m->x, m->P, 0, &gone, 0);
   across(s, m->time[0], m->time[1], m->input[0], m->input[1], m->at[0], m->x, m->P, next, 0);
   for (k = 1; k < NODES; k++) {
     m->time[k - 1] = m->time[k];
@@ -85,54 +86,37 @@ static void slide(dyn_memory *m, const dyn_settings *s) {
   m->filled -= 1;
 }
 
-/* One node back along the smoother; xs is that of the next node, and becomes that of this one. */
-static int back(const double *x, const double *before, const double *P_before, const double *cross, double *xs) {
-  double L[N * N], z[N];
-  int i, j;
-  if (!cholesky(P_before, L)) return 0;
-  for (i = 0; i < N; i++) { /* z = (L L')^-1 (xs - before) */
-    z[i] = xs[i] - before[i];
-    for (j = 0; j < i; j++) z[i] -= L[i * N + j] * z[j];
-    z[i] = L[i * N + i] > 0 ? z[i] / L[i * N + i] : 0;
-  }
-  for (i = N - 1; i >= 0; i--) {
-    for (j = i + 1; j < N; j++) z[i] -= L[j * N + i] * z[j];
-    z[i] = L[i * N + i] > 0 ? z[i] / L[i * N + i] : 0;
-  }
-  for (i = 0; i < N; i++) {
-    xs[i] = x[i];
-    for (j = 0; j < N; j++) xs[i] += cross[i * N + j] * z[j];
-  }
-  return 1;
-}
-
-static int gauss_newton_step(dyn_memory *m, const dyn_settings *s, int judge, dyn_sample *out, double *P_last) {
+static void gauss_newton_step(dyn_memory *m, const dyn_settings *s, int judge, dyn_sample *out, double *P_last) {
   const int last = (int)m->filled - 1;
-  double x[N], kept[NODES][N], before[NODES][N], P_before[NODES][N * N], cross[NODES][N * N], full[N * N];
+  double x[N], kept[NODES][N], full[N * N], lambda[N];
+  dyn_link links[NODES];
   dyn_sample other;
-  int k;
+  int i, j, k;
   memcpy(x, m->x, sizeof x);
   memcpy(P_last, m->P, sizeof m->P);
   for (k = 0; k <= last; k++) {
     const int newest = k == last;
     if (!newest || !judge) memcpy(other.used, m->used[k], sizeof other.used);
-    look(m, s, k, x, P_last, newest && judge, newest && judge ? out : &other);
+    look(m, s, k, x, P_last, newest && judge, newest && judge ? out : &other, links + k);
     if (newest && judge) memcpy(m->used[k], out->used, sizeof out->used);
     memcpy(kept[k], x, sizeof x);
+    covariance_of(P_last, links[k].P);
     if (newest) break;
-    covariance_of(P_last, cross[k + 1]);
-    across(s, m->time[k], m->time[k + 1], m->input[k], m->input[k + 1], m->at[k], x, P_last, 0, cross[k + 1]);
-    memcpy(before[k + 1], x, sizeof x);
-    covariance_of(P_last, P_before[k + 1]);
+    stand_still(links[k + 1].A);
+    across(s, m->time[k], m->time[k + 1], m->input[k], m->input[k + 1], m->at[k], x, P_last, 0, links[k + 1].A);
   }
   covariance_of(P_last, full);
-  out->projected = put_back(x, full, s);
+  memset(lambda, 0, sizeof lambda);
+  out->projected = put_back(x, full, s, lambda);
   memcpy(m->at[last], x, sizeof x);
   for (k = last - 1; k >= 0; k--) {
-    if (!back(kept[k], before[k + 1], P_before[k + 1], cross[k + 1], x)) return 0;
-    memcpy(m->at[k], x, sizeof x);
+    adjoint_measurement(links + k + 1, lambda, 0);
+    adjoint_step(links[k + 1].A, lambda);
+    for (i = 0; i < N; i++) {
+      m->at[k][i] = kept[k][i];
+      for (j = 0; j < N; j++) m->at[k][i] -= links[k].P[i * N + j] * lambda[j];
+    }
   }
-  return 1;
 }
 
 static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const double *u, const double *y, const double *r,
@@ -163,7 +147,7 @@ static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const doub
   memcpy(m->r[node], r, sizeof(double) * NY);
   m->filled = node + 1;
   for (iteration = 0; iteration < ITERATIONS; iteration++)
-    if (!gauss_newton_step(m, s, iteration == 0, out, m->P_now)) return NOT_POSITIVE;
+    gauss_newton_step(m, s, iteration == 0, out, m->P_now);
   memcpy(out->x, m->at[node], sizeof out->x);
   if (!variances_of(m->P_now, out->variance)) return NOT_POSITIVE;
   return all_finite(out->x, N) && all_finite(out->variance, N) ? FINE : NOT_FINITE;

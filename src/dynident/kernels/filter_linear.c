@@ -63,6 +63,16 @@ static void absorb(double *x, double *L, const double *h, double innovation, dou
   }
 }
 
+/* P h times a factor, from what innovation_variance left in `work` */
+static void gain_of(const double *L, const double *work, double factor, double *gain) {
+  int i, j;
+  for (i = 0; i < N; i++) {
+    gain[i] = 0;
+    for (j = 0; j < N; j++) gain[i] += L[i * N + j] * work[j];
+    gain[i] *= factor;
+  }
+}
+
 static void covariance_of(const double *L, double *P) {
   int i, j, k;
   for (i = 0; i < N; i++)
@@ -154,6 +164,13 @@ static void absorb(double *restrict x, double *restrict P, const double *restric
   mirror(P);
 }
 
+/* P h times a factor, from what innovation_variance left in `work` */
+static void gain_of(const double *P, const double *work, double factor, double *gain) {
+  int i;
+  (void)P;
+  for (i = 0; i < N; i++) gain[i] = factor * work[i];
+}
+
 static void covariance_of(const double *kept, double *P) { memcpy(P, kept, sizeof(double) * N * N); }
 
 static int variances_of(const double *P, double *variance) {
@@ -170,7 +187,8 @@ static int variances_of(const double *P, double *variance) {
 /* All measurements of one sample, one after another; they are linear in x around `at`:
      y = seen + H (x - at) + error.  `judge` says that used, whitened, nis and loglik are to be filled in. */
 static void take_measurements(double *x, double *P, const double *at, const double *seen, const double *H,
-                              const double *y, const double *r, double gate, int judge, dyn_sample *out) {
+                              const double *y, const double *r, double gate, int judge, dyn_sample *out,
+                              dyn_link *link) {
   double work[N], volume = 1;
   int i, j, count = 0;
   if (judge) out->nis = 0;
@@ -178,6 +196,7 @@ static void take_measurements(double *x, double *P, const double *at, const doub
     const double *h = H + j * N;
     double innovation = y[j] - seen[j], s;
     if (judge) { out->used[j] = 0; out->whitened[j] = NAN; }
+    if (link) { memset(link->h[j], 0, sizeof link->h[j]); memset(link->c[j], 0, sizeof link->c[j]); link->e[j] = 0; }
     if (!isfinite(y[j])) continue;
     for (i = 0; i < N; i++) innovation -= h[i] * (x[i] - at[i]);
     s = innovation_variance(P, h, r[j], work);
@@ -190,7 +209,14 @@ static void take_measurements(double *x, double *P, const double *at, const doub
         count++;
       }
     }
-    if (out->used[j] == 1) absorb(x, P, h, innovation, r[j], s, work);
+    if (out->used[j] != 1) continue;
+    if (link) {
+      const double root = sqrt(s);
+      gain_of(P, work, 1 / root, link->c[j]);
+      for (i = 0; i < N; i++) link->h[j][i] = h[i] / root;
+      link->e[j] = innovation / root;
+    }
+    absorb(x, P, h, innovation, r[j], s, work);
   }
   if (judge) out->loglik = count ? -0.5 * (log(volume) + out->nis) : 0;
 }

@@ -32,50 +32,61 @@ void dynident_filter_sizes(long long *sizes) {
   sizes[3] = sizeof(dyn_link) / sizeof(double);
 }
 
-/* Rauch, Tung, Striebel. xs, vs: (samples, N), smoothed states and variances; P: that of the last sample at entry, of
-   the first at return; xs[samples - 1] is given. */
+/* Lambda <- [A; 0 I]' Lambda [A; 0 I] */
+static void adjoint_covariance(const double *restrict A, double *restrict Lambda) {
+  double M[N * N]; /* Lambda [A; 0 I] */
+  int i, j, l;
+  for (i = 0; i < N; i++) {
+    double *restrict row = M + i * N;
+    for (j = 0; j < NX; j++) row[j] = 0;
+    for (j = NX; j < N; j++) row[j] = Lambda[i * N + j];
+    for (l = 0; l < NX; l++) {
+      const double f = Lambda[i * N + l];
+      for (j = 0; j < N; j++) row[j] += f * A[l * N + j];
+    }
+  }
+  for (i = 0; i < N; i++) {
+    double row[N];
+    for (j = 0; j < N; j++) row[j] = i < NX ? 0 : M[i * N + j];
+    for (l = 0; l < NX; l++) {
+      const double f = A[l * N + i];
+      for (j = 0; j < N; j++) row[j] += f * M[l * N + j];
+    }
+    for (j = i; j < N; j++) Lambda[i * N + j] = row[j];
+  }
+  for (i = 1; i < N; i++)
+    for (j = 0; j < i; j++) Lambda[i * N + j] = Lambda[j * N + i];
+}
+
+/* Back over a record. xs, vs: (samples, N), smoothed states and variances; P_first: covariance at the first sample.
+   lambda, Lambda: at entry what comes after the last sample says, at return what the record says about its start. */
 int dynident_filter_smooth(long long samples, const dyn_sample *filtered, const dyn_link *links, double *xs, double *vs,
-                           double *P) {
-  double L[N * N], G[N * N], D[N * N], M[N * N], step[N];
+                           double *P_first, double *lambda, double *Lambda) {
   long long k;
   int i, j, l;
-  for (i = 0; i < N; i++) vs[(samples - 1) * N + i] = P[i * N + i];
-  for (k = samples - 2; k >= 0; k--) {
-    const dyn_link *next = links + k + 1;
-    const double *after = xs + (k + 1) * N;
-    double *now = xs + k * N;
-    if (!cholesky(next->P_before, L)) return NOT_POSITIVE;
-    for (i = 0; i < N; i++) { /* row i of the gain: G (L L') = cross */
-      double *restrict g = G + i * N;
-      for (j = 0; j < N; j++) {
-        double sum = next->cross[i * N + j];
-        for (l = 0; l < j; l++) sum -= g[l] * L[j * N + l];
-        g[j] = L[j * N + j] > 0 ? sum / L[j * N + j] : 0;
-      }
-      for (j = N - 1; j >= 0; j--) {
-        double sum = g[j];
-        for (l = j + 1; l < N; l++) sum -= g[l] * L[l * N + j];
-        g[j] = L[j * N + j] > 0 ? sum / L[j * N + j] : 0;
-      }
-    }
-    for (i = 0; i < N; i++) step[i] = after[i] - next->before[i];
-    for (i = 0; i < N * N; i++) D[i] = P[i] - next->P_before[i];
+  for (k = samples - 1; k >= 0; k--) {
+    const double *P = links[k].P;
+    double M[N * N]; /* P Lambda */
     for (i = 0; i < N; i++) {
-      const double *restrict g = G + i * N;
-      double *restrict m = M + i * N;
-      now[i] = filtered[k].x[i];
-      for (j = 0; j < N; j++) { now[i] += g[j] * step[j]; m[j] = 0; }
+      double sum = filtered[k].x[i], spread = P[i * N + i];
+      double *restrict row = M + i * N;
+      for (j = 0; j < N; j++) { sum -= P[i * N + j] * lambda[j]; row[j] = 0; }
       for (l = 0; l < N; l++)
-        for (j = 0; j < N; j++) m[j] += g[l] * D[l * N + j];
+        for (j = 0; j < N; j++) row[j] += P[i * N + l] * Lambda[l * N + j];
+      for (j = 0; j < N; j++) spread -= row[j] * P[i * N + j];
+      xs[k * N + i] = sum;
+      vs[k * N + i] = spread;
     }
-    for (i = 0; i < N; i++)
-      for (j = i; j < N; j++) {
-        double sum = links[k].P[i * N + j];
-        for (l = 0; l < N; l++) sum += M[i * N + l] * G[j * N + l];
-        P[i * N + j] = P[j * N + i] = sum;
-      }
-    for (i = 0; i < N; i++) vs[k * N + i] = P[i * N + i];
-    if (!all_finite(now, N)) return NOT_FINITE;
+    if (k == 0)
+      for (i = 0; i < N; i++)
+        for (j = 0; j < N; j++) {
+          P_first[i * N + j] = P[i * N + j];
+          for (l = 0; l < N; l++) P_first[i * N + j] -= M[i * N + l] * P[l * N + j];
+        }
+    if (!all_finite(xs + k * N, N)) return NOT_FINITE;
+    adjoint_measurement(links + k, lambda, Lambda);
+    adjoint_step(links[k].A, lambda);
+    adjoint_covariance(links[k].A, Lambda);
   }
   return FINE;
 }

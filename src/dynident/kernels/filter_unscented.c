@@ -2,6 +2,7 @@
    alpha = 1, kappa = 0, beta = 2). The mean leaves out the middle point, the covariance counts it twice: no weight is
    negative, so the covariance stays positive. */
 
+#define TOGETHER /* measurements of a sample are taken at once */
 #define POINTS (2 * N + 1)
 #define MIDDLE_WEIGHT 2.0
 #define WEIGHT (0.5 / N)
@@ -12,8 +13,8 @@ typedef struct {
   double P[N * N];
 } dyn_memory;
 
-static int draw(const double *x, const double *P, double points[POINTS][N]) {
-  double L[N * N];
+/* The points around x; L is the factor of P that spreads them. */
+static int draw(const double *x, const double *P, double points[POINTS][N], double *L) {
   const double reach = sqrt((double)N);
   int i, j;
   if (!cholesky(P, L)) return 0;
@@ -26,13 +27,24 @@ static int draw(const double *x, const double *P, double points[POINTS][N]) {
   return 1;
 }
 
-static int foresee(dyn_memory *m, const dyn_settings *s, double t, const double *u, double *cross) {
+/* The line through what the points became: slope in x of one quantity, from its values at the points. */
+static void regress(const double *L, const double *values, int stride, double *slope) {
+  const double reach = sqrt((double)N);
+  int i, j;
+  for (j = N - 1; j >= 0; j--) {
+    double sum = (values[(1 + j) * stride] - values[(1 + N + j) * stride]) / (2 * reach);
+    for (i = j + 1; i < N; i++) sum -= slope[i] * L[i * N + j];
+    slope[j] = L[j * N + j] > 0 ? sum / L[j * N + j] : 0; /* no spread, no slope: nothing depends on it */
+  }
+}
+
+static int foresee(dyn_memory *m, const dyn_settings *s, double t, const double *u, double *A) {
   const double gap = t - m->t;
   const int count = steps_over(s, gap);
   const double h = gap / count;
-  double before[POINTS][N], after[POINTS][N], next[NX], u0[SIZE(NU)], u1[SIZE(NU)], mean[N];
+  double before[POINTS][N], after[POINTS][N], next[NX], u0[SIZE(NU)], u1[SIZE(NU)], mean[N], L[N * N];
   int i, j, k, l;
-  if (!draw(m->x, m->P, before)) return 0;
+  if (!draw(m->x, m->P, before, L)) return 0;
   memcpy(after, before, sizeof after);
   for (k = 0; k < count; k++) {
     const double now = m->t + k * h;
@@ -49,14 +61,7 @@ static int foresee(dyn_memory *m, const dyn_settings *s, double t, const double 
     for (l = 1; l < POINTS; l++) mean[i] += after[l][i];
     mean[i] *= WEIGHT;
   }
-  if (cross) {
-    for (i = 0; i < N; i++)
-      for (j = 0; j < N; j++) {
-        double sum = 0; /* the middle point has not moved before the step, so it adds nothing */
-        for (l = 1; l < POINTS; l++) sum += (before[l][i] - m->x[i]) * (after[l][j] - mean[j]);
-        cross[i * N + j] = WEIGHT * sum;
-      }
-  }
+  if (A) for (i = 0; i < NX; i++) regress(L, &after[0][i], N, A + i * N);
   for (l = 0; l < POINTS; l++)
     for (i = 0; i < N; i++) after[l][i] -= mean[i];
   for (i = 0; i < N; i++)
@@ -89,11 +94,12 @@ static int admit(const double *y, const double *mean, const double *r, double Y[
 }
 
 static int take_sample(dyn_memory *m, const dyn_settings *s, const double *t, const double *u, const double *y,
-                       const double *r, dyn_sample *out) {
-  double points[POINTS][N], Y[POINTS][SIZE(NY)], mean[SIZE(NY)], S[SIZE(NY)][SIZE(NY)], C[SIZE(NY)][N];
+                       const double *r, dyn_sample *out, dyn_link *link) {
+  double points[POINTS][N], L[N * N], Y[POINTS][SIZE(NY)], mean[SIZE(NY)], S[SIZE(NY)][SIZE(NY)], C[SIZE(NY)][N];
   double volume = 1;
   int which[SIZE(NY)], count, a, b, i, j, l;
-  if (!draw(m->x, m->P, points)) return 0;
+  if (!draw(m->x, m->P, points, L)) return 0;
+  if (link) { memset(link->h, 0, sizeof link->h); memset(link->c, 0, sizeof link->c); memset(link->e, 0, sizeof link->e); }
   for (l = 0; l < POINTS; l++) {
     const double *arg[4] = {t, points[l], u, s->p};
     double *res[1] = {Y[l]};
@@ -129,6 +135,15 @@ static int take_sample(dyn_memory *m, const dyn_settings *s, const double *t, co
     out->whitened[ja] = e / S[a][a];
     out->nis += out->whitened[ja] * out->whitened[ja];
     volume *= TWO_PI * S[a][a] * S[a][a];
+    if (link) { /* rows in whitened order: row a of G^-1 H */
+      regress(L, &Y[0][ja], SIZE(NY), link->h[a]);
+      for (i = 0; i < N; i++) {
+        for (b = 0; b < a; b++) link->h[a][i] -= S[a][b] * link->h[b][i];
+        link->h[a][i] /= S[a][a];
+        link->c[a][i] = C[a][i];
+      }
+      link->e[a] = out->whitened[ja];
+    }
   }
   for (a = 0; a < count; a++)
     for (i = 0; i < N; i++) {
@@ -142,18 +157,17 @@ static int take_sample(dyn_memory *m, const dyn_settings *s, const double *t, co
 static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const double *u, const double *y, const double *r,
                       dyn_sample *out, dyn_link *link) {
   int i, positive = 1;
-  if (link) memcpy(link->cross, m->P, sizeof m->P);
+  if (link) stand_still(link->A);
   if (m->started) {
     if (t < m->t) return TIME_GOES_BACK;
-    if (t > m->t && !foresee(m, s, t, u, link ? link->cross : 0)) return NOT_POSITIVE;
+    if (t > m->t && !foresee(m, s, t, u, link ? link->A : 0)) return NOT_POSITIVE;
   }
   m->started = 1;
   m->t = t;
   memcpy(m->u, u, sizeof(double) * NU);
-  if (link) { memcpy(link->before, m->x, sizeof m->x); memcpy(link->P_before, m->P, sizeof m->P); }
   if (!all_finite(m->x, N)) return NOT_FINITE;
-  if (!take_sample(m, s, &t, u, y, r, out)) return NOT_POSITIVE;
-  out->projected = put_back(m->x, m->P, s);
+  if (!take_sample(m, s, &t, u, y, r, out, link)) return NOT_POSITIVE;
+  out->projected = put_back(m->x, m->P, s, 0);
   memcpy(out->x, m->x, sizeof m->x);
   if (link) memcpy(link->P, m->P, sizeof m->P);
   for (i = 0; i < N; i++) {

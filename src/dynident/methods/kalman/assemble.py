@@ -17,6 +17,8 @@ from dynident.methods.kalman.setup import Setup
 from dynident.models.augmented import Coordinate
 from dynident.solvers.outcome import Iteration
 
+MOST_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
+
 
 def assemble(setup: Setup, engine: Engine, done: Pass, remarks: tuple[str, ...], history: tuple[Iteration, ...],
              times: Mapping[str, float]) -> Estimate:
@@ -71,7 +73,8 @@ def in_user_units(setup: Setup, x: np.ndarray, variance: np.ndarray) -> tuple[np
 def _filtered_record(setup: Setup, engine: Engine, done: Pass, e: int) -> FilteredRecord:
     fields, samples, record = engine.layout.sample, done.samples[e], setup.records[e]
     values, std = in_user_units(setup, samples[:, fields["x"]], samples[:, fields["variance"]])
-    smoothed = in_user_units(setup, *done.smoothed[e]) if done.smoothed else (None, None)
+    whole = done.smoothed[e] if done.smoothed else None
+    smoothed = in_user_units(setup, whole.states, whole.variances) if whole else (None, None)
     return FilteredRecord(record.name, record.time, setup.augmented.names, setup.problem.model.outputs, values, std,
                           samples[:, fields["whitened"]].copy(), samples[:, fields["used"]] == 2, *smoothed)
 
@@ -94,7 +97,7 @@ def _trajectories(setup: Setup, engine: Engine, done: Pass
     model, fields = setup.problem.model, engine.layout.sample
     trajectories, residuals = [], []
     for e, (samples, experiment) in enumerate(zip(done.samples, setup.problem.experiments, strict=True)):
-        states = done.smoothed[e][0] if done.smoothed else samples[:, fields["x"]]
+        states = done.smoothed[e].states if done.smoothed else samples[:, fields["x"]]
         foreseen = samples[:, fields["predicted"]]
         trajectories.append(Trajectory(experiment.name, np.asarray(experiment.time),
                                        {n: states[:, i].copy() for i, n in enumerate(model.states)},
@@ -131,8 +134,8 @@ def _uncertainty(setup: Setup, done: Pass, consistent: bool) -> StateCovariance:
         for i, unknown in enumerate(binding.initial_unknown):
             if unknown < 0:
                 continue
-            if done.first:
-                mean[unknown], matrix[unknown, unknown] = done.first[e][0][i], done.first[e][1][i, i]
+            if done.smoothed:
+                mean[unknown], matrix[unknown, unknown] = done.smoothed[e].states[0, i], done.smoothed[e].P_first[i, i]
             else:
                 matrix[unknown, unknown] = setup.records[e].initial_std[i] ** 2
                 remarks[names[unknown]] = ASSUMED
@@ -160,7 +163,9 @@ def _notes(setup: Setup, filtered: Filtered, counts: Mapping[str, int], done: Pa
         notes.append(f"Parameters were put back onto a bound {counts['projections']} times; see their histories.")
     if counts["outliers"]:
         notes.append(f"{counts['outliers']} measured values lay beyond the gate of {setup.method.gate:g} standard "
-                     "deviations and were left out.")
+                     "deviations and were left out."
+                     + (" So many are no outliers: it is the filter that is off. Start closer, or open the gate."
+                        if counts["outliers"] > MOST_OUTLIERS * setup.problem.measured_values else ""))
     if setup.method.repeat > 1:
         notes.append("The last pass began with the parameters of the one before; intervals are those of a single pass.")
     notes += [note for e in setup.problem.experiments for note in e.notes]

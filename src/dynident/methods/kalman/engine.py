@@ -6,6 +6,7 @@ import ctypes
 import functools
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import resources
 from typing import Protocol
 
@@ -21,7 +22,7 @@ from dynident.methods.kalman.stages import stage_functions
 
 FAULTS = {1: "the estimate is no longer finite", 2: "the covariance is no longer positive", 3: "time goes back"}
 WAY_OUT = {1: "Use a stabler integrator or more substeps, a smaller initial_std, or more process noise.",
-           2: 'Use form="square_root", or give the states some process noise.',
+           2: 'Use form="square_root", more substeps, or give the states some process noise.',
            3: "Give samples in the order of time."}
 
 
@@ -44,7 +45,7 @@ class Layout:
         self.settings = _slices(p=max(np_, 1), q=n, per_sample=1, lower=max(nt, 1), upper=max(nt, 1),
                                 linear=max(nu, 1), longest=1, gate=1)
         self.sample = _slices(x=n, variance=n, predicted=ny, whitened=ny, used=ny, nis=1, loglik=1, projected=1)
-        self.link = _slices(P=n * n, before=n, P_before=n * n, cross=n * n)
+        self.link = _slices(P=n * n, A=nx * n, h=ny * n, c=ny * n, e=ny)
 
     def packed_settings(self, setup: Setup) -> np.ndarray:
         packed = np.zeros(self.settings["gate"].stop)
@@ -62,6 +63,24 @@ def _slices(**lengths: int) -> dict[str, slice]:
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class Later:
+    """What is said about a state by all that comes after it: x - P vector is its mean, P - P matrix P its covariance."""
+
+    vector: np.ndarray  # (size,)
+    matrix: np.ndarray  # (size, size)
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """A record with the whole of it known."""
+
+    states: np.ndarray  # (samples, size)
+    variances: np.ndarray  # (samples, size)
+    P_first: np.ndarray  # (size, size) covariance at the first sample
+    start: Later  # what the record says about where it started
+
+
 class Engine(Protocol):
     """One filter: where it stands, and how it goes on. `x` and `P` are in the filter's coordinates."""
 
@@ -75,9 +94,8 @@ class Engine(Protocol):
         """(samples, fields of `layout.sample`) and, where asked for, what a smoother needs; raises Stopped."""
         ...
 
-    def smooth(self, samples: np.ndarray, links: np.ndarray, x: np.ndarray, P: np.ndarray
-               ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """From the smoothed last state back: states, variances, covariance at the first sample."""
+    def smooth(self, samples: np.ndarray, links: np.ndarray, later: Later) -> Smoothed:
+        """Back over a record; `later` is what comes after it."""
         ...
 
     def updater(self, packed: np.ndarray, out: np.ndarray) -> Callable[[], int]:
@@ -129,8 +147,13 @@ def defines(setup: Setup) -> dict[str, int]:
 
 def parts(filter_kind: str) -> tuple[str, ...]:
     """The kernel texts that make a filter, in the order in which they need each other."""
-    own = {"unscented": ("filter_unscented.c",), "horizon": ("filter_linear.c", "filter_horizon.c")}
+    own = {"unscented": ("filter_unscented.c",), "horizon": ("filter_adjoint.c", "filter_linear.c", "filter_horizon.c")}
     return ("filter_common.c", *own.get(filter_kind, ("filter_linear.c", "filter_extended.c")), "filter_begin.c")
+
+
+def with_record_loop(filter_kind: str) -> tuple[str, ...]:
+    own = parts(filter_kind)
+    return (*own, *([] if "filter_adjoint.c" in own else ["filter_adjoint.c"]), "filter_record.c")
 
 
 @functools.cache
@@ -147,7 +170,7 @@ def source_text(setup: Setup, names: tuple[str, ...]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _library(recipe: _Recipe) -> ctypes.CDLL | None:
-    names = (*parts(recipe.setup.method.filter), "filter_record.c")
+    names = with_record_loop(recipe.setup.method.filter)
     text = hashlib.sha256(kernel_text(names).encode()).hexdigest()
     key = f"filter {text} casadi {ca.__version__} {recipe.key}"
     library = load_library(key, lambda: source_text(recipe.setup, names))
@@ -165,7 +188,7 @@ def _declare(library: ctypes.CDLL) -> None:
     library.dynident_filter_present.restype = None
     library.dynident_filter_sizes.argtypes = [pointer]
     library.dynident_filter_sizes.restype = None
-    library.dynident_filter_smooth.argtypes = [size, *[pointer] * 5]
+    library.dynident_filter_smooth.argtypes = [size, *[pointer] * 7]
 
 
 class CompiledEngine:
@@ -203,15 +226,15 @@ class CompiledEngine:
             raise Stopped(fault, where.value, float(record.time[where.value]), record.name)
         return out, more
 
-    def smooth(self, samples: np.ndarray, links: np.ndarray, x: np.ndarray, P: np.ndarray
-               ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        xs, vs = np.empty((len(samples), self.layout.n)), np.empty((len(samples), self.layout.n))
-        xs[-1], P = x, np.ascontiguousarray(P, float).copy()
-        fault = self.library.dynident_filter_smooth(len(samples), samples.ctypes.data, links.ctypes.data,
-                                                    xs.ctypes.data, vs.ctypes.data, P.ctypes.data)
+    def smooth(self, samples: np.ndarray, links: np.ndarray, later: Later) -> Smoothed:
+        n = self.layout.n
+        xs, vs, P = np.empty((len(samples), n)), np.empty((len(samples), n)), np.empty((n, n))
+        vector, matrix = np.array(later.vector, float), np.array(later.matrix, float)
+        fault = self.library.dynident_filter_smooth(len(samples), *[a.ctypes.data for a in (
+            samples, links, xs, vs, P, vector, matrix)])
         if fault:
             raise Stopped(fault, 0, np.nan, "the smoother")
-        return xs, vs, P
+        return Smoothed(xs, vs, P, Later(vector, matrix))
 
     def updater(self, packed: np.ndarray, out: np.ndarray) -> Callable[[], int]:
         pointers = [ctypes.c_void_p(a) for a in (*self._addresses, packed.ctypes.data, out.ctypes.data)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynident.errors import NotSupported
 from dynident.methods.kalman import stages
-from dynident.methods.kalman.engine import Layout, Stopped
+from dynident.methods.kalman.engine import Later, Layout, Smoothed, Stopped
 from dynident.methods.kalman.setup import Record, Setup
 from dynident.methods.kalman.stepwise import Stepwise, back
 
@@ -40,7 +40,7 @@ class InterpretedEngine:
         if formula and not links:
             return self._in_chunks(record), None
         out = np.empty((len(record.time), self.layout.sample["projected"].stop))
-        more = np.empty((len(record.time), self.layout.link["cross"].stop)) if links else None
+        more = np.empty((len(record.time), self.layout.link["e"].stop)) if links else None
         for k, t in enumerate(record.time):
             variance = record.variance[k if len(record.variance) > 1 else 0]
             link = None if more is None else more[k]
@@ -49,9 +49,8 @@ class InterpretedEngine:
                 raise Stopped(fault, k, float(t), record.name)
         return out, more
 
-    def smooth(self, samples: np.ndarray, links: np.ndarray, x: np.ndarray, P: np.ndarray
-               ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return back(self.layout, samples, links, x, P)
+    def smooth(self, samples: np.ndarray, links: np.ndarray, later: Later) -> Smoothed:
+        return back(self.layout, samples, links, later, together=self.setup.method.filter == "unscented")
 
     def updater(self, packed: np.ndarray, out: np.ndarray) -> Callable[[], int]:
         nu, ny = self.layout.nu, self.layout.ny

@@ -6,7 +6,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.methods.kalman import stages
-from dynident.methods.kalman.engine import Layout
+from dynident.methods.kalman.engine import Later, Layout, Smoothed
 from dynident.methods.kalman.setup import Setup
 
 NO_PIVOT = 1e-13  # as in the kernels: relative, below it a direction is known exactly
@@ -28,16 +28,16 @@ class Stepwise:
                y: np.ndarray, r: np.ndarray, out: np.ndarray, link: np.ndarray | None
                ) -> tuple[np.ndarray, np.ndarray] | None:
         f, unscented = self.layout.sample, self.setup.method.filter == "unscented"
-        cross = P.copy()
+        A = np.eye(self.layout.nx, self.layout.n)
         if end > begin:
             moved = (self._points_on if unscented else self._line_on)(x, P, begin, end, u_begin, u_end)
             if moved is None:
                 return None
-            x, P, cross = moved
+            x, P, A = moved
         if link is not None:
-            where = self.layout.link
-            link[where["before"]], link[where["P_before"]], link[where["cross"]] = x, P.ravel(), cross.ravel()
-        taken = (self._take_points if unscented else self._take_lines)(x, P, end, u_end, y, r, out)
+            link[:] = 0
+            link[self.layout.link["A"]] = A.ravel()
+        taken = (self._take_points if unscented else self._take_lines)(x, P, end, u_end, y, r, out, link)
         if taken is None:
             return None
         x, P = taken
@@ -56,16 +56,17 @@ class Stepwise:
                 1 / count if self.told["per_sample"] else h)
 
     def _line_on(self, x, P, begin, end, u_begin, u_end):
-        nx, cross = self.layout.nx, P.copy()
+        nx, n = self.layout.nx, self.layout.n
+        total = np.eye(n)
         for t, h, u0, u1, share in self._intervals(begin, end, u_begin, u_end):
             nxt, F = (np.asarray(v) for v in self.next(t, h, x, u0, u1, self.told["p"]))
-            A = np.vstack([F, np.eye(self.layout.n)[nx:]])
+            A = np.vstack([F, np.eye(n)[nx:]])
             x = np.concatenate([nxt.ravel(), x[nx:]])
             P = A @ P @ A.T + np.diag(self.setup.q * share)
-            P, cross = (P + P.T) / 2, cross @ A.T
-        return x, P, cross
+            P, total = (P + P.T) / 2, A @ total
+        return x, P, total[:nx]
 
-    def _take_lines(self, x, P, t, u, y, r, out):
+    def _take_lines(self, x, P, t, u, y, r, out, link):
         f, n, gate = self.layout.sample, self.layout.n, self.told["gate"]
         at, before = x, (x, P)
         iterations = self.setup.method.iterations if self.setup.method.filter == "iterated" else 1
@@ -86,20 +87,30 @@ class Stepwise:
                         loglik -= 0.5 * (np.log(2 * np.pi * v) + whitened[j] ** 2)
                 if used[j] == 1:
                     k = d / v
+                    self._row(link, j, h / np.sqrt(v), d / np.sqrt(v), innovation / np.sqrt(v))
                     W = np.eye(n) - np.outer(k, h)
                     x, P = x + k * innovation, W @ P @ W.T + r[j] * np.outer(k, k)
             at = x
         self._note(out, whitened, used, loglik)
         return x, P
 
+    def _row(self, link: np.ndarray | None, j: int, h: np.ndarray, c: np.ndarray, e: float) -> None:
+        if link is not None:
+            n, where = self.layout.n, self.layout.link
+            link[where["h"]][j * n:(j + 1) * n], link[where["c"]][j * n:(j + 1) * n] = h, c
+            link[where["e"]][j] = e
+
     def _draw(self, x, P):
+        """The points, and the factor that spreads them."""
         L = semidefinite_factor(P)
-        return None if L is None else np.vstack([x, x + np.sqrt(len(x)) * L.T, x - np.sqrt(len(x)) * L.T])
+        return None if L is None else (
+            np.vstack([x, x + np.sqrt(len(x)) * L.T, x - np.sqrt(len(x)) * L.T]), L)
 
     def _points_on(self, x, P, begin, end, u_begin, u_end):
-        points = self._draw(x, P)
-        if points is None:
+        drawn = self._draw(x, P)
+        if drawn is None:
             return None
+        points, L = drawn
         after, nx, total = points.copy(), self.layout.nx, 0.0
         for t, h, u0, u1, share in self._intervals(begin, end, u_begin, u_end):
             total += share
@@ -107,14 +118,15 @@ class Stepwise:
                 point[:nx] = np.asarray(self.next(t, h, point, u0, u1, self.told["p"])[0]).ravel()
         mean = after[1:].mean(axis=0)
         off, weight = after - mean, 1 / (len(points) - 1)
-        cross = weight * (points[1:] - x).T @ off[1:]
+        A = regression(L, after[1:len(x) + 1, :nx], after[len(x) + 1:, :nx])
         return mean, weight * off[1:].T @ off[1:] + MIDDLE_WEIGHT * np.outer(off[0], off[0]) + np.diag(
-            self.setup.q * total), cross
+            self.setup.q * total), A
 
-    def _take_points(self, x, P, t, u, y, r, out):
-        points = self._draw(x, P)
-        if points is None:
+    def _take_points(self, x, P, t, u, y, r, out, link):
+        drawn = self._draw(x, P)
+        if drawn is None:
             return None
+        points, L = drawn
         f, gate, weight = self.layout.sample, self.told["gate"], 1 / (len(points) - 1)
         Y = np.array([np.asarray(self.seen(t, p, u, self.told["p"])[0]).ravel() for p in points])
         mean = Y[1:].mean(axis=0)
@@ -131,6 +143,9 @@ class Stepwise:
         whitened[which] = np.linalg.solve(G, (y - mean)[which])
         loglik = -0.5 * (np.sum(whitened[which] ** 2) + np.sum(np.log(2 * np.pi * np.diag(G) ** 2)))
         self._note(out, whitened, used, float(loglik))
+        rows = np.linalg.solve(G, regression(L, Y[1:len(x) + 1, which], Y[len(x) + 1:, which]))
+        for place, j in enumerate(which):
+            self._row(link, place, rows[place], C[place], float(whitened[j]))
         return x + C.T @ whitened[which], P - C.T @ C
 
     def _note(self, out: np.ndarray, whitened: np.ndarray, used: np.ndarray, loglik: float) -> None:
@@ -165,24 +180,34 @@ def semidefinite_factor(P: np.ndarray) -> np.ndarray | None:
     return L
 
 
-def scaled_inverse(P: np.ndarray) -> np.ndarray:
-    """Inverse of a covariance whatever the units; zero in directions that have no variance."""
-    std = np.sqrt(np.maximum(np.diag(P), 0.0))
-    unit = np.where(std > 0, 1 / np.where(std > 0, std, 1.0), 0.0)
-    return unit[:, None] * np.linalg.pinv(P * unit * unit[:, None], rcond=NO_PIVOT, hermitian=True) * unit
+def regression(L: np.ndarray, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
+    """Slopes (quantities, size) of what became of the points x + sqrt(n) L and x - sqrt(n) L, (size, quantities)."""
+    n = len(L)
+    D = (plus - minus).T / (2 * np.sqrt(n))
+    slope = np.zeros_like(D)
+    for j in range(n - 1, -1, -1):
+        if L[j, j] > 0:  # no spread, no slope: nothing depends on it
+            slope[:, j] = (D[:, j] - slope[:, j + 1:] @ L[j + 1:, j]) / L[j, j]
+    return slope
 
 
-def back(layout: Layout, samples: np.ndarray, links: np.ndarray, x: np.ndarray, P: np.ndarray
-         ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rauch, Tung and Striebel's smoother: states, variances, and the covariance at the first sample."""
-    n = layout.n
+def back(layout: Layout, samples: np.ndarray, links: np.ndarray, later: Later, together: bool) -> Smoothed:
+    """The smoother of Rauch, Tung and Striebel in Bryson and Frazier's form; `together`: rows of a sample at once."""
+    n, nx, ny = layout.n, layout.nx, layout.ny
     xs, vs = np.empty((len(samples), n)), np.empty((len(samples), n))
-    xs[-1], vs[-1] = x, np.diag(P)
-    for k in range(len(samples) - 2, -1, -1):
-        before, P_before = links[k + 1, layout.link["before"]], links[k + 1, layout.link["P_before"]].reshape(n, n)
-        cross, P_now = links[k + 1, layout.link["cross"]].reshape(n, n), links[k, layout.link["P"]].reshape(n, n)
-        gain = cross @ scaled_inverse(P_before)
-        xs[k] = samples[k, layout.sample["x"]] + gain @ (xs[k + 1] - before)
-        P = P_now + gain @ (P - P_before) @ gain.T
-        vs[k] = np.diag(P)
-    return xs, vs, P
+    vector, matrix = later.vector.copy(), later.matrix.copy()
+    A = np.eye(n)
+    for k in range(len(samples) - 1, -1, -1):
+        P = links[k, layout.link["P"]].reshape(n, n)
+        xs[k] = samples[k, layout.sample["x"]] - P @ vector
+        P_smoothed = P - P @ matrix @ P
+        vs[k] = np.diag(P_smoothed)
+        h, c = (links[k, layout.link[name]].reshape(ny, n) for name in "hc")
+        e = links[k, layout.link["e"]]
+        for rows in ([slice(None)] if together else [slice(j, j + 1) for j in reversed(range(ny))]):
+            B = np.eye(n) - c[rows].T @ h[rows]
+            vector = B.T @ vector - h[rows].T @ e[rows]
+            matrix = B.T @ matrix @ B + h[rows].T @ h[rows]
+        A[:nx] = links[k, layout.link["A"]].reshape(nx, n)
+        vector, matrix = A.T @ vector, A.T @ matrix @ A
+    return Smoothed(xs, vs, P_smoothed, Later(vector, matrix))

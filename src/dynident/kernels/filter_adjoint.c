@@ -1,0 +1,47 @@
+/* The adjoint of a sample's measurements: lambda (N) and, where it is asked for, Lambda (N x N) from after to before.
+
+   x - P lambda is the state, and P - P Lambda P its covariance, once the future is known (Bryson and Frazier's form of
+   the smoother of Rauch, Tung and Striebel): no covariance is inverted, so states may be known exactly. */
+
+static void adjoint_rows(const double h[][N], const double c[][N], const double *e, int count, double *lambda,
+                         double *Lambda) {
+  double along[SIZE(NY)];
+  int a, b, i, j;
+  for (a = 0; a < count; a++) {
+    along[a] = e[a];
+    for (i = 0; i < N; i++) along[a] += c[a][i] * lambda[i];
+  }
+  for (a = 0; a < count; a++)
+    for (i = 0; i < N; i++) lambda[i] -= along[a] * h[a][i];
+  if (Lambda) {
+    double V[SIZE(NY)][N], half[SIZE(NY)][N];
+    for (a = 0; a < count; a++)
+      for (i = 0; i < N; i++) {
+        V[a][i] = 0;
+        for (j = 0; j < N; j++) V[a][i] += Lambda[i * N + j] * c[a][j];
+      }
+    for (a = 0; a < count; a++) { /* half = V - (1/2) (c' V + 1) h: Lambda - h half' - half h' is what is wanted */
+      for (i = 0; i < N; i++) half[a][i] = V[a][i] - 0.5 * h[a][i];
+      for (b = 0; b < count; b++) {
+        double both = 0;
+        for (j = 0; j < N; j++) both += c[a][j] * V[b][j];
+        for (i = 0; i < N; i++) half[a][i] -= 0.5 * both * h[b][i];
+      }
+    }
+    for (i = 0; i < N; i++)
+      for (j = i; j < N; j++) {
+        double sum = Lambda[i * N + j];
+        for (a = 0; a < count; a++) sum -= h[a][i] * half[a][j] + half[a][i] * h[a][j];
+        Lambda[i * N + j] = Lambda[j * N + i] = sum;
+      }
+  }
+}
+
+static void adjoint_measurement(const dyn_link *link, double *lambda, double *Lambda) {
+#ifdef TOGETHER /* the rows were taken at once */
+  adjoint_rows(link->h, link->c, link->e, NY, lambda, Lambda);
+#else /* one after another */
+  int j;
+  for (j = NY - 1; j >= 0; j--) adjoint_rows(link->h + j, link->c + j, link->e + j, 1, lambda, Lambda);
+#endif
+}
