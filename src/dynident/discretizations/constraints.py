@@ -23,7 +23,7 @@ class ParameterConstraints:
     lower: np.ndarray
     upper: np.ndarray
     function: ca.Function  # coordinates -> values (k,), Jacobian (k, unknowns)
-    hessian: ca.Function  # coordinates, multipliers -> (unknowns, unknowns)
+    hessian: ca.Function  # coordinates, multipliers -> (unknowns, unknowns), sparse
 
     @property
     def count(self) -> int:
@@ -55,7 +55,7 @@ def parameter_constraints(problem: Problem, coordinates: Coordinates) -> Paramet
         tuple(c.text for c in chosen), np.array([c.lower for c in chosen], dtype=float),
         np.array([c.upper for c in chosen], dtype=float),
         ca.Function("constraints", [xi], [value, ca.densify(ca.jacobian(value, xi))]),
-        ca.Function("curvature", [xi, multiplier], [ca.densify(hessian)]))
+        ca.Function("curvature", [xi, multiplier], [hessian]))
 
 
 def state_bounds(problem: Problem) -> tuple[np.ndarray, np.ndarray]:

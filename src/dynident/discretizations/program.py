@@ -108,9 +108,10 @@ class Program:
         self.jacobian_pattern = pattern((row + k, self.size), np.concatenate(jr), np.concatenate(jc))
         self.gradient_columns = gc
         self.objective_rows = out_jac.row()
-        own = np.arange(n)
-        rows = np.concatenate([*hr, *ohr, *self._products(gc), own, np.repeat(own, n)])
-        columns = np.concatenate([*hc, *ohc, *self._products(gc, second=True), own, np.tile(own, n)])
+        own = np.array([i for i, _ in self.finite.frame.priors], dtype=int)
+        between = self.between.hessian.sparsity_out(0)
+        rows = np.concatenate([*hr, *ohr, *self._products(gc), own, np.array(between.row(), dtype=int)])
+        columns = np.concatenate([*hc, *ohc, *self._products(gc, second=True), own, np.array(between.get_col(), dtype=int)])
         upper = rows <= columns  # the solvers want the upper triangle
         self.hessian_pattern = pattern((self.size, self.size), np.where(upper, rows, -1), np.where(upper, columns, -1))
 
@@ -211,11 +212,12 @@ class Program:
             output.append(self._node(e, "dyn_out_hess", point, pull)[0].ravel() * exact)
             rows = weights[e][:, self.objective_rows] * slopes[e]
             product.append(2 * objective * (rows[:, pairs[0]] * rows[:, pairs[1]]).ravel())
-        prior = np.zeros(self.unknowns)
+        prior = []
         slope, log = self.finite.coordinates.slope(point.unknowns), self.finite.coordinates.log
         for (i, known), r in zip(self.finite.frame.priors, evaluation.prior, strict=True):
-            prior[i] += 2 * objective * ((slope[i] / known.std) ** 2 + (r / known.std * slope[i] if log[i] and exact else 0))
-        between = np.asarray(self.between.hessian(point.unknowns, multipliers[at:])).ravel()
+            bent = r / known.std * slope[i] if log[i] and exact else 0.0
+            prior.append(2 * objective * ((slope[i] / known.std) ** 2 + bent))
+        between = np.array(self.between.hessian(point.unknowns, multipliers[at:]).nonzeros())
         entries = self.hessian_pattern.gather(np.concatenate([*stage, *output, *product, prior, between]))
         return entries * self.scale[self.hessian_pattern.rows] * self.scale[self.hessian_pattern.columns]
 

@@ -12,6 +12,7 @@ from dynident.errors import NotSupported
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, march_for
+from dynident.integrators.scheme import Adaptive
 from dynident.models.equations import EquationModel
 from dynident.models.fmu.library import SimulationFailed
 from dynident.models.fmu.model import FmuModel
@@ -32,6 +33,7 @@ class Runner(Protocol):
     """Raises Diverged where there is no result. Travels to other processes, where it is opened once."""
 
     scheme: str
+    adaptive: bool  # chooses its own steps; sub-steps change nothing
 
     @property
     def notes(self) -> tuple[str, ...]: ...
@@ -48,6 +50,7 @@ class EquationRunner:
 
     def __init__(self, model: EquationModel, scheme: str):
         self.model, self.scheme = model, scheme
+        self.adaptive = isinstance(integrator_named(scheme), Adaptive)
         self.march = march_for(model, integrator_named(scheme), ())
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -60,6 +63,8 @@ class EquationRunner:
 
 class FmuRunner:
     """An FMU; only what the problem declares is set, the rest keeps the FMU's own values."""
+
+    adaptive = False
 
     def __init__(self, model: FmuModel, declared: Iterable[str]):
         self.model, self.declared = model, tuple(declared)

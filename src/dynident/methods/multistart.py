@@ -44,29 +44,37 @@ class MultiStart:
         places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
         tasks = [started(problem, place) for place in places]
         if executor is None:
-            results = [run_start(self.method, task, place, tell) for task, place in zip(tasks, places, strict=True)]
+            finished = (run_start(self.method, task, tell) for task in tasks)
         else:
-            results = list(executor.map(run_start, [self.method] * len(tasks), tasks, places))
-        return self.best(problem, results, tell)
-
-    def best(self, problem: Problem, results: Sequence[StartResult], tell: Callable[..., object]) -> Estimate:
-        order = sorted(range(len(results)), key=lambda i: (not results[i].converged, results[i].cost))
-        first = results[order[0]]
-        if not np.isfinite(first.cost):
+            finished = executor.map(run_start, [self.method] * len(tasks), tasks)
+        results, best = [], None
+        for result, estimate in finished:  # one estimate is kept, however many starts there are
+            results.append(result)
+            if estimate is not None and (best is None or _better(estimate, best)):
+                best = estimate
+            if estimate is not None and estimate.counts.get("interrupted"):
+                break
+        if best is None:
             reasons = "; ".join(sorted({r.status for r in results}))
             raise ProblemError(f"None of {len(results)} starts could be fitted: {reasons}")
-        again = started(problem, first.values)
-        estimate = self.method.identify(again, None, tell)
-        reached = sum(r.converged and r.cost <= first.cost * (1 + SAME_COST) + 1e-300 for r in results)
+        return self.named(problem, best, results, len(places))
+
+    def named(self, problem: Problem, best: Estimate, results: Sequence[StartResult], asked: int) -> Estimate:
+        """The best estimate, saying how many starts led there."""
+        reached = sum(r.converged and r.cost <= best.cost * (1 + SAME_COST) + 1e-300 for r in results)
         failed = sum(not r.converged for r in results)
         share = f"Best found {reached} of {len(results)} times" + (f", {failed} starts did not converge" if failed else "")
-        notes = estimate.notes
-        if estimate.cost > first.cost * (1 + SAME_COST):
-            notes = (f"Started again from the best point, the fit ended at a cost of {estimate.cost:.6g} instead of "
-                     f"{first.cost:.6g}: the optimum is fragile.", *notes)
-        return replace(estimate, problem=problem, method=self, starts=tuple(results), notes=notes,
-                       status=f"{share}. {estimate.status.replace(' from one start', '')}",
-                       counts={**estimate.counts, "starts": len(results), "reached the best": reached})
+        whole = len(results) == asked
+        if not whole:
+            share += f"; stopped by the user after {len(results)} of {asked} starts"
+        counts = {**best.counts, "starts": len(results), "reached the best": reached}
+        return replace(best, problem=problem, method=self, starts=tuple(results), converged=best.converged and whole,
+                       status=f"{share}. {best.status.replace(' from one start', '')}",
+                       counts=counts if whole else {**counts, "interrupted": 1})
+
+
+def _better(a: Estimate, b: Estimate) -> bool:
+    return (not a.converged, a.cost) < (not b.converged, b.cost)
 
 
 def start_points(problem: Problem, count: int, seed: int) -> list[dict[str, float]]:
@@ -107,18 +115,16 @@ def started(problem: Problem, values: Mapping[str, float]) -> Problem:
     return problem.changed(parameters=tuple(moved(p) for p in problem.parameters))
 
 
-def run_start(method: Method, problem: Problem, place: Mapping[str, float], tell: Callable[..., object] | None = None
-              ) -> StartResult:
-    """One start, reduced to what is compared; a start that fails is a result too."""
+def run_start(method: Method, problem: Problem, tell: Callable[..., object] | None = None
+              ) -> tuple[StartResult, Estimate | None]:
+    """One start, and what is compared of it; a start that fails is a result too."""
     begin = {p.name: float(p.start) for p in problem.parameters if isinstance(p, Parameter) and p.free}
     try:
         e = method.identify(problem, None, tell or (lambda _: None))
     except NotConverged as stopped:
         if stopped.estimate is None:
-            return StartResult(begin, {}, float("inf"), False, str(stopped))
+            return StartResult(begin, {}, float("inf"), False, str(stopped)), None
         e = stopped.estimate
     except DynidentError as reason:
-        return StartResult(begin, {}, float("inf"), False, str(reason))
-    if e.counts.get("interrupted"):
-        raise KeyboardInterrupt
-    return StartResult(begin, {n: float(e.values[n]) for n in problem.names}, e.cost, e.converged, e.status)
+        return StartResult(begin, {}, float("inf"), False, str(reason)), None
+    return StartResult(begin, {n: float(e.values[n]) for n in problem.names}, e.cost, e.converged, e.status), e
