@@ -57,6 +57,12 @@ class Shooting:
 
     # where to begin
 
+    @property
+    def shown(self) -> bool:
+        """The measurements show every state, so that every node starts from them."""
+        return all(np.all(np.isfinite(states_at(self.problem.model, e, np.array([e.time[0]]), 1)))
+                   for e in self.problem.experiments)
+
     def start(self) -> Point:
         xi = self.coordinates.coordinates(self.frame.start_values)
         return Point(xi, tuple(self._start_nodes(e, self.frame.start_values) for e in range(len(self.records))))

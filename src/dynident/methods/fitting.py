@@ -12,6 +12,7 @@ import numpy as np
 from dynident.discretizations.constraints import parameter_constraints
 from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.discretizations.shooting import Shooting
+from dynident.discretizations.unlinked import Unlinked
 from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.integrators.march import Diverged
@@ -19,11 +20,13 @@ from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.kernels import compiler
 from dynident.methods import noise
 from dynident.methods.assemble import assemble
-from dynident.methods.substeps import MOST, choose_substeps, error_with
+from dynident.methods.substeps import choose_substeps, integration_error
 from dynident.problem.problem import Problem
+from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.outcome import Outcome
 
 SIZE_SETTLED = 1e-3  # relative change of an estimated noise size that no longer matters
+EASIER_ITERATIONS = 30  # for a start; what is not found by then is left to the method itself
 MOST_ROUNDS = 12  # of weights and steps; each is a warm start
 
 
@@ -31,6 +34,7 @@ class Transcription(Protocol):
     """How a method turns a problem into a finite one; what `Fit` needs to know of the method."""
 
     loss: str
+    iterations: int
 
     def integrate(self) -> Integrator: ...
 
@@ -75,19 +79,25 @@ class Fit:
         self.compiled = compiler.seconds_compiling, compiler.libraries_compiled
         self.began = time.perf_counter()
         self.solver_name = ""
+        self.fewer = False  # steps have been found to be more than needed
 
     def go(self) -> Estimate:
         if self.automatic:
             self.steps, _ = choose_substeps(self.shooting, lambda shooting: shooting.start())
         finite = self.make()
         point = self.checked_start(finite)
+        easier = self.easier_first(finite)
+        if easier is not None:
+            point = replace(point, unknowns=easier.point.unknowns)
+            if easier.interrupted:
+                return self.estimate(finite, replace(easier, point=point, history=tuple(self.history)), 0.0)
         error = 0.0
         for _ in range(MOST_ROUNDS):
             outcome = self.solve(finite, point)
             if not outcome.converged:
                 break
             again = self.better_sizes(finite, outcome.point)
-            more, error = self.better_steps(finite, outcome.point, outcome.evaluation.cost)
+            more, error = self.better_steps(finite, outcome)
             if not (again or more):
                 break
             before, finite = finite, self.make()
@@ -131,9 +141,24 @@ class Fit:
             raise ProblemError(f"At the start values {bad} ({listed}). {ways}.") from None
         return point
 
+    def easier_first(self, finite: Any) -> Outcome | None:
+        """A better start where states have to meet and are measured: the fit of each segment for itself."""
+        shooting = self.shooting(self.steps)
+        if not finite.equality_count or not shooting.equality_count or not shooting.shown:
+            return None
+        solver = LevenbergMarquardt(min(self.method.iterations, EASIER_ITERATIONS))
+        try:
+            return self.run(solver, Unlinked(shooting), shooting.start(), shooting.counts)
+        except Diverged:
+            return None  # at the very start; the linked problem has its own
+
     def solve(self, finite: Any, point: Point) -> Outcome:
         solver = self.method.solver(finite)
         self.solver_name = solver.name
+        return self.run(solver, finite, point, finite.counts)
+
+    def run(self, solver: Any, finite: Any, point: Point, counts: Mapping[str, int]) -> Outcome:
+        """Let a solver work, and keep its diary and its counts."""
 
         def watch(page: Any) -> None:
             page = replace(page, number=len(self.history))
@@ -142,7 +167,7 @@ class Fit:
 
         outcome = solver.solve(finite, point, watch)
         self.counts["iterations"] += len(outcome.history) - 1
-        for key, count in finite.counts.items():
+        for key, count in counts.items():
             self.counts[key] += count
         return outcome
 
@@ -160,17 +185,26 @@ class Fit:
         self.sizes = sizes
         return not alone and change > SIZE_SETTLED
 
-    def better_steps(self, finite: Any, point: Point, cost: float) -> tuple[bool, float]:
-        """Check the integrator's error where it counts, at the solution; True if it takes more steps."""
+    def better_steps(self, finite: Any, outcome: Outcome) -> tuple[bool, float]:
+        """Check the integrator's error where it counts, at the solution; True if it takes another number of steps.
+
+        The number follows from the solution alone, so that all methods that find it take the same.
+        """
         if self.adaptive:
             return False, 0.0
-        _, there = self.method.as_shooting(finite, point)
-        freedom = max(1, finite.residual_count - len(finite.names))
-        level = min(1.0, float(np.sqrt(max(cost, finite.floor) / freedom)))
+        _, there = self.method.as_shooting(finite, outcome.point)
+        level = 1.0 if self.sizes else self.residual_level(finite, outcome.evaluation.cost)
         if not self.automatic:
-            return False, error_with(self.shooting, there, self.steps, level)
-        count, error = choose_substeps(self.shooting, lambda _: there, self.steps, level)
-        if count <= self.steps or self.steps == MOST:
+            coarse, fine = self.shooting(self.steps), self.shooting(2 * self.steps)
+            return False, integration_error(coarse, fine, there, level, linked=True)
+        count, error = choose_substeps(self.shooting, lambda _: there, level, linked=True)
+        if count == self.steps or (count < self.steps and self.fewer):
             return False, error
+        self.fewer = self.fewer or count < self.steps  # once only, or it might never end
         self.steps = count
         return True, error
+
+    def residual_level(self, finite: Any, cost: float) -> float:
+        """Size of the weighted residuals where they are smaller than the noise that was given, else 1."""
+        freedom = max(1, finite.residual_count - len(finite.names))
+        return min(1.0, float(np.sqrt(max(cost, finite.floor) / freedom)))

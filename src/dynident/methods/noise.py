@@ -7,7 +7,7 @@ import numpy as np
 from dynident.discretizations.finite import Linearization
 from dynident.errors import NotSupported
 from dynident.problem.noise import Bounded, Gaussian
-from dynident.problem.problem import Problem
+from dynident.problem.problem import Problem, known_std
 
 FIRST_SHARE = 0.01  # of the signal's spread: a first weight, replaced by what the residuals say
 NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
@@ -48,7 +48,9 @@ def sizes_from(problem: Problem, at: Linearization, used: dict[str, float], robu
     left = max(count - at.jacobian.shape[1], 1) / max(count, 1)
     sizes = {}
     for name, std in used.items():
-        own = at.residuals[at.rows.output == problem.model.outputs.index(name)] * std
+        open_in = [e for e, run in enumerate(problem.experiments) if name in run.noise and known_std(run, name) is None]
+        here = (at.rows.output == problem.model.outputs.index(name)) & np.isin(at.rows.experiment, open_in)
+        own = at.residuals[here] * std
         if not own.size:
             sizes[name] = std
             continue

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
 from dynident.discretizations.finite import Point
 from dynident.discretizations.shooting import Shooting
-from dynident.integrators.march import Diverged
+from dynident.integrators.march import Diverged, Marched
 from dynident.integrators.scheme import Adaptive
 
 HARMLESS = 0.02  # standard errors: an error of this length in weighted outputs moves no estimate by more
@@ -16,41 +17,53 @@ EXACT = 1e-9  # relative to the signals: good enough where the noise is nearly n
 MOST = 64
 
 
-def integration_error(finite: Shooting, finer: Shooting, point: Point, level: float = 1.0) -> float:
+def integration_error(finite: Shooting, finer: Shooting, point: Point, level: float = 1.0, linked: bool = False
+                      ) -> float:
     """Length of the change in the weighted outputs when each step is halved; infinite where a simulation diverges.
 
     An estimate cannot move by more standard errors than this. Relative to what is harmless: 1 is just good enough.
-    `level` is the size of the weighted residuals where they are smaller than the noise that was given.
+    `level` is the size of the weighted residuals where they are smaller than the noise that was given. `linked` carries
+    the change at the end of each segment on through the following ones, as at a solution, where segments meet: the
+    result is then that of a single segment, however the record is cut.
     """
     try:
-        coarse = [out.outputs.copy() for out in finite.run(point, False)]
-        fine = finer.run(point, False)
+        coarse, fine = finite.run(point, linked and finite.equality_count > 0), finer.run(point, False)
     except Diverged:
         return np.inf
     change = size = 0.0
     for record, a, b in zip(finite.records, coarse, fine, strict=True):
         seen = record.weight > 0
-        change += float(np.sum(((a - b.outputs)[seen] * record.weight[seen]) ** 2))
+        moved = b.outputs - a.outputs
+        if a.jacobian is not None:
+            moved = moved + _carried_on(a, b, record.first)
+        change += float(np.sum((moved[seen] * record.weight[seen]) ** 2))
         size += float(np.sum((b.outputs[seen] * record.weight[seen]) ** 2))
-    return float(np.sqrt(change) / max(HARMLESS * level, EXACT * np.sqrt(size)))
+    length = np.sqrt(change) / max(HARMLESS * level, EXACT * np.sqrt(size))
+    return float(length) if np.isfinite(length) else np.inf
 
 
-def choose_substeps(make: Callable[[int], Shooting], point: Callable[[Shooting], Point], first: int = 1,
-                    level: float = 1.0) -> tuple[int, float]:
+def _carried_on(coarse: Marched, fine: Marched, first: np.ndarray) -> np.ndarray:
+    """Change of the outputs in each segment by what the segments before it changed at their ends, to first order."""
+    assert coarse.jacobian is not None and coarse.end_jacobian is not None
+    nx = coarse.states.shape[1]
+    moved, drift = np.zeros_like(coarse.outputs), np.zeros(nx)
+    with np.errstate(over="ignore", invalid="ignore"):  # far from a solution it may grow without bounds
+        for i, (begin, end) in enumerate(pairwise(first)):
+            own = slice(begin, end + (i == len(first) - 2))
+            moved[own] = coarse.jacobian[own, :, :nx] @ drift
+            drift = coarse.end_jacobian[i, :, :nx] @ drift + fine.end_states[i] - coarse.end_states[i]
+    return moved
+
+
+def choose_substeps(make: Callable[[int], Shooting], point: Callable[[Shooting], Point], level: float = 1.0,
+                    linked: bool = False) -> tuple[int, float]:
     """The smallest number of sub-steps (1, 2, 4, ...) that is good enough at a point, and its error."""
-    count, finite = first, make(first)
+    count, finite = 1, make(1)
     if isinstance(finite.integrator, Adaptive):
         return 1, 0.0
-    error = np.inf
-    while count <= MOST:
+    while True:
         finer = make(2 * count)
-        error = integration_error(finite, finer, point(finite), level)
-        if error <= 1:
+        error = integration_error(finite, finer, point(finite), level, linked)
+        if error <= 1 or count == MOST:
             return count, error
         count, finite = 2 * count, finer
-    return MOST, error
-
-
-def error_with(make: Callable[[int], Shooting], point: Point, steps: int, level: float = 1.0) -> float:
-    """The error of a number of sub-steps that was asked for."""
-    return integration_error(make(steps), make(2 * steps), point, level)
