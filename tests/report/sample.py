@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,13 @@ class NamedModel:
         return {"kind": "equations", "inputs": list(self.inputs), "constants": {"slip": 0.01},
                 "states": {"q": "v", "v": f"(gain*u - Fv*v - Fc*tanh(v/slip) - offset) / {self.parameters[0]}"},
                 "outputs": {self.outputs[0]: "q", "velocity": "v"}}
+
+
+@dataclass(frozen=True)
+class ModelWithUnits(NamedModel):
+    """The same, and it knows its units."""
+
+    units: Mapping[str, str] = field(default_factory=lambda: {"M": "t", "q": "mm", "v": "mm/s"})
 
 
 @dataclass(frozen=True)

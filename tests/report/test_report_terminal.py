@@ -153,3 +153,23 @@ def test_unknown_uncertainty_is_said():
     made = sample.estimate()
     broken = replace(made.uncertainty, values=np.full(5, np.nan))
     assert "not known" in line_of(estimate_text(replace(made, uncertainty=broken)), "M")
+
+
+def test_unit_of_the_model_stands_where_the_declaration_is_silent():
+    made = sample.estimate()
+    silent = tuple(replace(p, unit="") for p in made.problem.parameters)
+    model = sample.ModelWithUnits()
+    text = estimate_text(replace(made, problem=made.problem.changed(model=model, parameters=silent)))
+    assert line_of(text, "M").split()[-1] == "t"
+    assert line_of(text, "q(0)").split()[-1] == "mm"
+    assert line_of(text, "v(0)").split()[-1] == "mm/s"  # held
+
+
+def test_many_differences_do_not_push_the_labels_apart():
+    labels = ("single_shooting", "multiple_shooting", "full_discretization")
+    made = sample.estimate()
+    far = made
+    for name in made.problem.names:
+        far = sample.shifted(far, name, 50.0)
+    text = comparison_text(dict(zip(labels, (made, far, made), strict=True)))
+    assert all(label in text.splitlines()[0] for label in labels)

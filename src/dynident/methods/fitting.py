@@ -92,19 +92,26 @@ class Fit:
             if easier.interrupted:
                 return self.estimate(finite, replace(easier, point=point, history=tuple(self.history)), 0.0)
         error = 0.0
-        for _ in range(MOST_ROUNDS):
+        for rounds in range(1, MOST_ROUNDS + 1):
             outcome = self.solve(finite, point)
             if not outcome.converged:
                 break
             again = self.better_sizes(finite, outcome.point)
             more, error = self.better_steps(finite, outcome)
             if not (again or more):
+                outcome = self.counted(outcome, rounds)
                 break
             before, finite = finite, self.make()
             point = self.method.carried(outcome.point, before, finite)
         else:
             outcome = replace(outcome, converged=False, reason="because the estimated noise sizes did not settle")
         return self.estimate(finite, replace(outcome, history=tuple(self.history)), error)
+
+    def counted(self, outcome: Outcome, rounds: int) -> Outcome:
+        """The last round alone would sound as if the others had cost nothing."""
+        if rounds == 1:
+            return outcome
+        return replace(outcome, reason=f"after {self.counts['iterations']} iterations in {rounds} rounds")
 
     def make(self) -> Any:
         return self.method.finite(self.problem, self.steps, self.sizes)

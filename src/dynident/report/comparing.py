@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from dynident.report.numbers import lone, percent, seconds
 from dynident.report.rows import Row, fits, result_rows, verdict
 
 ABSENT = "-"
+NARROW = 19  # columns; three such cells and the names fit into 80
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def compared(estimates: Mapping[str, Estimate]) -> Comparison:
     lines += [Line(_titled(name, rows), tuple(_cell(by_name.get(name)) for by_name in rows.values()),
                    tuple(name in outside for outside in outsiders.values()), ends_group=name == names[-1])
               for name in names]
-    lines += [Line("agrees with the others", tuple(_answer(outsiders[label], len(estimates)) for label in estimates),
+    lines += [Line("agrees", tuple(_answer(outsiders[label], len(estimates)) for label in estimates),
                    tuple(bool(outside) for outside in outsiders.values()), ends_group=True)]
     agrees, sentence = _agreement(rows, estimates, outsiders)
     return Comparison(tuple(estimates), (*lines, *_effort_lines(estimates)), rows, agrees, sentence,
@@ -71,7 +73,7 @@ def _cell(row: Row | None) -> str:
 def _answer(outside: list[str], estimates: int) -> str:
     if estimates == 1:
         return ABSENT
-    return f"no: {', '.join(outside)}" if outside else "yes"
+    return textwrap.fill(f"no: {', '.join(outside)}", NARROW) if outside else "yes"
 
 
 def _effort_lines(estimates: Mapping[str, Estimate]) -> list[Line]:

@@ -39,7 +39,7 @@ class Row:
 
 def result_rows(estimate: Estimate) -> list[Row]:
     """The unknowns in their own order, then what was held."""
-    units = {u.name: u.unit for u in estimate.problem.unknowns}
+    units = {u.name: u.unit or _unit_in_model(estimate, u.quantity) for u in estimate.problem.unknowns}
     found = [_found(estimate, name, units[name]) for name in estimate.problem.names]
     held: dict[tuple[str, float], list[str]] = {}
     for name in (name for name in estimate.values if name not in units):
@@ -162,4 +162,10 @@ def _held(estimate: Estimate, quantity: str, number: float, names: list[str]) ->
     name, remark = (names[0], "") if len(names) == 1 else (quantity, f"in {len(names)} experiments")
     units = {(f"{p.state}(0)" if isinstance(p, InitialState) else p.name): p.unit
              for p in estimate.problem.parameters if isinstance(p, (Parameter, InitialState))}
-    return Row(name, lone(number), HELD, units.get(quantity, ""), remark, True, number, number, number)
+    unit = units.get(quantity) or _unit_in_model(estimate, quantity.removesuffix("(0)"))
+    return Row(name, lone(number), HELD, unit, remark, True, number, number, number)
+
+
+def _unit_in_model(estimate: Estimate, quantity: str) -> str:
+    """What the model says about the unit of a parameter or state, where the declaration is silent."""
+    return str(getattr(estimate.problem.model, "units", {}).get(quantity, ""))

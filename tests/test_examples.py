@@ -1,0 +1,110 @@
+"""Every example runs, and ends with the number that it promises."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch, tmp_path, capsys):
+    """Run an example in an empty folder; gives its variables and what it printed."""
+
+    def run(name: str):
+        source = Path(sys.modules["dynident"].__file__).parents[1]
+        monkeypatch.setenv("PYTHONPATH", str(source))  # for examples that start the command line
+        monkeypatch.chdir(tmp_path)
+        (path,) = FOLDER.glob(f"{name}*.py")
+        monkeypatch.setattr(sys, "argv", [str(path)])
+        variables = runpy.run_path(str(path), run_name="__main__")
+        return variables, capsys.readouterr().out
+
+    import dynident  # noqa: F401  the package whose folder is handed on
+
+    return run
+
+
+def holds(estimate, truth, names):
+    """Which of the intervals hold the truth, at 99.9 %: a seed is not a coverage test."""
+    inside = []
+    for name in names:
+        low, high = estimate.uncertainty.interval(name, 0.999)
+        inside.append(low <= truth[name] <= high)
+    return inside
+
+
+def test_first_fit_finds_the_truth(example):
+    known, said = example("01")
+    assert known["estimate"].converged
+    assert all(holds(known["estimate"], known["truth"], known["truth"]))
+    assert "the truth is 95" in said.splitlines()[-1]
+
+
+def test_other_record_is_foretold_down_to_its_noise(example, tmp_path):
+    known, said = example("02")
+    assert all(test.passed for test in known["validation"].tests)
+    assert known["again"].values == known["estimate"].values
+    assert (tmp_path / "validated_axis" / "results" / "report.html").is_file()
+    assert "99.95 %" in said.splitlines()[-1]
+
+
+def test_two_experiments_share_what_is_shared(example):
+    known, _ = example("03")
+    estimate = known["estimate"]
+    truth = {"m": 1.5, "k": 20.0, "d[cold]": 1.0, "d[warm]": 0.6}
+    assert all(holds(estimate, truth, truth))
+    assert "d" not in estimate.values
+
+
+def test_what_the_data_cannot_tell_is_named_before_and_after_the_fit(example):
+    known, said = example("04")
+    assert not known["found"].ok
+    assert "only m1 + m2 is determined" in str(known["found"])
+    both_free = known["both_free"]
+    assert both_free.values["m1"] + both_free.values["m2"] == pytest.approx(6.0, abs=0.02)
+    assert "not determined" in str(both_free)
+    assert all(holds(known["weighed"], known["truth"], ["m1", "m2", "d"]))
+    assert "the truth is 6" in said
+
+
+def test_robust_loss_finds_noise_and_damping_among_wild_samples(example):
+    known, _ = example("05")
+    assert known["robust"].noise_std["angle"] == pytest.approx(0.01, rel=0.2)
+    assert known["squares"].noise_std["angle"] > 0.05  # the wild samples are taken for noise
+    assert all(holds(known["robust"], known["truth"], ["p", "d"]))
+    assert known["error"]["the robust loss"] < known["error"]["least squares"]
+
+
+def test_real_servo_reaches_the_best_known_error(example):
+    beside = FOLDER.parent / ".." / "shared" / "data" / "emps" / "DATA_EMPS.csv"
+    if not beside.is_file():
+        with pytest.raises(SystemExit) as left:
+            example("06")
+        assert not left.value.code  # says so and ends well
+        return
+    known, _ = example("06")
+    assert 1e3 * known["rmse"] == pytest.approx(2.419, abs=1e-3)  # the published digits
+    published = {"M": 95.47, "Fv": 215.4, "Fc": 19.33, "offset": -3.285}
+    assert {name: known["estimate"].values[name] for name in published} == pytest.approx(published, rel=1e-3)
+
+
+def test_only_methods_that_start_from_the_measurements_find_the_pendulum(example):
+    known, said = example("07")
+    found = known["comparison"]
+    assert found["single_shooting"].statistics["reduced_chi2"] > 1000
+    for name in ("multiple_shooting", "full_discretization"):
+        assert found[name].converged
+        assert all(holds(found[name], known["truth"], ["p"]))
+    assert "NOT agree" in said
+
+
+def test_problem_file_gives_the_same_from_the_shell(example, tmp_path):
+    known, _ = example("08")
+    assert known["saved"]["converged"]
+    assert known["low"] < 0.004 < known["high"]
+    assert (tmp_path / "cooling" / "results" / "report.html").is_file()
