@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynident.discretizations.finite import FiniteProblem, Point
+from dynident.discretizations.finite import FiniteProblem, Linearization, Point
 from dynident.discretizations.runners import declared_in, runner_for
 from dynident.discretizations.simulation import BlackBox, BlackBoxScheme, Simulation
 from dynident.errors import ProblemError
@@ -19,6 +19,7 @@ from dynident.integrators.march import Diverged
 from dynident.methods import noise
 from dynident.methods.direct import option_faults, plain_options
 from dynident.methods.fitting import Fit
+from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 
@@ -61,6 +62,18 @@ class LeastSquares:
         counts = {**estimate.counts, "simulations": way.box.simulations}
         return replace(estimate, method=self, counts=counts,
                        notes=(*estimate.notes, *way.notes, *way.box.runner.notes))
+
+
+def differences_at_start(problem: Problem) -> Linearization:
+    """Residuals and their differences at the start values."""
+    way = _Transcription(LeastSquares(), problem, None)
+    sizes = noise.first_sizes(problem)
+    try:
+        substeps, _ = choose_substeps(lambda n: way.shooting(problem, n, sizes), lambda finite: finite.start())
+        finite = way.shooting(problem, substeps, sizes)
+        return finite.linearization(finite.start())
+    except Diverged as bad:
+        raise ProblemError(f"At the start values {bad}. Choose other start values.") from None
 
 
 class _Transcription:

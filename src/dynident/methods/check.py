@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dynident.discretizations.finite import Linearization
 from dynident.discretizations.shooting import Shooting
-from dynident.errors import NotSupported, ProblemError
+from dynident.errors import ProblemError
 from dynident.estimate.check import examine
 from dynident.estimate.finding import Check
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
+from dynident.methods.black_box import differences_at_start
 from dynident.methods.direct import ShootingMethod
 from dynident.methods.noise import first_sizes
 from dynident.methods.substeps import choose_substeps
@@ -18,13 +19,16 @@ from dynident.problem.problem import Problem
 
 def check(problem: Problem) -> Check:
     """Excitation, rank, collinear groups, scaling, sampling, with advice; around the start values."""
-    if not isinstance(problem.model, EquationModel):
-        raise NotSupported(f"check needs a model with equations, not a {type(problem.model).__name__}.")
     return examine(problem, linearization_at_start(problem))
 
 
 def linearization_at_start(problem: Problem) -> Linearization:
-    """Residuals and sensitivities at the start: over the whole record, or segment by segment where that diverges."""
+    """Residuals and sensitivities at the start: over the whole record, or segment by segment where that diverges.
+
+    A model without equations has no segments, and its sensitivities are differences.
+    """
+    if not isinstance(problem.model, EquationModel):
+        return differences_at_start(problem)
     scheme = integrator_named("runge_kutta")
     sizes = first_sizes(problem)
     for method in (ShootingMethod("check", 1), ShootingMethod("check")):

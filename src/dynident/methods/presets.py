@@ -11,6 +11,8 @@ from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.method import Method
+from dynident.models.equations import EquationModel
+from dynident.problem.problem import Problem
 from dynident.methods.multistart import MultiStart
 
 
@@ -65,6 +67,13 @@ def multistart(method: Method | str | Mapping[str, Any] | None = None, starts: i
 
 METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization, least_squares,
                                               kalman, moving_horizon, multistart)
+
+
+def usual_method(problem: Problem) -> Method:
+    """Where nothing is said: multiple shooting; full discretization, which takes constraints; least squares for FMUs."""
+    if not isinstance(problem.model, EquationModel):
+        return least_squares()
+    return full_discretization() if problem.constraints else multiple_shooting()
 
 
 def method_from(options: Mapping[str, Any] | str | Method | None) -> Method:

@@ -9,10 +9,13 @@ import numpy as np
 from dynident.errors import NotConverged, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.validation import Validation, judge
+from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import ShootingMethod
-from dynident.methods.presets import single_shooting
+from dynident.methods.presets import least_squares, single_shooting
 from dynident.methods.simulate import simulate
+from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
+from dynident.problem.model import given_by
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
@@ -29,7 +32,9 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     held = [Parameter(p.name, start=_value(estimate, p), free=False)
             for p in estimate.problem.parameters if isinstance(p, Parameter)]
     values = {p.name: float(p.start) for p in held}
-    missing = [s for s in estimate.problem.model.states if s not in experiment.initial]
+    brought = set(given_by(estimate.problem.model)) - {s.state for s in estimate.problem.parameters
+                                                        if isinstance(s, InitialState)}
+    missing = [s for s in estimate.problem.model.states if s not in experiment.initial and s not in brought]
     notes: tuple[str, ...] = ()
     if missing:
         found = _initial_states(estimate, experiment, held, missing)
@@ -53,11 +58,12 @@ def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Param
     known = {s.state: s for s in estimate.problem.parameters if isinstance(s, InitialState)}
     initial = [known[s] if s in known and not known[s].free else InitialState(s) for s in missing]
     problem = Problem(estimate.problem.model, [_sized(experiment, estimate)], [*held, *initial])
-    method = estimate.method if isinstance(estimate.method, ShootingMethod) else single_shooting()
+    careful = single_shooting() if isinstance(problem.model, EquationModel) else least_squares()
+    method = estimate.method if isinstance(estimate.method, (ShootingMethod, LeastSquares)) else careful
     try:
         found = method.identify(problem, None, lambda _: None)
     except ProblemError:
-        found = single_shooting().identify(problem, None, lambda _: None)
+        found = careful.identify(problem, None, lambda _: None)
     if not found.converged:
         raise NotConverged(f"{experiment.label}: no initial state was found from which the model follows the record "
                            f"({found.status}). Give it as `initial`.", found)
