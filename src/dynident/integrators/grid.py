@@ -21,6 +21,7 @@ class Grid:
     u_end: np.ndarray  # at its end; inputs move linearly in between
     u_node: np.ndarray  # (nodes, inputs)
     wanted: np.ndarray  # (nodes,) uint8: outputs are asked for here
+    first_mode: int = -1  # the mode in which it begins; -1: the first that is possible there
 
     @property
     def nodes(self) -> int:
@@ -45,7 +46,7 @@ class Grid:
         wanted = np.zeros(time.size, np.uint8)
         wanted[places] = self.wanted
         return Grid(time, int(places[self.offset]), np.ones(interval.size, np.int32), u_begin, u_end, u_node,
-                    wanted), places
+                    wanted, self.first_mode), places
 
 
 def _substeps(time: np.ndarray, per_interval: int) -> np.ndarray:
@@ -72,7 +73,10 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
         u_begin, u_end, u = (np.zeros((len(time) - 1, nu)), np.zeros((len(time) - 1, nu)), np.zeros((len(time), nu)))
     wanted = np.zeros(time.size, dtype=np.uint8)
     wanted[offset:] = 1 if everywhere else _measured(experiment)
-    return Grid(time, offset, _substeps(time, per_interval), u_begin, u_end, np.ascontiguousarray(u), wanted)
+    modes = getattr(model, "modes", ())
+    first_mode = modes.index(experiment.mode) if experiment.mode in modes else -1
+    return Grid(time, offset, _substeps(time, per_interval), u_begin, u_end, np.ascontiguousarray(u), wanted,
+                first_mode)
 
 
 def _measured(experiment: Experiment) -> np.ndarray:

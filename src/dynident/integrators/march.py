@@ -55,6 +55,7 @@ class Marched:
     jacobian: np.ndarray | None  # (nodes, outputs, states + free)
     end_states: np.ndarray  # (segments, states): where each segment ends
     end_jacobian: np.ndarray | None  # (segments, states, states + free)
+    modes: np.ndarray | None = None  # (nodes,) int32: which mode holds from each node on; None where there is only one
 
 
 class March(Protocol):
@@ -66,6 +67,10 @@ class March(Protocol):
 
 def march_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> March:
     """The fastest march that this machine can have."""
+    if model.hybrid:
+        from dynident.integrators.events import event_march_for
+
+        return event_march_for(model, integrator, free)
     if isinstance(integrator, Adaptive):
         from dynident.integrators.adaptive import AdaptiveMarch
 
@@ -145,7 +150,7 @@ class CompiledMarch:
 
 
 def blank(grid: Grid, segments: int, sizes: tuple[int, int, int, int], sensitivities: bool,
-          reuse: Marched | None = None) -> Marched:
+          reuse: Marched | None = None, modes: bool = False) -> Marched:
     """Room for the results; that of an earlier march where it fits: fresh memory costs as much as a short march."""
     nx, _, ny, nf = sizes
     if (reuse is not None and reuse.states.shape == (grid.nodes, nx) and reuse.end_states.shape[0] == segments
@@ -153,4 +158,5 @@ def blank(grid: Grid, segments: int, sizes: tuple[int, int, int, int], sensitivi
         return reuse
     return Marched(np.empty((grid.nodes, nx)), np.full((grid.nodes, ny), np.nan),
                    np.zeros((grid.nodes, ny, nx + nf)) if sensitivities else None,
-                   np.empty((segments, nx)), np.empty((segments, nx, nx + nf)) if sensitivities else None)
+                   np.empty((segments, nx)), np.empty((segments, nx, nx + nf)) if sensitivities else None,
+                   np.zeros(grid.nodes, np.int32) if modes else None)

@@ -24,31 +24,31 @@ def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[in
     """The functions that march.c names, derivatives with respect to the state and the free parameters."""
     s = symbols(model)
     q = ca.vertcat(s["x"], s["p"][list(free)])
-    functions = [*_output_functions(model, s, q)]
+    functions = [*output_functions(model, s, q)]
     if isinstance(integrator, Adaptive):
         raise NotSupported(f"'{integrator.name}' chooses its own steps; there is no formula for one step.")
     step = symbolic_step(model, integrator, s)
     if isinstance(integrator, Explicit):
         inputs = [s["t"], s["h"], s["x"], s["u0"], s["u1"], s["p"]]
         nxt = integrator.next_state(step)
-        functions += [_function("dyn_step", inputs, [nxt]),
-                      _function("dyn_step_jac", inputs, [nxt, ca.jacobian(nxt, q)])]
+        functions += [dense_function("dyn_step", inputs, [nxt]),
+                      dense_function("dyn_step_jac", inputs, [nxt, ca.jacobian(nxt, q)])]
     else:
         z = ca.SX.sym("z", integrator.stages * len(model.states))
         inputs = [s["t"], s["h"], s["x"], z, s["u0"], s["u1"], s["p"]]
         G, nxt = integrator.equations(step, z), integrator.next_state(step, z)
-        functions += [_function("dyn_imp", inputs, [G, ca.jacobian(G, z), nxt]),
-                      _function("dyn_imp_jac", inputs, [ca.jacobian(G, z), ca.jacobian(G, q),
+        functions += [dense_function("dyn_imp", inputs, [G, ca.jacobian(G, z), nxt]),
+                      dense_function("dyn_imp_jac", inputs, [ca.jacobian(G, z), ca.jacobian(G, q),
                                                         ca.jacobian(nxt, z), ca.jacobian(nxt, q)])]
     return functions
 
 
-def _output_functions(model: EquationModel, s: dict[str, ca.SX], q: ca.SX) -> list[ca.Function]:
+def output_functions(model: EquationModel, s: dict[str, ca.SX], q: ca.SX) -> list[ca.Function]:
     y = model.output(s["t"], s["x"], s["u0"], s["p"])
     inputs = [s["t"], s["x"], s["u0"], s["p"]]
-    return [_function("dyn_out", inputs, [y]), _function("dyn_out_jac", inputs, [y, ca.jacobian(y, q)])]
+    return [dense_function("dyn_out", inputs, [y]), dense_function("dyn_out_jac", inputs, [y, ca.jacobian(y, q)])]
 
 
-def _function(name: str, inputs: list[ca.SX], outputs: list[ca.SX]) -> ca.Function:
+def dense_function(name: str, inputs: list[ca.SX], outputs: list[ca.SX]) -> ca.Function:
     """Dense outputs, common subexpressions shared."""
     return ca.Function(name, inputs, [ca.densify(o) for o in ca.cse(outputs)])

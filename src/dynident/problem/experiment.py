@@ -32,6 +32,7 @@ class Experiment:
     hold: Mapping[str, str] | str = "zero"
     name: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
+    mode: str = ""  # in which mode a hybrid model begins; empty: the first that is possible
     source: str = ""  # the file it was read from; errors name it
     notes: tuple[str, ...] = ()  # what the reader understood beyond the plain case, as sentences
 
@@ -84,6 +85,7 @@ class Experiment:
 
         return replace(
             self, time=self.time[keep], start=self.start if first else None, initial=self.initial if first else {},
+            mode=self.mode if first else "",
             inputs={k: v[keep] for k, v in self.inputs.items()}, outputs={k: v[keep] for k, v in self.outputs.items()},
             noise={k: part(v) for k, v in self.noise.items()})
 

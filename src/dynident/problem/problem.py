@@ -127,6 +127,7 @@ class Problem:
         digest.update(repr((self.parameters, [c.text for c in self.constraints])).encode())
         for e in self.experiments:
             digest.update(repr((e.name, e.start, sorted(e.hold.items()), sorted(e.initial.items()))).encode())
+            digest.update(e.mode.encode())
             for columns in ({"time": e.time}, e.inputs, e.outputs):
                 for name in sorted(columns):
                     digest.update(name.encode())
@@ -185,6 +186,9 @@ def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> lis
         for name in e.outputs:
             if name not in model.outputs:
                 faults.append(f"{e.label}: '{name}' is not an output of the model.{did_you_mean(name, model.outputs)}")
+        modes = [name for name in getattr(model, "modes", ()) if name]
+        if e.mode and e.mode not in modes:
+            faults.append(f"{e.label}: the model has no mode '{e.mode}'.{did_you_mean(e.mode, modes)}")
         for name in e.initial:
             if name not in model.states:
                 faults.append(f"{e.label}: '{name}' in `initial` is not a state of the model."

@@ -1,0 +1,165 @@
+"""Events: run a hybrid model along a record, through the transitions between its modes, with exact sensitivities.
+
+A step of the scheme ends where a transition begins to hold; that place is located by shorter and shorter steps of the
+same scheme, to 1e-14 of a step. The loop itself is `kernels/events.c`, which also holds the formulas;
+`events_interpreted.py` is the same without a compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+from importlib import resources
+
+import casadi as ca
+import numpy as np
+
+from dynident.errors import NotSupported
+from dynident.integrators.grid import Grid
+from dynident.integrators.march import Diverged, March, Marched, blank
+from dynident.integrators.scheme import Explicit, Integrator, Step
+from dynident.integrators.stages import dense_function, output_functions, symbols
+from dynident.kernels.compiler import load_library
+from dynident.kernels.generate import c_source
+from dynident.models.equations import EquationModel
+
+NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED = 1, 2, 3, 4  # why a march ended early, as in events.c
+
+
+def event_march_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> March:
+    """The fastest march through events that this machine can have."""
+    if not isinstance(integrator, Explicit) or integrator.position_velocity:
+        raise NotSupported(f"'{integrator.name}' cannot follow the modes of a hybrid model: to end a step at an event "
+                           "takes an explicit scheme for any model. Use runge_kutta, simpson, heun or euler.")
+    recipe = EventRecipe(model, integrator, free)
+    compiled = _compiled(recipe)
+    if compiled is not None:
+        return compiled
+    from dynident.integrators.events_interpreted import InterpretedEvents
+
+    return InterpretedEvents(recipe)
+
+
+class EventRecipe:
+    """A model, a scheme and the free parameters; equal where their content is."""
+
+    def __init__(self, model: EquationModel, integrator: Explicit, free: tuple[int, ...]):
+        self.model, self.integrator, self.free = model, integrator, free
+        self.key = f"{model.content_hash()} {integrator.name} {free}"
+        self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
+        self.leaving = [[k for k, each in enumerate(model.transitions) if each.source == name] for name in model.modes]
+        self.targets = [model.modes.index(each.target) for each in model.transitions]
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EventRecipe) and other.key == self.key
+
+    def functions(self) -> dict[str, list[ca.Function]]:
+        """The functions that events.c names, each a list over modes or transitions; without their `dyn_`."""
+        model = self.model
+        s = symbols(model)
+        t, x, u, p = s["t"], s["x"], s["u0"], s["p"]
+        du, begin, end = ca.SX.sym("du", u.numel()), ca.SX.sym("s0"), ca.SX.sym("s1")
+        place, span = [t, begin, x, u, du, p], [t, begin, end, x, u, du, p]
+        q = ca.vertcat(x, p[list(self.free)], begin)  # what a derivative is taken by
+        here = t + begin, x, u + begin * du, p
+        made: dict[str, list[ca.Function]] = {name: [] for name in (
+            "step", "step_jac", "guards", "entry", "guard_jac", "reset", "reset_jac")}
+
+        def add(name: str, arguments: list[ca.SX], results: list[ca.SX]) -> None:
+            made[name].append(dense_function(f"dyn_{name}_{len(made[name])}", arguments, results))
+
+        for name, leaving in zip(model.modes, self.leaving, strict=True):
+            rate = model.mode(name).rate
+            after = self.integrator.next_state(
+                Step(rate, t + begin, end - begin, x, u + begin * du, u + end * du, p))
+            guards = ca.vertcat(*[model.transitions[k].guard(*here) for k in leaving]) if leaving else ca.SX(-1)
+            slopes = ca.jtimes(guards, x, rate(*here)) + ca.jacobian(guards, begin)
+            add("step", span, [after])
+            add("step_jac", span, [after, ca.jacobian(after, ca.vertcat(q, end))])
+            add("guards", place, [guards])
+            add("entry", place, [guards, slopes])
+        for each in model.transitions:
+            guard, reset = each.guard(*here), each.reset(*here)
+            add("guard_jac", place, [guard, ca.jacobian(guard, q)])
+            add("reset", place, [reset])
+            add("reset_jac", place, [reset, ca.jacobian(reset, q)])
+        possible = ca.vertcat(*[model.mode(name).possible(t, x, u, p) for name in model.modes])
+        made["possible"] = [dense_function("dyn_possible", [t, x, u, p], [possible])]
+        made["out"], made["out_jac"] = ([f] for f in output_functions(model, s, q[:-1]))
+        return made
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(recipe: EventRecipe) -> CompiledEvents | None:
+    loop = resources.files("dynident.kernels").joinpath("events.c").read_text()
+    key = f"events {hashlib.sha256(loop.encode()).hexdigest()} casadi {ca.__version__} {recipe.key}"
+    library = load_library(key, lambda: _source(recipe, loop))
+    return None if library is None else CompiledEvents(recipe, library)
+
+
+def _source(recipe: EventRecipe, loop: str) -> str:
+    """Generated functions, sizes and tables, and the loop."""
+    model, made = recipe.model, recipe.functions()
+    most = max(1, *(len(leaving) for leaving in recipe.leaving))
+    sizes = {"NX": len(model.states), "NU": len(model.inputs), "NP": len(model.parameters), "NF": len(recipe.free),
+             "NY": len(model.outputs), "NM": len(model.modes), "NT": max(1, len(model.transitions)), "NG": most}
+    lines = [f"#define {name} {size}" for name, size in sizes.items()]
+    lines.append("typedef int (*evaluator)(const casadi_real **, casadi_real **, casadi_int *, casadi_real *, int);")
+    lines += [f"static const evaluator {name.upper()}[] = {{{', '.join(f.name() for f in made[name]) or '0'}}};"
+              for name in ("step", "step_jac", "guards", "entry", "guard_jac", "reset", "reset_jac")]
+    padded = [leaving + [-1] * (most - len(leaving)) for leaving in recipe.leaving]
+    lines.append(f"static const int COUNT[] = {_braces(len(leaving) for leaving in recipe.leaving)};")
+    lines.append(f"static const int LEAVING[][NG] = {{{', '.join(_braces(row) for row in padded)}}};")
+    lines.append(f"static const int TARGET[] = {_braces(recipe.targets or [-1])};")
+    functions = [f for group in made.values() for f in group]
+    return "\n".join([c_source(functions), *lines, loop])
+
+
+def _braces(numbers: object) -> str:
+    return f"{{{', '.join(str(number) for number in numbers)}}}"  # type: ignore[attr-defined]
+
+
+class CompiledEvents:
+    """The loop in C around the generated functions."""
+
+    def __init__(self, recipe: EventRecipe, library: ctypes.CDLL):
+        self.recipe, self.library = recipe, library
+        self.call = library.dynident_events
+        self.call.restype = ctypes.c_longlong
+        self.call.argtypes = [ctypes.c_longlong, *[ctypes.c_void_p] * 9, ctypes.c_int, ctypes.c_int,
+                              *[ctypes.c_void_p] * 7]
+
+    def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
+            reuse: Marched | None = None) -> Marched:
+        out = blank(grid, len(first) - 1, self.recipe.sizes, sensitivities, reuse, modes=True)
+        first = np.ascontiguousarray(first, dtype=np.int64)
+        nodes = np.ascontiguousarray(nodes, dtype=float)
+        p = np.ascontiguousarray(p, dtype=float)
+        report = np.zeros(3)
+        arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.wanted]
+        results = [out.states, out.outputs, out.jacobian, out.end_states, out.end_jacobian, out.modes, report]
+        bad = self.call(len(first) - 1, *[a.ctypes.data for a in arrays], grid.first_mode, int(sensitivities),
+                        *[None if a is None else a.ctypes.data for a in results])
+        if bad >= 0:
+            why, time, last = report
+            segment = min(int(np.searchsorted(first, bad, side="right")), len(nodes)) - 1
+            raise trouble(self.recipe.model, int(why), float(time), int(bad), int(last), nodes[segment])
+        return out
+
+
+def trouble(model: EquationModel, why: int, time: float, node: int, last: int, state: np.ndarray) -> Diverged:
+    """Why the modes could not be followed."""
+    at = ", ".join(f"{name} = {value:g}" for name, value in zip(model.states, state, strict=True))
+    said = f"{model.transitions[last].source} -> {model.transitions[last].target}" if last >= 0 else ""
+    what = {
+        NOT_FINITE: "the simulation is no longer finite",
+        TOO_MANY: f"transitions follow each other without time passing (the last is {said}; where the system comes to "
+                  "rest this way, add a mode in which it rests)",
+        NO_MODE: f"no mode is possible with {at} (no invariant holds; correct them, or say in which mode the "
+                 "experiment begins)",
+        TOUCHED: f"the condition of {said} is touched but not crossed (the result has no derivative there)"}
+    return Diverged(time, node, what=what[why])

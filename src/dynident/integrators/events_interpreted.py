@@ -1,0 +1,219 @@
+"""Events interpreted: `kernels/events.c` in Python, for computers without a C compiler; the same steps and formulas."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynident.integrators.events import NO_MODE, NOT_FINITE, TOO_MANY, TOUCHED, EventRecipe, trouble
+from dynident.integrators.grid import Grid
+from dynident.integrators.march import Marched, blank
+
+# the numbers of events.c, with its reasons
+MOST_EVENTS, SETTLED, AT_ONCE, MOST_LOOKS, SMALLEST_PART = 100, 1e-14, 1e-9, 200, 45
+
+
+class _Ended(Exception):
+    """The march cannot go on; `why` is one of the reasons of events.c."""
+
+    def __init__(self, why: int):
+        self.why = why
+
+
+def _values(function: ca.Function, arguments: Sequence[Any]) -> list[np.ndarray]:
+    found = function.call([ca.DM(argument) for argument in arguments])
+    return [np.asarray(each) for each in found]
+
+
+class InterpretedEvents:
+    """One call into CasADi's machine per step, guard and reset."""
+
+    def __init__(self, recipe: EventRecipe):
+        self.recipe, self.made = recipe, recipe.functions()
+
+    def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
+            reuse: Marched | None = None) -> Marched:
+        out = blank(grid, len(first) - 1, self.recipe.sizes, sensitivities, reuse, modes=True)
+        walk = _Walk(self.recipe, self.made, grid, p, sensitivities)
+        for i, (begin, end) in enumerate(itertools.pairwise(first)):
+            k = int(begin)
+            try:
+                walk.begin(k, nodes[i], i == 0)
+                for k in range(int(begin), int(end)):
+                    walk.look(k, out)
+                    walk.interval(k, out)
+                if i == len(first) - 2:
+                    k = int(end)
+                    walk.look(k, out)
+                elif not np.all(np.isfinite(walk.x)):
+                    raise _Ended(NOT_FINITE)
+            except _Ended as ended:
+                time = float(grid.time[k]) + walk.s
+                raise trouble(self.recipe.model, ended.why, time, k, walk.last, nodes[i]) from None
+            out.end_states[i] = walk.x
+            if out.end_jacobian is not None:
+                out.end_jacobian[i] = walk.S
+        return out
+
+
+class _Walk:
+    """Where the march is: mode, state, sensitivities, and the derivative T of the time at which the step began."""
+
+    def __init__(self, recipe: EventRecipe, made: dict[str, list[ca.Function]], grid: Grid, p: np.ndarray, sens: bool):
+        self.recipe, self.made, self.grid, self.p, self.sens = recipe, made, grid, p, sens
+        self.nx, nq = recipe.sizes[0], recipe.sizes[0] + recipe.sizes[3]
+        self.x, self.S, self.T = np.zeros(self.nx), np.eye(self.nx, nq), np.zeros(nq)
+        self.mode, self.last, self.events, self.s, self.step = -1, -1, 0, 0.0, 0.0
+
+    def begin(self, k: int, x: np.ndarray, first: bool) -> None:
+        self.x, self.s = np.array(x, float), 0.0
+        self.S = np.eye(*self.S.shape)
+        if first and self.grid.first_mode >= 0:
+            self.mode = self.grid.first_mode
+            return
+        possible = np.flatnonzero(_values(self.made["possible"][0], [
+            self.grid.time[k], self.x, self.grid.u_node[k], self.p])[0] > 0.5)
+        if not possible.size:
+            raise _Ended(NO_MODE)
+        self.mode = self.mode if self.mode in possible else int(possible[0])
+
+    def look(self, k: int, out: Marched) -> None:
+        self.s = 0.0
+        if not np.all(np.isfinite(self.x)):
+            raise _Ended(NOT_FINITE)
+        assert out.modes is not None
+        out.states[k], out.modes[k] = self.x, self.mode
+        if not self.grid.wanted[k]:
+            return
+        y, *by = _values(self.made["out_jac" if self.sens else "out"][0], [
+            self.grid.time[k], self.x, self.grid.u_node[k], self.p])
+        out.outputs[k] = y.ravel()
+        if out.jacobian is not None:
+            out.jacobian[k] = by[0][:, :self.nx] @ self.S
+            out.jacobian[k][:, self.nx:] += by[0][:, self.nx:]
+        if not (np.all(np.isfinite(y)) and (out.jacobian is None or np.all(np.isfinite(out.jacobian[k])))):
+            raise _Ended(NOT_FINITE)
+
+    def interval(self, k: int, out: Marched) -> None:
+        assert out.modes is not None
+        grid, count = self.grid, int(self.grid.substeps[k])
+        length = grid.time[k + 1] - grid.time[k]
+        self.t, self.u, self.du = grid.time[k], grid.u_begin[k], (grid.u_end[k] - grid.u_begin[k]) / length
+        self.s, self.step, self.events = 0.0, length / count, 0
+        self.T[:] = 0
+        self.settle()
+        out.modes[k] = self.mode
+        for m in range(1, count + 1):
+            self.advance(length if m == count else m * self.step)
+
+    # the pieces of a step, named as in events.c
+
+    def after(self, s1: float, by: bool) -> list[np.ndarray]:
+        return _values(self.made["step_jac" if by else "step"][self.mode], [
+            self.t, self.s, s1, self.x, self.u, self.du, self.p])
+
+    def here(self, name: str, which: int, s: float, x: np.ndarray) -> list[np.ndarray]:
+        return _values(self.made[name][which], [self.t, s, x, self.u, self.du, self.p])
+
+    def largest(self, s: float, x: np.ndarray) -> tuple[float, int]:
+        leaving = self.recipe.leaving[self.mode]
+        g = self.here("guards", self.mode, s, x)[0].ravel()
+        best = int(np.argmax(g))
+        return float(g[best]), leaving[best] if leaving else -1
+
+    def largest_after(self, s: float) -> tuple[float, int]:
+        return self.largest(s, self.after(s, False)[0])
+
+    def carry(self, by: np.ndarray, S: np.ndarray, T: np.ndarray) -> np.ndarray:
+        nq = T.size
+        moved = by[:, :self.nx] @ S + np.outer(by[:, nq], T)
+        moved[:, self.nx:] += by[:, self.nx:nq]
+        return moved
+
+    def jump(self, transition: int) -> None:
+        x, *by = self.here("reset_jac" if self.sens else "reset", transition, self.s, self.x)
+        if self.sens:
+            self.S = self.carry(by[0], self.S, self.T)
+        self.x, self.mode, self.last = x.ravel(), self.recipe.targets[transition], transition
+        self.events += 1
+        if self.events > MOST_EVENTS:
+            raise _Ended(TOO_MANY)
+
+    def settle(self) -> None:
+        while True:
+            g, slope = (each.ravel() for each in self.here("entry", self.mode, self.s, self.x))
+            enabled = (g > 0) & (g + AT_ONCE * self.step * slope > 0)
+            if not np.any(enabled):
+                return
+            self.jump(self.recipe.leaving[self.mode][int(np.argmax(enabled))])
+
+    def located(self, low: float, g_low: float, high: float, g_high: float, which: int) -> tuple[float, int]:
+        before, side = high - low, 0
+        for look in range(MOST_LOOKS):
+            if high - low <= SETTLED * self.step:
+                break
+            slow = look % 3 == 2 and high - low > 0.5 * before
+            s = 0.5 * (low + high) if slow else high - (high - low) * g_high / (g_high - g_low)
+            before = high - low if look % 3 == 2 else before
+            s = s if low < s < high else 0.5 * (low + high)
+            if not low < s < high:
+                break
+            g, found = self.largest_after(s)
+            if g > 0:
+                g_low = 0.5 * g_low if side > 0 else g_low
+                high, g_high, which, side = s, g, found, 1
+            else:
+                g_high = 0.5 * g_high if side < 0 else g_high
+                low, g_low, side = s, min(g, 0.0), -1
+        return high, which
+
+    def go(self, s1: float) -> None:
+        """To the event at s1, with the derivative of its time still to come."""
+        x, *by = self.after(s1, self.sens)
+        self.x = x.ravel()
+        if self.sens:
+            self.S = self.carry(by[0], self.S, self.T)
+            self.speed = by[0][:, -1]
+
+    def cross(self, s1: float, transition: int) -> None:
+        self.go(s1)
+        if self.sens:
+            by = self.here("guard_jac", transition, s1, self.x)[1]
+            speed = float(by[0, -1] + by[0, :self.nx] @ self.speed)
+            if not abs(speed) > 0:
+                raise _Ended(TOUCHED)
+            self.T = -self.carry(by, self.S, np.zeros_like(self.T))[0] / speed
+            self.S = self.S + np.outer(self.speed, self.T)
+        self.s = s1
+        self.jump(transition)
+
+    def advance(self, s1: float) -> None:
+        self.events = 0
+        while True:
+            x, *by = self.after(s1, self.sens)
+            if not np.all(np.isfinite(x)):
+                raise _Ended(NOT_FINITE)
+            g_high, which = self.largest(s1, x)
+            if not g_high > 0:
+                break
+            low, (g_low, _) = self.s, self.largest(self.s, self.x)
+            for parts in range(1, SMALLEST_PART + 1):
+                if not g_low > 0:
+                    break
+                low = self.s + math.ldexp(s1 - self.s, -parts)
+                g_low = self.largest_after(low)[0]
+            event, which = (low, which) if g_low > 0 else self.located(low, g_low, s1, g_high, which)
+            self.cross(event, which)
+            self.settle()
+            if not self.s < s1:
+                x, *by = self.after(s1, self.sens)  # of no length: brings the sensitivities to the time s1
+                break
+        self.x, self.s = x.ravel(), s1
+        if self.sens:
+            self.S = self.carry(by[0], self.S, self.T)
+            self.T[:] = 0

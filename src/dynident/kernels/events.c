@@ -1,0 +1,317 @@
+/* Events: integrate all segments of one record of a hybrid model; transitions are located inside of the steps.
+
+   The text in front of this one defines NX NU NP NF NY (states, inputs, parameters, free parameters, outputs), NM NT NG
+   (modes, transitions, the largest number of transitions out of one mode), the tables COUNT[mode], LEAVING[mode][i]
+   (transitions out of a mode), TARGET[transition], and functions of a place in an interval, where s is the time since
+   the interval's begin t and the inputs are u + s du:
+     STEP[mode]     (t, s0, s1, x, u, du, p) -> x at s1
+     STEP_JAC[mode]                          -> x at s1, its derivative by (x, free p, s0, s1)
+     GUARDS[mode]   (t, s, x, u, du, p)      -> margins of the transitions out of the mode
+     ENTRY[mode]                             -> the same, and their slopes along the flow of the mode
+     GUARD_JAC[transition]                   -> margin, its derivative by (x, free p, s)
+     RESET[transition], RESET_JAC            -> new x, its derivative by (x, free p, s)
+     dyn_possible   (t, x, u, p)             -> per mode 1 where it is possible, else 0
+     dyn_out, dyn_out_jac as in march.c
+   Matrices from these functions stand column by column; S stands row by row.
+
+   Let s* be the time of an event. Its derivative follows from the margin g being zero on the way:
+     ds* = -(g_x dx + g_p dp) / (g_x x_s + g_s),
+   where dx is the derivative of the state at a fixed time. T is that row for the begin of the current step: zero where
+   the step begins on the grid. The same formula serves all steps; the jump of the sensitivities (saltation) is its
+   consequence, exact for the discrete scheme. */
+
+#include <math.h>
+#include <string.h>
+
+#define NQ (NX + NF)
+#define SIZE(n) ((n) > 0 ? (n) : 1)
+#define MOST_EVENTS 100     /* in one step; more means that the transitions leave no time between them */
+#define SETTLED 1e-14       /* of a step: how closely an event is located */
+#define AT_ONCE 1e-9        /* of a step: a margin that turns negative within this time is the border just crossed */
+#define MOST_LOOKS 200      /* when locating one event; bisection alone needs 50 */
+#define SMALLEST_PART 45    /* halvings of a step in search of a place before the event */
+
+enum { FINE = 0, NOT_FINITE = 1, TOO_MANY = 2, NO_MODE = 3, TOUCHED = 4 };
+
+typedef struct {
+  const double *t, *u, *du, *p; /* of the interval */
+  double s, step;               /* where in it, and the length of a whole step */
+  int mode, events, last;       /* last: the transition taken last */
+  double x[NX], S[NX * NQ], T[NQ];
+} Place;
+
+static int finite_all(const double *v, int n) {
+  int i;
+  for (i = 0; i < n; i++) if (!isfinite(v[i])) return 0;
+  return 1;
+}
+
+static void step_to(const Place *at, double s1, double *next, double *phi) {
+  const double *arg[7] = {at->t, &at->s, &s1, at->x, at->u, at->du, at->p};
+  double *res[2] = {next, phi};
+  (phi ? STEP_JAC : STEP)[at->mode](arg, res, 0, 0, 0);
+}
+
+/* The largest margin at s, and which of the mode's transitions has it. */
+static double largest(const Place *at, double s, const double *x, int *which) {
+  double g[NG];
+  const double *arg[6] = {at->t, &s, x, at->u, at->du, at->p};
+  double *res[1] = {g};
+  int i, best = 0;
+  GUARDS[at->mode](arg, res, 0, 0, 0);
+  for (i = 1; i < COUNT[at->mode]; i++) if (g[i] > g[best]) best = i;
+  if (which) *which = LEAVING[at->mode][best];
+  return g[best];
+}
+
+static double largest_after(const Place *at, double s1, int *which) {
+  double next[NX];
+  step_to(at, s1, next, 0);
+  return largest(at, s1, next, which);
+}
+
+/* D <- phi_x S + phi_p + phi_s T for a matrix phi of `rows` rows and NQ + 1 or more columns. */
+static void carry(const double *phi, int rows, const double *S, const double *T, double *D) {
+  int i, j, l;
+  for (i = 0; i < rows; i++) {
+    double *row = D + i * NQ;
+    const double by_time = phi[i + rows * NQ];
+    for (j = 0; j < NX; j++) row[j] = by_time * T[j];
+    for (j = NX; j < NQ; j++) row[j] = phi[i + rows * j] + by_time * T[j];
+    for (l = 0; l < NX; l++) {
+      const double a = phi[i + rows * l];
+      if (a == 0) continue;
+      for (j = 0; j < NQ; j++) row[j] += a * S[l * NQ + j];
+    }
+  }
+}
+
+/* Take a transition at the place where we are; the states and their sensitivities jump. */
+static void jump(Place *at, int transition, int sens) {
+  double next[NX], by[NX * (NQ + 1)], D[NX * NQ];
+  const double *arg[6] = {at->t, &at->s, at->x, at->u, at->du, at->p};
+  double *res[2] = {next, by};
+  (sens ? RESET_JAC : RESET)[transition](arg, res, 0, 0, 0);
+  if (sens) {
+    carry(by, NX, at->S, at->T, D);
+    memcpy(at->S, D, sizeof D);
+  }
+  memcpy(at->x, next, sizeof next);
+  at->mode = TARGET[transition];
+  at->last = transition;
+  at->events++;
+}
+
+/* Take transitions until none is enabled. A margin that is positive but about to turn negative does not count: it
+   belongs to a border that was just crossed. */
+static int settle(Place *at, int sens) {
+  for (;;) {
+    double g[NG], slope[NG];
+    const double *arg[6] = {at->t, &at->s, at->x, at->u, at->du, at->p};
+    double *res[2] = {g, slope};
+    int i, taken = -1;
+    ENTRY[at->mode](arg, res, 0, 0, 0);
+    for (i = 0; i < COUNT[at->mode] && taken < 0; i++)
+      if (g[i] > 0 && g[i] + AT_ONCE * at->step * slope[i] > 0) taken = LEAVING[at->mode][i];
+    if (taken < 0) return FINE;
+    jump(at, taken, sens);
+    if (at->events > MOST_EVENTS) return TOO_MANY;
+  }
+}
+
+/* Between `low` (no margin positive) and `high` (one is): the earliest place found just behind a crossing. By false
+   position with halved weights (Illinois), and a bisection wherever three looks did not halve the bracket. */
+static double located(const Place *at, double low, double g_low, double high, double g_high, int *which) {
+  const double close = SETTLED * at->step;
+  double before = high - low;
+  int look, side = 0;
+  for (look = 0; look < MOST_LOOKS && high - low > close; look++) {
+    double s, g;
+    int found;
+    if (look % 3 == 2 && high - low > 0.5 * before) s = 0.5 * (low + high);
+    else s = high - (high - low) * g_high / (g_high - g_low);
+    if (look % 3 == 2) before = high - low;
+    if (!(s > low && s < high)) s = 0.5 * (low + high);
+    if (!(s > low && s < high)) break; /* neighbouring numbers */
+    g = largest_after(at, s, &found);
+    if (g > 0) {
+      if (side > 0) g_low *= 0.5;
+      high = s; g_high = g; *which = found; side = 1;
+    } else {
+      if (side < 0) g_high *= 0.5;
+      low = s; g_low = g < 0 ? g : 0; side = -1;
+    }
+  }
+  return high;
+}
+
+/* Go to the event at s1, with the sensitivities of its time, and take the transition. */
+static int pass(Place *at, double s1, int transition, int sens) {
+  double next[NX];
+  if (!sens) {
+    step_to(at, s1, next, 0);
+    memcpy(at->x, next, sizeof next);
+  } else {
+    double phi[NX * (NQ + 2)], D[NX * NQ], g, by[NQ + 1], row[NQ], speed;
+    const double *arg[6] = {at->t, &s1, next, at->u, at->du, at->p};
+    double *res[2] = {&g, by};
+    const double *by_end = phi + NX * (NQ + 1);
+    int i, j;
+    static const double still[NQ];
+    step_to(at, s1, next, phi);
+    carry(phi, NX, at->S, at->T, D);
+    GUARD_JAC[transition](arg, res, 0, 0, 0);
+    carry(by, 1, D, still, row);
+    speed = by[NQ];
+    for (i = 0; i < NX; i++) speed += by[i] * by_end[i];
+    if (!(fabs(speed) > 0)) return TOUCHED;
+    for (j = 0; j < NQ; j++) at->T[j] = -row[j] / speed;
+    for (i = 0; i < NX; i++)
+      for (j = 0; j < NQ; j++) at->S[i * NQ + j] = D[i * NQ + j] + by_end[i] * at->T[j];
+    memcpy(at->x, next, sizeof next);
+  }
+  at->s = s1;
+  jump(at, transition, sens);
+  return at->events > MOST_EVENTS ? TOO_MANY : FINE;
+}
+
+/* Advance to s1 through all events on the way. */
+static int advance(Place *at, double s1, int sens) {
+  double next[NX], phi[NX * (NQ + 2)];
+  at->events = 0;
+  do {
+    double low = at->s, g_low, g_high;
+    int which, parts, why;
+    step_to(at, s1, next, sens ? phi : 0);
+    if (!finite_all(next, NX)) return NOT_FINITE;
+    g_high = largest(at, s1, next, &which);
+    if (!(g_high > 0)) {
+      if (sens) {
+        double D[NX * NQ];
+        carry(phi, NX, at->S, at->T, D);
+        memcpy(at->S, D, sizeof D);
+        memset(at->T, 0, sizeof at->T);
+      }
+      memcpy(at->x, next, sizeof next);
+      at->s = s1;
+      return FINE;
+    }
+    g_low = largest(at, low, at->x, 0);
+    for (parts = 1; g_low > 0 && parts <= SMALLEST_PART; parts++) {
+      low = at->s + ldexp(s1 - at->s, -parts);
+      g_low = largest_after(at, low, 0);
+    }
+    why = pass(at, g_low > 0 ? low : located(at, low, g_low, s1, g_high, &which), which, sens);
+    if (why == FINE) why = settle(at, sens);
+    if (why != FINE) return why;
+  } while (at->s < s1);
+  /* the event fell on s1; a step of no length brings the sensitivities from the event's time to s1 */
+  if (sens) {
+    double D[NX * NQ];
+    step_to(at, s1, next, phi);
+    carry(phi, NX, at->S, at->T, D);
+    memcpy(at->S, D, sizeof D);
+    memset(at->T, 0, sizeof at->T);
+  }
+  return FINE;
+}
+
+/* y and dy/d(segment's first state, free p) at one node */
+static void observe(const Place *at, const double *t, const double *u, int sens, double *y, double *J) {
+  double d[SIZE(NY * NQ)];
+  const double *arg[4] = {t, at->x, u, at->p};
+  double *res[2] = {y, d};
+  int i, j, l;
+  if (!sens) { dyn_out(arg, res, 0, 0, 0); return; }
+  dyn_out_jac(arg, res, 0, 0, 0);
+  for (i = 0; i < NY; i++) {
+    double *row = J + i * NQ;
+    for (j = 0; j < NX; j++) row[j] = 0;
+    for (j = NX; j < NQ; j++) row[j] = d[i + NY * j];
+    for (l = 0; l < NX; l++)
+      for (j = 0; j < NQ; j++) row[j] += d[i + NY * l] * at->S[l * NQ + j];
+  }
+}
+
+/* The mode in which a segment begins: that of the segment before it where it is possible, else the first possible one. */
+static int begin_in(int before, const double *t, const double *x, const double *u, const double *p) {
+  double possible[NM];
+  const double *arg[4] = {t, x, u, p};
+  double *res[1] = {possible};
+  int m;
+  dyn_possible(arg, res, 0, 0, 0);
+  if (before >= 0 && possible[before] > 0.5) return before;
+  for (m = 0; m < NM; m++) if (possible[m] > 0.5) return m;
+  return -1;
+}
+
+/* One interval between samples; `mode` is the one that holds from its begin on. */
+static int interval(Place *at, double length, int count, int sens, int *mode) {
+  int m, why;
+  at->s = 0;
+  at->step = length / count;
+  at->events = 0;
+  memset(at->T, 0, sizeof at->T);
+  why = settle(at, sens);
+  *mode = at->mode;
+  for (m = 1; m <= count && why == FINE; m++) why = advance(at, m == count ? length : m * at->step, sens);
+  return why;
+}
+
+/* Returns -1, or the node at which it ended early, with the reason in report: why, time, last transition.
+   Segments and nodes are those of march.c; `first_mode` is the mode at the record's begin or -1; M are the modes that
+   hold from each node on. */
+long long dynident_events(long long segments, const long long *first, const double *t, const int *substeps,
+                          const double *u_begin, const double *u_end, const double *u_node, const double *p,
+                          const double *nodes, const unsigned char *wanted, int first_mode, int sens,
+                          double *X, double *Y, double *J, double *X_end, double *S_end, int *M, double *report) {
+  long long i, k;
+  int a, why = FINE;
+  double du[SIZE(NU)];
+  Place at;
+  at.p = p;
+  at.mode = -1;
+  at.last = -1;
+  for (i = 0; i < segments; i++) {
+    const long long last = first[i + 1];
+    k = first[i];
+    at.mode = i == 0 && first_mode >= 0 ? first_mode
+                                        : begin_in(at.mode, t + k, nodes + i * NX, u_node + k * NU, p);
+    at.s = 0;
+    at.t = t + k;
+    memcpy(at.x, nodes + i * NX, sizeof at.x);
+    if (at.mode < 0) { why = NO_MODE; goto ended; }
+    memset(at.S, 0, sizeof at.S);
+    for (a = 0; a < NX; a++) at.S[a * NQ + a] = 1;
+    for (;; k++) {
+      at.t = t + k;
+      at.s = 0;
+      if (!finite_all(at.x, NX)) { why = NOT_FINITE; goto ended; }
+      if (k < last || i == segments - 1) {
+        memcpy(X + k * NX, at.x, sizeof at.x);
+        M[k] = at.mode;
+        if (wanted[k]) {
+          observe(&at, t + k, u_node + k * NU, sens, Y + k * NY, J + k * NY * NQ);
+          if (!finite_all(Y + k * NY, NY) || (sens && !finite_all(J + k * NY * NQ, NY * NQ))) {
+            why = NOT_FINITE;
+            goto ended;
+          }
+        }
+      }
+      if (k == last) break;
+      at.u = u_begin + k * NU;
+      at.du = du;
+      for (a = 0; a < NU; a++) du[a] = (u_end[k * NU + a] - u_begin[k * NU + a]) / (t[k + 1] - t[k]);
+      why = interval(&at, t[k + 1] - t[k], substeps[k], sens, M + k);
+      if (why != FINE) goto ended;
+    }
+    memcpy(X_end + i * NX, at.x, sizeof at.x);
+    if (sens) memcpy(S_end + i * NX * NQ, at.S, sizeof at.S);
+  }
+  return -1;
+ended:
+  report[0] = why;
+  report[1] = *at.t + at.s;
+  report[2] = at.last;
+  return k;
+}
