@@ -18,7 +18,8 @@ from dynident.methods.kalman.setup import setup_of
 
 ROUNDING = 1e-9  # of a filter over some hundred steps, relative to the signals
 KNOWN = {"process_noise": {"v": 0.3}, "initial_std": {"q": 0.2, "v": 0.1}, "integrator": "heun"}
-KINDS = [{"form": "plain"}, {"form": "joseph"}, {"form": "square_root"}, {"filter": "unscented"}, {"filter": "iterated"}]
+KINDS = [{"form": "plain"}, {"form": "joseph"}, {"form": "square_root"}, {"filter": "unscented"},
+         {"filter": "iterated"}]
 IDS = ["plain", "joseph", "square_root", "unscented", "iterated"]
 P0 = np.diag([0.04, 0.01])
 X0 = np.array([1.0, 0.0])
@@ -163,7 +164,8 @@ def test_sample_by_sample_is_the_whole_record(options):
 def test_covariance_stays_positive_over_a_million_steps(form):
     """No process noise, accurate measurements: the covariance shrinks towards rounding and must stay a covariance."""
     problem, *_ = oscillator(1_000_000, seed=23, process=0.0, std=1e-6, free=("k", "d"))
-    setup = setup_of(KalmanMethod(form=form, integrator="heun", process_noise={}, initial_std={"k": 4.0, "d": 2.0}), problem)
+    method = KalmanMethod(form=form, integrator="heun", process_noise={}, initial_std={"k": 4.0, "d": 2.0})
+    setup = setup_of(method, problem)
     engine, record = engine_for(setup), setup.records[0]
     engine.begin(np.concatenate([record.initial, setup.theta]),
                  np.diag(np.concatenate([record.initial_std, setup.theta_std]) ** 2), record.start, record.inputs[0])

@@ -9,6 +9,7 @@ from dynident.integrators.gauss_legendre import GAUSS_LEGENDRE, gauss_legendre
 from dynident.integrators.hermite_simpson import HERMITE_SIMPSON
 from dynident.integrators.heun import HEUN
 from dynident.integrators.leapfrog import LEAPFROG
+from dynident.integrators.leapfrog_printed import LEAPFROG_PRINTED
 from dynident.integrators.radau import RADAU, radau
 from dynident.integrators.runge_kutta import RUNGE_KUTTA
 from dynident.integrators.scheme import Integrator
@@ -17,8 +18,8 @@ from dynident.integrators.symplectic_euler import SYMPLECTIC_EULER
 from dynident.integrators.trapezoid import TRAPEZOID
 
 INTEGRATORS: tuple[Integrator, ...] = (
-    EULER, HEUN, SIMPSON, RUNGE_KUTTA, SYMPLECTIC_EULER, LEAPFROG, TRAPEZOID, HERMITE_SIMPSON, GAUSS_LEGENDRE, RADAU,
-    CVODES)
+    EULER, HEUN, SIMPSON, RUNGE_KUTTA, SYMPLECTIC_EULER, LEAPFROG, LEAPFROG_PRINTED, TRAPEZOID, HERMITE_SIMPSON,
+    GAUSS_LEGENDRE, RADAU, CVODES)
 OF_CHOSEN_DEGREE = {"gauss_legendre": gauss_legendre, "radau": radau}
 HIGHEST_DEGREE = 7  # beyond it the weights lose digits, and nobody needs the order
 

@@ -65,7 +65,7 @@ def _slices(**lengths: int) -> dict[str, slice]:
 
 @dataclass(frozen=True, eq=False)
 class Later:
-    """What is said about a state by all that comes after it: x - P vector is its mean, P - P matrix P its covariance."""
+    """What all that comes after says about a state: x - P vector is its mean, P - P matrix P its covariance."""
 
     vector: np.ndarray  # (size,)
     matrix: np.ndarray  # (size, size)
@@ -143,6 +143,14 @@ def defines(setup: Setup) -> dict[str, int]:
     return {"NX": len(model.states), "NT": len(setup.augmented.free), "NU": len(model.inputs),
             "NY": len(model.outputs), "NP": len(model.parameters), "FORM": FORMS.index(method.form),
             "ITERATIONS": iterations, "HORIZON": method.horizon if method.filter == "horizon" else 0}
+
+
+def memory_size(setup: Setup) -> int:
+    """Numbers in the kernels' memory: time, whether it started, inputs, mean, covariance, a window if there is one."""
+    layout, nodes = Layout(setup), setup.method.horizon + 1
+    n, nu, ny = layout.n, max(layout.nu, 1), max(layout.ny, 1)
+    plain = 2 + nu + n + n * n
+    return plain if setup.method.filter != "horizon" else plain + 1 + nodes * (1 + nu + 3 * ny + n) + n * n
 
 
 def parts(filter_kind: str) -> tuple[str, ...]:

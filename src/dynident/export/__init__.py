@@ -1,0 +1,1 @@
+"""WHAT LEAVES THE TOOLKIT: results in forms that other programs run."""
