@@ -108,10 +108,10 @@ class Fit:
         return self.estimate(finite, replace(outcome, history=tuple(self.history)), error)
 
     def counted(self, outcome: Outcome, rounds: int) -> Outcome:
-        """The last round alone would sound as if the others had cost nothing."""
-        if rounds == 1:
-            return outcome
-        return replace(outcome, reason=f"after {self.counts['iterations']} iterations in {rounds} rounds")
+        """The last round alone would sound as if what came before had cost nothing."""
+        spent = f"after {self.counts['iterations']} iterations" + (f" in {rounds} rounds" if rounds > 1 else "")
+        why = "" if outcome.reason.startswith("after ") else f", {outcome.reason}"
+        return replace(outcome, reason=spent + why)
 
     def make(self) -> Any:
         return self.method.finite(self.problem, self.steps, self.sizes)
@@ -122,7 +122,7 @@ class Fit:
     def estimate(self, finite: Any, outcome: Outcome, error: float) -> Estimate:
         compiling = compiler.seconds_compiling - self.compiled[0]
         times = {"compile": compiling, "fit": time.perf_counter() - self.began - compiling}
-        size = {"unknowns": len(finite.names), "matching conditions": finite.equality_count}
+        size = {"variables": len(finite.names) + finite.equality_count, "equalities": finite.equality_count}
         counts = {**self.counts, "compiled kernels": compiler.libraries_compiled - self.compiled[1],
                   "substeps": self.steps, **size}
         again = self.make()  # with the final weights
