@@ -17,6 +17,7 @@ import numpy as np
 from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.files.atomic import finish_replacing, is_half_replaced, replaced_together, written_aside
+from dynident.files.filtered import filtered_table, read_filtered
 from dynident.files.lock import only_run_in
 from dynident.files.saved import (
     WAY_OUT,
@@ -42,6 +43,7 @@ from dynident.problem.problem import Problem
 ESTIMATE, PROBLEM, REPORT = "estimate.json", "problem.toml", "report.html"
 TABLE, TABLE_TO_LOOK_AT = "trajectories.parquet", "trajectories.csv"
 VALIDATIONS = "validations.parquet"
+FILTERED = "filtered.parquet"
 AS_GIVEN = "problem_as_given.toml"  # tells how the columns of the user's own records are called
 
 
@@ -79,6 +81,8 @@ def write(estimate: Estimate, folder: str | Path, as_given: bytes | None = None)
         write_csv(table, aside / TABLE_TO_LOOK_AT)
         if estimate.validations:
             write_parquet(validation_table(estimate.validations), aside / VALIDATIONS)
+        if estimate.filtered is not None:
+            write_parquet(filtered_table(estimate.filtered), aside / FILTERED)
         if as_given is not None:
             (aside / AS_GIVEN).write_bytes(as_given)
         files = sorted([*(path.name for path in aside.iterdir()), ESTIMATE])
@@ -122,7 +126,8 @@ def load(folder: str | Path) -> Estimate:
             residuals=tuple(residuals for _, residuals in signals), noise_std=saved.noise_std,
             notes=_notes(saved, problem), history=history_of(saved), counts=saved.counts, times=saved.times,
             statistics=saved.statistics,
-            validations=validations_of(saved, validation_signals))
+            validations=validations_of(saved, validation_signals),
+            filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None)
     except (KeyError, TypeError, ValueError) as error:
         raise ProblemError(f"{folder / ESTIMATE} is damaged ({error!r}). {WAY_OUT}") from error
 

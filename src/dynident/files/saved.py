@@ -21,6 +21,7 @@ from dynident import __version__
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.covariance import Covariance
 from dynident.estimate.estimate import Estimate, Iteration, Trajectory
+from dynident.estimate.state_covariance import StateCovariance
 from dynident.estimate.uncertainty import Uncertainty
 from dynident.estimate.validation import Validation
 from dynident.files.plain import to_json
@@ -30,7 +31,7 @@ LEVEL = 0.95  # of the intervals that are written for other readers
 KEPT_IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too long for JSON
 WAY_OUT = "Take the folder from a backup, or fit again."
 
-UNCERTAINTIES: dict[str, Any] = {"covariance": Covariance}  # by the `kind` in their data
+UNCERTAINTIES: dict[str, Any] = {"covariance": Covariance, "state_covariance": StateCovariance}  # by their `kind`
 
 
 class Step(BaseModel):

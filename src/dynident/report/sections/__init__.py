@@ -3,6 +3,7 @@
 from dynident.report.sections import (
     convergence,
     correlation,
+    filtering,
     meaning,
     problem,
     residuals,
@@ -16,6 +17,7 @@ SECTIONS = (
     result.SECTION,
     meaning.SECTION,
     signals.SECTION,
+    filtering.SECTION,
     residuals.SECTION,
     validation.SECTION,
     correlation.SECTION,
