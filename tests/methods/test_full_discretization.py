@@ -13,7 +13,8 @@ SOLVERS = [("gauss_newton", None), ("ipopt", "exact"), ("ipopt", "gauss_newton")
 @pytest.mark.parametrize(("solver", "hessian"), SOLVERS)
 def test_all_solvers_reach_the_same_optimum(solver, hessian):
     problem = MACHINES["mass_spring_damper"].problem(seed=4)
-    e = di.identify(problem, di.full_discretization(steps_per_sample=1, solver=solver, hessian=hessian, iterations=3000))
+    e = di.identify(problem, di.full_discretization("trapezoid", steps_per_sample=1, solver=solver, hessian=hessian,
+                                                         iterations=3000))
     reference = di.identify(problem, di.single_shooting(integrator="trapezoid", substeps=1))
     for name in problem.names:
         assert e.values[name] == pytest.approx(reference.values[name], rel=1e-5, abs=1e-4 * reference.uncertainty.std(name))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dynident.discretizations.sizes import sizes_of
 from dynident.errors import NotConverged, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.methods.identify import identify
 from dynident.methods.method import Method
-from dynident.methods.presets import method_from
+from dynident.methods.multistart import SAME_COST
+from dynident.methods.presets import method_from, multistart
 from dynident.problem.problem import Problem
+
+LARGEST_LOOKED_AT = 200_000  # variables; beyond it counting nonzeros takes longer than most fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +43,19 @@ class Comparison(Mapping[str, Estimate]):
 
 
 def compare(problem: Problem, methods: Iterable[Method | str | Mapping[str, Any]], executor: Executor | None = None,
-            progress: Callable[..., object] | bool | None = None) -> Comparison:
-    """Fit a problem by each method; one that does not converge keeps its best point, marked."""
+            progress: Callable[..., object] | bool | None = None, starts: int = 1) -> Comparison:
+    """Fit a problem by each method; one that does not converge keeps its best point, marked.
+
+    With `starts` above 1 each method begins that often, at the same points, and it is counted how often each reaches the
+    best optimum that any of them found.
+    """
     estimates: dict[str, Estimate] = {}
     failed: dict[str, str] = {}
     for wanted in methods:
         method = method_from(wanted)
         label = _label(method, [*estimates, *failed])
+        if starts > 1:
+            method = multistart(method, starts=starts)
         try:
             estimates[label] = identify(problem, method, executor, progress)
         except NotConverged as stopped:
@@ -56,7 +66,29 @@ def compare(problem: Problem, methods: Iterable[Method | str | Mapping[str, Any]
                 break
         except (NotSupported, ProblemError) as reason:
             failed[label] = str(reason)
-    return Comparison(estimates, failed)
+    return Comparison(_recounted({label: _with_sizes(e) for label, e in estimates.items()}), failed)
+
+
+def _recounted(estimates: dict[str, Estimate]) -> dict[str, Estimate]:
+    """Starts that reached the best of all methods, not only the best of their own."""
+    best = min((e.cost for e in estimates.values() if e.converged), default=float("inf"))
+    counted = {}
+    for label, e in estimates.items():
+        reached = sum(s.converged and s.cost <= best * (1 + SAME_COST) for s in e.starts)
+        counted[label] = replace(e, counts={**e.counts, "reached the best": reached}) if e.starts else e
+    return counted
+
+
+def _with_sizes(estimate: Estimate) -> Estimate:
+    """Densities of the nonlinear program, where the method makes one that is not too large to look at."""
+    method = getattr(estimate.method, "method", estimate.method)
+    make = getattr(method, "finite", None)
+    if make is None or estimate.counts.get("variables", LARGEST_LOOKED_AT + 1) > LARGEST_LOOKED_AT:
+        return estimate
+    sizes = sizes_of(make(estimate.problem, estimate.counts["substeps"], estimate.noise_std))
+    found = {"density_gradient": sizes.density_gradient, "density_jacobian": sizes.density_jacobian,
+             "density_hessian": sizes.density_hessian}
+    return replace(estimate, statistics={**estimate.statistics, **found})
 
 
 def _label(method: Method, taken: list[str]) -> str:

@@ -106,7 +106,7 @@ class FullDiscretizationMethod:
     problem has constraints; `hessian` for "ipopt" and "sqp": "exact", "gauss_newton", "limited_memory" (Ipopt only).
     """
 
-    scheme: str = "trapezoid"
+    scheme: str = "hermite_simpson"
     degree: int | None = None
     steps_per_sample: int | str = "auto"
     solver_name: str = "auto"

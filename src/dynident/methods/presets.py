@@ -28,7 +28,7 @@ def multiple_shooting(segments: int | None = None, integrator: str = "runge_kutt
     return ShootingMethod("multiple_shooting", segments, integrator, substeps, solver, loss, iterations)
 
 
-def full_discretization(scheme: str = "trapezoid", degree: int | None = None, steps_per_sample: int | str = "auto",
+def full_discretization(scheme: str = "hermite_simpson", degree: int | None = None, steps_per_sample: int | str = "auto",
                         solver: str = "auto", hessian: str | None = None, loss: str = "squared", iterations: int = 200
                         ) -> FullDiscretizationMethod:
     """States at every grid point as unknowns, a one-step scheme as equalities; for the poorest starts and stiff models."""

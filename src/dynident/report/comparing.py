@@ -82,6 +82,14 @@ def _effort_lines(estimates: Mapping[str, Estimate]) -> list[Line]:
     cells = {f"fit {output}": [percent(fits(e)[output]) if output in fits(e) else ABSENT for e in held]
              for output in outputs}
     cells["cost"] = [lone(e.cost) for e in held]
+    if any(e.starts for e in held):
+        cells["reached the best"] = [f"{e.counts['reached the best']} of {len(e.starts)}" if e.starts else ABSENT for e in held]
+    for title, key in (("variables", "variables"), ("equalities", "equalities")):
+        if any(key in e.counts for e in held):
+            cells[title] = [str(e.counts[key]) if key in e.counts else ABSENT for e in held]
+    for title, key in (("density Jacobian", "density_jacobian"), ("density Hessian", "density_hessian")):
+        if any(key in e.statistics for e in held):
+            cells[title] = [f"{e.statistics[key]:.2g}" if key in e.statistics else ABSENT for e in held]
     cells["iterations"] = [str(e.counts["iterations"]) if "iterations" in e.counts else ABSENT for e in held]
     cells["time"] = [seconds(sum(e.times.values())) if e.times else ABSENT for e in held]
     return [Line(name, tuple(texts), (False,) * len(held)) for name, texts in cells.items()]
