@@ -64,13 +64,14 @@ def _direct(model: EquationModel) -> dict[int, Sight]:
 
 
 def _chains(model: EquationModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """States whose rate is exactly another state."""
+    """States whose rate is exactly another state, in every mode in which they move."""
     t, x, u, p = _symbols(model)
-    rate = model.rate(t, x, u, p)
+    rates = [model.mode(name).rate(t, x, u, p) for name in model.modes]
     pairs = []
     for i in range(len(model.states)):
+        moving = [rate[i] for rate in rates if not rate[i].is_zero()]
         for k in range(len(model.states)):
-            if i != k and ca.is_equal(rate[i], x[k]):
+            if i != k and moving and all(ca.is_equal(rate, x[k]) for rate in moving):
                 pairs.append((i, k))
     return tuple(i for i, _ in pairs), tuple(k for _, k in pairs)
 

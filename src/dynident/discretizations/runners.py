@@ -11,7 +11,7 @@ import numpy as np
 from dynident.errors import NotSupported
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Diverged, march_for
+from dynident.integrators.march import Diverged, march_for, mode_names
 from dynident.integrators.scheme import Adaptive
 from dynident.models.equations import EquationModel
 from dynident.models.fmu.library import SimulationFailed
@@ -42,6 +42,10 @@ class Runner(Protocol):
         """Outputs (nodes, outputs), and states (nodes, states) where they are asked for."""
         ...
 
+    def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
+        """The name of the mode that holds from each node on; None for a model without modes."""
+        ...
+
 
 class EquationRunner:
     """Equations, integrated by one of our schemes."""
@@ -56,6 +60,11 @@ class EquationRunner:
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         out = self.march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False)
         return out.outputs, out.states
+
+    def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
+        if not self.model.hybrid:
+            return None
+        return mode_names(self.model, self.march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False))
 
     def __reduce__(self) -> tuple:
         return _equation_runner, (_Key(self.model.definition()), self.scheme)
@@ -85,8 +94,12 @@ class FmuRunner:
         except SimulationFailed as error:
             raise Failed(str(error), error.time) from None
 
+    def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
+        return None
+
     def __reduce__(self) -> tuple:
-        return _fmu_runner, (_Key(self.model.definition()), self.declared)
+        path, options = self.model.__reduce__()[1]
+        return _fmu_runner, (_Key({"path": path, **options}), self.declared)
 
 
 class _Key:
@@ -109,7 +122,8 @@ def _equation_runner(key: _Key, scheme: str) -> EquationRunner:
 
 @functools.lru_cache(maxsize=8)
 def _fmu_runner(key: _Key, declared: tuple[str, ...]) -> FmuRunner:
-    return FmuRunner(FmuModel.from_definition(key.definition), declared)
+    path, options = key.definition["path"], {k: v for k, v in key.definition.items() if k != "path"}
+    return FmuRunner(FmuModel(path, **options), declared)
 
 
 def runner_for(model: Model, scheme: str, declared: Iterable[str]) -> Runner:

@@ -27,6 +27,7 @@ class Trajectory:
     time: np.ndarray  # (samples,)
     states: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
+    modes: np.ndarray | None = None  # (samples,) text: the mode that holds from each sample on; None without modes
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,15 @@ class Validation:
         return {"experiment": self.experiment, "fit": _numbers(self.fit), "rmse": _numbers(self.rmse),
                 "tests": [test.to_data() for test in self.tests], "notes": list(self.notes),
                 "trajectory": {"experiment": t.experiment, "time": _list(t.time), "states": _lists(t.states),
-                               "outputs": _lists(t.outputs)},
+                               "outputs": _lists(t.outputs),
+                               "modes": None if t.modes is None else [str(mode) for mode in t.modes]},
                 "residuals": _lists(self.residuals)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Validation:
         t = data["trajectory"]
-        trajectory = Trajectory(t["experiment"], _array(t["time"]), _arrays(t["states"]), _arrays(t["outputs"]))
+        modes = None if t.get("modes") is None else np.asarray(t["modes"], dtype=str)
+        trajectory = Trajectory(t["experiment"], _array(t["time"]), _arrays(t["states"]), _arrays(t["outputs"]), modes)
         return cls(data["experiment"], {k: float(v) for k, v in data["fit"].items()},
                    {k: float(v) for k, v in data["rmse"].items()},
                    tuple(ResidualTest.from_data(test) for test in data["tests"]), trajectory,

@@ -1,9 +1,9 @@
 """How the fitted signals of an estimate become one table, and signals again.
 
 One row per sample and experiment, in the order of the record; columns `experiment`, `time`, and one per signal named
-`input.u`, `state.v`, `output.position`, `measured.position`, `residual.position` (measured - model). A value that
-does not exist (not measured, or no such signal in this experiment) is empty in CSV and null in Parquet. Validations
-are kept in the same way, in a table of their own.
+`input.u`, `state.v`, `output.position`, `measured.position`, `residual.position` (measured - model); `mode` where the
+model has modes. A value that does not exist (not measured, or no such signal in this experiment) is empty in CSV and
+null in Parquet. Validations are kept in the same way, in a table of their own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.files.atomic import written_aside
 from dynident.problem.experiment import Experiment
 
+MODE = "mode"  # a column of text among the numbers
 Signals = Mapping[str, Any]  # arrays by name
 
 
@@ -34,20 +35,21 @@ def signal_table(trajectory: Trajectory, residuals: Signals, experiment: Experim
     """One experiment: what went in, what the model does, what was measured."""
     return _table(trajectory.experiment, trajectory.time, {
         "input": experiment.inputs, "state": trajectory.states, "output": trajectory.outputs,
-        "measured": experiment.outputs, "residual": residuals})
+        "measured": experiment.outputs, "residual": residuals}, trajectory.modes)
 
 
 def validation_table(validations: Sequence[Any]) -> pa.Table:
     """What the model does on records that were not fitted; they are told apart by their number."""
     return pa.concat_tables([_table(str(number), v.trajectory.time, {
-        "state": v.trajectory.states, "output": v.trajectory.outputs, "residual": v.residuals})
+        "state": v.trajectory.states, "output": v.trajectory.outputs, "residual": v.residuals}, v.trajectory.modes)
         for number, v in enumerate(validations)], promote_options="default")
 
 
-def _table(experiment: str, time: np.ndarray, groups: Mapping[str, Signals]) -> pa.Table:
+def _table(experiment: str, time: np.ndarray, groups: Mapping[str, Signals], modes: np.ndarray | None) -> pa.Table:
     columns = {"experiment": pa.array([experiment] * len(time), pa.string()), "time": _column(time)}
     columns |= {f"{group}.{name}": _column(values)
                 for group, signals in groups.items() for name, values in signals.items()}
+    columns |= {} if modes is None else {MODE: pa.array([str(mode) for mode in modes], pa.string())}
     return pa.table(columns)
 
 
@@ -78,12 +80,13 @@ def read_signals(path: Path, measured: Mapping[str, Iterable[str]]) -> list[tupl
     if absent:
         raise ValueError(f"it holds nothing of the experiment '{absent[0]}'")
     columns = {name: table[name].to_numpy(zero_copy_only=False).astype(float)
-               for name in table.column_names if name != "experiment"}
-    return [_signals(name, columns, owner == name, outputs) for name, outputs in measured.items()]
+               for name in table.column_names if name not in ("experiment", MODE)}
+    modes = np.asarray(table[MODE].to_pylist(), dtype=str) if MODE in table.column_names else None
+    return [_signals(name, columns, owner == name, outputs, modes) for name, outputs in measured.items()]
 
 
-def _signals(experiment: str, columns: Mapping[str, np.ndarray], rows: np.ndarray, measured: Iterable[str]
-             ) -> tuple[Trajectory, dict[str, np.ndarray]]:
+def _signals(experiment: str, columns: Mapping[str, np.ndarray], rows: np.ndarray, measured: Iterable[str],
+             modes: np.ndarray | None) -> tuple[Trajectory, dict[str, np.ndarray]]:
     def group(prefix: str) -> dict[str, np.ndarray]:
         return {name.removeprefix(prefix): values[rows] for name, values in columns.items() if name.startswith(prefix)}
 
@@ -91,7 +94,8 @@ def _signals(experiment: str, columns: Mapping[str, np.ndarray], rows: np.ndarra
     missing = [name for name in measured if name not in residuals]
     if missing:
         raise ValueError(f"it has no column 'residual.{missing[0]}'")
-    return (Trajectory(experiment, columns["time"][rows], group("state."), group("output.")),
+    return (Trajectory(experiment, columns["time"][rows], group("state."), group("output."),
+                       None if modes is None else modes[rows]),
             {name: residuals[name] for name in measured})
 
 

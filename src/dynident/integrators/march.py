@@ -58,6 +58,11 @@ class Marched:
     modes: np.ndarray | None = None  # (nodes,) int32: which mode holds from each node on; None where there is only one
 
 
+def mode_names(model: Model, out: Marched, offset: int = 0) -> np.ndarray | None:
+    """Modes by name from a node on, as a trajectory holds them; None where the model has no modes."""
+    return None if out.modes is None else np.asarray(getattr(model, "modes", ()), dtype=str)[out.modes[offset:]]
+
+
 class March(Protocol):
     """Runs one model with one scheme; `run` raises Diverged where a state or output stops being finite."""
 

@@ -17,7 +17,7 @@ from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.estimate.information import information_of
 from dynident.estimate.residuals import noise_level, outliers
 from dynident.estimate.validation import fit_percent
-from dynident.integrators.march import Marched
+from dynident.integrators.march import Marched, mode_names
 from dynident.methods.substeps import HARMLESS
 from dynident.problem.problem import Problem, known_std
 from dynident.solvers.outcome import Outcome
@@ -64,7 +64,8 @@ def trajectories_of(problem: Problem, finite: Shooting, marched: list[Marched]
         states, outputs = out.states[record.grid.offset:], out.outputs[record.grid.offset:]
         trajectories.append(Trajectory(experiment.name, np.asarray(experiment.time),
                                        {n: states[:, i].copy() for i, n in enumerate(model.states)},
-                                       {n: outputs[:, j].copy() for j, n in enumerate(model.outputs)}))
+                                       {n: outputs[:, j].copy() for j, n in enumerate(model.outputs)},
+                                       mode_names(model, out, record.grid.offset)))
         residuals.append({n: np.asarray(experiment.outputs[n]) - trajectories[-1].outputs[n] for n in experiment.outputs})
     return tuple(trajectories), tuple(residuals)
 

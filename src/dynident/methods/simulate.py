@@ -37,10 +37,9 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
                                    "model is stiff.") from None
             return None
 
-    if substeps != "auto" or runner.adaptive:
-        out = run(1 if substeps == "auto" else int(substeps))
-    else:
-        count, out = 1, run(1)
+    count = 1 if substeps == "auto" else int(substeps)
+    out = run(count)
+    if substeps == "auto" and not runner.adaptive:
         while count < MOST_SUBSTEPS:
             count *= 2
             before, out = out, run(count)
@@ -48,9 +47,11 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
                 break
     assert out is not None
     outputs, states = np.split(out[grid.offset:], [len(model.outputs)], axis=1)
+    modes = runner.modes(p, x0, grid.with_substeps(count))
     return Trajectory(experiment.name, np.asarray(experiment.time),
                       {n: states[:, i].copy() for i, n in enumerate(model.states)},
-                      {n: outputs[:, j].copy() for j, n in enumerate(model.outputs)})
+                      {n: outputs[:, j].copy() for j, n in enumerate(model.outputs)},
+                      None if modes is None else modes[grid.offset:])
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:

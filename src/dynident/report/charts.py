@@ -32,6 +32,7 @@ class Panel:
     height: int  # pixels
     band: float | None = None  # half height of a shaded band around zero
     log: bool = False
+    bare: bool = False  # a strip from 0 to 1 without numbers at its side
 
 
 def curve(x: np.ndarray, y: np.ndarray, name: str, color: str, points: int = POINTS, dots: bool = False,
@@ -56,6 +57,8 @@ def stacked(panels: Sequence[Panel], across: str) -> dict[str, Any]:
         bottom = max(top - panel.height / inner, 0.0)
         layout[f"yaxis{axis}"] = UNSEEN | (_decades(panel) if panel.log else {}) | {
             "domain": [bottom, top], "anchor": "x", "exponentformat": "power", "nticks": max(5, panel.height // 32)}
+        if panel.bare:
+            layout[f"yaxis{axis}"] |= {"range": [0, 1], "showticklabels": False, "showgrid": False, "fixedrange": True}
         layout["annotations"].append(_title(panel.title, top))
         if panel.band is not None and np.isfinite(panel.band):
             layout["shapes"].append(band(panel.band, f"y{axis}"))

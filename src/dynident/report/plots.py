@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.report.charts import DOTS_UP_TO, with_unit
-from dynident.report.signals import TWO_SIDED_95, Record, fitted_records
+from dynident.report.signals import TWO_SIDED_95, Record, fitted_records, mode_strips
 from dynident.report.thinning import kept_samples
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEASURED, FITTED, RESIDUAL, SECOND, INK, LINE = "#8a949a", "#0072b2", "#5f7886", "#c65102", "#1b2226", "#dde2e4"
+MODES = ("#8a949a", "#0072b2", "#c65102", "#7a6a2f", "#5f7886")  # bands behind the curves, one colour per mode
 COLUMNS = 3  # experiments beside each other; more go into the next row
 STYLE: Any = {"axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": "#9aa4aa", "axes.grid": True,
          "grid.color": LINE, "grid.linewidth": 0.6, "axes.axisbelow": True, "text.color": INK, "axes.labelcolor": INK,
@@ -55,7 +57,7 @@ def estimate_figure(estimate: Estimate, width: float = 0.0) -> Figure:
                 below.set_xlabel(_literal(with_unit("time", record.units.get("time", ""))) if last else "")
             grid[first, number % columns].set_title(_literal(record.name) if len(records) > 1 else "")
         above_title = (0, 1.0 if len(records) == 1 else 1.1)
-        grid[0, 0].legend(loc="lower left", bbox_to_anchor=above_title, ncols=2, borderaxespad=0.2)
+        grid[0, 0].legend(loc="lower left", bbox_to_anchor=above_title, ncols=5, borderaxespad=0.2)
         figure.align_ylabels()
         _warn(figure, estimate)
     return figure
@@ -90,6 +92,9 @@ def convergence_figure(estimate: Estimate) -> Figure:
 def _signal(above: Axes, below: Axes, record: Record, output: str, noise_std: Mapping[str, float]) -> None:
     above.set_visible(True)
     below.set_visible(True)
+    for (mode, holds), color in zip(mode_strips(record).items(), itertools.cycle(MODES)):
+        above.fill_between(record.time, 0, 1, where=holds > 0, step="post", transform=above.get_xaxis_transform(),
+                           color=color, alpha=0.12, lw=0, label=_literal(mode))
     _curve(above, record.time, record.measured[output], MEASURED, True, label="measured")
     _curve(above, record.time, record.modelled[output], FITTED, False, label=record.word)
     _curve(below, record.time, record.residuals[output], RESIDUAL, True)

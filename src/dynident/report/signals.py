@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,8 @@ from dynident.report.thinning import POINTS
 
 POINTS_ON_PAGE = 150_000  # over all curves; some 3 MB of numbers
 FEWEST_POINTS = 800  # per curve, however many there are
-SIGNAL_HEIGHT, RESIDUAL_HEIGHT, INPUT_HEIGHT = 190, 80, 70  # pixels
+SIGNAL_HEIGHT, RESIDUAL_HEIGHT, INPUT_HEIGHT, MODE_HEIGHT = 190, 80, 70, 22  # pixels
+MODE_COLORS = ("var(--measured)", "var(--fitted)", "var(--second)", "var(--input)", "var(--residual)")
 EDGE = 0.01  # of the record, left free on either side so that the outermost dots are whole
 TWO_SIDED_95 = 1.96  # standard deviations of a normal distribution
 
@@ -34,11 +36,12 @@ class Record:
     inputs: Mapping[str, np.ndarray]
     holds: Mapping[str, str]
     units: Mapping[str, str]
+    modes: np.ndarray | None = None  # (samples,) text, where the model has modes
 
 
 def fitted_records(estimate: Estimate) -> list[Record]:
     """One per experiment of the problem."""
-    return [Record(e.name, "fitted", e.time, e.outputs, t.outputs, r, e.inputs, e.hold, e.units)
+    return [Record(e.name, "fitted", e.time, e.outputs, t.outputs, r, e.inputs, e.hold, e.units, t.modes)
             for e, t, r in zip(estimate.problem.experiments, estimate.trajectories, estimate.residuals, strict=True)]
 
 
@@ -48,7 +51,7 @@ def validated_record(estimate: Estimate, validation: Validation) -> Record:
     modelled = {name: validation.trajectory.outputs[name] for name in validation.residuals}
     measured = {name: modelled[name] + residual for name, residual in validation.residuals.items()}
     return Record(validation.experiment, "predicted", validation.trajectory.time, measured, modelled,
-                  validation.residuals, {}, {}, units)
+                  validation.residuals, {}, {}, units, validation.trajectory.modes)
 
 
 def points_per_curve(estimate: Estimate) -> int:
@@ -64,6 +67,7 @@ def signal_chart(record: Record, noise_std: Mapping[str, float], points: int) ->
     for trace in (trace for panel in panels[2:] for trace in panel.traces):
         trace["showlegend"] = False  # the first output explains the colours of all
     panels += [_input_panel(record, name, points) for name in record.inputs]
+    panels += [] if record.modes is None else [_mode_panel(record, points)]
     chart = stacked(panels, with_unit("time", record.units.get("time", "")))
     first, last = float(record.time[0]), float(record.time[-1])
     margin = EDGE * (last - first) or 0.5  # a record may be a single sample
@@ -93,3 +97,20 @@ def _input_panel(record: Record, name: str, points: int) -> Panel:
     drawn = curve(record.time, record.inputs[name], name, "var(--input)", points, showlegend=False)
     drawn["line"] |= {"shape": "hv" if record.holds[name] == "zero" else "linear", "width": 1.4}
     return Panel(f"input {with_unit(name, record.units.get(name, ''))}", [drawn], INPUT_HEIGHT)
+
+
+def mode_strips(record: Record) -> dict[str, np.ndarray]:
+    """Per mode, in the order in which they first hold, where it does: 1 from a sample on, or 0."""
+    modes = np.zeros(0, dtype=str) if record.modes is None else record.modes
+    return {str(name): np.where(modes == name, 1.0, 0.0) for name in dict.fromkeys(modes.tolist())}
+
+
+def _mode_panel(record: Record, points: int) -> Panel:
+    """A strip of one colour per mode."""
+    traces = []
+    for (name, holds), color in zip(mode_strips(record).items(), itertools.cycle(MODE_COLORS)):
+        shown = np.union1d(np.flatnonzero(np.diff(holds, prepend=np.nan)), [holds.size - 1])
+        strip = curve(record.time[shown], holds[shown], name, color, points, legendgroup=f"mode {name}")
+        strip["line"] |= {"shape": "hv", "width": 0}
+        traces.append(strip | {"fill": "tozeroy", "fillcolor": color, "hoverinfo": "name"})
+    return Panel("mode", traces, MODE_HEIGHT, bare=True)
