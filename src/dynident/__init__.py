@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         multiple_shooting,
         single_shooting,
     )
+    from dynident.methods.profile import profile
     from dynident.methods.simulate import simulate
+    from dynident.methods.structure import structure
     from dynident.models import library
     from dynident.models.equations import EquationModel
     from dynident.models.fmu.model import FmuModel
@@ -48,6 +50,7 @@ PUBLIC = {
     "full_discretization": "methods.presets", "identify": "methods.identify", "kalman": "methods.presets",
     "least_squares": "methods.presets", "load": "files.results", "moving_horizon": "methods.presets",
     "multiple_shooting": "methods.presets", "multistart": "methods.presets",
+    "profile": "methods.profile", "structure": "methods.structure",
     "read_csv": "files.csv", "read_mat": "files.tables", "read_parquet": "files.tables",
     "read_problem": "files.toml", "read_table": "files.tables", "simulate": "methods.simulate",
     "single_shooting": "methods.presets", "write_problem": "files.toml",
@@ -61,8 +64,8 @@ __all__ = [
     "Transition", "Validation",
     "check", "compare", "full_discretization", "identify", "kalman", "least_squares", "library", "load", "maths",
     "moving_horizon",
-    "multiple_shooting", "read_csv", "read_mat", "read_parquet", "read_problem", "read_table", "report", "simulate",
-    "single_shooting", "write_problem",
+    "multiple_shooting", "profile", "read_csv", "read_mat", "read_parquet", "read_problem", "read_table", "report",
+    "simulate", "single_shooting", "structure", "write_problem",
 ]
 
 

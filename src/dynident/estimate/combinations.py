@@ -27,6 +27,7 @@ def undetermined_in_words(names: Sequence[str], values: np.ndarray, null: np.nda
 def _separate(null: np.ndarray) -> list[tuple[tuple[int, ...], np.ndarray]]:
     """Independent groups: the reduced echelon form of the null space, split where its rows share no parameter."""
     rows = _echelon(null.T)
+    rows[np.abs(rows) <= NEGLIGIBLE_ENTRY] = 0.0
     groups: list[tuple[set[int], list[np.ndarray]]] = []
     for row in rows:
         support = set(np.flatnonzero(np.abs(row) > NEGLIGIBLE_ENTRY).tolist())

@@ -20,7 +20,8 @@ from pydantic import BaseModel, ValidationError
 from dynident import __version__
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.covariance import Covariance
-from dynident.estimate.estimate import Estimate, Iteration, Trajectory
+from dynident.estimate.estimate import Estimate, Iteration, StartResult, Trajectory
+from dynident.estimate.profile import Profile
 from dynident.estimate.state_covariance import StateCovariance
 from dynident.estimate.uncertainty import Uncertainty
 from dynident.estimate.validation import Validation
@@ -31,7 +32,8 @@ LEVEL = 0.95  # of the intervals that are written for other readers
 KEPT_IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too long for JSON
 WAY_OUT = "Take the folder from a backup, or fit again."
 
-UNCERTAINTIES: dict[str, Any] = {"covariance": Covariance, "state_covariance": StateCovariance}  # by their `kind`
+UNCERTAINTIES: dict[str, Any] = {  # by the `kind` in their data
+    "covariance": Covariance, "profile": Profile, "state_covariance": StateCovariance}
 
 
 class Step(BaseModel):
@@ -42,6 +44,16 @@ class Step(BaseModel):
     step: float
     mismatch: float
     values: tuple[float, ...]
+
+
+class Start(BaseModel):
+    """One `StartResult`."""
+
+    start: dict[str, float]
+    values: dict[str, float]
+    cost: float
+    converged: bool
+    status: str
 
 
 class Saved(BaseModel):
@@ -61,6 +73,7 @@ class Saved(BaseModel):
     times: dict[str, float]
     validations: tuple[dict[str, Any], ...]
     history: tuple[Step, ...]
+    starts: tuple[Start, ...] = ()
     problem_hash: str
     written_problem_hash: str
     versions: dict[str, str]
@@ -83,6 +96,7 @@ def to_text(estimate: Estimate, files: Sequence[str], written_problem_hash: str)
         "counts": estimate.counts, "times": estimate.times,
         "validations": [_validation_data(validation) for validation in estimate.validations],
         "history": [dataclasses.asdict(iteration) for iteration in estimate.history],
+        "starts": [dataclasses.asdict(start) for start in estimate.starts],
         "problem_hash": estimate.problem.content_hash(), "written_problem_hash": written_problem_hash,
         "versions": versions(), "files": files}) + "\n"
 
@@ -108,6 +122,10 @@ def read_saved(path: Path) -> Saved:
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'content'}: {fault['msg']}" for fault in error.errors()]
         raise ProblemError([f"{path} is damaged. {WAY_OUT}", *faults]) from error
+
+
+def starts_of(saved: Saved) -> tuple[StartResult, ...]:
+    return tuple(StartResult(**start.model_dump()) for start in saved.starts)
 
 
 def history_of(saved: Saved) -> tuple[Iteration, ...]:

@@ -34,16 +34,21 @@ ENOUGH = 1e-4  # of the fall that the linear problem promises; less is no succes
 
 @dataclass(frozen=True)
 class LevenbergMarquardt:
-    """Options: how many iterations at the most."""
+    """Options: how many iterations at the most, the damping to begin with, and how many standard errors may remain.
+
+    A start that is known to be close is best taken with next to no damping.
+    """
 
     iterations: int = 200
     name: str = "Levenberg-Marquardt"
+    damping: float = FIRST_DAMPING
+    settled: float = SETTLED
 
     def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
         if finite.equality_count:
             raise NotSupported(f"{self.name} takes no matching conditions, but the problem has "
                                f"{finite.equality_count}. Use segments=1, or the Gauss-Newton solver.")
-        run = _Run(finite, point, Diary(finite.coordinates.values, watch), self.iterations)
+        run = _Run(finite, point, Diary(finite.coordinates.values, watch), self)
         try:
             return run.go()
         except KeyboardInterrupt:
@@ -55,10 +60,11 @@ class LevenbergMarquardt:
 class _Run:
     """The state of one solve."""
 
-    def __init__(self, finite: FiniteProblem, point: Point, diary: Diary, limit: int):
-        self.finite, self.point, self.diary, self.limit = finite, point, diary, limit
+    def __init__(self, finite: FiniteProblem, point: Point, diary: Diary, options: LevenbergMarquardt):
+        self.finite, self.point, self.diary = finite, point, diary
+        self.limit, self.settled = options.iterations, options.settled
         self.held = np.zeros(len(finite.names), dtype=int)
-        self.damping, self.growth = FIRST_DAMPING, 2.0
+        self.damping, self.growth = options.damping, 2.0
         self.scale = np.zeros(len(finite.names))
         self.wall: Diverged | None = None  # the last simulation that diverged
 
@@ -69,7 +75,7 @@ class _Run:
         for iteration in range(self.limit):
             self.scale = np.maximum(self.scale, reduced.rows.column_norms)
             left = self.standard_errors_left(reduced)
-            if left <= SETTLED:
+            if left <= self.settled:
                 return self.outcome(True, f"after {iteration} iterations")
             moved = self.step(reduced)
             if left <= self.hidden():

@@ -1,0 +1,191 @@
+"""Profile: refits along one unknown at a time, to both sides, until the data object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynident.discretizations.finite import Point
+from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.estimate.covariance import Covariance, covariance_from, magnitudes
+from dynident.estimate.estimate import Estimate
+from dynident.estimate.profile import FLAT, Curve, Profile, covariance_of, reach
+from dynident.estimate.spread import Sensitivity
+from dynident.integrators.march import Diverged
+from dynident.methods.refit import Refit
+from dynident.methods.structure import shown_by_model
+
+SETTLED = 3e-3  # standard errors that a refit may leave: the rise is then right to 1e-5
+ROOT_STEP = 0.9  # how much the root of the rise should grow from point to point
+OVERSHOOT = 2.2  # times the wanted growth; more is halved, so that a curve has no blind stretch
+GROWTH = 4.0  # of a step, at the most, where the profile is flat
+FAR = 1e3  # times the estimate's own size; beyond it a profile that has not risen will not
+FIRST_SHARE = 0.05  # of the magnitude: the first step where the data give no standard deviation
+SHORTEST = 1e-9  # of the first step; a profile that cannot even do this stands at a wall
+MOST_POINTS = 80  # to one side
+BELOW = 1e-2  # a fall of the sum of squares that says that the estimate was no optimum
+
+
+def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level: float = 0.99,
+            executor: Executor | None = None) -> Profile:
+    """Likelihood profiles of some unknowns (all, unless named), traced as far as `level` asks.
+
+    Each point is a refit of all other unknowns, warm-started along the path; sides run in parallel on the executor.
+    """
+    if not estimate.converged:
+        raise ProblemError("A profile starts from an optimum, and this estimate did not converge.")
+    known = estimate.problem.names
+    wanted = [names] if isinstance(names, str) else list(known if names is None else names)
+    faults = [f"'{n}' is not an unknown of this estimate.{did_you_mean(n, known)}" for n in wanted if n not in known]
+    if not 0 < level < 1:
+        faults.append(f"level = {level} is not a probability; use for instance level=0.95.")
+    if faults:
+        raise ProblemError(faults)
+    base, effects = _base(estimate)
+    tasks = [(estimate, base, name, side, reach(base, name, level)) for name in wanted for side in (-1, 1)]
+    sides = ([_side(*task) for task in tasks] if executor is None else
+             list(executor.map(_side, *zip(*tasks, strict=True))))
+    values = np.array([float(estimate.values[n]) for n in known])
+    curves, notes = {}, []
+    for name, below, above in zip(wanted, sides[::2], sides[1::2], strict=True):
+        curves[name] = _joined(estimate, name, values, below, above)
+        if np.min(curves[name].rise) < -BELOW:
+            notes.append(f"Along the profile of {name} a point was found that describes the data better than the "
+                         f"estimate (by {-np.min(curves[name].rise):.3g} in the weighted sum of squares): the estimate "
+                         "is a local optimum. Fit again from there, or with multistart().")
+    return Profile(known, values, effects, curves, base, level,
+                   tuple(u.name for u in estimate.problem.unknowns if u.log), tuple(notes))
+
+
+def _base(estimate: Estimate) -> tuple[Covariance, np.ndarray]:
+    """The linearised covariance, and the length of each unknown's effect on the weighted residuals."""
+    refit = Refit(estimate, "profile")
+    at = refit.finite.linearization(refit.point)
+    lengths = Sensitivity.of(at.jacobian, magnitudes(estimate.problem, at.values)).lengths
+    known = covariance_of(estimate.uncertainty)
+    if known is None:
+        estimated = any(n.std is None for e in estimate.problem.experiments for n in e.noise.values())
+        known = covariance_from(estimate.problem, at, {}, noise_estimated=estimated)
+    return known, lengths
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """One half of a curve, from the estimate outwards and without it."""
+
+    rise: np.ndarray  # (points,)
+    path: np.ndarray  # (points, unknowns) values
+    end: str
+    runs: int
+
+
+def _side(estimate: Estimate, base: Covariance, name: str, side: int, target: float) -> _Side:
+    return _Walk(estimate, base, name, side, target).go()
+
+
+class _Walk:
+    """Steps of one unknown in solver coordinates, each followed by a refit of the others."""
+
+    def __init__(self, estimate: Estimate, base: Covariance, name: str, side: int, target: float):
+        self.refit = Refit(estimate, "profile", SETTLED)
+        self.index, self.side, self.target = estimate.problem.names.index(name), side, target
+        self.lowest = self.refit.finite.evaluate(self.refit.point).cost
+        c = self.refit.box
+        self.limit = (c.lower if side < 0 else c.upper)[self.index]
+        here = self.refit.point.unknowns[self.index]
+        slope = c.slope(self.refit.point.unknowns)
+        with np.errstate(invalid="ignore"):
+            std = np.sqrt(base.matrix[self.index, self.index]) / slope[self.index]
+        unbound = name not in base.undetermined and name not in base.active
+        self.size = float(c.scale[self.index]) if np.isfinite(c.scale[self.index]) else max(abs(here), 1.0)
+        self.first = float(ROOT_STEP * std) if unbound and np.isfinite(std) and std > 0 else FIRST_SHARE * self.size
+        self.farthest = FAR * max(self.size, abs(here))
+        self.tangent = self._tangent(base, slope)
+        self.points: list[tuple[Point, float]] = [(self.refit.point, 0.0)]
+        self.partner_held = False  # whether another unknown rested on a bound in the last refit
+
+    def _tangent(self, base: Covariance, slope: np.ndarray) -> np.ndarray:
+        """How the others follow at first: a column of the covariance, per unit of the held coordinate."""
+        column = base.matrix[:, self.index] / slope
+        own = column[self.index]
+        return column / own if own > 0 and np.all(np.isfinite(column)) else np.eye(len(column))[self.index]
+
+    def go(self) -> _Side:
+        step, end = self.first, "far"
+        for _ in range(MOST_POINTS):
+            last, rise = self.points[-1]
+            room = self.side * (self.limit - last.unknowns[self.index])
+            if room <= 0:
+                end = "bound"
+                break
+            step = min(step, room)
+            found = self.tried(last, step)
+            grown = np.nan if found is None else _root(found[1]) - _root(rise)
+            if found is None or grown > OVERSHOOT * ROOT_STEP:
+                step /= 2
+                if step < SHORTEST * self.first:
+                    end = "wall"
+                    break
+                continue
+            if rise < FLAT <= found[1] and self.partner_held:
+                end = "partner"
+                break
+            self.points.append(found)
+            if _root(found[1]) >= self.target:
+                end = "reached"
+                break
+            if abs(found[0].unknowns[self.index] - self.points[0][0].unknowns[self.index]) > self.farthest:
+                break
+            step *= float(np.clip(ROOT_STEP / max(grown, ROOT_STEP / GROWTH), 1 / GROWTH, GROWTH))
+        return self.side_of(end)
+
+    def tried(self, last: Point, step: float) -> tuple[Point, float] | None:
+        """The refit one step on, or None where there is none."""
+        c = self.refit.box
+        moved = last.unknowns + self.side * step * self.direction()
+        moved = np.clip(moved, c.lower, c.upper)
+        moved[self.index] = np.clip(last.unknowns[self.index] + self.side * step, c.lower[self.index],
+                                    c.upper[self.index])
+        unmoved = np.where(np.arange(moved.size) == self.index, moved, last.unknowns)
+        for start in (Point(moved, last.nodes), Point(unmoved, last.nodes)):
+            try:
+                outcome = self.refit.held(self.index, start)
+            except Diverged:
+                continue
+            if outcome.converged:
+                self.partner_held = bool(np.any(np.delete(outcome.held, self.index)))
+                return outcome.point, outcome.evaluation.cost - self.lowest
+        return None
+
+    def direction(self) -> np.ndarray:
+        """Per unit of the held coordinate: the last secant, or the tangent at the estimate."""
+        if len(self.points) < 2:
+            return self.tangent
+        change = self.points[-1][0].unknowns - self.points[-2][0].unknowns
+        return change / change[self.index]
+
+    def side_of(self, end: str) -> _Side:
+        own = self.points[1:]
+        coordinates = np.array([p.unknowns for p, _ in own]).reshape(len(own), len(self.refit.values))
+        return _Side(np.array([r for _, r in own]), self.refit.box.values(coordinates), end, self.refit.runs)
+
+
+def _root(rise: float) -> float:
+    return float(np.sqrt(max(rise, 0.0)))
+
+
+def _joined(estimate: Estimate, name: str, values: np.ndarray, below: _Side, above: _Side) -> Curve:
+    i = estimate.problem.names.index(name)
+    path = np.vstack([below.path[::-1], values, above.path])
+    curve = Curve(path[:, i], np.concatenate([below.rise[::-1], [0.0], above.rise]), path, (below.end, above.end), None,
+                  below.runs + above.runs)
+    if not curve.flat:
+        return curve
+    try:
+        shows = shown_by_model(estimate.problem, values, name)
+    except NotSupported:
+        shows = None
+    return replace(curve, model_shows_it=shows)

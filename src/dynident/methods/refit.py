@@ -1,0 +1,93 @@
+"""Refit: the same finite problem again and again from an estimate, with an unknown held or with other data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dynident.discretizations.finite import Point
+from dynident.discretizations.shooting import Shooting
+from dynident.errors import NotSupported
+from dynident.estimate.estimate import Estimate
+from dynident.integrators import integrator_named
+from dynident.integrators.march import Diverged
+from dynident.methods.direct import ShootingMethod, check_problem
+from dynident.methods.noise import sizes_wanted
+from dynident.solvers.gauss_newton import GaussNewton
+from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
+from dynident.solvers.outcome import SETTLED, Outcome
+
+GENTLE = 1e-9  # damping of a start that is known to be close
+ITERATIONS = 50
+
+
+class Refit:
+    """The least squares problem behind an estimate, solved from a known point; weights and steps stay as they are.
+
+    One simulation per record where that is possible at the estimate, else the segments of multiple shooting.
+    """
+
+    def __init__(self, estimate: Estimate, what: str, settled: float = SETTLED):
+        problem = estimate.problem
+        check_problem(problem, what)
+        if problem.constraints:
+            raise NotSupported(f"{what} takes bounds on parameters, but no other constraints; the problem has "
+                               f"'{problem.constraints[0].text}'.")
+        if getattr(estimate.method, "loss", "squared") != "squared":
+            raise NotSupported(f"{what} rests on the likelihood of normal errors; fit with loss=\"squared\" first.")
+        self.estimate, self.problem, self.settled = estimate, problem, settled
+        self.values = np.array([float(estimate.values[name]) for name in problem.names])
+        self.finite, self.point = self._made([1] * len(problem.experiments))
+        try:
+            self.finite.evaluate(self.point)
+        except Diverged:
+            chosen = ShootingMethod(what)
+            self.finite, self.point = self._made([chosen.segments_for(e.samples) for e in problem.experiments])
+        self.box = self.finite.coordinates
+
+    def _made(self, segments: Sequence[int]) -> tuple[Shooting, Point]:
+        estimate = self.estimate
+        sizes = {name: estimate.noise_std[name] for name in sizes_wanted(self.problem)}
+        scheme = integrator_named(getattr(estimate.method, "integrator", "runge_kutta"))
+        finite = Shooting(self.problem, scheme, segments, int(estimate.counts.get("substeps", 1)), sizes)
+        nodes = []
+        for record, trajectory in zip(finite.records, estimate.trajectories, strict=True):
+            states = np.column_stack([trajectory.states[name] for name in self.problem.model.states])
+            nodes.append(states[record.first[1:-1] - record.grid.offset])
+        return finite, Point(finite.coordinates.coordinates(self.values), tuple(nodes))
+
+    @property
+    def runs(self) -> int:
+        """Simulations so far, with and without derivatives."""
+        return sum(self.finite.counts.values())
+
+    def solver(self) -> Any:
+        if self.finite.equality_count:
+            return GaussNewton(iterations=ITERATIONS)
+        return LevenbergMarquardt(iterations=ITERATIONS, settled=self.settled, damping=GENTLE)
+
+    def free(self, start: Point) -> Outcome:
+        """Solve with all unknowns free within their bounds."""
+        self.finite.coordinates = self.box
+        return self.solver().solve(self.finite, start)
+
+    def held(self, index: int, start: Point) -> Outcome:
+        """Solve with one unknown resting where the start has it; bounds that meet hold it, so nothing is compiled."""
+        lower, upper = self.box.lower.copy(), self.box.upper.copy()
+        lower[index] = upper[index] = start.unknowns[index]
+        self.finite.coordinates = replace(self.box, lower=lower, upper=upper)
+        try:
+            return self.solver().solve(self.finite, start)
+        finally:
+            self.finite.coordinates = self.box
+
+    def measured(self, outputs: Sequence[dict[str, np.ndarray]]) -> None:
+        """Put other measured values in the place of those that are there; what was missing stays missing."""
+        for record, own in zip(self.finite.records, outputs, strict=True):
+            for name, values in own.items():
+                j = self.problem.model.outputs.index(name)
+                there = record.weight[record.grid.offset:, j] > 0
+                record.measured[record.grid.offset:, j] = np.where(there, values, 0.0)

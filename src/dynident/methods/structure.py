@@ -1,0 +1,122 @@
+"""Structure: is it the model or the record that hides a parameter?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dynident.discretizations.finite import Linearization
+from dynident.discretizations.guess import start_values
+from dynident.discretizations.shooting import Shooting
+from dynident.errors import NotSupported, ProblemError
+from dynident.estimate.covariance import magnitudes
+from dynident.estimate.identifiability import Identifiability, identifiability
+from dynident.estimate.structural import Structure, structure_from
+from dynident.integrators import integrator_named
+from dynident.integrators.march import Diverged
+from dynident.methods.substeps import choose_substeps
+from dynident.models.equations import EquationModel
+from dynident.problem.experiment import Experiment
+from dynident.problem.noise import Gaussian
+from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.problem import Problem, Unknown
+
+POINTS = 4  # random values at which the rank is taken
+SPREAD = 0.5  # of a value, to either side, in the logarithm
+CALMER = 0.5  # values and inputs come this much closer after a simulation that blew up
+TRIES = 8
+SAMPLES = 300  # of a random record: several times the unknowns of any model here
+LEVELS = 24  # steps of a random input
+SEED = 1
+
+
+def structure(model: EquationModel, values: Mapping[str, float], duration: float,
+              inputs: Mapping[str, float] | float = 1.0, initial: Mapping[str, float] | None = None,
+              outputs: Sequence[str] | None = None, seed: int = SEED) -> Structure:
+    """What the model itself shows of its parameters, whatever the input.
+
+    `values` say where to look (random points around them are taken), `duration` how long, `inputs` how large the inputs
+    are. Initial states in `initial` are known, the others are unknown too. `outputs`: what is measured, all by default.
+    """
+    time = np.linspace(0, duration, SAMPLES)
+    measured = {name: np.zeros(SAMPLES) for name in (model.outputs if outputs is None else outputs)}
+    size = {name: (inputs if isinstance(inputs, (int, float)) else inputs.get(name, 1.0)) for name in model.inputs}
+    record = Experiment(time, {name: np.full(SAMPLES, float(size[name])) for name in model.inputs}, measured,
+                        {name: Gaussian(1.0) for name in measured}, dict(initial or {}), name="random")
+    missing = [name for name in model.parameters if name not in values]
+    if missing:
+        raise ProblemError(f"structure needs a value for {', '.join(missing)} to look around.")
+    free = [InitialState(s, start=float(values.get(f"{s}(0)", 0.0))) for s in model.states if s not in record.initial]
+    problem = Problem(model, [record], [*(Parameter(n, float(values[n])) for n in model.parameters), *free])
+    return structure_of(problem, None, seed)
+
+
+def structure_of(problem: Problem, values: np.ndarray | None = None, seed: int = SEED) -> Structure:
+    """The same for a problem: its unknowns, its outputs, as long as its records, as large as its inputs."""
+    if not isinstance(problem.model, EquationModel):
+        raise NotSupported(f"a structural test needs a model with equations, not a {type(problem.model).__name__}.")
+    centre = start_values(problem) if values is None else np.asarray(values, float)
+    rng = np.random.default_rng(seed)
+    return structure_from([_at_random(problem, centre, rng) for _ in range(POINTS)])
+
+
+def shown_by_model(problem: Problem, values: np.ndarray, name: str) -> bool:
+    """Whether another excitation could determine an unknown."""
+    return structure_of(problem, values).shows(name)
+
+
+def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator) -> tuple[Identifiability, np.ndarray]:
+    share = 1.0
+    for _ in range(TRIES):
+        moved = np.array([_drawn(u, v, share, rng) for u, v in zip(problem.unknowns, centre, strict=True)])
+        excited = problem.changed(experiments=[_excited(e, share, rng) for e in problem.experiments])
+        try:
+            at = _linearization(excited, moved)
+        except Diverged:
+            share *= CALMER
+            continue
+        measured = at.rows.experiment >= 0  # a prior is no property of the model
+        J = at.jacobian[measured]
+        return identifiability(problem.names, moved, magnitudes(problem, moved), J), J
+    raise NotSupported("the simulation blows up at random values and inputs, however small, so the structure of the "
+                       "model cannot be tested. Give values around which it can be simulated.")
+
+
+def _linearization(problem: Problem, values: np.ndarray) -> Linearization:
+    scheme = integrator_named("runge_kutta")
+
+    def make(substeps: int) -> Shooting:
+        finite = Shooting(problem, scheme, [1] * len(problem.experiments), substeps, {})
+        finite.frame.start_values = values
+        return finite
+
+    count, _ = choose_substeps(make, lambda finite: finite.start())
+    finite = make(count)
+    return finite.linearization(finite.start())
+
+
+def _drawn(unknown: Unknown, value: float, share: float, rng: np.random.Generator) -> float:
+    """A value nearby, inside of the bounds; zero tells no size, so the scale or one is taken."""
+    spread = share * rng.uniform(-SPREAD, SPREAD)
+    if value:
+        return float(np.clip(value * np.exp(spread), unknown.lower, unknown.upper))
+    span = unknown.upper - unknown.lower
+    size = unknown.scale if unknown.scale is not None else span / 10 if np.isfinite(span) else 1.0
+    return float(np.clip(size * spread, unknown.lower, unknown.upper))
+
+
+def _excited(experiment: Experiment, share: float, rng: np.random.Generator) -> Experiment:
+    """The record with random steps and a random swing in place of its inputs, as large as these."""
+    time = np.asarray(experiment.time)
+    phase = (time - time[0]) / max(time[-1] - time[0], np.finfo(float).tiny)
+    inputs = {}
+    for name, given in experiment.inputs.items():
+        size = share * (float(np.max(np.abs(given))) or 1.0)
+        levels = rng.uniform(-1, 1, LEVELS + 1)[(phase * LEVELS).astype(int)]
+        swing = np.sin(2 * np.pi * (rng.uniform(1, 2) + rng.uniform(3, 9) * phase) * phase + rng.uniform(0, 6))
+        inputs[name] = size * (0.6 * levels + 0.4 * swing)
+    outputs = {name: np.zeros(time.size) for name in experiment.outputs}
+    noise = {name: Gaussian(1.0) for name in outputs}
+    return replace(experiment, inputs=inputs, outputs=outputs, noise=noise, notes=())
