@@ -33,7 +33,8 @@ def filtered_table(filtered: Filtered) -> pa.Table:
             if matrix is not None:
                 columns |= {f"{prefix}.{name}": matrix[:, i].copy() for i, name in enumerate(record.names)}
         for j, name in enumerate(record.outputs):
-            columns |= {f"whitened.{name}": record.whitened[:, j].copy(), f"left_out.{name}": record.left_out[:, j].copy()}
+            columns[f"whitened.{name}"] = record.whitened[:, j].copy()
+            columns[f"left_out.{name}"] = record.left_out[:, j].copy()
         tables.append(pa.table(columns))
     first = filtered.records[0]
     said = {"names": first.names, "outputs": first.outputs, "parameters": filtered.parameters,

@@ -1,7 +1,7 @@
 """Operations: how many multiplications, additions and divisions does a step cost?
 
-Counted on the graph after common subexpressions are shared, as Tables 2 and 3 of the filter paper count them. Parameters
-that are held are numbers there, so that a division by one is a multiplication.
+Counted on the graph after common subexpressions are shared, as Tables 2 and 3 of the filter paper count them.
+Parameters that are held are numbers there, so that a division by one is a multiplication.
 """
 
 from __future__ import annotations

@@ -129,6 +129,11 @@ class OnlineFilter:
         return given
 
     @property
+    def time(self) -> float:
+        """Of the last sample; minus infinity before the first."""
+        return self._last
+
+    @property
     def covariance(self) -> np.ndarray:
         """Of states and parameters, in the filter's coordinates."""
         return self.engine.present()[1]

@@ -42,7 +42,7 @@ class Motion:
 
 
 def closed_loop(cascade: Cascade | None = None, **constants: float) -> EquationModel:
-    """The belt drive with its controller; inputs are the set points of motor angle and speed, the torque is an output."""
+    """The belt drive with its controller; inputs are set points of motor angle and speed, the torque is an output."""
     cascade = cascade or Cascade()
     plant = belt_drive(**constants).definition()
     torque = "speed_gain*(wanted - seen) + stored"

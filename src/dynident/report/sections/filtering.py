@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ variance, averaged over stretches of the record: 1 where the filter foresees its
 <article>{% if records | length > 1 %}<h3>{{ record.name }}</h3>{% endif %}{{ record.chart }}</article>
 {% endfor %}
 <div class="scroll"><table>
-  <thead><tr><th>assumed</th><th>initial standard deviation</th><th>process noise per {{ per }}</th><th></th></tr></thead>
+  <thead><tr><th>assumed</th><th>initial standard deviation</th><th>process noise per {{ per }}</th><th></th></tr>
+  </thead>
   <tbody>{% for row in levels %}
     <tr><th scope="row">{{ row.name }}</th><td class="number">{{ row.initial }}</td>
       <td class="number">{{ row.noise }}</td><td>{{ row.origin }}</td></tr>
@@ -75,7 +77,7 @@ def _averaged(record: FilteredRecord) -> tuple[np.ndarray, np.ndarray]:
     """Mean squared innovation per stretch of the record; stretches without a measurement are left out."""
     cuts = np.unique(np.linspace(0, len(record.time), min(WINDOWS, len(record.time)) + 1).astype(int))
     middle, size = [], []
-    for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for begin, end in itertools.pairwise(cuts):
         part = record.whitened[begin:end]
         part = part[np.isfinite(part)]
         if part.size:

@@ -1,0 +1,176 @@
+"""`dynident watch`: states, parameters and consistency while samples arrive."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, complain, read
+
+if TYPE_CHECKING:
+    from dynident.files.stream import Lines
+    from dynident.methods.kalman.online import Known, OnlineFilter
+
+REFRESH = 0.1  # seconds between two pictures at a terminal
+BETWEEN_LINES = 1.0  # seconds between two lines elsewhere
+BETWEEN_SAVES = 5.0  # seconds
+PATIENCE = 0.05  # seconds to wait for more lines at the end of a file that is followed
+MEMORY = 0.98  # share of the past in the running mean of the innovations: some 50 samples
+SUSPICIOUS = 3.0  # mean squared innovation over its variance from which on the filter is called too sure
+
+From = Annotated[str, typer.Option("--from", metavar="stdin|FILE", help=(
+    "Where lines come from; the first names the columns."))]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="At the end of the file, wait for more.")]
+State = Annotated[Path | None, typer.Option("--state", metavar="FILE", show_default=False, help=(
+    "Where the filter's state is kept and resumed from; beside the problem file unless said."))]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew: do not resume.")]
+
+
+def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, state: State = None, fresh: Fresh = False,
+        allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
+    """Filter samples as they arrive and show what is known; a malformed line is reported, skipped and counted.
+
+    The filter is the file's [method] if that is kalman or moving_horizon. Its state is saved every few seconds and at
+    the end, and resumed by the next run.
+
+    Example: `tail -f drive.csv | dynident watch problem.toml`
+    """
+    from dynident.errors import NotSupported
+    from dynident.files.stream import Lines
+    from dynident.methods.kalman.options import KalmanMethod
+    from dynident.methods.presets import kalman, method_from
+
+    said = read(problem, allow_outside, allow_python)
+    method: Any = method_from(said.method) if said.method else kalman()
+    if not isinstance(method, KalmanMethod):
+        raise NotSupported(f"watch needs a filter, but {problem} says kind = \"{said.method.get('kind')}\". Write "
+                           "kind = \"kalman\" under [method].")
+    kept = state or problem.with_suffix(".watch.npz")
+    online = method.start(said.problem)
+    if kept.exists() and not fresh:
+        online.resume(kept)
+        print(f"Resumed from {kept} at t = {online.time:g}.", file=sys.stderr)
+    lines = Lines(*columns_of(problem, said.problem), complain)
+    _watch(online, lines, _text(source, follow), kept)
+
+
+def columns_of(path: Path, problem: Any) -> tuple[str, dict[str, str], dict[str, str]]:
+    """Time, inputs and outputs with the columns that the problem file gives them in its first experiment."""
+    import tomllib
+
+    table = tomllib.loads(path.read_text(encoding="utf-8"))["experiment"][0]
+
+    def column(group: str, name: str) -> str:
+        said = table.get(group, {})
+        entry = said.get(name, name) if isinstance(said, dict) else name
+        entry = entry.get("column", name) if isinstance(entry, dict) else entry
+        return str(entry)
+
+    model = problem.model
+    measured = [n for n in model.outputs if n in problem.experiments[0].outputs]
+    return (str(table.get("time", "time")), {n: column("inputs", n) for n in model.inputs},
+            {n: column("outputs", n) for n in measured})
+
+
+def _text(source: str, follow: bool) -> Iterator[str]:
+    if source in ("stdin", "-"):
+        yield from sys.stdin
+        return
+    with open(source, encoding="utf-8", errors="replace") as file:
+        part = ""
+        while True:
+            line = file.readline()
+            if line.endswith("\n"):
+                yield part + line
+                part = ""
+            elif follow:
+                part += line  # half a line: whoever writes it is not done
+                time.sleep(PATIENCE)
+            else:
+                if part + line:
+                    yield part + line
+                return
+
+
+def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str], kept: Path) -> None:
+    from dynident.methods.kalman.engine import Stopped
+
+    count, mean, saved, known = 0, None, time.monotonic(), None
+    with _display() as show:
+        try:
+            for sample in lines.samples(text, after=online.time):
+                known = online.update(sample.time, sample.inputs, sample.outputs)
+                count += 1
+                seen = sum(1 for value in known.whitened.values() if value == value)
+                if seen:
+                    size = known.nis / seen
+                    mean = size if mean is None else MEMORY * mean + (1 - MEMORY) * size
+                show(known, count, lines.skipped, mean, False)
+                if time.monotonic() - saved > BETWEEN_SAVES:
+                    online.save(kept)
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            pass
+        except Stopped as stop:
+            complain(str(stop))
+            raise Stop(NOT_GOOD) from None
+        if known is not None:
+            show(known, count, lines.skipped, mean, True)
+            online.save(kept)
+    print(f"{count} samples, {lines.skipped} lines skipped; the filter's state is in {kept}.")
+
+
+class _display:
+    """A table that is drawn over itself at a terminal, lines elsewhere."""
+
+    def __enter__(self) -> Callable[..., None]:
+        self.last, self.live = 0.0, None
+        if sys.stdout.isatty():
+            from rich.live import Live
+
+            self.live = Live(auto_refresh=False)
+            self.live.start()
+        return self.show
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def show(self, known: Known, count: int, skipped: int, mean: float | None, last: bool) -> None:
+        now = time.monotonic()
+        if not last and now - self.last < (REFRESH if self.live else BETWEEN_LINES):
+            return
+        self.last = now
+        if self.live is None:
+            print(f"{known}; {verdict(mean)}", flush=True)
+        else:
+            self.live.update(picture(known, count, skipped, mean), refresh=True)
+
+
+def verdict(mean: float | None) -> str:
+    if mean is None:
+        return "nothing measured yet"
+    sure = "too sure of itself" if mean > SUSPICIOUS else "consistent"
+    return f"innovations {mean:.2f} where 1 is right ({sure})"
+
+
+def picture(known: Known, count: int, skipped: int, mean: float | None) -> Any:
+    from rich.table import Table
+
+    from dynident.report.terminal import clean
+
+    table = Table(title=f"t = {known.time:g}   {count} samples, {skipped} lines skipped", caption=verdict(mean))
+    for heading in ("", "value", "standard deviation"):
+        table.add_column(heading)
+    std = known.std
+    for name, value in known.states.items():
+        table.add_row(clean(name), f"{value:.6g}", f"{std[name]:.2g}")
+    table.add_section()
+    for name, value in known.parameters.items():
+        table.add_row(clean(name), f"{value:.6g}", f"{std[name]:.2g}", style="bold")
+    return table

@@ -1,0 +1,95 @@
+"""The live view: samples from a file or a pipe, malformed lines survived, state kept and resumed; C from the shell."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dynident as di
+from dynident.files.stream import Lines
+
+PROBLEM = """
+[model]
+states = { q = "v", v = "F - k*q - d*v" }
+outputs = { position = "q" }
+inputs = ["F"]
+
+[[experiment]]
+file = "run.csv"
+time = "t"
+inputs = { F = "force" }
+outputs.position = { column = "pos", gaussian = 0.02 }
+
+[parameters]
+k = { start = 6.0, lower = 0 }
+d = { start = 0.8 }
+
+[initial_states]
+q = { start = 1.0 }
+v = { start = 0.0 }
+
+[method]
+kind = "kalman"
+integrator = "heun"
+process_noise = { v = 0.01 }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    model = di.EquationModel(states={"q": "v", "v": "F - k*q - d*v"}, outputs={"position": "q"}, inputs=["F"])
+    t = np.arange(400) * 0.02
+    force = np.sign(np.sin(3 * t))
+    run = di.simulate(model, {"k": 4.0, "d": 0.4, "q(0)": 1.0, "v(0)": 0.0}, di.Experiment(t, {"F": force}))
+    y = run.outputs["position"] + 0.02 * np.random.default_rng(1).standard_normal(t.size)
+    rows = ["t,force,pos", *(f"{a:.6f},{b:g},{c:.8f}" for a, b, c in zip(t, force, y, strict=True))]
+    (tmp_path / "run.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "problem.toml").write_text(PROBLEM)
+    return tmp_path
+
+
+def dynident(folder, *words, **options):
+    return subprocess.run([sys.executable, "-m", "dynident", *words], cwd=folder, capture_output=True, text=True,
+                          timeout=120, **options)
+
+
+def test_malformed_lines_are_said_skipped_and_counted():
+    said = []
+    lines = Lines("t", {"F": "force"}, {"position": "pos"}, said.append)
+    text = ["t;force;pos\n", "0;1;2\n", "junk\n", "0.1;x;2\n", "0.2;1;\n", "0.15;1;2\n", "0.3;nan;2\n", "0.4;1;inf\n",
+            "\n", "0.5;1;3\n"]
+    samples = list(lines.samples(text))
+    assert [s.time for s in samples] == [0, 0.2, 0.5] and np.isnan(samples[1].outputs["position"])
+    assert lines.skipped == 5 == len(said)
+    assert "line 4: 'x' in column 'force' is not a number" in said[1]
+    with pytest.raises(di.ProblemError, match="no column 'pos'"):
+        list(Lines("t", {}, {"position": "pos"}, said.append).samples(["t,poss\n"]))
+
+
+def test_watch_reads_a_pipe_survives_a_bad_line_and_resumes(folder):
+    rows = (folder / "run.csv").read_text().splitlines(keepends=True)
+    first = "".join([*rows[:200], "0.1,broken\n"])
+    run = dynident(folder, "watch", "problem.toml", input=first)
+    assert run.returncode == 0, run.stderr
+    assert "199 samples, 1 lines skipped" in run.stdout and "skipped" in run.stderr
+    again = dynident(folder, "watch", "problem.toml", "--from", "run.csv")
+    assert "Resumed" in again.stderr and "201 samples, 0 lines skipped" in again.stdout
+    whole = dynident(folder, "watch", "problem.toml", "--from", "run.csv", "--fresh")
+    assert [line for line in again.stdout.splitlines() if line.startswith("t = 7.98")] == [
+        line for line in whole.stdout.splitlines() if line.startswith("t = 7.98")] != []
+
+
+def test_watch_needs_a_filter(folder):
+    (folder / "problem.toml").write_text(PROBLEM.split("[method]")[0] + '[method]\nkind = "single_shooting"\n')
+    run = dynident(folder, "watch", "problem.toml", "--from", "run.csv")
+    assert run.returncode == 2 and "watch needs a filter" in run.stderr
+
+
+def test_filter_of_a_result_is_written_as_c(folder):
+    assert dynident(folder, "fit", "problem.toml", "--out", "results").returncode == 0
+    run = dynident(folder, "export", "c", "results", "--target", "filter", "--name", "axis")
+    assert run.returncode == 0, run.stderr
+    assert "axis_update" in (folder / "results" / "axis.h").read_text()
