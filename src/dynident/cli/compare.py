@@ -16,54 +16,53 @@ from dynident.cli.shared import (
     ProblemPath,
     Stop,
     complain,
-    fitted,
     method_named,
     page,
     read,
+    watched,
 )
 
 Methods = Annotated[str, typer.Option("--methods", "-m", metavar="A,B,C", help="Names of methods, separated by commas.",
                                       show_default=False)]
-Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Keep each result in FOLDER/<method>.",
-                                          show_default=False)]
+Starts = Annotated[int, typer.Option("--starts", "-s", metavar="N", min=1, help=(
+    "Begin each method N times, at the same points inside the bounds, and count how often it reaches the best."))]
+Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", show_default=False, help=(
+    "Keep each result in FOLDER/<method>, and a page with all of them in FOLDER/comparison.html."))]
 
 
-def run(problem: ProblemPath, methods: Methods, out: Out = None, allow_outside: AllowOutside = False,
+def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = None, allow_outside: AllowOutside = False,
         allow_python: AllowPython = False) -> None:
-    """Fit a problem by several methods and print the answers side by side.
+    """Fit a problem by several methods and print the answers, sizes and times side by side.
 
     Leaves with 1 if one of them found no answer.
 
-    Example: `dynident compare problem.toml --methods single_shooting,multiple_shooting`
+    Example: `dynident compare problem.toml --methods single_shooting,multiple_shooting --starts 20`
     """
-    from dynident.errors import NotSupported, ProblemError
+    from dynident.errors import ProblemError
     from dynident.files.results import save
-    from dynident.report.terminal import print_comparison
+    from dynident.methods import compare
+    from dynident.report import comparison_html, print_comparison
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names:
         raise ProblemError("--methods names no method; write for instance --methods single_shooting,multiple_shooting.")
     said = read(problem, allow_outside, allow_python)
-    chosen = {name: method_named(name, said.method) for name in names}  # all names are checked before the first fit
-    estimates, codes = {}, {}
-    for name, method in chosen.items():
-        try:
-            estimates[name], codes[name] = fitted(said.problem, method)
-        except (NotSupported, ProblemError) as error:  # this method cannot, the others may
-            complain(f"{name}: {error}")
-            codes[name] = BAD_INPUT
-            continue
-        if out is not None:
-            save(estimates[name], out / name)
-        if codes[name] == INTERRUPTED:
-            break
-    if not estimates:
+    chosen = [method_named(name, said.method) for name in names]  # all names are checked before the first fit
+    with watched() as tell:
+        found = compare(said.problem, chosen, progress=tell, starts=starts)
+    for label, reason in found.failed.items():  # this method cannot, the others can
+        complain(f"{label}: {reason}")
+    if not found:
         raise Stop(BAD_INPUT)
-    print_comparison(estimates, page())
-    if INTERRUPTED in codes.values():
+    if out is not None:
+        for label, estimate in found.items():
+            save(estimate, out / label)
+        comparison_html(found, out / "comparison.html")
+    print_comparison(found, page())
+    if any(estimate.counts.get("interrupted") for estimate in found.values()):
         complain("Stopped by Ctrl-C; the methods that were not reached are missing.")
         raise Stop(INTERRUPTED)
-    failed = [name for name, code in codes.items() if code]
-    if failed:
-        complain(f"Without an answer: {', '.join(failed)}.")
+    without = [*(label for label, estimate in found.items() if not estimate.converged), *found.failed]
+    if without:
+        complain(f"Without an answer: {', '.join(without)}.")
         raise Stop(NOT_GOOD)
