@@ -8,6 +8,7 @@ A law is text with named parameters, so it can stand in a text model, and it can
     def rate(t, x, u, p): return {"q": x.v, "v": (u.u - law(x.v, p))/p.M}
 
 The jump of dry friction at standstill is smoothed over about +-2 v_smooth: the body creeps there instead of sticking.
+`law.automaton(...)` gives the same law without smoothing, as modes between which a hybrid model switches.
 """
 
 from __future__ import annotations
@@ -20,23 +21,66 @@ import casadi
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.models.library.stick_slip import stick_slip
 from dynident.models.text import NAME, parse_expression
+from dynident.models.written import Equation
 
 SMOOTHINGS = {"tanh": "tanh({v}/v_smooth)", "arctan": "2/pi*atan({v}/v_smooth)"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of a law, in the grammar of text models, with {v} for the velocity."""
+
+    force: str  # of a dry part its size, which is against the motion
+    direction: str = ""  # of a dry part: what takes the place of sign(v); empty where the force is smooth by itself
+    breakaway: str = ""  # of a dry part: the largest force that it holds at standstill
+
+    def smoothed(self) -> str:
+        return f"{self.force}*{self.direction}" if self.direction else self.force
+
+    def sliding(self, sign: str) -> str:
+        return f"{sign} {self.force}" if self.direction else f"+ {self.force}"
 
 
 @dataclass(frozen=True)
 class FrictionLaw:
     """A force (or torque) against the velocity; laws add with +."""
 
-    template: str  # the force in the grammar of text models, with {v} for the velocity
+    terms: tuple[Term, ...]
     parameters: tuple[str, ...]
     constants: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def template(self) -> str:
+        """The smoothed force."""
+        return " + ".join(term.smoothed() for term in self.terms)
+
     def text(self, velocity: str = "v") -> str:
         """The force as text for a velocity, which is a name or an expression; a sum, so give it a definition."""
-        return self.template.replace("{v}", velocity if NAME.fullmatch(velocity) else f"({velocity})")
+        return _at(self.template, velocity)
+
+    def automaton(self, rates: Mapping[str, Equation], push: str, velocity: str = "v", friction: str = "friction"
+                  ) -> dict[str, Any]:
+        """The law as modes stick, forward and backward: arguments `modes`, `transitions`, `definitions`, `constants`.
+
+        `rates` are those of all states, where the name given as `friction` stands for the force of this law; `push` is
+        the force that friction holds in balance while the state `velocity` is zero and stays so.
+        """
+        return stick_slip(self, rates, push, velocity, friction)
+
+    def sliding(self, velocity: str, forward: bool) -> str:
+        """The force while sliding, without any smoothing."""
+        return _at(" ".join(term.sliding("+" if forward else "-") for term in self.terms), velocity).removeprefix("+ ")
+
+    def breakaway(self) -> str:
+        """The largest force that the law holds at standstill."""
+        held = [term.breakaway for term in self.terms if term.breakaway]
+        if not held:
+            raise ProblemError("this friction law has no dry part, so nothing ever sticks. Add coulomb() or "
+                               "stribeck(), or use it without modes.")
+        return " + ".join(held)
 
     def __call__(self, velocity: Any, p: Any) -> Any:
         """The force at a velocity: a symbol, a number or an array; `p` holds the values as attributes or items."""
@@ -53,25 +97,30 @@ class FrictionLaw:
         if differ:
             raise ProblemError(f"two friction laws disagree about '{differ[0]}': {self.constants[differ[0]]!r} and "
                                f"{other.constants[differ[0]]!r}. Give both the same value.")
-        return FrictionLaw(f"{self.template} + {other.template}",
+        return FrictionLaw(self.terms + other.terms,
                            tuple(dict.fromkeys(self.parameters + other.parameters)),
                            {**self.constants, **other.constants}, {**self.units, **other.units})
 
 
+def _at(template: str, velocity: str) -> str:
+    return template.replace("{v}", velocity if NAME.fullmatch(velocity) else f"({velocity})")
+
+
 def viscous() -> FrictionLaw:
     """F = Fv v."""
-    return FrictionLaw("Fv*{v}", ("Fv",), units={"Fv": "N s/m"})
+    return FrictionLaw((Term("Fv*{v}"),), ("Fv",), units={"Fv": "N s/m"})
 
 
 def coulomb(v_smooth: float = 0.01, smoothing: str = "tanh") -> FrictionLaw:
     """F = Fc tanh(v/v_smooth), or F = Fc (2/pi) arctan(v/v_smooth), which approaches Fc more slowly."""
-    return FrictionLaw(f"Fc*{_direction(smoothing)}", ("Fc",), {"v_smooth": _width(v_smooth)},
+    return FrictionLaw((Term("Fc", _direction(smoothing), "Fc"),), ("Fc",), {"v_smooth": _width(v_smooth)},
                        {"Fc": "N", "v_smooth": "m/s"})
 
 
 def stribeck(v_smooth: float = 0.01, smoothing: str = "tanh") -> FrictionLaw:
     """F = (Fc + (Fs - Fc) exp(-(v/vs)^2)) tanh(v/v_smooth): from Fs at rest down to Fc beyond the velocity vs."""
-    return FrictionLaw(f"(Fc + (Fs - Fc)*exp(-({{v}}/vs)**2))*{_direction(smoothing)}", ("Fc", "Fs", "vs"),
+    sliding = Term("(Fc + (Fs - Fc)*exp(-({v}/vs)**2))", _direction(smoothing), "Fs")
+    return FrictionLaw((sliding,), ("Fc", "Fs", "vs"),
                        {"v_smooth": _width(v_smooth)}, {"Fc": "N", "Fs": "N", "vs": "m/s", "v_smooth": "m/s"})
 
 

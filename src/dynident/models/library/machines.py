@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from dynident.errors import ProblemError
 from dynident.models.equations import EquationModel
@@ -44,21 +45,26 @@ def two_mass() -> EquationModel:
                "b": "N s/m"})
 
 
-def servo_axis(friction: FrictionLaw | None = None, gain: float = 35.15,
-               v_smooth: float | None = None) -> EquationModel:
+def servo_axis(friction: FrictionLaw | None = None, gain: float = 35.15, v_smooth: float | None = None,
+               hybrid: bool = False) -> EquationModel:
     """M q'' = gain u - friction(q') - offset, with the position measured.
 
     Without another law, friction = Fv v + Fc tanh(v/v_smooth) with v_smooth = 0.01 m/s. `gain` is the force per unit
-    of the drive signal u, in N; it must be known, since every other parameter scales with it.
+    of the drive signal u, in N; it must be known, since every other parameter scales with it. With `hybrid` the axis
+    sticks and slips in modes of its own, and nothing is smoothed.
     """
-    if friction is not None and v_smooth is not None:
-        raise ProblemError("servo_axis: v_smooth is part of the friction law; give it there, as in coulomb(v_smooth).")
+    if v_smooth is not None and (friction is not None or hybrid):
+        raise ProblemError("servo_axis: v_smooth has no meaning with hybrid=True." if hybrid else
+                           "servo_axis: v_smooth is part of the friction law; give it there, as in coulomb(v_smooth).")
     law = viscous() + coulomb(0.01 if v_smooth is None else v_smooth) if friction is None else friction
+    rates = {"q": "v", "v": "(gain*u - friction - offset)/M"}
+    motion: dict[str, Any] = law.automaton(rates, push="gain*u - offset") | {"states": ["q", "v"]} if hybrid else {
+        "states": rates, "definitions": {"friction": law.text("v")}, "constants": law.constants}
+    units = {name: unit for name, unit in law.units.items() if name in law.parameters or name in motion["constants"]}
     return EquationModel(
-        name="servo_axis", states={"q": "v", "v": "(gain*u - friction - offset)/M"},
-        definitions={"friction": law.text("v")}, outputs={"position": "q"}, inputs=["u"],
-        parameters=["M", *law.parameters, "offset"], constants={"gain": gain, **law.constants},
-        units={"q": "m", "v": "m/s", "u": "1", "gain": "N", "M": "kg", "offset": "N", "position": "m", **law.units})
+        name="servo_axis", outputs={"position": "q"}, inputs=["u"], parameters=["M", *law.parameters, "offset"],
+        units={"q": "m", "v": "m/s", "u": "1", "gain": "N", "M": "kg", "offset": "N", "position": "m", **units},
+        **motion | {"constants": {"gain": gain, **motion["constants"]}})
 
 
 def pendulum(torque: bool = False) -> EquationModel:
