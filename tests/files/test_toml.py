@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from dynident.errors import NotSupported, ProblemError
+from dynident.errors import ProblemError
 from dynident.files.toml import read_problem, write_problem
 from dynident.files.toml_text import line_of, to_toml
 from dynident.models.equations import EquationModel
@@ -213,9 +213,9 @@ def test_a_python_model_that_is_none_is_refused(drive):
     assert "drive.py raised ZeroDivisionError" in faults(path, allow_python=True)[0]
 
 
-def test_fmus_are_not_yet_read_from_problem_files(drive):
+def test_an_fmu_that_is_not_there_is_named_with_its_line(drive):
     path = drive(text='[model]\nfmu = "pump.fmu"\n\n' + DRIVE[DRIVE.index("[[experiment]]"):])
-    with pytest.raises(NotSupported, match=r"line 2: model\.fmu"):
+    with pytest.raises(ProblemError, match=r"line 2: model\.fmu: there is no file '.*pump\.fmu'"):
         read_problem(path)
 
 

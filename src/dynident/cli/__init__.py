@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from dynident.cli import check, compare, demo, fit, report, simulate, validate, watch
+from dynident.cli import check, compare, demo, export, export_c, fit, fmu, report, simulate, validate, watch
 from dynident.cli.shared import BAD_INPUT, INTERRUPTED, NOT_GOOD, OUR_FAULT, Stop, complain
 
 app = typer.Typer(name="dynident", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
@@ -21,6 +21,10 @@ COMMANDS = {"check": check, "fit": fit, "simulate": simulate, "validate": valida
             "report": report, "demo": demo, "watch": watch}
 for _name, _module in COMMANDS.items():
     app.command(_name)(_module.run)
+GROUPS = {"fmu": fmu, "export": export}
+for _name, _group in GROUPS.items():
+    app.add_typer(_group.app, name=_name)
+export.app.command("c")(export_c.run)
 
 
 def _print_version(wanted: bool) -> None:

@@ -28,7 +28,7 @@ class Sight:
 
 
 def sights(model: Model) -> dict[int, Sight]:
-    """For each state that the outputs show directly or by their slope: where to look; a model without equations hides it."""
+    """For each state that the outputs show directly or by their slope: where to look; only equations tell."""
     if not isinstance(model, EquationModel):
         return {}
     seen = _direct(model)

@@ -130,8 +130,8 @@ class BlackBox:
         for i in range(values.size):
             first, second = found[i], behind.get(i, base)
             if isinstance(first, Diverged) or isinstance(second, Diverged):
-                first, second, ahead[i], back[i] = self._other_way(values, grids, base, -steps[i] * unit[i], first, second,
-                                                                   ahead[i])
+                first, second, ahead[i], back[i] = self._other_way(
+                    values, grids, base, -steps[i] * unit[i], first, second, ahead[i])
             distance = float((ahead[i] - back[i])[i])
             columns.append(tuple((a - b) / distance for a, b in zip(first, second, strict=True)))
         return columns

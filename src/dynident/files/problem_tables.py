@@ -14,6 +14,7 @@ import pyarrow.csv
 
 from dynident.errors import NotSupported
 from dynident.models.equations import KIND
+from dynident.models.fmu.model import KIND as FMU_KIND
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.noise import Bounded
@@ -24,9 +25,12 @@ _PLAIN_HEADER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 def model_table(model: Model) -> dict[str, Any]:
     definition = model.definition()
+    if definition.get("kind") == FMU_KIND:
+        return {key: value for key, value in definition.items()
+                if key not in ("kind", "sha256") and value not in ({}, [])}
     if definition.get("kind") != KIND:
         raise NotSupported(f"a model of kind '{definition.get('kind')}' cannot be written into a problem file; only a "
-                           "model made of equations can.")
+                           "model made of equations or an FMU can.")
     return {key: value for key, value in definition.items() if key == "states" or value not in ("", {}, [])}
 
 

@@ -2,8 +2,8 @@
 
 A result is a folder: `estimate.json` (values, uncertainty, how they were found), `trajectories.parquet` and
 `trajectories.csv` (the same table twice: one to load, one to look at), `validations.parquet` if there are any,
-`problem.toml` with its data (as it was run), and `report.html`; from the command line also `problem_as_given.toml`, the
-user's own file. Nothing in it is code. The files replace those of an older result together, or not at all.
+`problem.toml` with its data (as it was run), `parameters.ssv` where the model is an FMU, and `report.html`; from the
+command line also `problem_as_given.toml`, the user's own file. Nothing in it is code. The files replace those of an older result together, or not at all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.files.atomic import finish_replacing, is_half_replaced, replaced_together, written_aside
+from dynident.files.exports import parameter_set
 from dynident.files.filtered import filtered_table, read_filtered
 from dynident.files.lock import only_run_in
 from dynident.files.saved import (
@@ -26,6 +27,7 @@ from dynident.files.saved import (
     method_data,
     method_of,
     read_saved,
+    starts_of,
     to_text,
     uncertainty_of,
     validations_of,
@@ -38,12 +40,14 @@ from dynident.files.trajectories import (
     write_csv,
     write_parquet,
 )
+from dynident.problem.model import given_by
 from dynident.problem.problem import Problem
 
 ESTIMATE, PROBLEM, REPORT = "estimate.json", "problem.toml", "report.html"
 TABLE, TABLE_TO_LOOK_AT = "trajectories.parquet", "trajectories.csv"
 VALIDATIONS = "validations.parquet"
 FILTERED = "filtered.parquet"
+PARAMETERS = "parameters.ssv"
 AS_GIVEN = "problem_as_given.toml"  # tells how the columns of the user's own records are called
 
 
@@ -83,6 +87,8 @@ def write(estimate: Estimate, folder: str | Path, as_given: bytes | None = None)
             write_parquet(validation_table(estimate.validations), aside / VALIDATIONS)
         if estimate.filtered is not None:
             write_parquet(filtered_table(estimate.filtered), aside / FILTERED)
+        if given_by(estimate.problem.model):  # an FMU wants its parameters back
+            (aside / PARAMETERS).write_bytes(parameter_set(estimate))
         if as_given is not None:
             (aside / AS_GIVEN).write_bytes(as_given)
         files = sorted([*(path.name for path in aside.iterdir()), ESTIMATE])
@@ -124,7 +130,7 @@ def load(folder: str | Path) -> Estimate:
             converged=saved.converged, status=saved.status, cost=saved.cost,
             trajectories=tuple(trajectory for trajectory, _ in signals),
             residuals=tuple(residuals for _, residuals in signals), noise_std=saved.noise_std,
-            notes=_notes(saved, problem), history=history_of(saved), counts=saved.counts, times=saved.times,
+            notes=_notes(saved, problem), history=history_of(saved), starts=starts_of(saved), counts=saved.counts, times=saved.times,
             statistics=saved.statistics,
             validations=validations_of(saved, validation_signals),
             filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None)

@@ -89,6 +89,10 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+FMU_OPTIONS = ("interface", "integrator", "alignment", "values", "time_limit")
+ALLOWED_WITH = {"states": (), "python": (), "fmu": ("inputs", "outputs", *FMU_OPTIONS)}
+
+
 class ModelTable(_Table):
     """Equations as text, or one of `python` and `fmu`."""
 
@@ -103,15 +107,22 @@ class ModelTable(_Table):
     units: dict[str, str] = {}
     python: str | None = None
     fmu: str | None = None
+    interface: str = "auto"  # from here on, how an FMU is run; see FmuModel
+    integrator: str = "runge_kutta"
+    alignment: str = "sampled"
+    values: dict[str, Number] = {}
+    time_limit: Number = 60.0
 
     @model_validator(mode="after")
     def one_source(self) -> ModelTable:
         given = [key for key in ("states", "python", "fmu") if getattr(self, key) is not None]
         if len(given) != 1:
             raise ValueError(f"needs exactly one of states, python and fmu, but has {' and '.join(given) or 'none'}.")
-        others = sorted(self.model_fields_set - set(given))
-        if given != ["states"] and others:
+        others = sorted(self.model_fields_set - set(given) - set(ALLOWED_WITH[given[0]]))
+        if others and given[0] in ("python", "fmu"):
             raise ValueError(f"{given[0]} brings a whole model; remove {', '.join(others)}.")
+        if others and set(others) & set(FMU_OPTIONS):
+            raise ValueError(f"{', '.join(others)} belongs to a model from an FMU; remove it.")
         return self
 
 
@@ -175,7 +186,7 @@ class _Unknown(_Table):
 
 
 class ParameterTable(_Unknown):
-    start: Number
+    start: Number = None  # may be left out where an FMU brings one along
     shared: bool = True
 
     @model_validator(mode="after")
@@ -207,4 +218,5 @@ class ProblemTable(_Table):
     validation: list[ExperimentTable] = []
     parameters: dict[str, ParameterTable] = {}
     initial_states: dict[str, InitialTable] = {}
+    constraints: list[str] = []
     method: MethodTable | None = None

@@ -40,10 +40,23 @@ class Located:
 
 def checked(content: dict[str, Any], located: Located) -> ProblemTable:
     """The content in its nouns, or all faults in one error."""
+    faults = _starts_missing(content, located)
     try:
-        return ProblemTable.model_validate(content)
+        tables = ProblemTable.model_validate(content)
     except ValidationError as error:
-        raise ProblemError([fault for one in error.errors() for fault in _faults(one, located)]) from None
+        faults += [fault for one in error.errors() for fault in _faults(one, located)]
+    if faults:
+        raise ProblemError(faults)
+    return tables
+
+
+def _starts_missing(content: dict[str, Any], located: Located) -> list[str]:
+    """Parameters without a start value, which only an FMU brings along."""
+    model, parameters = content.get("model"), content.get("parameters")
+    if (isinstance(model, dict) and "fmu" in model) or not isinstance(parameters, dict):
+        return []
+    return [located.fault(("parameters", name, "start"), "is required, but not given.")
+            for name, table in parameters.items() if isinstance(table, dict) and "start" not in table]
 
 
 def _faults(error: Any, located: Located) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dynident.errors import NotSupported, ProblemError
 from dynident.files.atomic import written_aside
 from dynident.files.columns import existing_file
 from dynident.files.problem_tables import experiment_table, model_table, unknown_table, write_columns
-from dynident.files.schema import ExperimentTable, ModelTable, ProblemTable
+from dynident.files.schema import FMU_OPTIONS, ExperimentTable, ModelTable, ProblemTable
 from dynident.files.schema_faults import Located, checked
 from dynident.files.tables import read_table
 from dynident.files.toml_text import to_toml
@@ -49,13 +50,15 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
     located = Located(file.name, text)
     tables = checked(content, located)
     reader = _Reader(file, located, allow_outside, allow_python)
-    model = reader.model(tables.model)
+    records = [*tables.experiment, *tables.validation]
+    model = reader.model(tables.model, list(dict.fromkeys(signal for table in records for signal in table.outputs)))
     experiments = [reader.experiment(("experiment", k), table) for k, table in enumerate(tables.experiment)]
     validation = [reader.experiment(("validation", k), table) for k, table in enumerate(tables.validation)]
     if reader.faults or model is None:
         raise ProblemError(reader.faults)
     try:
-        problem = Problem(model, [e for e in experiments if e is not None], _unknowns(tables))
+        problem = Problem(model, [e for e in experiments if e is not None], _unknowns(tables),
+                          tables.constraints)
     except ProblemError as error:
         raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
     method = tables.method.model_dump() if tables.method else {}
@@ -69,7 +72,11 @@ def write_problem(problem: Problem, method: Mapping[str, Any], path: str | Path,
     `method` holds `kind` and the options, as plain data; it may be empty.
     """
     path = Path(path)
-    content: dict[str, Any] = {"model": model_table(problem.model)}
+    content: dict[str, Any] = {"constraints": [c.text for c in problem.constraints],
+                               "model": model_table(problem.model)}
+    for file in getattr(problem.model, "files", ()):  # a model that lives in files takes them along
+        with written_aside(path.with_name(file.name)) as aside:
+            shutil.copyfile(file, aside)
     for heading, experiments in (("experiment", problem.experiments), ("validation", validation)):
         entries = []
         for number, experiment in enumerate(experiments, 1):
@@ -111,15 +118,24 @@ class _Reader:
             self.faults += [self.located.fault(path, fault) for fault in error.faults]
             return None
 
-    def model(self, table: ModelTable) -> Model | None:
+    def model(self, table: ModelTable, measured: Sequence[str]) -> Model | None:
+        """`measured` names the signals that the records hold; of an FMU any variable can be one."""
         if table.fmu is not None:
-            raise NotSupported(f"{self.located.fault(('model', 'fmu'), 'problem files cannot name an FMU yet.')} "
-                               "Use FmuModel in Python.")
+            named_file = table.fmu
+            return self._gather(("model", "fmu"), lambda: self._fmu_model(named_file, table, measured))
         if table.python is not None:
             named = table.python
             return self._gather(("model", "python"), lambda: self._python_model(named))
         return self._gather(("model",), lambda: EquationModel.from_definition(table.model_dump(
-            exclude={"python", "fmu"}, exclude_none=True)))
+            exclude={"python", "fmu", *FMU_OPTIONS}, exclude_none=True)))
+
+    def _fmu_model(self, named: str, table: ModelTable, measured: Sequence[str]) -> Model:
+        from dynident.models.fmu.model import FmuModel
+
+        options = {key: getattr(table, key) for key in table.model_fields_set & {*FMU_OPTIONS} - {"interface"}}
+        inputs = table.inputs if "inputs" in table.model_fields_set else None
+        outputs = list(table.outputs) if table.outputs is not None else list(measured) or None
+        return FmuModel(self._inside(named), inputs=inputs, outputs=outputs, kind=table.interface, **options)
 
     def _python_model(self, named: str) -> Model:
         name, _, attribute = named.rpartition(":")

@@ -21,8 +21,8 @@ MOST_SUBSTEPS = 1024
 def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, integrator: str = "runge_kutta",
              substeps: int | str = "auto") -> Trajectory:
     """States and outputs at the samples of a record; `values` holds parameters, and initial states as 'q(0)' or by
-    the record's `initial`; what an FMU brings along may be left out. With substeps="auto" steps are halved until nothing
-    changes."""
+    the record's `initial`; what an FMU brings along may be left out. With substeps="auto" steps are halved until
+    nothing changes."""
     p, x0, said = _values(model, values, experiment)
     runner = runner_for(model, integrator, said)
     grid = grid_of(model, experiment, everywhere=True)

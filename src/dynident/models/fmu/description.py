@@ -106,6 +106,7 @@ def read_description(path: Path) -> Description:
         for it in _elements(variable):
             variables.setdefault(it.name, it)
     states = [unknown.variable.derivative for unknown in said.derivatives]
+    indicators = said.numberOfEventIndicators if version == 2 else sum(_size(u.variable) for u in said.eventIndicators)
     if any(state is None for state in states):
         raise ProblemError(f"{path.name}: a derivative in the model structure names no state.")
     experiment = said.defaultExperiment
@@ -117,8 +118,7 @@ def read_description(path: Path) -> Description:
         stop_time=_number(getattr(experiment, "stopTime", None)),
         step_size=_number(getattr(experiment, "stepSize", None)), interfaces=interfaces, missing=missing,
         variables=variables, states=tuple(n.name for state in states for n in _elements(state)),
-        indicators=said.numberOfEventIndicators if version == 2 else sum(_size(u.variable) for u in said.eventIndicators),
-        platforms=tuple(platforms), feedthrough=_feedthrough(said), complaints=tuple(complaints))
+        indicators=indicators, platforms=tuple(platforms), feedthrough=_feedthrough(said), complaints=tuple(complaints))
 
 
 def _parsed(path: Path) -> tuple[Any, list[str]]:

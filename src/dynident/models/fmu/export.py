@@ -36,7 +36,8 @@ FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", 
 
 
 def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, float], *, version: str = "2.0",
-               step: float = USUAL_STEP, platforms: Sequence[str] = (), given: Mapping[str, Given] | None = None) -> Path:
+               step: float = USUAL_STEP, platforms: Sequence[str] = (), given: Mapping[str, Given] | None = None
+               ) -> Path:
     """Write an FMU (Co-Simulation and Model Exchange) whose start values are `values`: parameters, and initial states
     as 'q(0)' (0 where not given). Parameters stay tunable.
 
@@ -52,7 +53,8 @@ def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, floa
         faults.append(f"step = {step}; give a positive number of seconds.")
     if faults:
         raise ProblemError(faults)
-    starts = {n: float(values[n]) for n in model.parameters} | {n: float(values.get(f"{n}(0)", 0.0)) for n in model.states}
+    starts = {n: float(values[n]) for n in model.parameters}
+    starts |= {n: float(values.get(f"{n}(0)", 0.0)) for n in model.states}
     identifier = re.sub(r"\W", "_", target.stem) or "model"
     identifier = identifier if re.match(r"[A-Za-z_]", identifier) else f"model_{identifier}"
     said = Exported(model, identifier, starts, given or {}, version[0], step, _token(model, starts, version, step))

@@ -66,7 +66,8 @@ def description_text(said: Exported) -> bytes:
     serial = "canSerializeFMUstate" if second else "canSerializeFMUState"
     derivative = "providesDirectionalDerivative" if second else "providesDirectionalDerivatives"
     common = {**abilities, state: "true", serial: "true", derivative: "true"}
-    xml.SubElement(root, "ModelExchange", {**common, **({"completedIntegratorStepNotNeeded": "true"} if second else {})})
+    not_needed = {"completedIntegratorStepNotNeeded": "true"} if second else {}
+    xml.SubElement(root, "ModelExchange", {**common, **not_needed})
     xml.SubElement(root, "CoSimulation", {**common, "canHandleVariableCommunicationStepSize": "true"})
     lines = lines_of(said)
     units = sorted({said.model.units[line.name] for line in lines if said.model.units.get(line.name)})

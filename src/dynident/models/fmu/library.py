@@ -83,18 +83,18 @@ class Instance:
         name, token = INSTANCE_NAME, self.plan.token.encode()
         resources = self.folder / "resources"
         if self.version == 2:
-            make = self.function("Instantiate", ctypes.c_char_p, number, ctypes.c_char_p, ctypes.c_char_p, pointer, number,
-                                 number, result=pointer)
+            text = ctypes.c_char_p
+            make = self.function("Instantiate", text, number, text, text, pointer, number, number, result=pointer)
             self.handle = make(name, 0 if self.exchange else 1, token, resources.as_uri().encode(),
                                ctypes.addressof(self._callbacks), 0, 0)
         else:
             where = f"{resources}{'/' if sys.platform != 'win32' else chr(92)}".encode()
-            text = [ctypes.c_char_p] * 3
+            texts = [ctypes.c_char_p] * 3
             if self.exchange:
-                make = self.function("InstantiateModelExchange", *text, flag, flag, pointer, pointer, result=pointer)
+                make = self.function("InstantiateModelExchange", *texts, flag, flag, pointer, pointer, result=pointer)
                 self.handle = make(name, token, where, 0, 0, None, self._log)
             else:
-                make = self.function("InstantiateCoSimulation", *text, flag, flag, flag, flag, pointer, size, pointer,
+                make = self.function("InstantiateCoSimulation", *texts, flag, flag, flag, flag, pointer, size, pointer,
                                      pointer, pointer, result=pointer)
                 self.handle = make(name, token, where, 0, 0, 0, 0, None, 0, None, self._log, None)
         if not self.handle:
@@ -144,11 +144,11 @@ class Instance:
         slots.spill(vector)
 
     def _access(self, name: str, slots: Slots) -> None:
-        where, count = slots.references.ctypes.data, slots.references.size
+        where, count, data = slots.references.ctypes.data, slots.references.size, slots.buffer.ctypes.data
         if self.version == 2:
-            self.call(name, where, count, slots.buffer.ctypes.data, types=(pointer, size, pointer))
+            self.call(name, where, count, data, types=(pointer, size, pointer))
         else:
-            self.call(name, where, count, slots.buffer.ctypes.data, slots.buffer.size, types=(pointer, size, pointer, size))
+            self.call(name, where, count, data, slots.buffer.size, types=(pointer, size, pointer, size))
 
     def slots(self, names: Sequence[str]) -> tuple[Slots, ...]:
         return slots_for([self.plan.variables[n] for n in names], self.version, self.plan.variables)

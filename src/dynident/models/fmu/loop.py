@@ -60,8 +60,9 @@ class Ports:
 class _Fmu(ctypes.Structure):
     _fields_ = [("instance", ctypes.c_void_p), *[(n, ctypes.c_longlong) for n in (
         "version", "states", "indicators", "input_groups", "output_groups", "inputs", "outputs", "needs_completed")],
-        *[(n, ctypes.c_void_p) for n in ("input", "output", "do_step", "set_time", "set_states", "get_states", "get_rates",
-                                         "get_indicators", "completed", "enter_event", "discrete", "enter_continuous")]]
+        *[(n, ctypes.c_void_p) for n in (
+            "input", "output", "do_step", "set_time", "set_states", "get_states", "get_rates", "get_indicators",
+            "completed", "enter_event", "discrete", "enter_continuous")]]
 
 
 class _Course(ctypes.Structure):
@@ -96,8 +97,8 @@ def drive(instance: Instance, ports: Ports, course: Course, manner: Manner, outp
         raise _failed(instance, course, *failure)
 
 
-def _compiled(compiled: ctypes.CDLL, instance: Instance, ports: Ports, course: Course, manner: Manner, outputs: np.ndarray
-              ) -> tuple[int, int, int] | None:
+def _compiled(compiled: ctypes.CDLL, instance: Instance, ports: Ports, course: Course, manner: Manner,
+              outputs: np.ndarray) -> tuple[int, int, int] | None:
     groups = [c_groups(slots, [instance.address(f"{verb}{s.function}") for s in slots])
               for verb, slots in (("Set", ports.inputs), ("Get", ports.outputs))]
     fmu = _Fmu(instance.handle, instance.version, ports.states, ports.indicators, len(ports.inputs), len(ports.outputs),

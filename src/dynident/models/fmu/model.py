@@ -46,16 +46,16 @@ class FmuModel:
         self.options: dict[str, Any] = {"kind": kind, "integrator": integrator, "alignment": alignment,
                                         "trusted": bool(trusted), "time_limit": float(time_limit)}
         faults = _option_faults(kind, integrator, alignment, time_limit)
-        declared = {role: [n for n, v in self.description.variables.items() if v.causality == role and v.type in NUMBERS]
-                    for role in ("input", "output")}
+        numbers = {n: v for n, v in self.description.variables.items() if v.type in NUMBERS}
+        declared = {role: [n for n, v in numbers.items() if v.causality == role] for role in ("input", "output")}
         self.values = MappingProxyType({str(k): float(v) for k, v in (values or {}).items()})
         faults += self._unknown("values", self.values, settable=True)
         faults += self._unknown("inputs", inputs or (), roles=("input",))
         faults += self._unknown("outputs", outputs or ())
         if faults:
             raise ProblemError(faults)
-        self.inputs = tuple(inputs) if inputs is not None else tuple(n for n in declared["input"] if n not in self.values)
-        self.outputs = tuple(outputs) if outputs is not None else tuple(declared["output"])
+        self.inputs = tuple([n for n in declared["input"] if n not in self.values] if inputs is None else inputs)
+        self.outputs = tuple(declared["output"] if outputs is None else outputs)
         if not self.outputs:
             raise ProblemError(f"{self.path.name} declares no output; name what is measured with outputs=[...].")
         variables = self.description.variables
@@ -74,19 +74,20 @@ class FmuModel:
         """Start values, bounds and units that the FMU brings along, for parameters and initial states."""
         return {n: _given(self.description.variables[n]) for n in (*self.parameters, *self.states)}
 
-    def definition(self) -> dict[str, Any]:
-        return {"kind": KIND, "fmu": str(self.path), "sha256": self.digest, "inputs": list(self.inputs),
-                "outputs": list(self.outputs), "values": dict(self.values),
-                **{k: v for k, v in self.options.items() if k != "kind"}, "interface": self.options["kind"]}
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files that the model lives in; a saved problem takes them along."""
+        return (self.path,)
 
-    @classmethod
-    def from_definition(cls, definition: Mapping[str, Any]) -> FmuModel:
-        """The model that `definition()` describes; refuses a file that has changed since."""
-        said = {k: v for k, v in definition.items() if k not in ("kind", "fmu", "sha256", "interface")}
-        model = cls(definition["fmu"], kind=definition.get("interface", "auto"), **said)
-        if definition.get("sha256", model.digest) != model.digest:
-            raise ProblemError(f"{model.path} is not the FMU that was used: its content has changed.")
-        return model
+    def definition(self) -> dict[str, Any]:
+        """What the answer depends on, as plain data; the file by its name and content."""
+        options = {key: self.options[key] for key in ("integrator", "alignment")}
+        return {"kind": KIND, "fmu": self.path.name, "sha256": self.digest, "inputs": list(self.inputs),
+                "outputs": list(self.outputs), "values": dict(self.values), "interface": self.kind, **options}
+
+    def __reduce__(self) -> tuple:
+        return _opened, (str(self.path), {"inputs": list(self.inputs), "outputs": list(self.outputs),
+                                          "values": dict(self.values), **self.options})
 
     def content_hash(self) -> str:
         return self.digest
@@ -133,10 +134,12 @@ class FmuModel:
                                    "integrator's error is ours to check.")
         if chosen == "co_simulation":
             return chosen, (*note, f"{self.path.name} runs by Co-Simulation: the solver inside of it is hidden, and an "
-                                   "error of that solver moves the estimate unseen. Export it for Model Exchange to check.")
+                                   "error of that solver moves the estimate unseen. Export it for Model Exchange to "
+                                   "check.")
         return chosen, note
 
-    def _unknown(self, what: str, names: Iterable[str], roles: tuple[str, ...] = (), settable: bool = False) -> list[str]:
+    def _unknown(self, what: str, names: Iterable[str], roles: tuple[str, ...] = (), settable: bool = False
+                 ) -> list[str]:
         faults, variables = [], self.description.variables
         for name in names:
             v = variables.get(name)
@@ -174,6 +177,10 @@ class FmuSimulator:
 
     def __reduce__(self) -> tuple:
         return FmuSimulator, (self.model, self.written)
+
+
+def _opened(path: str, options: Mapping[str, Any]) -> FmuModel:
+    return FmuModel(path, **options)
 
 
 def _given(v: Variable) -> Given:

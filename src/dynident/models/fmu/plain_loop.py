@@ -1,4 +1,4 @@
-"""Plain loop: fmu.c in Python, for machines without a compiler; the same arithmetic in the same order, the same bits."""
+"""Plain loop: fmu.c in Python, for machines without a compiler; the same arithmetic in the same order and bits."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ class PlainLoop:
         z = np.zeros(2 * n)
         for _ in range(NEWTON_LIMIT):
             g1, g2 = self.rates(now + h / 3.0, x + z[:n]), self.rates(now + h, x + z[n:])
-            b = np.concatenate([h * ((5.0 / 12.0) * g1 - (1.0 / 12.0) * g2) - z[:n], h * (0.75 * g1 + 0.25 * g2) - z[n:]])
+            b = np.concatenate([h * ((5.0 / 12.0) * g1 - (1.0 / 12.0) * g2) - z[:n],
+                                h * (0.75 * g1 + 0.25 * g2) - z[n:]])
             if not np.all(np.isfinite(b)) or not solve(A.copy(), b):
                 raise _Stop(NEWTON)
             z = z + b

@@ -21,7 +21,8 @@ class Simulator:
         self.constants = self.instance.slots(list(plan.constants))
         self.constant_values = np.array(list(plan.constants.values()), float)
         self.inputs = self.instance.slots(plan.inputs)
-        self.outputs = {False: self.instance.slots(plan.outputs), True: self.instance.slots([*plan.outputs, *plan.observed])}
+        self.outputs = {False: self.instance.slots(plan.outputs),
+                        True: self.instance.slots([*plan.outputs, *plan.observed])}
         self.trusts_reset: bool | None = None if plan.reset else False
         self.runs = 0
         self.notes: list[str] = []
@@ -49,8 +50,8 @@ class Simulator:
         third = self._once(values, course, False, check=False)
         if second is None or not (_same(first, second) and _same(second, third)):
             self.trusts_reset = False
-            self.notes.append(f"{self.plan.file} does not repeat itself after a reset{why}: each simulation uses a fresh "
-                              "instance.")
+            self.notes.append(f"{self.plan.file} does not repeat itself after a reset{why}: each simulation uses a "
+                              "fresh instance.")
             if second is not None and not _same(first, third):
                 self.notes.append(f"{self.plan.file} gives different results from fresh instances at equal values; its "
                                   "noise enters the estimate.")
@@ -101,7 +102,8 @@ class Simulator:
 
     def _check_written(self, values: np.ndarray, inputs: np.ndarray) -> None:
         """Read back once what was written, and say what did not take."""
-        for slots_group, names, given in ((self.written, self.plan.written, values), (self.inputs, self.plan.inputs, inputs)):
+        for slots_group, names, given in ((self.written, self.plan.written, values),
+                                          (self.inputs, self.plan.inputs, inputs)):
             back = np.full(len(names), np.nan)
             try:
                 for slots in slots_group:
@@ -112,8 +114,8 @@ class Simulator:
                 continue
             for name, wanted, got in zip(names, given, back, strict=True):
                 if not abs(got - wanted) <= TOOK * max(abs(wanted), abs(got)):
-                    self.notes.append(f"'{name}' was set to {wanted:g} but reads back as {got:g}; the FMU does not take "
-                                      "it as given.")
+                    self.notes.append(f"'{name}' was set to {wanted:g} but reads back as {got:g}; the FMU does not "
+                                      "take it as given.")
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:

@@ -15,7 +15,6 @@ from dynident.models.fmu.plan import Plan
 from dynident.models.fmu.simulator import Simulator
 from dynident.models.fmu.wire import SentCourse, receive, send
 
-
 PARENT_LOOKED_FOR = 1.0  # seconds between looks; an FMU that hangs must not outlive the session
 
 

@@ -1,0 +1,51 @@
+"""`dynident export`: an estimate in a form that other tools take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynident.cli.shared import ResultsPath
+
+app = typer.Typer(no_args_is_help=True, help="Write an estimate for other tools.")
+
+Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where it goes.", show_default=False)]
+
+
+@app.callback()
+def export() -> None:
+    """Write an estimate for other tools."""
+
+
+@app.command("fmu")
+def fmu(results: ResultsPath, out: Out = None,
+        version: Annotated[str, typer.Option("--fmi", metavar="VERSION", help="2.0 or 3.0.")] = "2.0",
+        platform: Annotated[list[str] | None, typer.Option("--platform", metavar="NAME", show_default=False, help=(
+            "linux, linux-arm, windows, macos, macos-arm; may be given several times. Needs the package "
+            "ziglang."))] = None) -> None:
+    """Write the fitted model with its estimated parameters as an FMU (Co-Simulation and Model Exchange).
+
+    Example: `dynident export fmu results/ --out drive.fmu`
+    """
+    from dynident.files.exports import estimate_as_fmu
+    from dynident.files.results import load
+
+    target = out or results / "model.fmu"
+    estimate_as_fmu(load(results), target, version=version, platforms=tuple(platform or ()))
+    print(f"Written to {target}.")
+
+
+@app.command("parameters")
+def parameters(results: ResultsPath, out: Out = None) -> None:
+    """Write the estimated parameters as a parameter set (SSV 1.0) that tools apply to an FMU.
+
+    Example: `dynident export parameters results/ --out robot.ssv`
+    """
+    from dynident.files.exports import parameter_set
+    from dynident.files.results import load
+
+    target = out or results / "parameters.ssv"
+    target.write_bytes(parameter_set(load(results)))
+    print(f"Written to {target}.")
