@@ -26,6 +26,7 @@ from dynident.solvers.outcome import (
 )
 from dynident.solvers.reduced import Reduced
 
+SMALLEST_MOST = 0.1  # of a step, however much it seems to overshoot
 SHORTEST_SHARE = 1e-3  # of a step; below it the direction is given up and damped instead
 FIRST_DAMPING = 1e-6  # relative to the squared columns, once the direction itself has to be changed
 MOST_DAMPING = 1e4
@@ -58,6 +59,8 @@ class _Run:
         self.finite, self.point, self.diary, self.limit = finite, point, diary, limit
         self.held = np.zeros(len(finite.names), dtype=int)
         self.damping, self.share = TINY_DAMPING, 1.0
+        self.most = 1.0  # share of a step that does not overshoot
+        self.last: tuple[np.ndarray, float] | None = None  # the last step in its full length, and the share of it
         self.wall: Diverged | None = None
 
     def go(self) -> Outcome:
@@ -66,10 +69,13 @@ class _Run:
         self.diary.write(self.point, self.evaluation, 0.0)
         for iteration in range(self.limit):
             self.units = self.unit_lengths(reduced)
-            left = self.standard_errors_left(reduced)
+            step, nodes = self.direction(reduced, TINY_DAMPING)
+            left = self.standard_errors_left(reduced, step, nodes)
             if left <= SETTLED:
                 return self.outcome(True, f"after {iteration} iterations")
+            self.most = self.without_overshoot(step)
             moved = self.next(reduced)
+            self.last = step, self.share
             if moved is None:
                 return self.stuck(left)
             reduced = moved
@@ -83,6 +89,19 @@ class _Run:
                 return moved
             self.damping = max(self.damping * 100, FIRST_DAMPING)
         return None
+
+    def without_overshoot(self, step: np.ndarray) -> float:
+        """The share of a step that leads to where the next one would vanish, seen from how it follows the last one.
+
+        With large residuals a Gauss-Newton step overshoots: the next step, d, points back along the last one, d', of
+        which the share a was gone. Taking d = (1 - a c) d' for the same c in the next step (Aitken), the share is 1 / c.
+        """
+        if self.last is None:
+            return 1.0
+        before, share = self.last[0] / self.units, self.last[1]
+        squared = float(before @ before)
+        follows = float(before @ (step / self.units)) / squared if squared > 0 else 0.0
+        return float(np.clip(share / (1 - follows), SMALLEST_MOST, 1.0)) if follows < 0 else 1.0
 
     def unit_lengths(self, reduced: Reduced) -> np.ndarray:
         """Length of a typical change of each unknown; where nothing is known, that which the data can tell."""
@@ -102,9 +121,8 @@ class _Run:
     def length(self, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
         return float(np.sqrt(np.sum((step / self.units) ** 2) + self.finite.node_norm(nodes)))
 
-    def standard_errors_left(self, reduced: Reduced) -> float:
+    def standard_errors_left(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
         """How far the undamped step would lead in standard errors; infinite while segments do not meet."""
-        step, nodes = self.direction(reduced, TINY_DAMPING)
         if self.length(step, nodes) <= TINY_STEP:
             return 0.0
         closed = self.evaluation.mismatch <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= CLOSING
@@ -113,12 +131,13 @@ class _Run:
     def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> Reduced | None:
         """Go along the direction as far as the natural monotonicity test allows; None if that is nowhere."""
         length = self.length(step, nodes)
-        share = min(1.0, 4 * self.share)
+        share = min(self.most, 4 * self.share)
         while share >= SHORTEST_SHARE:
+            full = share == self.most
             candidate = self.clipped(self.point.moved(step, nodes, share))
             try:
                 follows = self.following(reduced, self.finite.evaluate(candidate))
-                if follows <= (1 - share / 4) * length or (share == 1.0 and follows <= 1e-9 and length <= 1e-6):
+                if follows <= (1 - share / 4) * length or (full and follows <= 1e-9 and length <= 1e-6):
                     return self.move(candidate, share, length)
             except Diverged as wall:
                 self.wall = wall
@@ -136,7 +155,7 @@ class _Run:
             self.finite.linearize(self.point)  # puts the derivatives of this point back in their place
             raise
         self.point, self.evaluation, self.share = candidate, moved.linear.evaluation, share
-        if share == 1.0:
+        if share == self.most:
             self.damping = max(self.damping / 100, TINY_DAMPING)
         self.diary.write(candidate, self.evaluation, share * length)
         return moved

@@ -26,6 +26,7 @@ Watch = Callable[[Iteration], None]
 SETTLED = 1e-5  # a remaining step of this many standard errors is none
 NEARLY_SETTLED = 1e-3  # the same where no step helps any more; no digit that is printed depends on it
 ROUNDING = 1e-13  # relative differences of the cost below this are noise of the arithmetic
+SIMULATED = 1e-5  # of the smallest residual that means anything: what rounding does to a simulation, 1e-15 of the data
 TINY_DAMPING = 1e-14  # keeps a rank-deficient step finite, far below what the data say
 
 
@@ -65,9 +66,10 @@ class Diary:
 def standard_errors(gain: float, cost: float, finite: FiniteProblem) -> float:
     """Length of a step in standard errors, from the fall of the cost that it promises.
 
-    Zero where the fall would drown in rounding. The residuals' variance is never taken below what rounding leaves.
+    Zero where the fall would drown in rounding, or where the cost itself is rounding.
     """
-    if gain <= ROUNDING * cost:
+    residual = SIMULATED * np.sqrt(finite.floor / max(1, finite.residual_count))  # rounding in one of them
+    if gain <= max(ROUNDING * cost, 2 * np.sqrt(cost) * residual) or cost <= finite.floor:
         return 0.0
     freedom = max(1, finite.residual_count - len(finite.names))
-    return float(np.sqrt(gain * freedom / max(cost, finite.floor)))
+    return float(np.sqrt(gain * freedom / cost))
