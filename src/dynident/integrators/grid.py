@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 
@@ -74,7 +75,10 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
     wanted = np.zeros(time.size, dtype=np.uint8)
     wanted[offset:] = 1 if everywhere else _measured(experiment)
     modes = getattr(model, "modes", ())
-    first_mode = modes.index(experiment.mode) if experiment.mode in modes else -1
+    if experiment.mode and experiment.mode not in modes:
+        raise ProblemError(f"{experiment.label}: the model has no mode '{experiment.mode}'."
+                           f"{did_you_mean(experiment.mode, [name for name in modes if name])}")
+    first_mode = modes.index(experiment.mode) if experiment.mode else -1
     return Grid(time, offset, _substeps(time, per_interval), u_begin, u_end, np.ascontiguousarray(u), wanted,
                 first_mode)
 

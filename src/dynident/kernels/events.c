@@ -201,7 +201,8 @@ static int advance(Place *at, double s1, int sens) {
       low = at->s + ldexp(s1 - at->s, -parts);
       g_low = largest_after(at, low, 0);
     }
-    why = pass(at, g_low > 0 ? low : located(at, low, g_low, s1, g_high, &which), which, sens);
+    if (!(g_low > 0)) low = located(at, low, g_low, s1, g_high, &which);
+    why = pass(at, low, which, sens);
     if (why == FINE) why = settle(at, sens);
     if (why != FINE) return why;
   } while (at->s < s1);
