@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.discretizations.program import Pattern, Program
 from dynident.errors import NotSupported, ProblemError
 from dynident.integrators.march import Diverged
+from dynident.solvers.answer import Answer
 from dynident.solvers.outcome import Diary, Outcome, Watch
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
@@ -65,45 +66,6 @@ class Sqp:
         return _Run(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
 
 
-class _Answer(ca.Callback):
-    """A function of CasADi's that asks one of ours; an exception is kept, and the solver sees NaN."""
-
-    def __init__(self, name: str, inputs: Sequence[tuple[str, ca.Sparsity]], outputs: Sequence[tuple[str, ca.Sparsity]],
-                 ask: Callable[..., list[np.ndarray]], run: _Run):
-        super().__init__()
-        self.inputs, self.outputs, self.ask, self.run = inputs, outputs, ask, run
-        self.construct(name, {})
-
-    def get_n_in(self) -> int:
-        return len(self.inputs)
-
-    def get_n_out(self) -> int:
-        return len(self.outputs)
-
-    def get_name_in(self, i: int) -> str:
-        return self.inputs[i][0]
-
-    def get_name_out(self, i: int) -> str:
-        return self.outputs[i][0]
-
-    def get_sparsity_in(self, i: int) -> ca.Sparsity:
-        return self.inputs[i][1]
-
-    def get_sparsity_out(self, i: int) -> ca.Sparsity:
-        return self.outputs[i][1]
-
-    def eval(self, arguments: Sequence[ca.DM]) -> list[ca.DM]:
-        try:
-            answers = self.ask(*[np.asarray(a).ravel() for a in arguments])
-        except Diverged as wall:
-            self.run.wall = wall
-            answers = [np.full(s.nnz(), np.nan) for _, s in self.outputs]
-        except KeyboardInterrupt:
-            self.run.interrupted = True
-            answers = [np.full(s.nnz(), np.nan) for _, s in self.outputs]
-        return [ca.DM(s, np.asarray(a, float).ravel()) for a, (_, s) in zip(answers, self.outputs, strict=True)]
-
-
 class _Run:
     """One solve: the program as CasADi functions, a diary, and what was learnt on the way."""
 
@@ -126,13 +88,13 @@ class _Run:
         x, p, f, g = ("x", dense(n, 1)), ("p", dense(0, 1)), ("f", dense(1, 1)), ("g", dense(m, 1))
         jacobian, (curvature, take) = _sparsity(program.jacobian_pattern), _curvature(program, whole=plugin != "ipopt")
         kept = [
-            _Answer("nlp", [x, p], [f, g], lambda w, _: list(program.values(w)), self),
-            _Answer("nlp_grad_f", [x, p], [f, ("grad_f_x", dense(n, 1))], lambda w, _: self.asked(w)[:2], self),
-            _Answer("nlp_jac_g", [x, p], [g, ("jac_g_x", jacobian)], lambda w, _: self.asked(w)[2:], self),
-            _Answer("nlp_hess_l", [x, p, ("lam_f", dense(1, 1)), ("lam_g", dense(m, 1))],
+            Answer("nlp", [x, p], [f, g], lambda w, _: list(program.values(w)), self),
+            Answer("nlp_grad_f", [x, p], [f, ("grad_f_x", dense(n, 1))], lambda w, _: self.asked(w)[:2], self),
+            Answer("nlp_jac_g", [x, p], [g, ("jac_g_x", jacobian)], lambda w, _: self.asked(w)[2:], self),
+            Answer("nlp_hess_l", [x, p, ("lam_f", dense(1, 1)), ("lam_g", dense(m, 1))],
                     [("triu_hess_gamma_x_x" if plugin == "ipopt" else "hess_gamma_x_x", curvature)],
                     lambda w, _, lf, lg: [program.second(w, float(lf[0]), lg, self.exact)[take]], self),
-            _Answer("nlp_jac_fg", [x, p], [f, ("grad_f_x", dense(n, 1)), g, ("jac_g_x", jacobian)],
+            Answer("nlp_jac_fg", [x, p], [f, ("grad_f_x", dense(n, 1)), g, ("jac_g_x", jacobian)],
                     lambda w, _: self.asked(w), self)]
         given = {"hess_lag": kept[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False,
                  "error_on_fail": False, "iteration_callback": self.watcher(n, m), "iteration_callback_ignore_errors": False}
