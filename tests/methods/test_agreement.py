@@ -8,7 +8,8 @@ import pytest
 import dynident as di
 from problems import MACHINES
 
-WAYS = {"single, Levenberg-Marquardt": di.single_shooting(), "single, Gauss-Newton": di.single_shooting(solver="gauss_newton"),
+WAYS = {"single, Levenberg-Marquardt": di.single_shooting(),
+        "single, Gauss-Newton": di.single_shooting(solver="gauss_newton"),
         "multiple": di.multiple_shooting(), "multiple, 7 segments": di.multiple_shooting(segments=7)}
 
 

@@ -27,6 +27,7 @@ from dynident.solvers.outcome import Outcome
 
 SIZE_SETTLED = 1e-3  # relative change of an estimated noise size that no longer matters
 EASIER_ITERATIONS = 30  # for a start; what is not found by then is left to the method itself
+EASIER_SETTLED = 0.1  # standard errors; the noise in the nodes moves it by more
 MOST_ROUNDS = 12  # of weights and steps; each is a warm start
 
 
@@ -153,7 +154,7 @@ class Fit:
         shooting = self.shooting(self.steps)
         if not finite.equality_count or not shooting.equality_count or not shooting.shown:
             return None
-        solver = LevenbergMarquardt(min(self.method.iterations, EASIER_ITERATIONS))
+        solver = LevenbergMarquardt(min(self.method.iterations, EASIER_ITERATIONS), settled=EASIER_SETTLED)
         try:
             return self.run(solver, Unlinked(shooting), shooting.start(), shooting.counts)
         except Diverged:

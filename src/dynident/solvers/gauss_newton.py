@@ -94,7 +94,7 @@ class _Run:
         """The share of a step that leads to where the next one would vanish, seen from how it follows the last one.
 
         With large residuals a Gauss-Newton step overshoots: the next step, d, points back along the last one, d', of
-        which the share a was gone. Taking d = (1 - a c) d' for the same c in the next step (Aitken), the share is 1 / c.
+        which the share a was gone. If d = (1 - a c) d' with the same c in the next step (Aitken), the share is 1 / c.
         """
         if self.last is None:
             return 1.0
