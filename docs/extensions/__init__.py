@@ -1,0 +1,1 @@
+"""What the manual needs beside Sphinx: tables made from the code, and formulas without a script."""

@@ -1,0 +1,133 @@
+"""Every page of the manual tells the truth: its code runs, prints what it says, and its tables are complete.
+
+In README.md and docs/: ```python blocks run in order, one namespace per page, beside the embedded example in
+`dynident-demo`. A ```text block after one shows what it printed; `...` stands for anything in a line, and as a line of
+its own for any number of lines. ```console blocks show commands after `$ ` and what they print. ```toml blocks with a model are whole problems.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dynident.cli import main
+from dynident.demo import copy_to
+from dynident.files import schema
+from dynident.files.toml import read_problem
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CODE = {"python", "console", "toml"}
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def words(text: str) -> list[str]:
+    """Lines without their spacing; empty ones do not count."""
+    return [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
+
+
+def fits(shown: str, said: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, shown.split("..."))), said) is not None
+
+
+def difference(shown: str, printed: str) -> str:
+    """What of the shown lines was not printed, in this order; nothing if all is well."""
+    said = words(printed)
+    at, skipping = 0, False
+    for line in words(shown):
+        if line == "...":
+            skipping = True
+            continue
+        ahead = range(at, len(said)) if skipping else range(at, min(at + 1, len(said)))
+        found = next((k for k in ahead if fits(line, said[k])), None)
+        if found is None:
+            return f"the page shows\n    {line}\nwhere this was printed:\n" + "\n".join(f"    {x}" for x in said[at:])
+        at, skipping = found + 1, False
+    return "" if skipping or at == len(said) else f"more was printed: {said[at:]}"
+
+
+def python(code: str, names: dict) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "page", "exec"), names)
+    return out.getvalue()
+
+
+def command(line: str, capsys) -> str:
+    assert line.startswith("dynident "), f"only dynident can be tried in a console block, not: {line}"
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as left:
+        main(line.split()[1:])
+    said = capsys.readouterr()
+    assert left.value.code == 0, f"{line}: {said.err}"
+    return said.out
+
+
+def console(text: str, capsys) -> None:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        line, _, shown = part.partition("\n")
+        wrong = difference(shown, command(line, capsys))
+        assert not wrong, f"$ {line}: {wrong}"
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if any(kind in CODE for kind, _ in blocks(p))],
+                         ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_does_what_it_shows(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    copy_to(tmp_path / "dynident-demo")
+    names: dict = {"__name__": "page"}
+    printed = None
+    for kind, text in blocks(page):
+        if kind == "python":
+            printed = python(text, names)
+        elif kind == "text" and printed is not None:
+            wrong = difference(text, printed)
+            assert not wrong, wrong
+            printed = None
+        elif kind == "console":
+            console(text, capsys)
+        elif kind == "toml":
+            if "model" in tomllib.loads(text):
+                Path("problem.toml").write_text(text, encoding="utf-8")
+                assert read_problem("problem.toml").problem.experiments
+
+
+def test_every_key_of_a_problem_file_is_explained():
+    page = (ROOT / "docs" / "reference" / "problem_file.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## ", page, flags=re.MULTILINE)
+    tables = {"[model]": schema.ModelTable, "[[experiment]]": schema.ExperimentTable,
+              "[parameters]": schema.ParameterTable}
+    for heading, table in tables.items():
+        (part,) = [text for text in parts if text.startswith(heading)]
+        missing = [key for key in table.model_fields if f"`{key}`" not in part]
+        assert not missing, f"{heading} does not explain {missing}"
+    assert all(f"## [{key}" in page or f"## [[{key}" in page for key in schema.ProblemTable.model_fields)
+    assert all(f"`{key}`" in page for key in schema.OutputTable.model_fields | schema.PriorTable.model_fields)
+
+
+def test_every_key_of_a_result_is_explained():
+    from dynident.files.saved import Saved
+
+    page = (ROOT / "docs" / "reference" / "results.md").read_text(encoding="utf-8")
+    missing = [key for key in Saved.model_fields if f"`{key}`" not in page]
+    assert not missing
+
+
+def test_every_table_can_be_made_and_is_shown_somewhere(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    sys.modules.pop("extensions", None)
+    from extensions.registries import PLACE, TABLES
+
+    wanted = {name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))}
+    assert wanted == set(TABLES)
+    assert all(make() for make in TABLES.values())
