@@ -83,11 +83,12 @@ class Series:
 def series_of(rows: Rows) -> tuple[Series, ...]:
     """Residuals grouped by experiment and output; priors belong to none."""
     found = []
-    measured = rows.experiment >= 0
-    for e, o in np.unique(np.stack([rows.experiment[measured], rows.output[measured]], axis=1), axis=0).tolist():
-        own = np.flatnonzero((rows.experiment == e) & (rows.output == o))
-        own = own[np.argsort(rows.sample[own], kind="stable")]
-        found.append(Series(e, o, own, rows.sample[own] - rows.sample[own[0]]))
+    measured = np.flatnonzero(rows.experiment >= 0)
+    order = measured[np.lexsort((rows.sample[measured], rows.output[measured], rows.experiment[measured]))]
+    other = (np.diff(rows.experiment[order]) != 0) | (np.diff(rows.output[order]) != 0)
+    for own in np.split(order, np.flatnonzero(other) + 1) if order.size else ():
+        found.append(Series(int(rows.experiment[own[0]]), int(rows.output[own[0]]), own,
+                            rows.sample[own] - rows.sample[own[0]]))
     return tuple(found)
 
 
