@@ -26,9 +26,11 @@ html_static_path = ["_static"]
 html_css_files = ["manual.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {page: [] for page in ("index", "start", "choose", "examples", "papers", "changes")}  # no pages below
 html_theme_options = {
     "logo": {"text": "dynident"},
     "navbar_align": "left",
+    "header_links_before_dropdown": 8,
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],

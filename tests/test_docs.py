@@ -2,7 +2,8 @@
 
 In README.md and docs/: ```python blocks run in order, one namespace per page, beside the embedded example in
 `dynident-demo`. A ```text block after one shows what it printed; `...` stands for anything in a line, and as a line of
-its own for any number of lines. ```console blocks show commands after `$ ` and what they print. ```toml blocks with a model are whole problems.
+its own for any number of lines. ```console blocks show commands after `$ ` and what they print. ```toml blocks with a
+model are whole problems.
 """
 
 from __future__ import annotations
@@ -96,10 +97,9 @@ def test_page_does_what_it_shows(page, tmp_path, monkeypatch, capsys):
             printed = None
         elif kind == "console":
             console(text, capsys)
-        elif kind == "toml":
-            if "model" in tomllib.loads(text):
-                Path("problem.toml").write_text(text, encoding="utf-8")
-                assert read_problem("problem.toml").problem.experiments
+        elif kind == "toml" and "model" in tomllib.loads(text):
+            Path("problem.toml").write_text(text, encoding="utf-8")
+            assert read_problem("problem.toml").problem.experiments
 
 
 def test_every_key_of_a_problem_file_is_explained():

@@ -71,7 +71,8 @@ def losses() -> str:
 
 
 def readers() -> str:
-    return table(["file name ends in", "read by"], [[f"`{end}`", f"`{read.__name__}`"] for end, read in READERS.items()])
+    return table(["file name ends in", "read by"],
+                 [[f"`{end}`", f"`{read.__name__}`"] for end, read in READERS.items()])
 
 
 def functions() -> str:
