@@ -3,13 +3,17 @@
    The text in front of this one defines NX NT NU NY NP (states, parameters as still states, inputs, outputs, parameters
    of the model) and the functions, with a = (states, coordinates of the free parameters),
      dyn_next     (t, h, a, u0, u1, p) -> next states
-     dyn_next_jac (t, h, a, u0, u1, p) -> next states, their derivative in a (row by row)
+     dyn_next_jac (t, h, a, u0, u1, p) -> next states, their derivative in a (column by column)
      dyn_seen     (t, a, u, p)         -> outputs
      dyn_seen_jac (t, a, u, p)         -> outputs, their derivative in a (row by row)
    Every struct is made of doubles only, so that it is one flat array elsewhere. No memory is ever allocated. */
 
 #include <math.h>
 #include <string.h>
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3") /* loops of known, small length want to be unrolled */
+#endif
 
 #define SIZE(n) ((n) > 0 ? (n) : 1)
 #define N (NX + NT)
@@ -93,16 +97,16 @@ static void stand_still(double *A) {
   for (i = 0; i < NX; i++) A[i * N + i] = 1;
 }
 
-/* A <- F A, both for the states only: parameters stand still */
+/* A <- F A, both for the states only: parameters stand still. A stands row by row. */
 static void follow(const double *restrict F, double *restrict A) {
   double next[NX * N];
   int i, j, l;
   for (i = 0; i < NX; i++) {
     double *restrict row = next + i * N;
     for (j = 0; j < NX; j++) row[j] = 0;
-    for (j = NX; j < N; j++) row[j] = F[i * N + j];
+    for (j = NX; j < N; j++) row[j] = F[i + NX * j];
     for (l = 0; l < NX; l++)
-      for (j = 0; j < N; j++) row[j] += F[i * N + l] * A[l * N + j];
+      for (j = 0; j < N; j++) row[j] += F[i + NX * l] * A[l * N + j];
   }
   memcpy(A, next, sizeof next);
 }

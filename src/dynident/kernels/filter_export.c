@@ -22,10 +22,13 @@ int FILTER_UPDATE(FILTER_TYPE *filter, double t, const double *u, const double *
   const int fault = dyn_update((dyn_memory *)filter->memory, &settings, t, u, y, variances, &sample, 0);
   if (fault) return fault; /* the result stays what it was; the filter has to begin anew */
   dyn_values(arg, res, 0, 0, 0);
-  for (i = 0; i < N; i++) {
-    const double std = fabs(slope[i]) * sqrt(sample.variance[i]);
-    if (i < NX) { result->state[i] = value[i]; result->state_std[i] = std; }
-    else { result->parameter[i - NX] = value[i]; result->parameter_std[i - NX] = std; }
+  for (i = 0; i < NX; i++) {
+    result->state[i] = value[i];
+    result->state_std[i] = sqrt(sample.variance[i]);
+  }
+  for (i = 0; i < NT; i++) {
+    result->parameter[i] = value[NX + i];
+    result->parameter_std[i] = fabs(slope[NX + i]) * sqrt(sample.variance[NX + i]);
   }
   for (i = 0; i < NY; i++) result->predicted[i] = sample.predicted[i];
   result->nis = sample.nis;

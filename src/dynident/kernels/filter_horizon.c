@@ -40,7 +40,7 @@ static void across(const dyn_settings *s, double from, double to, const double *
     dyn_next_jac(arg, res, 0, 0, 0);
     for (i = 0; i < NX; i++) {
       moved[i] = 0;
-      for (j = 0; j < N; j++) moved[i] += F[i * N + j] * off[j];
+      for (j = 0; j < N; j++) moved[i] += F[i + NX * j] * off[j];
     }
     memcpy(off, moved, sizeof moved);
     memcpy(point, end, sizeof end);

@@ -5,6 +5,8 @@
 
 #if FORM == 2
 
+static void mirror(double *L) { (void)L; } /* L L' is symmetric whatever L */
+
 /* L <- a lower triangle with L L' = A L L' A' + diag(q), A = [F; 0 I] */
 static void through_step(const double *restrict F, double *restrict L, const double *q) {
   double B[N * N], T[N * N]; /* rows of [A L]' are joined to the triangle of sqrt(q) */
@@ -12,7 +14,7 @@ static void through_step(const double *restrict F, double *restrict L, const dou
   for (j = 0; j < N; j++)
     for (i = 0; i < N; i++) {
       double sum = i < NX ? 0 : L[i * N + j];
-      if (i < NX) for (l = 0; l < N; l++) sum += F[i * N + l] * L[l * N + j];
+      if (i < NX) for (l = 0; l < N; l++) sum += F[i + NX * l] * L[l * N + j];
       B[j * N + i] = sum;
       T[j * N + i] = i == j ? sqrt(q[j]) : 0;
     }
@@ -93,6 +95,8 @@ static int variances_of(const double *L, double *variance) {
 
 #else
 
+/* Products below are symmetric but for rounding; once per sample they are made so to the last digit. It is done where
+   long scalar code follows: a matrix read right after single numbers were written into it has to wait for them. */
 static void mirror(double *P) {
   int i, j;
   for (i = 1; i < N; i++)
@@ -101,26 +105,27 @@ static void mirror(double *P) {
 
 /* P <- A P A' + diag(q), A = [F; 0 I] */
 static void through_step(const double *restrict F, double *restrict P, const double *q) {
-  double M[NX * N];
+  double M[N * N]; /* A P */
   int i, j, l;
   for (i = 0; i < NX; i++) {
     double *restrict row = M + i * N;
     for (j = 0; j < N; j++) row[j] = 0;
     for (l = 0; l < N; l++) {
-      const double f = F[i * N + l];
-      const double *restrict p = P + l * N;
-      for (j = 0; j < N; j++) row[j] += f * p[j];
+      const double f = F[i + NX * l];
+      for (j = 0; j < N; j++) row[j] += f * P[l * N + j];
     }
   }
-  for (i = 0; i < NX; i++) {
-    for (j = i; j < NX; j++) {
-      double sum = 0;
-      for (l = 0; l < N; l++) sum += M[i * N + l] * F[j * N + l];
-      P[i * N + j] = sum;
+  for (i = NX * N; i < N * N; i++) M[i] = P[i];
+  for (i = 0; i < N; i++) {
+    double row[NX];
+    for (j = 0; j < NX; j++) row[j] = 0;
+    for (l = 0; l < N; l++) {
+      const double m = M[i * N + l];
+      for (j = 0; j < NX; j++) row[j] += m * F[j + NX * l];
     }
+    for (j = 0; j < NX; j++) P[i * N + j] = row[j];
     for (j = NX; j < N; j++) P[i * N + j] = M[i * N + j];
   }
-  mirror(P);
   for (i = 0; i < N; i++) P[i * N + i] += q[i];
 }
 
@@ -147,21 +152,23 @@ static void absorb(double *restrict x, double *restrict P, const double *restric
   }
 #if FORM == 1
   {
-    double again[N]; /* (I - k h') P h */
-    for (i = 0; i < N; i++) {
-      double *restrict row = P + i * N;
-      again[i] = 0;
-      for (j = 0; j < N; j++) { row[j] -= gain[i] * work[j]; again[i] += row[j] * h[j]; }
+    double left[N]; /* r k - (I - k h') P h */
+    for (i = 0; i < N; i++)
+      for (j = 0; j < N; j++) P[i * N + j] -= gain[i] * work[j];
+    for (i = 0; i < N; i++) left[i] = r * gain[i];
+    for (j = 0; j < N; j++) {
+      const double b = h[j];
+      if (b == 0) continue;
+      for (i = 0; i < N; i++) left[i] -= b * P[i * N + j];
     }
     for (i = 0; i < N; i++)
-      for (j = i; j < N; j++) P[i * N + j] += (r * gain[i] - again[i]) * gain[j];
+      for (j = 0; j < N; j++) P[i * N + j] += left[i] * gain[j];
   }
 #else
   (void)h; (void)r;
   for (i = 0; i < N; i++)
-    for (j = i; j < N; j++) P[i * N + j] -= gain[i] * work[j];
+    for (j = 0; j < N; j++) P[i * N + j] -= gain[i] * work[j];
 #endif
-  mirror(P);
 }
 
 /* P h times a factor, from what innovation_variance left in `work` */
@@ -218,5 +225,6 @@ static void take_measurements(double *x, double *P, const double *at, const doub
     }
     absorb(x, P, h, innovation, r[j], s, work);
   }
+  mirror(P);
   if (judge) out->loglik = count ? -0.5 * (log(volume) + out->nis) : 0;
 }

@@ -64,25 +64,27 @@ static void half_(const strip *restrict a, strip *restrict c)
     EACH { c->lo[i] = down(0.5 * a->lo[i]); c->hi[i] = up(0.5 * a->hi[i]); }
 }
 
-/* 0 times an end is 0, an infinite end included: it is never reached */
-static inline double product(double a, double b) { double p = a * b; return (a == 0) | (b == 0) ? 0 : p; }
+/* 0 times an end is 0, an infinite end included: it is never reached. Emptiness is put back by `or_empty`. */
+static inline double product(double a, double b) { double p = a * b; return p != p ? 0 : p; }
+static inline double or_empty(double x, double al, double bl) { x = al != al ? al : x; return bl != bl ? bl : x; }
 
+/* written with choices between numbers only, which compilers turn into vector code */
 static void mul_(const strip *restrict a, const strip *restrict b, strip *restrict c)
 {
     EACH {
         double al = a->lo[i], ah = a->hi[i], bl = b->lo[i], bh = b->hi[i];
         double p = product(al, bl), q = product(al, bh), r = product(ah, bl), s = product(ah, bh);
         double lo = down(smaller(smaller(p, q), smaller(r, s))), hi = up(larger(larger(p, q), larger(r, s)));
-        int positive = ((al >= 0) & (bl >= 0)) | ((ah <= 0) & (bh <= 0));
-        int negative = ((al >= 0) & (bh <= 0)) | ((ah <= 0) & (bl >= 0));
-        lo = positive & (lo < 0) ? 0 : lo; /* the step must not cost the sign: underflow and exact zeros */
-        hi = negative & (hi > 0) ? 0 : hi;
-        int zero = ((al == 0) & (ah == 0)) | ((bl == 0) & (bh == 0));
-        lo = zero ? 0 : lo;
-        hi = zero ? 0 : hi;
-        int defined = (al <= ah) & (bl <= bh);
-        c->lo[i] = defined ? lo : NAN;
-        c->hi[i] = defined ? hi : NAN;
+        /* the step must not cost the sign: factors of one sign, of unlike signs, and exact zeros */
+        double floor1 = smaller(al, bl) >= 0 ? 0 : -INFINITY, floor2 = larger(ah, bh) <= 0 ? 0 : -INFINITY;
+        double roof1 = smaller(al, -bh) >= 0 ? 0 : INFINITY, roof2 = larger(ah, -bl) <= 0 ? 0 : INFINITY;
+        lo = larger(lo, larger(floor1, floor2));
+        hi = smaller(hi, smaller(roof1, roof2));
+        double least = smaller(larger(fabs(al), fabs(ah)), larger(fabs(bl), fabs(bh)));
+        lo = least == 0 ? 0 : lo;
+        hi = least == 0 ? 0 : hi;
+        c->lo[i] = or_empty(lo, al, bl);
+        c->hi[i] = or_empty(hi, al, bl);
     }
 }
 
@@ -105,9 +107,34 @@ static inline ival divided(double al, double ah, double bl, double bh)
     return al > 0 ? (ival){-INFINITY, smaller(up(ratio(al, bl)), 0)} : (ival){larger(down(ratio(ah, bl)), 0), INFINITY};
 }
 
+/* every divisor of the strip on one side of zero: no case but the plain one */
+static int plain_divisors(const strip *restrict b)
+{
+    int plain = 1;
+    EACH { plain &= b->lo[i] > 0 || b->hi[i] < 0; }
+    return plain;
+}
+
 static void div_(const strip *restrict a, const strip *restrict b, strip *restrict c)
 {
-    EACH { ival q = divided(a->lo[i], a->hi[i], b->lo[i], b->hi[i]); c->lo[i] = q.lo; c->hi[i] = q.hi; }
+    if (!plain_divisors(b)) {
+        EACH { ival q = divided(a->lo[i], a->hi[i], b->lo[i], b->hi[i]); c->lo[i] = q.lo; c->hi[i] = q.hi; }
+        return;
+    }
+    EACH {
+        double al = a->lo[i], ah = a->hi[i], bl = b->lo[i], bh = b->hi[i];
+        double p = ratio(al, bl), q = ratio(al, bh), r = ratio(ah, bl), s = ratio(ah, bh);
+        double lo = down(smaller(smaller(p, q), smaller(r, s))), hi = up(larger(larger(p, q), larger(r, s)));
+        double floor1 = smaller(al, bl) >= 0 ? 0 : -INFINITY, floor2 = larger(ah, bh) <= 0 ? 0 : -INFINITY;
+        double roof1 = smaller(al, -bh) >= 0 ? 0 : INFINITY, roof2 = larger(ah, -bl) <= 0 ? 0 : INFINITY;
+        double far = larger(fabs(al), fabs(ah));
+        lo = larger(lo, larger(floor1, floor2));
+        hi = smaller(hi, smaller(roof1, roof2));
+        lo = far == 0 ? 0 : lo;
+        hi = far == 0 ? 0 : hi;
+        c->lo[i] = or_empty(lo, al, bl);
+        c->hi[i] = or_empty(hi, al, bl);
+    }
 }
 
 static void inv_(const strip *restrict a, strip *restrict c)

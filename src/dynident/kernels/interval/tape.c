@@ -7,14 +7,20 @@ enum { INPUT, CONST, ADD, SUB, MUL, DIV, NEG, TWICE, SQ, INV, SQRT, FABS, SIGN, 
    square root exists must not be asked of a box in which it may not be taken. */
 typedef struct { int32_t op, a, b, c, required; } instruction;
 
-static void forward(const instruction *tape, int64_t length, const double *constants, strip *v)
+static void set_constants(const instruction *tape, int64_t length, const double *constants, strip *v)
+{
+    for (int64_t k = 0; k < length; k++)
+        if (tape[k].op == CONST) EACH { v[k].lo[i] = v[k].hi[i] = constants[tape[k].a]; }
+}
+
+static void forward(const instruction *tape, int64_t length, strip *v)
 {
     for (int64_t k = 0; k < length; k++) {
         instruction n = tape[k];
         strip *y = v + k, *a = v + n.a, *b = v + n.b, *c = v + n.c;
         switch (n.op) {
         case INPUT: break;
-        case CONST: EACH { y->lo[i] = y->hi[i] = constants[n.a]; } break;
+        case CONST: break;
         case ADD: add_(a, b, y); break;
         case SUB: sub_(a, b, y); break;
         case MUL: mul_(a, b, y); break;
@@ -113,10 +119,11 @@ void dynident_interval_evaluate(const instruction *tape, int64_t length, const d
                                 int64_t outputs, const double *lo, const double *hi, int64_t stride, int64_t boxes,
                                 double *out_lo, double *out_hi, strip *v)
 {
+    set_constants(tape, length, constants, v);
     for (int64_t first = 0; first < boxes; first += W) {
         int64_t count = boxes - first < W ? boxes - first : W;
         gather(tape, length, lo, hi, stride, first, count, v);
-        forward(tape, length, constants, v);
+        forward(tape, length, v);
         for (int64_t r = 0; r < outputs; r++) {
             memcpy(out_lo + r * boxes + first, v[roots[r]].lo, count * sizeof(double));
             memcpy(out_hi + r * boxes + first, v[roots[r]].hi, count * sizeof(double));
@@ -133,7 +140,8 @@ void dynident_interval_contract(const instruction *tape, int64_t length, const d
         int64_t count = boxes - first < W ? boxes - first : W;
         gather(tape, length, lo, hi, stride, first, count, v);
         for (int64_t pass = 0; pass < passes; pass++) {
-            forward(tape, length, constants, v);
+            set_constants(tape, length, constants, v); /* going backward may have emptied one */
+            forward(tape, length, v);
             int lost[W] = {0};
             for (int64_t r = 0; r < outputs; r++) {
                 strip want, *y = v + roots[r];

@@ -11,9 +11,9 @@ from dynident.errors import NotSupported
 from dynident.kernels.walk import Step, steps_of
 
 # in the order of the enum in tape.c
-CODES = ("input", "const", "add", "sub", "mul", "div", "neg", "twice", "sq", "inv", "sqrt", "fabs", "sign", "min", "max",
-         "lt", "le", "eq", "ne", "not", "and", "or", "where", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan",
-         "atan2", "sinh", "cosh", "tanh", "pow", "copy")
+CODES = ("input", "const", "add", "sub", "mul", "div", "neg", "twice", "sq", "inv", "sqrt", "fabs", "sign", "min",
+         "max", "lt", "le", "eq", "ne", "not", "and", "or", "where", "exp", "log", "sin", "cos", "tan", "asin", "acos",
+         "atan", "atan2", "sinh", "cosh", "tanh", "pow", "copy")
 CODE = {name: k for k, name in enumerate(CODES)}
 PROVED = frozenset(CODES[:CODES.index("exp")]) | {"copy"}  # arithmetic and square root: IEEE 754 says how they round
 

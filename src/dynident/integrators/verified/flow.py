@@ -1,0 +1,141 @@
+"""Flow: where do all states of a box go in one step of one mode?
+
+`ModeFlow.bound` encloses the whole step, `ModeFlow.end` its end, `ModeFlow.narrow` goes backward. Two ways to take the
+polynomial over a box: "natural", as the paper does, and "monotone", which takes corners in every unknown whose
+derivative has one sign over the box (verified by its interval, never trusted) and a mean-value term in the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.errors import ProblemError
+from dynident.kernels.interval import Rigour, interval_kernel
+from dynident.kernels.interval.rounding import Ends, difference, join, meet, middle, times, total
+from dynident.integrators.verified.automaton import Automaton
+from dynident.integrators.verified.taylor import taylor_step
+
+FORMS = ("monotone", "natural")
+PICARD_TRIES = 12
+GROWTH = 0.1  # of its width by which a failed bounding box grows before the next try
+SMALLEST_GROWTH = 1e-12  # relative to the state: lets a thin box grow at all
+
+
+@dataclass(frozen=True)
+class FlowChoice:
+    """How a step is enclosed: order of the Taylor polynomial, and how it is taken over a box."""
+
+    order: int = 4
+    form: str = "monotone"
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise ProblemError(f"form = '{self.form}' is not known; use one of {', '.join(FORMS)}.")
+        if self.order < 1:
+            raise ProblemError(f"order = {self.order}: a Taylor step needs at least order 1.")
+
+
+PAPER = FlowChoice(order=1, form="natural")
+
+
+class ModeFlow:
+    """The step of one mode over arrays of boxes, rows ordered by the layout."""
+
+    def __init__(self, automaton: Automaton, mode: int, choice: FlowChoice):
+        self.layout, self.choice = automaton.layout, choice
+        step = taylor_step(automaton.modes[mode].rate, automaton.layout, choice.order)
+        self.affine, self.still = step.affine, step.still
+        self.picard, self.jacobian, self.remainder, self.whole = (
+            interval_kernel(f, automaton.proved) for f in (step.picard, step.jacobian, step.remainder, step.whole))
+        self.polynomial = [interval_kernel(f, automaton.proved) for f in step.polynomial]
+
+    @property
+    def rigours(self) -> set[Rigour]:
+        return {k.rigour for k in (self.picard, self.jacobian, self.remainder, self.whole, *self.polynomial)}
+
+    def bound(self, lo: np.ndarray, hi: np.ndarray) -> Ends:
+        """States that a step can pass through, by Picard's iteration; infinite where none was found."""
+        n = self.layout.states
+        return (lo[:n], hi[:n]) if self.still else bounding_box(self, lo, hi)
+
+    def end(self, lo: np.ndarray, hi: np.ndarray) -> Ends:
+        """States at the end of a step whose passed states stand in the rows."""
+        passed = lo[self.layout.passed_rows], hi[self.layout.passed_rows]
+        if self.still:
+            return lo[:self.layout.states], hi[:self.layout.states]
+        if self.choice.form == "natural":
+            return meet(self.whole.evaluate(lo, hi), passed)
+        ends, settled = self._by_corners(lo, hi)
+        ends = total(ends, self.remainder.evaluate(lo, hi))
+        if not settled:
+            ends = meet(ends, self.whole.evaluate(lo, hi))
+        return meet(ends, passed)
+
+    def narrow(self, lo: np.ndarray, hi: np.ndarray, ends: Ends) -> Ends:
+        """Backward: the boxes without parts that cannot reach `ends`."""
+        return self.whole.contract(lo, hi, *ends)
+
+    def _by_corners(self, lo: np.ndarray, hi: np.ndarray) -> tuple[Ends, bool]:
+        """The polynomial over the boxes; and whether every derivative had one sign everywhere."""
+        n, k, boxes = self.layout.states, self.layout.unknowns, lo.shape[1]
+        slopes = tuple(d.reshape(k, n, boxes) for d in self.jacobian.evaluate(lo, hi))  # by columns of the Jacobian
+        growing, falling = slopes[0] >= 0, slopes[1] <= 0
+        open_ = ~(growing | falling)
+        settled = not open_.any()
+        centre = None if settled else middle((lo[:k], hi[:k]))
+        ends = np.empty((2, n, boxes))
+        for i, kernel in enumerate(self.polynomial):
+            points = np.empty((2, self.layout.rows, 2 * boxes))
+            points[:, :, :boxes] = lo, hi
+            points[:, :, boxes:] = lo, hi
+            low = np.where(growing[:, i], lo[:k], hi[:k])
+            high = np.where(growing[:, i], hi[:k], lo[:k])
+            if centre is not None:
+                low, high = np.where(open_[:, i], centre, low), np.where(open_[:, i], centre, high)
+            points[:, :k, :boxes], points[:, :k, boxes:] = low, high
+            at = kernel.evaluate(points[0], points[1])
+            ends[0, i], ends[1, i] = at[0][0, :boxes], at[1][0, boxes:]
+        if centre is None:
+            return (ends[0], ends[1]), settled
+        return total((ends[0], ends[1]), self._spread(slopes, (lo[:k], hi[:k]), centre, open_)), settled
+
+    @staticmethod
+    def _spread(slopes: Ends, box: Ends, centre: np.ndarray, open_: np.ndarray) -> Ends:
+        """Mean-value terms of the unknowns whose derivative may have either sign."""
+        moved = difference(box, (centre, centre))
+        each = times(slopes, (moved[0][:, None], moved[1][:, None]))
+        lows, highs = np.where(open_, each[0], 0.0), np.where(open_, each[1], 0.0)
+        spread = lows[0], highs[0]
+        for j in range(1, len(lows)):
+            spread = total(spread, (lows[j], highs[j]))
+        return spread
+
+
+def bounding_box(flow: ModeFlow, lo: np.ndarray, hi: np.ndarray) -> Ends:
+    """B with x + [0, h] f(B) inside B: then every solution of the step stays in B."""
+    rows = np.array([lo, hi])
+    passed, n = flow.layout.passed_rows, flow.layout.states
+
+    def image(box: Ends) -> Ends:
+        rows[0, passed], rows[1, passed] = box
+        return flow.picard.evaluate(rows[0], rows[1])
+
+    return mapped_into_itself(image, (lo[:n], hi[:n]))
+
+
+def mapped_into_itself(image: Callable[[Ends], Ends], start: Ends) -> Ends:
+    """A box that `image` maps into itself, grown from the start (Picard); infinite where none was found in time."""
+    box = join(start, image(start))
+    for _ in range(PICARD_TRIES):
+        tried = image(box)
+        inside = np.all((tried[0] >= box[0]) & (tried[1] <= box[1]), axis=0)
+        if inside.all():
+            return tried
+        wider = join(box, tried)
+        with np.errstate(invalid="ignore", over="ignore"):
+            grow = GROWTH * (wider[1] - wider[0]) + SMALLEST_GROWTH * (np.abs(wider[0]) + np.abs(wider[1])) + 1e-300
+            box = np.where(inside, box[0], wider[0] - grow), np.where(inside, box[1], wider[1] + grow)
+    return np.where(inside, tried[0], -np.inf), np.where(inside, tried[1], np.inf)

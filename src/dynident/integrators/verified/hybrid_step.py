@@ -1,0 +1,221 @@
+"""Hybrid step: where can every box be after a step, whatever modes it passes through?
+
+Boxes are split at guards, so that each has one mode: those that cannot meet a transition take the flow of their mode;
+for the others every transition that can happen opens a box of its own. After the last transition of a step only the
+target's rate acts, so x lies in reset(B and guard) + [0, h] f(B), B bounding all modes that can take part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynident.integrators.verified.automaton import Automaton, Jump
+from dynident.integrators.verified.boxes import Boxes, Step, gathered, rows_of
+from dynident.integrators.verified.flow import FlowChoice, ModeFlow, mapped_into_itself
+from dynident.kernels.interval import Rigour
+from dynident.kernels.interval.rounding import Ends, join, meet
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Boxes after a step, with the rows they came from where one flow leads from these to those."""
+
+    ends: Boxes
+    flow: ModeFlow | None = None
+    rows: Ends | None = None
+
+
+class HybridStep:
+    """One step of a model over boxes."""
+
+    def __init__(self, automaton: Automaton, choice: FlowChoice):
+        self.automaton, self.layout = automaton, automaton.layout
+        self.flows = tuple(ModeFlow(automaton, mode, choice) for mode in range(len(automaton.modes)))
+
+    @property
+    def rigour(self) -> Rigour:
+        used = {r for flow in self.flows for r in flow.rigours} | {self.automaton.output.rigour}
+        return Rigour.MARGIN if Rigour.MARGIN in used else Rigour.PROVED
+
+    def begin(self, boxes: Boxes, step: Step) -> Boxes:
+        """The boxes in every mode in which they may begin."""
+        parts = []
+        for mode, law in enumerate(self.automaton.modes):
+            lo, hi = rows_of(self.layout, boxes.lo, boxes.hi, step)
+            can = law.not_earlier.possible(lo, hi)
+            parts.append(self._boxes(*law.may_begin.narrowed(lo[:, can], hi[:, can]), mode))
+        return gathered(parts, self.layout.unknowns)
+
+    def predict(self, boxes: Boxes, step: Step) -> list[Piece]:
+        """All boxes in which a state can be at the end of the step."""
+        pieces = []
+        boxes = self.at_once(boxes, step)
+        for mode in np.unique(boxes.mode):
+            lo, hi = rows_of(self.layout, *_ends(boxes.where(boxes.mode == mode)), step)
+            pieces += self._from(int(mode), lo, hi)
+        return pieces
+
+    def at_once(self, boxes: Boxes, step: Step) -> Boxes:
+        """Transitions at the sample itself, where inputs jump; chains of them are followed."""
+        done, ahead = [], boxes
+        for _ in range(len(self.automaton.modes) + 1):
+            stay, leave = self._split(ahead, step)
+            done.append(stay)
+            ahead = leave
+            if not ahead.count:
+                break
+        else:
+            done.append(ahead)  # it may go round for ever: both sides of the border are kept
+        return gathered(done, self.layout.unknowns)
+
+    def _split(self, boxes: Boxes, step: Step) -> tuple[Boxes, Boxes]:
+        stay, leave = [], []
+        for mode in np.unique(boxes.mode):
+            law = self.automaton.modes[mode]
+            own = boxes.where(boxes.mode == mode)
+            if not law.jumps:
+                stay.append(own)
+                continue
+            lo, hi = rows_of(self.layout, own.lo, own.hi, step)
+            stay.append(self._boxes(*law.goes_on_at_start.narrowed(lo, hi), int(mode)))
+            for jump in law.jumps:
+                can = jump.at_start.possible(lo, hi)
+                if can.any():
+                    low, high = jump.at_start.narrowed(lo[:, can], hi[:, can])
+                    leave.append(self._jumped(jump, low, high, jump.reset_at_start.evaluate(low, high)))
+        return gathered(stay, self.layout.unknowns), gathered(leave, self.layout.unknowns)
+
+    def _jumped(self, jump: Jump, lo: np.ndarray, hi: np.ndarray, state: Ends) -> Boxes:
+        n, k = self.layout.states, self.layout.unknowns
+        return Boxes(np.concatenate([state[0], lo[n:k]]), np.concatenate([state[1], hi[n:k]]),
+                     np.full(lo.shape[1], jump.target)).without_empty()
+
+    def _from(self, mode: int, lo: np.ndarray, hi: np.ndarray) -> list[Piece]:
+        flow, law, n = self.flows[mode], self.automaton.modes[mode], self.layout.states
+        lo[self.layout.passed_rows], hi[self.layout.passed_rows] = flow.bound(lo, hi)
+        low, high = lo.copy(), hi.copy()
+        low[:n], high[:n] = flow.end(lo, hi)
+        low, high = law.goes_on_at_end.narrowed(low, high)
+        kept = np.all(low[:n] <= high[:n], axis=0)
+        pieces = [Piece(self._boxes(low, high, mode), flow, (lo[:, kept], hi[:, kept]))]
+        met = np.zeros(lo.shape[1], bool)
+        for jump in law.jumps:
+            met |= jump.meanwhile.possible(lo, hi)
+        if met.any():
+            pieces += self._events(mode, lo[:, met], hi[:, met])
+        return pieces
+
+    def _events(self, mode: int, lo: np.ndarray, hi: np.ndarray) -> list[Piece]:
+        """Boxes for each transition that can be the last of the step."""
+        n = self.layout.states
+        modes, jumps, lo, hi = self._reached(mode, lo, hi)
+        passed = self._passed_in(mode, modes, jumps, lo, hi)
+        pieces = []
+        for source, jump in jumps:
+            low, high, start = self._taken(jump, lo, hi, passed[source])
+            low, high = self._ahead(jump.target, low, high, start, passed[jump.target])
+            low, high = self.automaton.modes[jump.target].goes_on_at_end.narrowed(*emptied_rows(low, high))
+            if np.any(low[:n] <= high[:n]):
+                pieces.append(Piece(self._boxes(low, high, jump.target)))
+        return pieces
+
+    def _passed_in(self, mode: int, modes: set[int], jumps: list[tuple[int, Jump]], lo: np.ndarray, hi: np.ndarray
+                   ) -> dict[int, Ends]:
+        """Per mode, the states it can pass through: where it is entered, and where its own rate leads from there.
+
+        Begins with what bounds all modes together; every sweep only narrows.
+        """
+        n, rows = self.layout.states, self.layout.passed_rows
+        together = lo[rows], hi[rows]
+        passed = dict.fromkeys(modes, together)
+        for _ in range(len(modes)):
+            for m in modes:
+                none = np.full_like(together[0], np.nan)
+                entry = (lo[:n], hi[:n]) if m == mode else (none, none)
+                for source, jump in jumps:
+                    if jump.target == m:
+                        entry = join(entry, self._taken(jump, lo, hi, passed[source])[2])
+                low, high = self._ahead(m, lo.copy(), hi.copy(), entry, passed[m])
+                passed[m] = low[:n], high[:n]
+        return passed
+
+    def _taken(self, jump: Jump, lo: np.ndarray, hi: np.ndarray, passed: Ends) -> tuple[np.ndarray, np.ndarray, Ends]:
+        """The rows in which a jump out of the passed states is possible, and the states right after it."""
+        low, high = lo.copy(), hi.copy()
+        low[self.layout.passed_rows], high[self.layout.passed_rows] = passed
+        low, high = jump.meanwhile.narrowed(*emptied_rows(low, high))
+        return low, high, jump.reset_meanwhile.evaluate(low, high)
+
+    def _ahead(self, mode: int, lo: np.ndarray, hi: np.ndarray, start: Ends, passed: Ends) -> Ends:
+        """Rows whose states are those that a mode can lead to within the step, from `start` through `passed`."""
+        lo[:self.layout.states], hi[:self.layout.states] = start
+        lo[self.layout.passed_rows], hi[self.layout.passed_rows] = passed
+        lo[:self.layout.states], hi[:self.layout.states] = meet(self.flows[mode].picard.evaluate(lo, hi), passed)
+        return lo, hi
+
+    def _reached(self, mode: int, lo: np.ndarray, hi: np.ndarray
+                 ) -> tuple[set[int], list[tuple[int, Jump]], np.ndarray, np.ndarray]:
+        """Modes and transitions that can take part in the step, and the rows with a box that bounds them all."""
+        modes, jumps = {mode}, []
+        while True:
+            lo, hi = self._bounded(modes, jumps, lo, hi)
+            found = [(m, jump) for m in sorted(modes) for jump in self.automaton.modes[m].jumps
+                     if jump.meanwhile.possible(lo, hi).any()]
+            if len(found) == len(jumps):
+                return modes, jumps, lo, hi
+            jumps, modes = found, modes | {jump.target for _, jump in found}
+
+    def _bounded(self, modes: set[int], jumps: list[tuple[int, Jump]], lo: np.ndarray, hi: np.ndarray) -> Ends:
+        """Rows whose passed states hold every solution of the step through these modes and jumps (Step 1 and 2)."""
+        n, passed = self.layout.states, self.layout.passed_rows
+        first = lo[:n].copy(), hi[:n].copy()
+        rows = np.array([lo, hi])
+
+        def image(box: Ends) -> Ends:
+            rows[0, passed], rows[1, passed] = box
+            start = first
+            for _, jump in jumps:  # a state that goes through the jump unchanged goes on from where it began
+                anew = jump.reset_meanwhile.evaluate(*jump.meanwhile.narrowed(rows[0], rows[1]))
+                start = join(start, (np.where(jump.set_anew, anew[0], np.nan), np.where(jump.set_anew, anew[1], np.nan)))
+            rows[0, :n], rows[1, :n] = start
+            ends = start
+            for m in modes:
+                ends = join(ends, self.flows[m].picard.evaluate(rows[0], rows[1]))
+            return ends
+
+        box = mapped_into_itself(image, first)
+        rows[0, :n], rows[1, :n] = first
+        rows[0, passed], rows[1, passed] = box
+        return rows[0], rows[1]
+
+    def _boxes(self, lo: np.ndarray, hi: np.ndarray, mode: int) -> Boxes:
+        k = self.layout.unknowns
+        return Boxes(lo[:k], hi[:k], np.full(lo.shape[1], mode)).without_empty()
+
+
+def emptied_rows(lo: np.ndarray, hi: np.ndarray) -> Ends:
+    """A column with one empty side is empty throughout."""
+    gone = ~np.all(lo <= hi, axis=0)
+    lo[:, gone] = np.nan
+    hi[:, gone] = np.nan
+    return lo, hi
+
+
+def narrowed(piece: Piece, layout_states: int) -> Piece:
+    """Backward: no parameters or ends without a way from where the boxes came from to where they are."""
+    if piece.flow is None or piece.rows is None or piece.flow.still or not piece.ends.count:
+        return piece
+    n, k = layout_states, piece.ends.lo.shape[0]
+    lo, hi = piece.rows[0].copy(), piece.rows[1].copy()
+    lo[n:k], hi[n:k] = piece.ends.lo[n:], piece.ends.hi[n:]
+    low, high = piece.flow.narrow(lo, hi, (piece.ends.lo[:n], piece.ends.hi[:n]))
+    end = meet(piece.flow.whole.evaluate(low, high), (piece.ends.lo[:n], piece.ends.hi[:n]))  # forward again
+    fits = np.all(low[:k] <= high[:k], axis=0) & np.all(end[0] <= end[1], axis=0)
+    ends = replace(piece.ends, lo=np.concatenate([end[0], low[n:k]]), hi=np.concatenate([end[1], high[n:k]]))
+    return Piece(ends.where(fits), piece.flow, (low[:, fits], high[:, fits]))
+
+
+def _ends(boxes: Boxes) -> Ends:
+    return boxes.lo, boxes.hi

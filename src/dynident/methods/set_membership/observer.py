@@ -1,0 +1,213 @@
+"""Observer: a list of boxes goes through a record; what no measurement can come from is deleted.
+
+Sec. 4 of Rauh, Senkel and Aschemann: split, predict, intersect with the measurement, delete, reset, merge. Beyond the
+paper: boxes are split at guards instead of uniting modes, and each measurement narrows the parameters backward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import casadi
+import numpy as np
+
+from dynident.integrators.verified.boxes import Boxes, Step, gathered, rows_of
+from dynident.integrators.verified.hybrid_step import HybridStep, Piece, narrowed
+from dynident.methods.set_membership.merging import merged
+from dynident.methods.set_membership.record import BoundedRecord
+from dynident.methods.set_membership.splitting import Situation, Strategy, slice_widest, split
+from dynident.models.equations import EquationModel
+
+
+@dataclass(frozen=True)
+class Reset:
+    """A parameter that may change while the rig stands, which the record says by measuring `signal` as zero."""
+
+    parameter: int  # row among the parameters
+    signal: int  # output
+    minimum_time: float  # seconds of standstill after which it may have changed
+    pieces: bool  # the three boxes of (13) instead of one
+    modes: tuple[int, ...]  # in which the signal does not move
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many boxes, how many cuts."""
+
+    cap: int
+    cuts: int  # M
+    slices: int = 0  # M_v
+    sliced: int = -1  # the row that is sliced
+    everything: bool = False  # states count for the size of a box
+
+
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """What one run over a record leaves behind, per sample."""
+
+    boxes: Boxes  # at the end; none where nothing fits
+    low: np.ndarray  # (samples, rows) hull of all boxes
+    high: np.ndarray
+    count: np.ndarray  # (samples,)
+    modes: np.ndarray  # (samples,) bit mask of the modes that are possible
+    steady: np.ndarray  # (samples,) whether the step that led here stayed in one mode in every box
+    empty_at: int | None = None  # the first sample that nothing fits
+    resets: tuple[int, ...] = ()  # samples at which a parameter was reset
+
+    def reached(self) -> int:
+        return self.low.shape[0] if self.empty_at is None else self.empty_at
+
+
+@dataclass(frozen=True, eq=False)
+class Observer:
+    """Everything that stays the same along a record."""
+
+    model: EquationModel
+    step: HybridStep
+    strategy: Strategy
+    budget: Budget
+    backward: bool = True
+    resets: tuple[Reset, ...] = ()
+    acts: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "acts", np.array([_acting(self.model, name) for name in self.model.modes]))
+
+    def run(self, first: Boxes, record: BoundedRecord, tell: Callable[..., object] = lambda *_: None) -> Passage:
+        """Through the record once; stops where nothing is left."""
+        layout = self.step.layout
+        prior = first.hull()
+        width = prior[1] - prior[0]
+        width = np.where(np.isfinite(width) & (width > 0), width, 1.0)
+        kept = _Kept(record.samples, layout.unknowns)
+        standing = np.zeros(len(self.resets))
+        boxes = self._measured([Piece(first)], record, 0)
+        boxes = self.step.begin(boxes, record.steps[0]) if boxes.count else boxes
+        for k in range(record.samples):
+            if k:
+                steady = True
+                boxes = self._cut(boxes, record.steps[k - 1], width)
+                pieces = self.step.predict(boxes, record.steps[k - 1])
+                steady = all(piece.flow is not None or not piece.ends.count for piece in pieces)
+                boxes = self._measured(pieces, record, k)
+            else:
+                steady = False
+            if not boxes.count:
+                return kept.passage(boxes, empty_at=k)
+            boxes = self._reset(boxes, record, k, standing, prior, kept)
+            boxes = merged(boxes, self.budget.cap, width)
+            kept.sample(k, boxes, steady)
+            tell(k, boxes)
+        return kept.passage(boxes)
+
+    def _cut(self, boxes: Boxes, step: Step, width: np.ndarray) -> Boxes:
+        inputs = {n: float(u) for n, u in zip(self.model.inputs, step.inputs[1], strict=True)}
+        situation = Situation((*self.model.states, *self.model.parameters), self.step.layout.states, width, inputs,
+                              self.acts)
+        boxes = slice_widest(boxes, self.budget.sliced, self.budget.slices) if self.budget.slices else boxes
+        return split(boxes, situation, self.strategy, self.budget.cuts, self.budget.everything)
+
+    def _measured(self, pieces: list[Piece], record: BoundedRecord, k: int) -> Boxes:
+        """Only what the measurement of a sample leaves."""
+        low, high = record.low[:, [k]], record.high[:, [k]]
+        seen = np.isfinite(low).any()
+        done = []
+        for piece in pieces:
+            if not piece.ends.count:
+                continue
+            if seen:
+                piece = self._fitting(piece, record.steps[k], low, high)
+            if seen and self.backward:
+                piece = narrowed(piece, self.step.layout.states)
+            done.append(piece.ends)
+        return gathered(done, self.step.layout.unknowns)
+
+    def _fitting(self, piece: Piece, step: Step, low: np.ndarray, high: np.ndarray) -> Piece:
+        unknowns = self.step.layout.unknowns
+        rows = rows_of(self.step.layout, piece.ends.lo, piece.ends.hi, step)
+        lo, hi = self.step.automaton.output.contract(*rows, low, high)
+        fits = np.all(lo[:unknowns] <= hi[:unknowns], axis=0)
+        ends = Boxes(lo[:unknowns, fits], hi[:unknowns, fits], piece.ends.mode[fits])
+        return replace(piece, ends=ends, rows=None if piece.rows is None else (piece.rows[0][:, fits],
+                                                                              piece.rows[1][:, fits]))
+
+    def _reset(self, boxes: Boxes, record: BoundedRecord, k: int, standing: np.ndarray, prior: tuple,
+               kept: _Kept) -> Boxes:
+        for j, reset in enumerate(self.resets):
+            still = record.low[reset.signal, k] <= 0 <= record.high[reset.signal, k]
+            still = still and np.isfinite(record.low[reset.signal, k])
+            passed = record.time[k] - record.time[k - 1] if k else 0.0
+            standing[j] = standing[j] + passed if still and kept.still[j] else 0.0
+            fresh = still and not kept.was_reset[j]
+            kept.still[j] = still
+            if not still or standing[j] < reset.minimum_time:
+                kept.was_reset[j] = False
+                continue
+            row = self.step.layout.states + reset.parameter
+            renew = three_pieces if reset.pieces and fresh else whole_range
+            stands = np.isin(boxes.mode, reset.modes)  # in any other mode the rig moves, and nothing has changed
+            boxes = gathered([renew(boxes.where(stands), row, prior[0][row], prior[1][row]), boxes.where(~stands)],
+                             boxes.lo.shape[0])
+            kept.was_reset[j] = True
+            kept.resets.append(k)
+        return boxes
+
+
+class _Kept:
+    """Collects the passage while it happens."""
+
+    def __init__(self, samples: int, rows: int):
+        self.low, self.high = np.full((samples, rows), np.nan), np.full((samples, rows), np.nan)
+        self.count, self.modes = np.zeros(samples, int), np.zeros(samples, int)
+        self.steady = np.zeros(samples, bool)
+        self.resets: list[int] = []
+        self.still, self.was_reset = [False] * 8, [False] * 8
+
+    def sample(self, k: int, boxes: Boxes, steady: bool) -> None:
+        self.low[k], self.high[k] = boxes.hull()
+        self.count[k] = boxes.count
+        self.modes[k] = sum(1 << int(m) for m in np.unique(boxes.mode))
+        self.steady[k] = steady
+
+    def passage(self, boxes: Boxes, empty_at: int | None = None) -> Passage:
+        return Passage(boxes, self.low, self.high, self.count, self.modes, self.steady, empty_at,
+                       tuple(dict.fromkeys(self.resets)))
+
+
+def three_pieces(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
+    """(13): below, at and above the present interval, within the first one; pieces of no width are left out."""
+    below, above = boxes.with_ends(boxes.lo.copy(), boxes.hi.copy()), boxes.with_ends(boxes.lo.copy(), boxes.hi.copy())
+    below.lo[row], below.hi[row] = low, boxes.lo[row]
+    above.lo[row], above.hi[row] = boxes.hi[row], high
+    return gathered([boxes, below.where(below.hi[row] > below.lo[row]), above.where(above.hi[row] > above.lo[row])],
+                    boxes.lo.shape[0])
+
+
+def whole_range(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
+    """Each box with the first range; those that are then the same are kept once."""
+    lo, hi = boxes.lo.copy(), boxes.hi.copy()
+    lo[row], hi[row] = low, high
+    _, first = np.unique(np.concatenate([lo, hi, boxes.mode[None]]), axis=1, return_index=True)
+    return Boxes(lo[:, first], hi[:, first], boxes.mode[first])
+
+
+def standing_modes(model: EquationModel, output: int) -> tuple[int, ...]:
+    """Modes in which an output cannot change, whatever the values."""
+    standing = []
+    for k, name in enumerate(model.modes):
+        f = model.mode(name).rate
+        t, x, u, p = (casadi.SX.sym(n, f.size1_in(j)) for j, n in enumerate("txup"))
+        signal = model.output(t, x, u, p)[output]
+        change = casadi.simplify(casadi.jtimes(signal, x, f(t, x, u, p)))
+        standing += [k] if change.is_zero() else []
+    return tuple(standing)
+
+
+def _acting(model: EquationModel, mode: str) -> np.ndarray:
+    """(rows,) whether a state or parameter appears in the rates of a mode."""
+    f = model.mode(mode).rate
+    symbols = [casadi.SX.sym(n, f.size1_in(k)) for k, n in enumerate("txup")]
+    rate = f(*symbols)
+    both = casadi.vertcat(symbols[1], symbols[3])
+    return np.array(casadi.which_depends(rate, both, 1, False) if both.numel() else [], bool)
