@@ -51,6 +51,7 @@ def to_experiment(request: Request, found: Sequence[Place], values: Mapping[int,
     told += _gaps(time, signals["output"])
     return Experiment(time=time, inputs=signals["input"], outputs=signals["output"],
                       noise=_noise(request, signals["error size"]), initial=dict(request.initial), start=request.start,
+                      mode=request.mode,
                       hold=request.hold, name=request.name or "", units=units, source=source, notes=tuple(told))
 
 

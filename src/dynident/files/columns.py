@@ -57,6 +57,7 @@ class Request:
     units: Mapping[str, str] | None
     time_unit: str | None
     sample_time: float | None
+    mode: str = ""
 
     def input_columns(self) -> dict[str, Column]:
         return dict(self.inputs) if isinstance(self.inputs, Mapping) else {str(name): name for name in self.inputs}

@@ -18,7 +18,7 @@ def read_csv(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
              hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
              start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
              time_unit: str | None = None, sample_time: float | None = None, separator: str | None = None,
-             decimal: str | None = None) -> Experiment:
+             decimal: str | None = None, mode: str = "") -> Experiment:
     """Read one record from a text file; columns are named by their header or by their position, counted from 0.
 
     `inputs=["u"]` or `{"u": "column"}`; `outputs={"y": Gaussian(0.1)}`, `{"y": ("column", Gaussian(0.1))}`,
@@ -28,10 +28,10 @@ def read_csv(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
     encoding and header are found by looking; `notes` of the experiment say what was found beyond the plain case.
     A header such as 't [ms]' gives time in seconds; `time_unit` says it where the header does not. `units` are the
     units wanted, `{"y": "m", "time": "h"}`: a column whose header differs is converted. `sample_time` makes the time
-    of a file that has no such column.
+    of a file that has no such column. `mode` is the one in which a hybrid model begins.
     """
     file = existing_file(path)
-    request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time)
+    request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time, mode)
     request.check(file.name)
     dialect = sniff(file, request.names(), separator, decimal)
     found = places(request, dialect.header, dialect.units, file.name, dialect.doubt)

@@ -58,7 +58,7 @@ def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any],
             outputs[name][key] = {"column": _add(columns, f"{name}_error", "error", np.asarray(size, dtype=float))}
     table = {"file": file, "time": "time", "name": experiment.name, "separator": ",", "decimal": ".",
              "inputs": inputs, "outputs": outputs, "hold": experiment.hold, "initial": dict(experiment.initial),
-             "start": experiment.start, "units": dict(experiment.units)}
+             "start": experiment.start, "mode": experiment.mode, "units": dict(experiment.units)}
     return {key: value for key, value in table.items() if value not in ("", {})}, columns
 
 

@@ -48,6 +48,11 @@ def _output_equations(value: Any) -> Any:
     return _names_or_table(value) if isinstance(value, list) else value
 
 
+def _states(value: Any) -> Any:
+    """With modes, which have the rates, the states are a list of names."""
+    return dict.fromkeys(value, "") if isinstance(value, list) and all(isinstance(n, str) for n in value) else value
+
+
 def _hold(value: Any) -> Any:
     kinds = list(value.values()) if isinstance(value, dict) else [value]
     if any(kind not in HOLDS for kind in kinds):
@@ -89,6 +94,22 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class ModeTable(_Table):
+    """How the states move in one mode, and where it is possible."""
+
+    rate: dict[str, Equation] = {}
+    invariant: str = ""
+
+
+class TransitionTable(_Table):
+    """From one mode to another, when a condition begins to hold."""
+
+    source: str
+    target: str
+    when: str
+    reset: dict[str, Equation] = {}
+
+
 FMU_OPTIONS = ("interface", "integrator", "alignment", "values", "time_limit")
 ALLOWED_WITH = {"states": (), "python": (), "fmu": ("inputs", "outputs", *FMU_OPTIONS)}
 
@@ -101,7 +122,9 @@ class ModelTable(_Table):
     inputs: list[str] = []
     constants: dict[str, Number] = {}
     definitions: dict[str, Equation] = {}
-    states: dict[str, Equation] | None = None
+    states: Annotated[dict[str, Equation] | None, BeforeValidator(_states)] = None
+    modes: dict[str, ModeTable] | None = None
+    transitions: list[TransitionTable] = []
     outputs: Annotated[dict[str, Equation] | None, BeforeValidator(_output_equations)] = None
     parameters: list[str] | None = None
     units: dict[str, str] = {}
@@ -112,6 +135,11 @@ class ModelTable(_Table):
     alignment: str = "sampled"
     values: dict[str, Number] = {}
     time_limit: Number = 60.0
+
+    def definition(self) -> dict[str, Any]:
+        """As `EquationModel.from_definition` takes it; states without a rate of their own are a list of names."""
+        said = self.model_dump(exclude={"python", "fmu", *FMU_OPTIONS}, exclude_none=True)
+        return said | ({"states": list(said["states"])} if self.modes and not any(said["states"].values()) else {})
 
     @model_validator(mode="after")
     def one_source(self) -> ModelTable:
@@ -158,6 +186,7 @@ class ExperimentTable(_Table):
     hold: Annotated[Any, BeforeValidator(_hold)] = "zero"
     initial: dict[str, Number] = {}
     start: Number = None
+    mode: str = ""
     name: str | None = None
     units: dict[str, str] | None = None
     time_unit: str | None = None

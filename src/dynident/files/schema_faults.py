@@ -12,10 +12,12 @@ from dynident.files.schema import (
     ExperimentTable,
     InitialTable,
     ModelTable,
+    ModeTable,
     OutputTable,
     ParameterTable,
     PriorTable,
     ProblemTable,
+    TransitionTable,
     shown,
 )
 from dynident.files.toml_text import Path, line_of, printed
@@ -100,4 +102,6 @@ def _known_keys(path: Path) -> list[str]:
         table = OutputTable
     elif "prior" in path[2:-1]:
         table = PriorTable
+    elif path[:1] == ("model",) and len(path) > 3:
+        table = ModeTable if path[1] == "modes" else TransitionTable
     return list(table.model_fields)

@@ -19,21 +19,21 @@ from dynident.problem.experiment import Experiment
 def read_parquet(path: str | Path, *, time: Column | None = None, inputs: Inputs = (), outputs: Outputs = (),
                  hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
                  start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
-                 time_unit: str | None = None, sample_time: float | None = None) -> Experiment:
+                 time_unit: str | None = None, sample_time: float | None = None, mode: str = "") -> Experiment:
     """Like `read_csv`, from a Parquet file; a time column of timestamps is counted in seconds from its first."""
-    request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time)
+    request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time, mode)
     return _read(path, request, _parquet_columns)
 
 
 def read_mat(path: str | Path, *, time: Column | None = None, inputs: Inputs = (), outputs: Outputs = (),
              hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
              start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
-             time_unit: str | None = None, sample_time: float | None = None) -> Experiment:
+             time_unit: str | None = None, sample_time: float | None = None, mode: str = "") -> Experiment:
     """Like `read_csv`, from the variables of a MAT file (up to version 7).
 
     A field of a struct is called 'run.t', a column of a matrix 'X[0]', counted from 0.
     """
-    request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time)
+    request = Request(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time, mode)
     return _read(path, request, _mat_columns)
 
 

@@ -126,8 +126,7 @@ class _Reader:
         if table.python is not None:
             named = table.python
             return self._gather(("model", "python"), lambda: self._python_model(named))
-        return self._gather(("model",), lambda: EquationModel.from_definition(table.model_dump(
-            exclude={"python", "fmu", *FMU_OPTIONS}, exclude_none=True)))
+        return self._gather(("model",), lambda: EquationModel.from_definition(table.definition()))
 
     def _fmu_model(self, named: str, table: ModelTable, measured: Sequence[str]) -> Model:
         from dynident.models.fmu.model import FmuModel
