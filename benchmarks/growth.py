@@ -1,0 +1,128 @@
+"""Growth: how do time and memory grow with samples, segments, experiments and unknowns?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from timing import Line, Result, best, growth, in_fresh_process, main, peak_bytes, spoken
+
+import dynident as di
+from dynident.discretizations.shooting import Shooting
+from dynident.integrators import integrator_named
+from dynident.solvers.reduced import Reduced
+
+SAMPLES = (1_000, 10_000, 100_000, 1_000_000)
+SEGMENTS = (1, 10, 100, 1_000)
+SAMPLES_PER_SEGMENT = 100
+EXPERIMENTS = (10, 30, 100, 300, 1_000)
+SAMPLES_PER_EXPERIMENT = 200
+PARAMETERS = (2, 4, 8, 16, 32)
+LINEAR = (0.9, 1.1)  # slope of log cost over log size
+LARGE = 30  # times the smallest size: from there the fixed cost of a call is gone
+TRUTH = {"m": 1.0, "d": 0.4, "k": 5.0}
+NOISE = 0.01
+
+
+def oscillator_record(samples: int, seed: int = 0) -> di.Experiment:
+    """A driven mass on a spring, sampled at 50 Hz, with noise; its exact answer by the state transition matrix."""
+    rng = np.random.default_rng(seed)
+    time, force = 0.02 * np.arange(samples), rng.normal(size=samples)
+    quiet = di.Experiment(time=time, inputs={"F": force}, outputs={}, initial={"x": 0.3, "v": 0.0})
+    x = di.simulate(di.library.mass_spring_damper(), TRUTH, quiet, substeps=1).states["x"]
+    return di.Experiment(time=time, inputs={"F": force}, outputs={"position": x + NOISE * rng.normal(size=samples)},
+                         noise={"position": di.Gaussian(NOISE)}, name=f"run {seed}")
+
+
+def oscillator_problem(records: Sequence[di.Experiment]) -> di.Problem:
+    return di.Problem(di.library.mass_spring_damper(), records,
+                      [di.Parameter(name, start=1.1 * value, lower=0.01, upper=100.0) for name, value in TRUTH.items()])
+
+
+def shooting(problem: di.Problem, segments: int) -> Shooting:
+    return Shooting(problem, integrator_named("runge_kutta"), [segments] * len(problem.experiments), 1, {})
+
+
+def one_pass(finite: Shooting) -> Callable[[], object]:
+    """A Gauss-Newton pass with its step: what every iteration costs."""
+    point = finite.start()
+
+    def call() -> object:
+        linear = finite.linearize(point)
+        reduced = Reduced(linear)
+        step = reduced.rows.damped(1e-3 * reduced.rows.column_norms).minimiser()
+        return reduced.expand(step, linear.evaluation)
+
+    return call
+
+
+def chain_problem(parameters: int) -> di.Problem:
+    """One state and many parameters: x' = u - sum of p_i tanh(i x)/i."""
+    names = [f"p{i}" for i in range(1, parameters + 1)]
+    model = di.EquationModel(states={"x": "u - (" + " + ".join(f"p{i}*tanh({i}*x)/{i}"
+                                                                for i in range(1, parameters + 1)) + ")"},
+                             outputs={"y": "x"}, inputs=["u"], parameters=names)
+    rng = np.random.default_rng(1)
+    time, u = 0.02 * np.arange(2_000), rng.normal(size=2_000)
+    record = di.Experiment(time=time, inputs={"u": u}, outputs={"y": rng.normal(size=2_000)},
+                           noise={"y": di.Gaussian(1.0)})
+    return di.Problem(model, [record], [di.Parameter(name, start=1.0) for name in names])
+
+
+def memory(samples: int, segments: int, experiments: int) -> tuple[int, int]:
+    """Bytes held at the most before and after a fit in this process."""
+    problem = oscillator_problem([oscillator_record(samples, seed) for seed in range(experiments)])
+    before = peak_bytes()
+    di.identify(problem, di.multiple_shooting(segments=segments, substeps=1), progress=False)
+    return before, peak_bytes()
+
+
+def seconds_of_a_fit(samples: int, segments: int, experiments: int) -> float:
+    problem = oscillator_problem([oscillator_record(samples, seed) for seed in range(experiments)])
+    return best(lambda: di.identify(problem, di.multiple_shooting(segments=segments, substeps=1), progress=False), 1)
+
+
+def line(what: str, sizes: Sequence[int], costs: Sequence[float], spoken_as: Callable[[float], str] = spoken,
+         promised: bool = True) -> Line:
+    """The slope over the sizes at which the fixed cost is gone; all costs are shown."""
+    kept = [i for i, size in enumerate(sizes) if size >= LARGE * sizes[0] or i >= len(sizes) - 2]
+    slope = growth([sizes[i] for i in kept], [costs[i] for i in kept])
+    shown = ", ".join(f"{size:,}: {spoken_as(cost)}" for size, cost in zip(sizes, costs, strict=True))
+    return Line(what, f"slope {slope:.2f} ({shown})", f"{LINEAR[0]} to {LINEAR[1]}" if promised else "",
+                LINEAR[0] <= slope <= LINEAR[1] if promised else None)
+
+
+def megabytes(size: float) -> str:
+    return f"{size / 1e6:.3g} MB"
+
+
+def memory_line(what: str, sizes: Sequence[int], shape: Callable[[int], tuple[int, int, int]]) -> Line:
+    """Memory beyond what an interpreter with everything imported holds."""
+    peaks = [in_fresh_process(__file__, "--memory", *shape(size))[1] for size in sizes]
+    base = in_fresh_process(__file__, "--memory", 20, 1, 1)[1]
+    return line(what, sizes, [max(peak - base, 1) for peak in peaks], megabytes)
+
+
+def run() -> Result:
+    long = [best(one_pass(shooting(oscillator_problem([oscillator_record(n)]), 1)), 3) for n in SAMPLES]
+    cut = [best(one_pass(shooting(oscillator_problem([oscillator_record(n * SAMPLES_PER_SEGMENT + 1)]), n)), 3)
+           for n in SEGMENTS]
+    many = [best(one_pass(shooting(oscillator_problem([oscillator_record(SAMPLES_PER_EXPERIMENT, s) for s in range(n)]),
+                                   1)), 3) for n in EXPERIMENTS]
+    wide = [best(one_pass(shooting(chain_problem(n), 1)), 3) for n in PARAMETERS]
+    fits = [in_fresh_process(__file__, "--seconds", n, 20, 1) for n in SAMPLES]
+    return Result("Growth", "Mass on a spring, 3 parameters and 2 initial states per experiment. A pass is a simulation "
+                  "with sensitivities, its reduction and the step; slopes of log cost over log size, from sizes at which "
+                  "the fixed cost of a call is gone.", [
+                      line("samples, time of a pass", SAMPLES, long),
+                      line("samples, time of a whole fit, 20 segments", SAMPLES, fits),
+                      memory_line("samples, memory of a whole fit", SAMPLES, lambda n: (n, 20, 1)),
+                      line(f"segments of {SAMPLES_PER_SEGMENT} samples, time of a pass", SEGMENTS, cut),
+                      memory_line("segments, memory of a whole fit", SEGMENTS,
+                                  lambda n: (n * SAMPLES_PER_SEGMENT + 1, n, 1)),
+                      line(f"experiments of {SAMPLES_PER_EXPERIMENT} samples, time of a pass", EXPERIMENTS, many),
+                      line("parameters, time of a pass", PARAMETERS, wide, promised=False)])
+
+
+if __name__ == "__main__":
+    main(run, memory=memory, seconds=seconds_of_a_fit)
