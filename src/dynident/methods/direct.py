@@ -128,7 +128,7 @@ class FullDiscretizationMethod:
         return plain_options(self)
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        check_problem(problem, self.kind)
+        check_problem(problem, self.kind, one_mode=True)
         return Fit(self, problem, tell).go()
 
     def integrate(self) -> Integrator:
@@ -171,9 +171,13 @@ class FullDiscretizationMethod:
         return []
 
 
-def check_problem(problem: Problem, kind: str) -> None:
+def check_problem(problem: Problem, kind: str, one_mode: bool = False) -> None:
     if not isinstance(problem.model, EquationModel):
         raise NotSupported(f"{kind} needs a model with equations, not a {type(problem.model).__name__}.")
+    if one_mode and problem.model.hybrid:
+        modes = ", ".join(f"'{name}'" for name in problem.model.modes)
+        raise NotSupported(f"{kind} needs a model with one mode, but this one has {modes}. Methods that follow the modes: "
+                           "single_shooting() and multiple_shooting().")
     noise.require_gaussian(problem, kind)
 
 

@@ -77,5 +77,4 @@ def _sized(experiment: Experiment, estimate: Estimate) -> Experiment:
         level = estimate.noise_std.get(name)
         open_size = isinstance(n, Gaussian) and n.std is None and level and np.isfinite(level)
         noise[name] = Gaussian(level) if open_size else n
-    return Experiment(experiment.time, experiment.inputs, experiment.outputs, noise, experiment.initial,
-                      experiment.start, experiment.hold, experiment.name)
+    return replace(experiment, noise=noise)
