@@ -6,6 +6,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
@@ -15,12 +16,12 @@ FOLDER = Path(__file__).parents[1] / "examples"
 def example(monkeypatch, tmp_path, capsys):
     """Run an example in an empty folder; gives its variables and what it printed."""
 
-    def run(name: str):
+    def run(name: str, *arguments: str):
         source = Path(sys.modules["dynident"].__file__).parents[1]
         monkeypatch.setenv("PYTHONPATH", str(source))  # for examples that start the command line
         monkeypatch.chdir(tmp_path)
         (path,) = FOLDER.glob(f"{name}*.py")
-        monkeypatch.setattr(sys, "argv", [str(path)])
+        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
         variables = runpy.run_path(str(path), run_name="__main__")
         return variables, capsys.readouterr().out
 
@@ -108,3 +109,22 @@ def test_problem_file_gives_the_same_from_the_shell(example, tmp_path):
     assert known["saved"]["converged"]
     assert known["low"] < 0.004 < known["high"]
     assert (tmp_path / "cooling" / "results" / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_every_method_finds_the_robot_and_the_combinations_are_named(example, tmp_path):
+    known, said = example("09", "--starts", "1", "--out", str(tmp_path))
+    assert all(v[0] < 1.05 * known["best"] for v in (known["by_nodes"][100], known["full"]))
+    assert {"robot_fits.png", "robot_objectives.png", "robot_densities.png"} <= {p.name for p in tmp_path.iterdir()}
+    assert "nothing measured changes" in said
+
+
+@pytest.mark.slow
+def test_real_double_pendulum_is_followed_and_foretold(example):
+    if not (FOLDER.parent / ".." / "shared" / "data" / "double_pendulum").is_dir():
+        pytest.skip("the records of the double pendulum are not beside the project")
+    known, _ = example("10")
+    estimate = known["estimate"]
+    assert estimate.converged
+    assert all(estimate.statistics[f"fit_{name}"] > 90 for name in known["pendulum"].outputs)
+    assert all(np.median([v.fit[name] for v in known["validations"]]) > 75 for name in known["pendulum"].outputs)
