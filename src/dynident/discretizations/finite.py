@@ -62,6 +62,7 @@ class Evaluation:
     defects: tuple[np.ndarray, ...]  # per experiment (segments - 1, states)
     corrections: tuple[np.ndarray, ...]  # per experiment (segments - 1, stages): what inner stages lack, else no columns
     mismatch: float  # largest defect, each divided by the typical size of its state
+    factors: tuple[np.ndarray, ...] = ()  # what a robust loss puts on each row, in `rhs` already; none: all are one
 
 
 @dataclass(frozen=True, eq=False)

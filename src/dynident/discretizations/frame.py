@@ -95,7 +95,8 @@ class Frame:
         if not np.isfinite(cost):
             raise Diverged(np.nan, 0, what="the sum of squares is too large for the computer")
         mismatch = max((float(np.max(np.abs(d) / self.state_scale)) for d in defects if d.size), default=0.0)
-        return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch), factors
+        weighed = () if self.loss == "squared" else tuple(factors)
+        return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch, weighed), factors
 
     def linear(self, point: Point, evaluation: Evaluation, chains: Sequence[Chain]) -> Linear:
         """Chains of the experiments joined at the unknowns."""

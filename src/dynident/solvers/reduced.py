@@ -27,10 +27,17 @@ class Reduced:
         """Gradient for the residuals and defects of another point, with this point's derivatives."""
         total = np.zeros(self.linear.unknowns)
         self.linear.priors.collect(evaluation.prior, total)
-        for chain, spread, rhs, defect in zip(self.linear.chains, self.linear.spreads, evaluation.rhs,
+        for chain, spread, rhs, defect in zip(self.linear.chains, self.linear.spreads, self._reweighed(evaluation),
                                               evaluation.defects, strict=True):
             spread.collect(sweep.gradient(chain, rhs, defect), total)
         return total
+
+    def _reweighed(self, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
+        """Residuals of another point with this point's robust weights, so that steps towards one goal are compared."""
+        if not evaluation.factors:
+            return evaluation.rhs
+        return tuple(rhs * here / there for rhs, there, here in zip(
+            evaluation.rhs, evaluation.factors, self.linear.evaluation.factors, strict=True))
 
     def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Steps of the inner nodes that belong to a step of the unknowns and close the evaluation's defects."""
