@@ -18,6 +18,7 @@ setup: $(READY)  ## a virtual environment in .venv with dynident and the tools o
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "dynident needs Python 3.11 or later; say which: make setup PYTHON=python3.11" >&2; exit 1; }
+	@echo "Setting up $(VENV): a minute or two, and only once."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e '.[dev]'
 	@touch $@
