@@ -1,0 +1,97 @@
+"""Design: which input tells most about the parameters, within what the machine can bear?"""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Mapping, Sequence
+
+from dynident.design.criteria import CRITERIA, Criterion, Selective, d_optimal
+from dynident.design.limits import limits_from
+from dynident.design.modes import in_mode
+from dynident.design.plan import Plan
+from dynident.design.search import Search
+from dynident.design.signals import Signal
+from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.estimate.estimate import Estimate
+from dynident.methods.structure import structure_of
+from dynident.models.equations import EquationModel
+from dynident.problem.problem import Problem
+
+ROBUST = ("", "average", "worst")
+
+
+def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal],
+                 criterion: Criterion | str | None = None, limits: Sequence[str] = (), *, ends: Sequence[str] = (),
+                 duration: float | tuple[float, float] | None = None, sample_time: float | None = None,
+                 initial: Mapping[str, float] | None = None, parameters: Sequence[str] = (), records: int = 1,
+                 robust: str = "", box: Mapping[str, tuple[float, float]] | None = None, samples: int = 8,
+                 use_records: bool = True, amplitude: Mapping[str, float] | float | None = None, mode: str = "",
+                 starts: int = 4, seed: int = 0, iterations: int = 200) -> Plan:
+    """An input that tells most about the parameters, from what is known now (a problem, or better an estimate of it).
+
+    `signal` is the shape of the input (or of each input by name), `criterion` what counts: D unless said, a name from
+    CRITERIA or an object. `limits` hold all along ("abs(u) <= 2", "abs(der_v) <= 10"), `ends` at the end ("v == 0").
+    `duration` and `sample_time` are those of the last record unless given; a pair lets the duration be chosen.
+    `initial`: the known initial state of the planned record, that of the last record unless given. `parameters`: the
+    wanted ones (all unless named). `records`: how many to plan at once. `robust`: "average" or "worst" over `samples`
+    draws from the present uncertainty, or from a `box`.
+    `use_records`: add the information of the records at hand. `amplitude`: a first size of inputs without a limit.
+    `mode`: of a hybrid model, the one to stay in.
+    """
+    began = clock.perf_counter()
+    known, invariants = in_mode(known, mode)
+    problem = known if isinstance(known, Problem) else known.problem
+    model = problem.model
+    if not isinstance(model, EquationModel):
+        raise NotSupported(f"design_input needs a model with equations, not a {type(model).__name__}.")
+    chosen = _criterion(criterion)
+    signals = _signals(model, signal)
+    if isinstance(chosen, Selective) and isinstance(duration, tuple):
+        raise NotSupported("the selective cost is an integral over a fixed time; give one duration.")
+    if records > 1 and isinstance(duration, tuple):
+        raise NotSupported("several records at once need one fixed duration.")
+    if robust not in ROBUST:
+        raise ProblemError(f"robust = '{robust}'; use \"average\", \"worst\" or nothing.")
+    read = limits_from(model, [*invariants, *([limits] if isinstance(limits, str) else limits)], ends)
+    _refuse_what_no_input_can_tell(problem)
+    search = Search(known, signals, chosen, read, duration, sample_time, initial, tuple(parameters), records,
+                    robust, dict(box or {}), samples, use_records, amplitude, seed)
+    plan = search.best(starts, iterations)
+    return search.finished(plan, clock.perf_counter() - began)
+
+
+def _criterion(criterion: Criterion | str | None) -> Criterion:
+    if criterion is None:
+        return d_optimal()
+    if not isinstance(criterion, str):
+        return criterion
+    kind, _, name = criterion.partition(":")
+    if kind not in CRITERIA:
+        raise ProblemError(f"There is no criterion '{criterion}'.{did_you_mean(kind, CRITERIA)} Write \"std:M\" for "
+                           "the standard deviation of M.")
+    return CRITERIA[kind](*([name.strip()] if name else []))
+
+
+def _signals(model: EquationModel, signal: Signal | Mapping[str, Signal]) -> dict[str, Signal]:
+    if not model.inputs:
+        raise ProblemError("The model has no inputs, so there is nothing to design.")
+    given = dict(signal) if isinstance(signal, Mapping) else dict.fromkeys(model.inputs, signal)
+    faults = [f"'{name}' is not an input of the model.{did_you_mean(name, model.inputs)}" for name in given
+              if name not in model.inputs]
+    faults += [f"the input '{name}' has no signal; give one, or Given(value) to hold it." for name in model.inputs
+               if name not in given]
+    faults += [f"the signal of '{name}' is {s!r}; use one of those in di.signals."
+               for name, s in given.items() if not isinstance(s, Signal)]
+    if faults:
+        raise ProblemError(faults)
+    return {name: given[name] for name in model.inputs}
+
+
+def _refuse_what_no_input_can_tell(problem: Problem) -> None:
+    """Parameters that the model itself hides stay hidden, whatever the input: say so before searching."""
+    hidden = [(group, words) for found in [structure_of(problem)]
+              for group, words in zip(found.groups, found.combinations, strict=True)
+              if any(u.name in group and not u.initial and u.prior is None for u in problem.unknowns)]
+    if hidden:
+        raise ProblemError([f"No input can determine {', '.join(group)}: {words}. Hold one of them (free=False), give "
+                            "it a prior, or measure something else." for group, words in hidden])

@@ -1,0 +1,303 @@
+"""Search: several starts, limits tightened until a finer simulation keeps them, and the plan that comes of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dynident.design.course import Course
+from dynident.design.criteria import Criterion
+from dynident.design.finer import Finer, uses
+from dynident.design.knowledge import Knowledge, knowledge_of
+from dynident.design.limits import Limit, input_size
+from dynident.design.plan import Plan, PlannedRecord, Use, promise
+from dynident.design.program import Program, Scenario
+from dynident.design.scenarios import scenarios_of
+from dynident.design.signals import Signal
+from dynident.design.trial import Trial
+from dynident.design.widths import predicted_widths
+from dynident.errors import NotConverged, ProblemError
+from dynident.estimate.estimate import Estimate
+from dynident.integrators.march import Diverged
+from dynident.problem.noise import Bounded
+from dynident.problem.problem import Problem
+from dynident.solvers.dense import DenseOutcome, minimise
+
+FIRST_MARGIN = 1e-6  # of a limit; what the solver's own tolerance needs
+MORE_MARGIN = 1.2  # times what a finer simulation found too much
+ROUNDS = 6  # of tightening
+DRAWS = 20  # tries to find a start at which the machine can be simulated
+TRIED_SHARE = (0.8, 0.4, 0.2, 0.1, 0.05)  # of a start that blows up or leaves everything: smaller ones
+
+
+class Search:
+    """One design: what is asked, and the parts made of it."""
+
+    def __init__(self, known: Problem | Estimate, signals: Mapping[str, Signal], criterion: Criterion,
+                 limits: Sequence[Limit], duration: float | tuple[float, float] | None, sample_time: float | None,
+                 initial: Mapping[str, float] | None, parameters: tuple[str, ...], records: int, robust: str,
+                 box: dict[str, tuple[float, float]], samples: int, use_records: bool,
+                 amplitude: Mapping[str, float] | float | None, seed: int):
+        problem = known if isinstance(known, Problem) else known.problem
+        self.known, self.criterion, self.limits = known, criterion, tuple(limits)
+        self.rng, self.model = np.random.default_rng(seed), problem.model
+        last = problem.experiments[-1]
+        self.step = float(np.median(np.diff(last.time))) if sample_time is None else float(sample_time)
+        span = duration if isinstance(duration, tuple) else (duration or float(last.time[-1] - last.time[0]),) * 2
+        if not 0 < span[0] <= span[1] or self.step <= 0 or span[1] < 2 * self.step:
+            raise ProblemError(f"duration = {duration} with a sample every {self.step:g}: give positive times, the "
+                               "shorter one first.")
+        self.span, self.free_duration = span, span[0] < span[1]
+        self.signals = dict(signals)
+        self.holds = {name: s.hold for name, s in signals.items()}
+        self.initial = dict(last.initial if initial is None else initial)
+        self.records, self.use_records = records, use_records
+        self.sizes = {name: self._size(name, amplitude) for name, s in signals.items()}
+        self.wanted_names = parameters
+        self.robust = robust
+        self._prepare(robust, box, samples)
+
+    def _size(self, name: str, amplitude: Mapping[str, float] | float | None) -> tuple[float, float]:
+        """Middle and half width of an input."""
+        said = amplitude.get(name) if isinstance(amplitude, Mapping) else amplitude
+        known = input_size(self.model, self.limits, name)
+        if said is not None:
+            return (known[0] if known else 0.0), float(said)
+        if known is None and self.signals[name].names and not self.signals[name].keeps():
+            raise ProblemError(f"Nothing limits the input '{name}', and a larger one always tells more. Give a limit "
+                               f"such as \"abs({name}) <= 1\", or amplitude=... where other limits hold it.")
+        return known if known else (0.0, 1.0)
+
+    def _prepare(self, robust: str, box: dict[str, tuple[float, float]], samples: int) -> None:
+        reference = self.span[1]
+        count = round(reference / self.step) + 1
+        self.knowledge = self._knowledge(count)
+        self.wanted = self._wanted()
+        self.course = Course(self.signals, count, (count - 1) * self.step, self.free_duration)
+        self.scenarios = scenarios_of(self.knowledge, robust, box, samples, self.wanted, self.rng)
+        binding = self.knowledge.problem.bindings[self.knowledge.earlier]
+        self.open_initial = tuple(int(i) for i in np.flatnonzero(binding.initial_unknown >= 0))
+        self.free = tuple(int(i) for i in np.flatnonzero(binding.parameter_unknown >= 0))
+        watched = tuple(limit.expression for limit in self.limits if limit.input_rate is None)
+        self.trial = Trial(self.model, self.course, self.open_initial, self.free, watched)
+        self.coefficient_sizes, self.box = self._coefficients()
+
+    def _knowledge(self, count: int) -> Knowledge:
+        return knowledge_of(self.known, self.records, count, self.step, self.holds, self.initial, self.use_records)
+
+    def _wanted(self) -> np.ndarray:
+        names = self.knowledge.names
+        if not self.wanted_names:
+            return np.array([i for i, u in enumerate(self.knowledge.problem.unknowns) if not u.initial], int)
+        missing = [n for n in self.wanted_names if n not in names]
+        if missing:
+            raise ProblemError(f"'{missing[0]}' is not an unknown of the problem; known: {', '.join(names)}.")
+        return np.array([names.index(n) for n in self.wanted_names])
+
+    def _coefficients(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """A typical size of each coefficient, and bounds in units of it."""
+        sizes, low, high = [], [], []
+        for name, signal in self.signals.items():
+            middle, half = self.sizes[name]
+            a, b = signal.bounds(middle, half)
+            size = np.where(np.isfinite(b - a), (b - a) / 2, abs(middle) + half)
+            sizes, low, high = [*sizes, *size], [*low, *(a / size)], [*high, *(b / size)]
+        if self.free_duration:
+            sizes, low, high = [*sizes, self.span[1]], [*low, self.span[0] / self.span[1]], [*high, 1.0]
+        return np.array(sizes, float), (np.array(low, float), np.array(high, float))
+
+    # starts
+
+    def start(self) -> np.ndarray:
+        """Coefficients of all records at which the machine can be simulated, in units of their sizes."""
+        for _ in range(DRAWS):
+            drawn = [self._draw() for _ in range(self.records)]
+            for share in (1.0, *TRIED_SHARE):
+                c = [self._shrunk(own, share) for own in drawn]
+                try:
+                    for r, own in enumerate(c):
+                        self.trial.run(own, *self._believed(r), sensitivities=False)
+                    return np.concatenate(c) / np.tile(self.coefficient_sizes, self.records)
+                except Diverged:
+                    continue
+        raise ProblemError("No input was found at which the machine can be simulated. Give a smaller amplitude, or a "
+                           "shorter duration.")
+
+    def _draw(self) -> np.ndarray:
+        drawn = []
+        for name, signal in self.signals.items():
+            drawn.append(signal.draw(*self.sizes[name], self.rng))
+        if self.free_duration:
+            drawn.append(np.array([self.rng.uniform(*self.span)]))
+        return np.concatenate([*drawn, np.zeros(0)])
+
+    def _shrunk(self, c: np.ndarray, share: float) -> np.ndarray:
+        shrunk = c * share
+        if self.free_duration:
+            shrunk[-1] = c[-1]
+        return shrunk
+
+    def _believed(self, record: int) -> tuple[np.ndarray, np.ndarray]:
+        k = self.knowledge
+        return k.problem.values_in(k.values, k.earlier + record)
+
+    # the search itself
+
+    def program(self, limits: Sequence[Limit], factor: float = 1.0) -> Program:
+        return Program(self.trial, self.knowledge, self.criterion, limits, self.scenarios, self.coefficient_sizes,
+                       self.wanted, self.robust == "worst", factor)
+
+    def solve(self, program: Program, start: np.ndarray, iterations: int) -> DenseOutcome:
+        low, high = (np.tile(b, self.records) for b in self.box)
+        if program.worst:
+            low, high = np.append(low, -np.inf), np.append(high, np.inf)
+            start = np.append(start, 0.0)
+            start[-1] = float(np.max(program.ask(start).constraints[-len(self.scenarios):]))
+        a, b, _ = program.bounds()
+        return minimise(program.ask, start, (low, high), (a, b), iterations)
+
+    def best(self, starts: int, iterations: int) -> tuple[DenseOutcome, Program, list[DenseOutcome]]:
+        """The best of several starts that keeps all limits also between the samples."""
+        first = self.start()
+        self.trial.refined(self._of(first)[0], *self._believed(0))
+        narrow = [limit.narrowed(FIRST_MARGIN * limit.size) for limit in self.limits]
+        program = self.program(narrow)
+        if not program.worst:  # a cost in the user's units may be of any size
+            program = self.program(narrow, 1 / max(abs(program.ask(first).value), 1.0))
+        outcomes = []
+        for begin in [first, *(self.start() for _ in range(starts - 1))]:
+            outcomes.append(self.solve(program, begin, iterations))
+        fit = [o for o in outcomes if o.feasible and np.isfinite(o.value)]
+        if not fit:
+            raise NotConverged(self.unmet(program, min(outcomes, key=lambda o: float(np.max(o.excess)))))
+        chosen = min(fit, key=lambda o: o.value)
+        return (*self.tightened(chosen, program, narrow, iterations), outcomes)
+
+    def tightened(self, outcome: DenseOutcome, program: Program, limits: list[Limit], iterations: int
+                  ) -> tuple[DenseOutcome, Program]:
+        """Move limits in by what a finer simulation finds too much, and search again from there."""
+        for _ in range(ROUNDS):
+            over = [self.excess(limit, outcome) for limit in self.limits]
+            if max(over, default=0.0) <= 0:
+                return outcome, program
+            limits = [limit.narrowed(MORE_MARGIN * max(e, 0.0)) for limit, e in zip(limits, over, strict=True)]
+            if any(limit.lower > limit.upper for limit in limits):
+                break
+            program = self.program(limits, program.factor)
+            start = outcome.point[:program.sizes.size]
+            outcome = self.solve(program, start, iterations)
+            if not outcome.feasible:
+                break
+        worst = max(self.limits, key=lambda limit: self.excess(limit, outcome) / limit.size)
+        raise NotConverged(f"'{worst.text}' cannot be kept between the samples: in a simulation at ten times finer "
+                           f"steps it is left by {max(self.excess(worst, outcome), 0.0):.3g}. Sample faster, take a "
+                           "smoother signal, or relax it.")
+
+    def _of(self, w: np.ndarray) -> np.ndarray:
+        count = self.records * self.coefficient_sizes.size
+        return (w[:count] * np.tile(self.coefficient_sizes, self.records)).reshape(self.records, -1)
+
+    def excess(self, limit: Limit, outcome: DenseOutcome) -> float:
+        """By how much a limit is left at ten times finer steps, at the worst of all records and scenarios."""
+        found = []
+        for (r, c), scenario in itertools.product(enumerate(self._of(outcome.point)), self.scenarios):
+            finer = self._finer(c, scenario, r)
+            found.append(limit.excess(finer.values(limit)))
+        return max(found)
+
+    def _finer(self, c: np.ndarray, scenario: Scenario, record: int) -> Finer:
+        k = self.knowledge
+        p, x0 = k.problem.values_in(scenario.values, k.earlier + record)
+        return Finer(self.model, self.course, c, p, x0)
+
+    def unmet(self, program: Program, outcome: DenseOutcome) -> str:
+        """Which limits stood in the way."""
+        labels = program.bounds()[2]
+        worst: dict[str, float] = {}
+        for label, excess in zip(labels, outcome.excess, strict=True):
+            if label and excess > 0:
+                size = next((limit.size for limit in self.limits if limit.text == label), 1.0)
+                worst[label] = max(worst.get(label, 0.0), float(excess) * size)
+        listed = ", ".join(f"'{label}' (by {excess:.3g})" for label, excess in
+                           sorted(worst.items(), key=lambda item: -item[1]))
+        return (f"No input of this shape was found that meets all limits. The best one leaves {listed}. Relax it, "
+                "allow more time, or give the signal more coefficients.")
+
+    # what comes of it
+
+    def finished(self, found: tuple[DenseOutcome, Program, list[DenseOutcome]], seconds: float) -> Plan:
+        outcome, program, outcomes = found
+        c = self._of(outcome.point)
+        duration = self.course.duration(c[0])
+        if self.free_duration:  # on the true grid of samples
+            self.course = Course(self.signals, round(duration / self.step) + 1, duration, False)
+            c = c[:, :-1]
+            self.knowledge = self._knowledge(self.course.samples)
+            steps = self.trial.substeps
+            self.trial = Trial(self.model, self.course, self.open_initial, self.free, self.trial.whole.watched, steps)
+        rows, records = [], []
+        for r, own in enumerate(c):
+            ran = self.trial.run(own, *self._believed(r), sensitivities=False)
+            placed = np.zeros((*ran.outputs.shape, len(self.knowledge.names)))
+            placed[:, :, self.program(self.limits).columns[r]] = ran.sensitivities
+            rows.append((placed / self.knowledge.std[:, None]).reshape(-1, len(self.knowledge.names)))
+            records.append(self._record(r, own))
+        k = self.knowledge
+        before, after = k.judged(), k.judged(np.vstack(rows))
+        agree = sum(o.feasible and o.value <= outcome.value + 1e-3 * max(1.0, abs(outcome.value)) for o in outcomes)
+        status = (f"Best of {len(outcomes)} starts, found by {agree} of them." if outcome.converged else
+                  f"The search was stopped before it settled ({outcome.status}); this is the best input so far.")
+        widths = self._widths(np.vstack(rows))
+        return Plan(
+            records=tuple(records), criterion=self.criterion.name, cost=outcome.value / program.factor,
+            values=promise(k.names, k.values, self.wanted), std_before=promise(k.names, before.std, self.wanted),
+            std_after=promise(k.names, after.std, self.wanted), noise_std=self._noise_std(), limits=self._uses(c),
+            converged=outcome.converged, status=status, notes=(*k.notes, *self._notes(after.std)),
+            width_before=widths[0], width_after=widths[1],
+            counts={"starts": len(outcomes), "evaluations": sum(o.evaluations for o in outcomes),
+                    "coefficients": c.size, "scenarios": len(self.scenarios)},
+            times={"search": seconds}, units={u.name: u.unit for u in k.problem.unknowns})
+
+    def _notes(self, std: np.ndarray) -> list[str]:
+        notes = []
+        lost = [self.knowledge.names[i] for i in self.wanted if not np.isfinite(std[i])]
+        if lost:
+            notes.append(f"Even with this input {', '.join(lost)} cannot be determined; a signal with more "
+                         "coefficients or wider limits may help.")
+        if self.robust:
+            notes.append(f"Planned for the {'worst' if self.robust == 'worst' else 'average'} of "
+                         f"{len(self.scenarios)} sets of values; the standard deviations are those at the values "
+                         "believed now.")
+        return notes
+
+    def _noise_std(self) -> dict[str, float]:
+        return {n: float(s) for n, s in zip(self.model.outputs, self.knowledge.std, strict=True) if np.isfinite(s)}
+
+    def _uses(self, c: np.ndarray) -> tuple[Use, ...]:
+        everywhere = [self._finer(own, s, r) for (r, own), s in itertools.product(enumerate(c), self.scenarios)]
+        return uses(self.limits, everywhere)
+
+    def _record(self, r: int, c: np.ndarray) -> PlannedRecord:
+        k = self.knowledge
+        trial = k.problem.experiments[k.earlier + r]
+        finer = self._finer(c, Scenario(k.values), r)
+        time, states, outputs = finer.at_samples()
+        sampled = self.course.sampled(c)
+        inputs = {n: sampled.values[:, i] for i, n in enumerate(self.signals)}
+        return PlannedRecord(trial.name, time, inputs, states, outputs, self.holds, self.initial, self._noise(),
+                             dict(zip(self.course.names, (float(v) for v in c), strict=False)))
+
+    def _noise(self) -> dict:
+        problem = self.known if isinstance(self.known, Problem) else self.known.problem
+        k = self.knowledge.problem.experiments[-1]
+        last = {name: problem.noise_of(name)[-1] for name in k.outputs}
+        return {name: Bounded(float(np.mean(last[name].radius))) if isinstance(last[name], Bounded) else noise
+                for name, noise in k.noise.items()}
+
+    def _widths(self, rows: np.ndarray) -> tuple[dict[str, float], dict[str, float]]:
+        problem = self.known if isinstance(self.known, Problem) else self.known.problem
+        if not any(isinstance(n, Bounded) for name in problem.model.outputs for n in problem.noise_of(name)):
+            return {}, {}
+        return predicted_widths(self.knowledge, rows, self.wanted)

@@ -1,0 +1,281 @@
+"""Signals: which shapes can an input have, and which numbers make one of them?
+
+A signal is a formula u(share, duration, coefficients), where `share` runs from 0 to 1 over the record. It says where
+its coefficients start, between which limits they lie, and what else they must keep.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import casadi as ca
+import numpy as np
+
+from dynident.errors import ProblemError
+
+HOLDS = ("linear", "zero")
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Something a signal must keep: low <= formula <= high, at the end or everywhere."""
+
+    what: str
+    formula: Callable[[ca.SX, ca.SX, ca.SX], ca.SX]  # (share, duration, coefficients)
+    low: float
+    high: float
+    everywhere: bool = True
+
+
+@runtime_checkable
+class Signal(Protocol):
+    """One input as a formula of a few coefficients."""
+
+    @property
+    def hold(self) -> str:
+        """How the controller moves it between samples: "linear" or "zero"."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX: ...
+
+    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+        """Of the coefficients, for an input within middle +- half; infinite where the limits alone decide."""
+        ...
+
+    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+        """Coefficients to start from."""
+        ...
+
+    def keeps(self) -> Sequence[Keep]: ...
+
+
+class _Linear:
+    """Signals that are sums of fixed shapes: coefficients of about the size of the input."""
+
+    hold: str
+
+    def __post_init__(self) -> None:
+        if self.hold not in HOLDS:
+            raise ProblemError(f"hold = '{self.hold}'; use \"linear\" or \"zero\".")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+        count = len(self.names)
+        return np.full(count, -np.inf), np.full(count, np.inf)
+
+    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+        return middle + half * rng.uniform(-0.8, 0.8, len(self.names))
+
+    def keeps(self) -> Sequence[Keep]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Bernstein(_Linear):
+    """A polynomial as Bernstein coefficients, eqs. (16) to (18) of the input design paper."""
+
+    order: int = 5
+    hold: str = "linear"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"b{k}" for k in range(_at_least(1, self.order, "order") + 1))
+
+    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        m = self.order
+        return sum(c[k] * math.comb(m, k) * share**k * (1 - share) ** (m - k) for k in range(m + 1))
+
+
+@dataclass(frozen=True)
+class PiecewiseConstant(_Linear):
+    """Levels of equal length; the controller holds each sample."""
+
+    pieces: int = 20
+    hold: str = "zero"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"level{k}" for k in range(_at_least(1, self.pieces, "pieces")))
+
+    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        edge = share * self.pieces + 1e-9  # a sample on an edge belongs to the piece that begins there
+        return sum(c[k] * (_since(edge, k) if k else 1.0) * (1 - _since(edge, k + 1) if k < self.pieces - 1 else 1.0)
+                   for k in range(self.pieces))
+
+    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(self.pieces, middle - half), np.full(self.pieces, middle + half)
+
+
+@dataclass(frozen=True)
+class PiecewiseLinear(_Linear):
+    """Straight lines between corners at equal distances."""
+
+    pieces: int = 20
+    hold: str = "linear"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"corner{k}" for k in range(_at_least(1, self.pieces, "pieces") + 1))
+
+    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        return sum(c[k] * ca.fmax(0, 1 - ca.fabs(share * self.pieces - k)) for k in range(self.pieces + 1))
+
+    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(self.pieces + 1, middle - half), np.full(self.pieces + 1, middle + half)
+
+
+@dataclass(frozen=True)
+class Multisine(_Linear):
+    """A Fourier sum over the record: cosines and sines of 1, 2, ... periods, without a mean unless asked for."""
+
+    harmonics: int = 6
+    mean: bool = False
+    hold: str = "linear"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        waves = range(1, _at_least(1, self.harmonics, "harmonics") + 1)
+        return (*("mean",) * self.mean, *(f"cos{k}" for k in waves), *(f"sin{k}" for k in waves))
+
+    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        first, n = int(self.mean), self.harmonics
+        turn = 2 * np.pi * share
+        waves = sum(c[first + k - 1] * ca.cos(k * turn) + c[first + n + k - 1] * ca.sin(k * turn)
+                    for k in range(1, n + 1))
+        return waves + (c[0] if self.mean else 0)
+
+    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+        drawn = half * rng.uniform(-1, 1, len(self.names)) / np.sqrt(len(self.names))
+        return np.append(middle, drawn[1:]) if self.mean else drawn
+
+
+@dataclass(frozen=True)
+class Chirp:
+    """A sine whose frequency runs from one value to another: offset, amplitude, phase and both frequencies are free."""
+
+    lowest: float  # Hz
+    highest: float  # Hz
+    hold: str = "linear"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lowest < self.highest:
+            raise ProblemError(f"Chirp({self.lowest}, {self.highest}): give two frequencies in Hz, the lower one "
+                               "first.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("offset", "amplitude", "phase", "first_frequency", "last_frequency")
+
+    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        turns = duration * (c[3] * share + (c[4] - c[3]) * share**2 / 2)
+        return c[0] + c[1] * ca.sin(c[2] + 2 * np.pi * turns)
+
+    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+        return (np.array([middle - half, 0, -np.pi, self.lowest, self.lowest]),
+                np.array([middle + half, half, np.pi, self.highest, self.highest]))
+
+    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+        first, last = np.exp(rng.uniform(*np.log([self.lowest, self.highest]), 2))
+        return np.array([middle, 0.7 * half, rng.uniform(-1, 1), first, last])
+
+    def keeps(self) -> Sequence[Keep]:
+        return ()
+
+
+@dataclass(frozen=True)
+class MotionProfile:
+    """A motion from rest to rest with limited jerk: stretches of constant jerk, integrated up to what the input is.
+
+    `input_is`: "position", "velocity" or "acceleration". Limits on jerk, acceleration and velocity hold everywhere.
+    """
+
+    jerk: float
+    acceleration: float
+    velocity: float
+    pieces: int = 12
+    input_is: str = "velocity"
+    hold: str = "linear"
+
+    def __post_init__(self) -> None:
+        if self.input_is not in ORDERS:
+            raise ProblemError(f"input_is = '{self.input_is}'; use one of {', '.join(ORDERS)}.")
+        if min(self.jerk, self.acceleration, self.velocity) <= 0:
+            raise ProblemError("a motion profile needs positive limits of jerk, acceleration and velocity.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"jerk{k}" for k in range(_at_least(3, self.pieces, "pieces")))
+
+    def integral(self, order: int) -> Callable[[ca.SX, ca.SX, ca.SX], ca.SX]:
+        """The jerk integrated `order` times from rest."""
+        def formula(share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+            total = ca.SX(0)
+            for k in range(self.pieces):
+                begin, end = k / self.pieces, (k + 1) / self.pieces
+                total += c[k] * (ca.fmax(0, share - begin) ** order - ca.fmax(0, share - end) ** order)
+            return total * duration**order / math.factorial(order)
+
+        return formula
+
+    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        return self.integral(ORDERS[self.input_is])(share, duration, c)
+
+    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(self.pieces, -self.jerk), np.full(self.pieces, self.jerk)
+
+    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+        return self.jerk * rng.uniform(-0.5, 0.5, self.pieces)
+
+    def keeps(self) -> Sequence[Keep]:
+        acceleration, velocity = self.integral(1), self.integral(2)
+        return (Keep("acceleration", acceleration, -self.acceleration, self.acceleration),
+                Keep("velocity", velocity, -self.velocity, self.velocity),
+                Keep("acceleration at the end", acceleration, 0.0, 0.0, everywhere=False),
+                Keep("velocity at the end", velocity, 0.0, 0.0, everywhere=False))
+
+
+@dataclass(frozen=True)
+class Given:
+    """An input that is not designed: a constant."""
+
+    value: float = 0.0
+    hold: str = "zero"
+    names: tuple[str, ...] = ()
+
+    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        return self.value + 0 * share
+
+    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(0), np.zeros(0)
+
+    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+        return np.zeros(0)
+
+    def keeps(self) -> Sequence[Keep]:
+        return ()
+
+
+ORDERS = {"acceleration": 1, "velocity": 2, "position": 3}  # how often the jerk is integrated
+SIGNALS: dict[str, type] = {"bernstein": Bernstein, "piecewise_constant": PiecewiseConstant,
+                            "piecewise_linear": PiecewiseLinear, "multisine": Multisine, "chirp": Chirp,
+                            "motion_profile": MotionProfile, "given": Given}
+
+
+def _since(edge: ca.SX, k: int) -> ca.SX:
+    """1 from piece k on, 0 before."""
+    return edge >= k
+
+
+def _at_least(least: int, count: int, what: str) -> int:
+    if not isinstance(count, int) or count < least:
+        raise ProblemError(f"{what} = {count!r}; give a whole number from {least} on.")
+    return count
