@@ -16,7 +16,7 @@ from dynident.estimate.state_covariance import StateCovariance
 from dynident.files.atomic import written_aside
 from dynident.integrators.operations import operation_counts
 from dynident.kernels.generate import c_source
-from dynident.methods.kalman.engine import Layout, defines, kernel_text, memory_size, parts
+from dynident.methods.kalman.engine import Layout, defines, kernel_text, memory_size, parts, quick
 from dynident.methods.kalman.likelihood import estimate_levels
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.kalman.setup import Setup, setup_of
@@ -161,7 +161,7 @@ def _functions(setup: Setup) -> str:
     slopes = [ca.jacobian(v, a[i]) for i, v in enumerate(values)]
     seen = [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*slopes))]
     functions = [*stages, ca.Function("dyn_values", [a], seen)]
-    text = c_source(functions)
+    text = quick(c_source(functions))
     text = re.sub(r"^casadi_real casadi_", "static casadi_real casadi_", UNUSED.sub("", text), flags=re.MULTILINE)
     names = "\n".join(f"#define {f.name()} casadi_f{k}" for k, f in enumerate(functions))
     return f"{text}\n{names}"

@@ -16,6 +16,7 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Explicit
 from dynident.integrators.stages import symbolic_step, symbols
+from dynident.kernels.jacobian import cheapest_jacobian
 from dynident.models.equations import EquationModel
 
 ADDITIONS = (ca.OP_ADD, ca.OP_SUB)
@@ -85,6 +86,6 @@ def operation_counts(model: EquationModel, integrator: str = "runge_kutta", esti
         s["p"][k] = np.sqrt(2 + place) + 1 / 7  # any number that is not special
     after = scheme.next_state(symbolic_step(model, scheme, s))
     by = ca.vertcat(s["x"], *[s["p"][model.parameters.index(name)] for name in estimated])
-    wanted = [after, ca.jacobian(after, by)] if jacobian else [after]
+    wanted = [after, cheapest_jacobian(after, by)] if jacobian else [after]
     free = ca.vertcat(*[s["p"][model.parameters.index(name)] for name in estimated])
     return operations_of(ca.Function("count", [*(s[k] for k in ("t", "h", "x", "u0", "u1")), free], ca.cse(wanted)))

@@ -52,14 +52,15 @@ static double innovation_variance(const double *L, const double *h, double r, do
   return s;
 }
 
-static void absorb(double *x, double *L, const double *h, double innovation, double r, double s, const double *work) {
-  const double share = 1 / (1 + sqrt(r / s));
+static void absorb(double *x, double *L, const double *h, double innovation, double r, double inverse,
+                   const double *work) {
+  const double share = 1 / (1 + sqrt(r * inverse));
   int i, j;
   (void)h;
   for (i = 0; i < N; i++) {
     double gain = 0;
     for (j = 0; j < N; j++) gain += L[i * N + j] * work[j];
-    gain /= s;
+    gain *= inverse;
     x[i] += gain * innovation;
     for (j = 0; j < N; j++) L[i * N + j] -= share * gain * work[j];
   }
@@ -143,11 +144,11 @@ static double innovation_variance(const double *P, const double *h, double r, do
 }
 
 static void absorb(double *restrict x, double *restrict P, const double *restrict h, double innovation, double r,
-                   double s, const double *restrict work) {
+                   double inverse, const double *restrict work) {
   double gain[N];
   int i, j;
   for (i = 0; i < N; i++) {
-    gain[i] = work[i] / s;
+    gain[i] = work[i] * inverse;
     x[i] += gain[i] * innovation;
   }
 #if FORM == 1
@@ -201,17 +202,18 @@ static void take_measurements(double *x, double *P, const double *at, const doub
   if (judge) out->nis = 0;
   for (j = 0; j < NY; j++) {
     const double *h = H + j * N;
-    double innovation = y[j] - seen[j], s;
+    double innovation = y[j] - seen[j], s, inverse;
     if (judge) { out->used[j] = 0; out->whitened[j] = NAN; }
     if (link) { memset(link->h[j], 0, sizeof link->h[j]); memset(link->c[j], 0, sizeof link->c[j]); link->e[j] = 0; }
     if (!isfinite(y[j])) continue;
     for (i = 0; i < N; i++) innovation -= h[i] * (x[i] - at[i]);
     s = innovation_variance(P, h, r[j], work);
+    inverse = 1 / s;
     if (judge) {
       out->used[j] = gate > 0 && innovation * innovation > gate * gate * s ? 2 : 1;
       if (out->used[j] == 1) {
-        out->whitened[j] = innovation / sqrt(s);
-        out->nis += out->whitened[j] * out->whitened[j];
+        out->whitened[j] = innovation * sqrt(inverse);
+        out->nis += innovation * innovation * inverse;
         volume *= TWO_PI * s;
         count++;
       }
@@ -223,7 +225,7 @@ static void take_measurements(double *x, double *P, const double *at, const doub
       for (i = 0; i < N; i++) link->h[j][i] = h[i] / root;
       link->e[j] = innovation / root;
     }
-    absorb(x, P, h, innovation, r[j], s, work);
+    absorb(x, P, h, innovation, r[j], inverse, work);
   }
   mirror(P);
   if (judge) out->loglik = count ? -0.5 * (log(volume) + out->nis) : 0;

@@ -85,6 +85,7 @@ class Augmented:
     model: EquationModel
     free: tuple[int, ...]  # indices into model.parameters
     coordinates: tuple[Coordinate, ...]
+    inverted: tuple[int, ...] = ()  # held parameters that are handed over as 1/value: products instead of quotients
 
     @property
     def size(self) -> int:
@@ -99,9 +100,28 @@ class Augmented:
         """States and all parameters of the model, from the augmented vector and the held parameters."""
         states = len(self.model.states)
         p = ca.SX(held)
+        for index in self.inverted:
+            p[index] = 1 / held[index]
         for place, (index, coordinate) in enumerate(zip(self.free, self.coordinates, strict=True)):
             p[index] = coordinate.value(a[states + place])
         return a[:states], p
 
     def key(self) -> str:
-        return f"{self.model.content_hash()} {self.free} {self.coordinates}"
+        return f"{self.model.content_hash()} {self.free} {self.coordinates} {self.inverted}"
+
+
+def divisors(model: EquationModel, free: tuple[int, ...]) -> tuple[int, ...]:
+    """Held parameters that the equations only divide by; a product with the inverse costs a tenth of a quotient."""
+    t, x, u = ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("u", len(model.inputs))
+    p = ca.SX.sym("p", len(model.parameters))
+
+    def quotients(inverted: tuple[int, ...]) -> int:
+        values = ca.SX(p)
+        for index in inverted:
+            values[index] = 1 / p[index]
+        function = ca.Function("count", [t, x, u, p], [model.rate(t, x, u, values), model.output(t, x, u, values)])
+        codes = [function.instruction_id(k) for k in range(function.n_instructions())]
+        return codes.count(ca.OP_DIV) + codes.count(ca.OP_INV)
+
+    plain = quotients(())
+    return tuple(k for k in range(len(model.parameters)) if k not in free and quotients((k,)) < plain)

@@ -173,13 +173,18 @@ def kernel_text(names: tuple[str, ...]) -> str:
 def source_text(setup: Setup, names: tuple[str, ...]) -> str:
     functions = stage_functions(setup.augmented, setup.integrator, setup.method.filter != "unscented")
     sizes = "\n".join(f"#define {name} {value}" for name, value in defines(setup).items())
-    return f"{c_source(functions)}\n{sizes}\n{kernel_text(names)}"
+    return f"{quick(c_source(functions))}\n{sizes}\n{kernel_text(names)}"
+
+
+def quick(text: str) -> str:
+    """Generated functions with our own tanh in front, where they use one."""
+    return text if "tanh(" not in text else f"{kernel_text(('filter_tanh.c',))}\n{text.replace('tanh(', 'dyn_tanh(')}"
 
 
 @functools.lru_cache(maxsize=64)
 def _library(recipe: _Recipe) -> ctypes.CDLL | None:
     names = with_record_loop(recipe.setup.method.filter)
-    text = hashlib.sha256(kernel_text(names).encode()).hexdigest()
+    text = hashlib.sha256(kernel_text((*names, "filter_tanh.c")).encode()).hexdigest()
     key = f"filter {text} casadi {ca.__version__} {recipe.key}"
     library = load_library(key, lambda: source_text(recipe.setup, names))
     if library is not None:

@@ -8,6 +8,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.errors import NotSupported
+from dynident.kernels.jacobian import cheapest_jacobian
 from dynident.methods.kalman import stages
 from dynident.methods.kalman.engine import Later, Layout, Smoothed, Stopped
 from dynident.methods.kalman.setup import Record, Setup
@@ -170,10 +171,18 @@ def _unpacked(packed: ca.SX, n: int) -> ca.SX:
 
 
 def _foreseen(setup: Setup, s: dict[str, ca.SX], P: ca.SX, share: ca.SX) -> tuple[ca.SX, ca.SX]:
-    nx = len(setup.augmented.model.states)
+    nx, n = len(setup.augmented.model.states), setup.augmented.size
     nxt = stages.next_states(setup.augmented, setup.integrator, s)
-    A = ca.vertcat(ca.jacobian(nxt, s["a"]), ca.SX(ca.DM.eye(setup.augmented.size))[nx:, :])
-    return A @ P @ A.T + ca.diag(ca.DM(setup.q)) * share, ca.vertcat(nxt, s["a"][nx:])
+    F = ca.sparsify(cheapest_jacobian(nxt, s["a"]))
+    M = F @ P
+    after = ca.SX(P)
+    for i in range(nx):  # parameters stand still: only the states' rows change
+        for j in range(i, n):
+            after[i, j] = ca.dot(M[i, :], F[j, :]) if j < nx else M[i, j]
+            after[j, i] = after[i, j]
+    for i in np.flatnonzero(setup.q):
+        after[i, i] += setup.q[i] * share
+    return after, ca.vertcat(nxt, s["a"][nx:])
 
 
 def _measured(setup: Setup, s: dict[str, ca.SX], c: dict[str, ca.SX], x: ca.SX, P: ca.SX
@@ -181,7 +190,7 @@ def _measured(setup: Setup, s: dict[str, ca.SX], c: dict[str, ca.SX], x: ca.SX, 
     """Scalar after scalar, in the form that was asked for; a missing one has no gain."""
     ny, gate = len(setup.augmented.model.outputs), setup.method.gate
     y = stages.outputs(setup.augmented, s)
-    look = ca.Function("look", [s["a"], s["t"], s["u0"], s["p"]], [y, ca.jacobian(y, s["a"])])
+    look = ca.Function("look", [s["a"], s["t"], s["u0"], s["p"]], [y, ca.sparsify(ca.jacobian(y, s["a"]))])
     iterations = setup.method.iterations if setup.method.filter == "iterated" else 1
     first_x, first_P, at = x, P, x
     whitened, used, predicted, logs = [], [], ca.SX(0), ca.SX(0)
@@ -207,11 +216,13 @@ def _measured(setup: Setup, s: dict[str, ca.SX], c: dict[str, ca.SX], x: ca.SX, 
 
 
 def _absorbed(form: str, P: ca.SX, h: ca.SX, d: ca.SX, k: ca.SX, r: ca.SX) -> ca.SX:
-    W = P - k @ d.T
-    if form == "plain":
-        return W
-    P = W + (r * k - W @ h) @ k.T
-    return (P + P.T) / 2
+    """Entry by entry above the diagonal; by the formula of Joseph, (I - k h') P (I - k h')' + r k k'."""
+    left = r * k - (d - k * ca.dot(h, d)) if form == "joseph" else ca.SX(k.shape[0], 1)
+    after = ca.SX(P)
+    for i in range(k.numel()):
+        for j in range(i, k.numel()):
+            after[i, j] = after[j, i] = P[i, j] - k[i] * d[j] + left[i] * k[j]
+    return after
 
 
 def _put_back(setup: Setup, x: ca.SX, P: ca.SX) -> tuple[ca.SX, ca.SX]:

@@ -14,7 +14,7 @@ from dynident.integrators.scheme import Explicit
 from dynident.methods import noise
 from dynident.methods.kalman.options import ESTIMATE, KalmanMethod
 from dynident.methods.kalman.stages import require_explicit
-from dynident.models.augmented import Augmented, coordinate_for
+from dynident.models.augmented import Augmented, coordinate_for, divisors
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem, known_std
 
@@ -44,7 +44,7 @@ class Setup:
     method: KalmanMethod
     augmented: Augmented
     integrator: Explicit
-    held: np.ndarray  # (parameters,) values of those that are held, 0 where free
+    held: np.ndarray  # (parameters,) values of those that are held (inverses where `augmented` says so), 0 where free
     theta: np.ndarray  # (free,) start, in the filter's coordinates
     theta_std: np.ndarray
     shared: np.ndarray  # (free,) bool: carried from experiment to experiment
@@ -82,7 +82,10 @@ def setup_of(method: KalmanMethod, problem: Problem) -> Setup:
     unknowns = [problem.unknowns[binding.parameter_unknown[i]] for i in free]
     transform = method.bounds == "transform"
     coordinates = tuple(coordinate_for(u.lower, u.upper, u.log, transform) for u in unknowns)
-    augmented = Augmented(model, free, coordinates)
+    held = np.where(binding.parameter_unknown >= 0, 0.0, binding.parameters)
+    inverted = tuple(k for k in divisors(model, free) if held[k] != 0)
+    held[list(inverted)] = 1 / held[list(inverted)]
+    augmented = Augmented(model, free, coordinates, inverted)
     _check_names(method, augmented)
     start = start_values(problem)
     values = np.array([start[binding.parameter_unknown[i]] for i in free])
@@ -93,7 +96,6 @@ def setup_of(method: KalmanMethod, problem: Problem) -> Setup:
     q, open_noise = _process_noise(method, augmented, slopes)
     gaps = np.concatenate([np.diff(e.time) for e in problem.experiments])
     longest = float(np.median(gaps)) / method.substeps if gaps.size else 1.0
-    held = np.where(binding.parameter_unknown >= 0, 0.0, binding.parameters)
     linear = np.array([float(problem.experiments[0].hold[name] == "linear") for name in model.inputs])
     records = tuple(_record(method, problem, e, start, sizes) for e in range(len(problem.experiments)))
     return Setup(problem, method, augmented, require_explicit(integrator_named(method.integrator)), held, theta,

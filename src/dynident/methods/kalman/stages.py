@@ -6,6 +6,7 @@ import casadi as ca
 
 from dynident.errors import NotSupported
 from dynident.integrators.scheme import Explicit, Integrator, Step
+from dynident.kernels.jacobian import cheapest_jacobian
 from dynident.models.augmented import Augmented
 
 
@@ -37,7 +38,8 @@ def stage_functions(augmented: Augmented, integrator: Explicit, jacobians: bool)
     found = []
     for name, inputs, value in (("dyn_next", stepping, next_states(augmented, integrator, s)),
                                 ("dyn_seen", seeing, outputs(augmented, s))):
-        parts = [value, ca.jacobian(value, s["a"]).T] if jacobians else [value]
+        slope = cheapest_jacobian(value, s["a"])
+        parts = [value, slope if name == "dyn_next" else slope.T] if jacobians else [value]
         shared = [ca.densify(part) for part in ca.cse(parts)]
         found.append(ca.Function(f"{name}_jac" if jacobians else name, inputs, shared))
     return found

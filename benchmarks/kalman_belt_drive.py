@@ -1,0 +1,330 @@
+"""Belt drive of the filter paper: how fast is a filter over 10^5 samples, beside peers and beside its own exported C?
+
+Six augmented states, two outputs, Runge-Kutta. All ways filter the same record and must agree.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from timing import Line, Result, best, in_fresh_process, main, once, spoken
+
+import dynident as di
+from dynident.export.filter_c import write_filter
+from dynident.kernels.compiler import compiler
+from dynident.methods.kalman.engine import Engine, Later, engine_for
+from dynident.methods.kalman.options import KalmanMethod
+from dynident.methods.kalman.setup import Setup, setup_of
+from dynident.models.library import TYPICAL, belt_drive
+
+SAMPLES = 100_000
+SHORT = 2_000  # samples for ways that take a tenth of a millisecond each
+HORIZON_SAMPLES = 20_000
+IPOPT_SAMPLES = 60
+TRUTH = TYPICAL["belt_drive"]
+NOISE = {"motor_angle": 3e-5, "motor_speed": 0.1}
+PROCESS = {"omega": 1e-2, "v": 1e-3}
+AGREE = 1e-6  # relative, of the estimated parameters between ways
+
+
+def problem_of(samples: int) -> di.Problem:
+    t = np.arange(samples) * 1e-3
+    torque = 2 * np.sign(np.sin(2 * np.pi * 1.3 * t)) + 0.5 * np.sin(2 * np.pi * 15 * t)
+    rest = {"phi": 0.0, "z": 0.0, "omega": 0.0, "v": 0.0}
+    run = di.simulate(belt_drive(), dict(TRUTH), di.Experiment(t, {"tau": torque}, initial=rest), substeps=2)
+    rng = np.random.default_rng(0)
+    seen = {name: run.outputs[name] + std * rng.standard_normal(samples) for name, std in NOISE.items()}
+    record = di.Experiment(t, {"tau": torque}, seen, {n: di.Gaussian(s) for n, s in NOISE.items()}, initial=rest)
+    held = [di.Parameter(name, start=value, free=False) for name, value in TRUTH.items() if name not in ("c_spec", "d")]
+    return di.Problem(belt_drive(), [record], [*held, di.Parameter("c_spec", start=0.8 * TRUTH["c_spec"], lower=0),
+                                               di.Parameter("d", start=1.5 * TRUTH["d"], lower=0)])
+
+
+def setup(samples: int, **options) -> Setup:
+    return setup_of(KalmanMethod(**{"process_noise": PROCESS, **options}), problem_of(samples))
+
+
+def begin(engine: Engine, its: Setup) -> None:
+    record = its.records[0]
+    start, std = np.concatenate([record.initial, its.theta]), np.concatenate([record.initial_std, its.theta_std])
+    engine.begin(start, np.diag(std**2), record.start, record.inputs[0])
+
+
+def per_step(its: Setup, repeats: int = 5, smoother: bool = False) -> tuple[float, np.ndarray]:
+    """CPU seconds per sample of a whole record, and the last estimate."""
+    engine, n = engine_for(its), its.augmented.size
+    last: list[np.ndarray] = []
+
+    def run() -> None:
+        begin(engine, its)
+        samples, links = engine.record(its.records[0], smoother)
+        if smoother:
+            engine.smooth(samples, links, Later(np.zeros(n), np.zeros((n, n))))
+        last[:] = [samples[-1, :n].copy()]
+
+    seconds = best(run, repeats)
+    return seconds / len(its.records[0].time), last[0]
+
+
+def without_compiler(samples: int) -> list[float]:
+    """In a process of its own, since a compiler once found stays found."""
+    seconds, last = per_step(setup(int(samples)), 3)
+    return [seconds, *last]
+
+
+def numpy_functions(its: Setup) -> tuple[Callable, Callable, np.ndarray]:
+    """Step and outputs with Jacobians by hand-written NumPy: what a user would write."""
+    k, z0, r1 = 50.0, 0.13, 0.0159
+    inertia, m, mu_v, mu_c = (TRUTH[name] for name in ("inertia", "m", "mu_v", "mu_c"))
+
+    def rate(a: np.ndarray, u: float) -> tuple[np.ndarray, np.ndarray]:
+        phi, z, omega, v, c, d = a
+        stretch, soft = phi * r1 - z, 1 + 1 / (z0 + z)
+        force, slope = d * (omega * r1 - v) + c * soft * stretch, np.tanh(k * v)
+        f = np.array([omega, v, (u - r1 * force) / inertia, (force - mu_v * v - mu_c * slope) / m, 0.0, 0.0])
+        by = np.array([c * soft * r1, -c * soft - c * stretch / (z0 + z) ** 2, d * r1, -d, soft * stretch,
+                       omega * r1 - v])
+        J = np.zeros((6, 6))
+        J[0, 2] = J[1, 3] = 1
+        J[2], J[3] = -r1 / inertia * by, by / m
+        J[3, 3] -= (mu_v + mu_c * k * (1 - slope**2)) / m
+        return f, J
+
+    def step(a: np.ndarray, u: float, h: float) -> tuple[np.ndarray, np.ndarray]:
+        eye = np.eye(6)
+        f1, J1 = rate(a, u)
+        f2, J2 = rate(a + h / 2 * f1, u)
+        J2 = J2 @ (eye + h / 2 * J1)
+        f3, J3 = rate(a + h / 2 * f2, u)
+        J3 = J3 @ (eye + h / 2 * J2)
+        f4, J4 = rate(a + h * f3, u)
+        J4 = J4 @ (eye + h * J3)
+        return a + h / 6 * (f1 + 2 * f2 + 2 * f3 + f4), eye + h / 6 * (J1 + 2 * J2 + 2 * J3 + J4)
+
+    H = np.zeros((2, 6))
+    H[0, 0] = H[1, 2] = 1
+    return step, rate, H
+
+
+def numpy_loop(its: Setup) -> np.ndarray:
+    step, _, H = numpy_functions(its)
+    record = its.records[0]
+    x = np.concatenate([record.initial, its.theta])
+    P = np.diag(np.concatenate([record.initial_std, its.theta_std]) ** 2)
+    Q, R, eye = np.diag(its.q) * 1e-3, np.diag(record.variance[0]), np.eye(6)
+    for k in range(len(record.time)):
+        if k:
+            x, A = step(x, record.inputs[k - 1, 0], record.time[k] - record.time[k - 1])
+            P = A @ P @ A.T + Q
+        S = H @ P @ H.T + R
+        K = P @ H.T @ np.linalg.inv(S)
+        x = x + K @ (record.outputs[k] - H @ x)
+        W = eye - K @ H
+        P = W @ P @ W.T + K @ R @ K.T
+    return x
+
+
+def filterpy_loop(its: Setup) -> np.ndarray:
+    from filterpy.kalman import ExtendedKalmanFilter
+
+    step, _, H = numpy_functions(its)
+    record = its.records[0]
+    kf = ExtendedKalmanFilter(dim_x=6, dim_z=2)
+    kf.x = np.concatenate([record.initial, its.theta])
+    kf.P = np.diag(np.concatenate([record.initial_std, its.theta_std]) ** 2)
+    kf.Q, kf.R = np.diag(its.q) * 1e-3, np.diag(record.variance[0])
+    for k in range(len(record.time)):
+        if k:
+            kf.x, kf.F = step(kf.x, record.inputs[k - 1, 0], record.time[k] - record.time[k - 1])
+            kf.P = kf.F @ kf.P @ kf.F.T + kf.Q
+        kf.update(record.outputs[k], HJacobian=lambda x: H, Hx=lambda x: H @ x)
+    return kf.x
+
+
+def dynamax_run(its: Setup) -> tuple[float, np.ndarray]:
+    """Seconds per sample after compilation."""
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    from dynamax.nonlinear_gaussian_ssm import ParamsNLGSSM, extended_kalman_filter
+
+    k, z0, r1, h = 50.0, 0.13, 0.0159, 1e-3
+    inertia, m, mu_v, mu_c = (TRUTH[name] for name in ("inertia", "m", "mu_v", "mu_c"))
+
+    def rate(a, u):
+        phi, z, omega, v, c, d = a
+        force = d * (omega * r1 - v) + c * (1 + 1 / (z0 + z)) * (phi * r1 - z)
+        return jnp.array([omega, v, (u - r1 * force) / inertia, (force - mu_v * v - mu_c * jnp.tanh(k * v)) / m, 0, 0])
+
+    def step(a, u):
+        f1 = rate(a, u[0])
+        f2 = rate(a + h / 2 * f1, u[0])
+        f3 = rate(a + h / 2 * f2, u[0])
+        f4 = rate(a + h * f3, u[0])
+        return a + h / 6 * (f1 + 2 * f2 + 2 * f3 + f4)
+
+    record = its.records[0]
+    H = np.zeros((2, 6))
+    H[0, 0] = H[1, 2] = 1
+    params = ParamsNLGSSM(
+        initial_mean=jnp.array(np.concatenate([record.initial, its.theta])),
+        initial_covariance=jnp.diag(np.concatenate([record.initial_std, its.theta_std]) ** 2),
+        dynamics_function=step, dynamics_covariance=jnp.diag(its.q) * h,
+        emission_function=lambda a, u: jnp.array(H) @ a, emission_covariance=jnp.diag(record.variance[0]))
+    run = jax.jit(lambda y, u: extended_kalman_filter(params, y, inputs=u).filtered_means)
+    y, u = jnp.array(record.outputs), jnp.array(record.inputs)
+    last = np.asarray(run(y, u)[-1])
+    return best(lambda: run(y, u).block_until_ready(), 3) / len(record.time), last
+
+
+def exported(its: Setup) -> tuple[float, np.ndarray]:
+    """The exported C compiled with -O2, called in a C loop; seconds per sample and the last estimate."""
+    loop = """
+#include "belt.h"
+int run(long n, const double *t, const double *u, const double *y, double *last) {
+  belt_filter f; belt_result r; long k; int i;
+  belt_init(&f);
+  for (k = 0; k < n; k++) if (belt_update(&f, t[k], u + k, y + 2 * k, &r)) return 1;
+  for (i = 0; i < 4; i++) last[i] = r.state[i];
+  for (i = 0; i < 2; i++) last[4 + i] = r.parameter[i];
+  return 0;
+}
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        write_filter(its, folder, "belt")
+        Path(folder, "loop.c").write_text(loop)
+        cc = compiler()
+        assert cc is not None
+        subprocess.run([cc, "-std=c99", "-O2", "-fPIC", "-shared", "belt.c", "loop.c", "-o", "belt.so", "-lm"],
+                       cwd=folder, check=True)
+        library = ctypes.CDLL(str(Path(folder, "belt.so")))
+    record, last = its.records[0], np.empty(6)
+    library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4]
+    arrays = [record.time, record.inputs, record.outputs, last]
+
+    def run() -> None:
+        assert library.run(len(record.time), *[a.ctypes.data for a in arrays]) == 0
+
+    return best(run, 5) / len(record.time), last
+
+
+def one_update() -> float:
+    """Seconds of `filter.update` from Python."""
+    problem = problem_of(SHORT)
+    record = problem.experiments[0]
+    filter = di.kalman(process_noise=PROCESS).start(problem)
+    rows = list(zip(record.time.tolist(), record.inputs["tau"].tolist(), record.outputs["motor_angle"].tolist(),
+                    record.outputs["motor_speed"].tolist(), strict=True))
+    times = []
+    for begin in range(0, SHORT, 200):
+        times.append(once(lambda part=rows[begin:begin + 200]: [filter.update(t, (u,), (a, b)) for t, u, a, b in part])[0])
+    return min(times) / 200
+
+
+def ipopt_window(its: Setup, horizon: int = 10) -> float:
+    """Seconds to solve one window of the same length in Ipopt (warm start, Gauss-Newton Hessian is not used)."""
+    import casadi as ca
+
+    from dynident.methods.kalman import stages
+
+    s = stages.symbols(its.augmented)
+    nxt = stages.next_states(its.augmented, its.integrator, s)
+    step = ca.Function("step", [s["t"], s["h"], s["a"], s["u0"], s["u1"], s["p"]], [ca.vertcat(nxt, s["a"][4:])])
+    look = ca.Function("look", [s["t"], s["a"], s["u0"], s["p"]], [stages.outputs(its.augmented, s)])
+    record = its.records[0]
+    x, prior, weight = ca.SX.sym("x", 6, horizon + 1), ca.SX.sym("prior", 6), ca.SX.sym("W", 6, 6)
+    u, y = ca.SX.sym("u", 1, horizon + 1), ca.SX.sym("y", 2, horizon + 1)
+    std = np.sqrt(record.variance[0])
+    cost = ca.sumsqr(weight @ (x[:, 0] - prior))
+    equal = []
+    for k in range(horizon + 1):
+        cost += ca.sumsqr((y[:, k] - look(0, x[:, k], u[:, k], its.held)) / std)
+        if k:
+            moved = step(0, 1e-3, x[:, k - 1], u[:, k - 1], u[:, k - 1], its.held)
+            noisy = np.flatnonzero(its.q > 0)
+            quiet = np.flatnonzero(its.q == 0)
+            cost += ca.sumsqr((x[noisy.tolist(), k] - moved[noisy.tolist()]) / np.sqrt(its.q[noisy] * 1e-3))
+            equal.append(x[quiet.tolist(), k] - moved[quiet.tolist()])
+    solver = ca.nlpsol("mhe", "ipopt", {"x": ca.vec(x), "f": cost, "g": ca.vertcat(*equal),
+                                        "p": ca.vertcat(prior, ca.vec(weight), ca.vec(u), ca.vec(y))},
+                       {"ipopt.print_level": 0, "print_time": False, "ipopt.sb": "yes",
+                        "ipopt.warm_start_init_point": "yes", "ipopt.mu_init": 1e-6})
+    engine = engine_for(its)
+    begin(engine, its)
+    samples, _ = engine.record(record)
+    first = 1000
+    _, P = engine.present()
+    W = np.linalg.inv(np.linalg.cholesky(P + 1e-18 * np.diag(np.diag(P))))
+    guess = samples[first:first + horizon + 1, :6].T
+    data = np.concatenate([samples[first, :6], W.ravel(order="F"), record.inputs[first:first + horizon + 1].ravel(),
+                           record.outputs[first:first + horizon + 1].ravel()])
+    return best(lambda: solver(x0=guess.ravel(order="F"), p=data, lbg=0, ubg=0), 3)
+
+
+def peer(name: str, call: Callable[[], tuple[float, np.ndarray]], ours: float, reference: np.ndarray, target: float
+         ) -> Line:
+    try:
+        seconds, last = call()
+    except ImportError as missing:
+        return Line(f"{name} / ours", f"not run: {missing.name} is not installed", f"at least {target:g}")
+    off = float(np.max(np.abs(last / reference - 1)[4:]))
+    assert off < AGREE, f"{name} disagrees by {off:.1e}"
+    return Line(f"{name} ({spoken(seconds)} a step) / ours", f"{seconds / ours:.0f}", f"at least {target:g}",
+                seconds / ours >= target)
+
+
+def timed(loop: Callable[[Setup], np.ndarray], its: Setup) -> Callable[[], tuple[float, np.ndarray]]:
+    def call() -> tuple[float, np.ndarray]:
+        loop(its)
+        seconds, last = min((once(lambda: loop(its)) for _ in range(3)), key=lambda pair: pair[0])
+        return seconds / len(its.records[0].time), last
+
+    return call
+
+
+def at_most(what: str, value: float, target: float) -> Line:
+    return Line(what, f"{value:.2f}", f"at most {target:g}", value <= target)
+
+
+def run() -> Result:
+    whole, short = setup(SAMPLES), setup(SHORT)
+    plain, _ = per_step(setup(SAMPLES, form="plain"))
+    ours, reference = per_step(whole)
+    _, reference_short = per_step(short, 1)
+    free_of_compiler, *last = in_fresh_process(__file__, "--interpreted", 20_000, environment={"DYNIDENT_CC": "none"})
+    numpy_seconds, _ = timed(numpy_loop, short)()
+    in_c, last_c = exported(whole)
+    assert np.max(np.abs(last_c / reference - 1)) < AGREE
+    update = one_update()
+    horizon, _ = per_step(setup(HORIZON_SAMPLES, filter="horizon", horizon=10, iterations=1), 3)
+    lines = [
+        Line("whole record, Joseph form, per step", spoken(ours)),
+        peer("NumPy loop", timed(numpy_loop, short), ours, reference_short, 350),
+        peer("filterpy", timed(filterpy_loop, short), ours, reference_short, 400),
+        peer("dynamax", lambda: dynamax_run(whole), ours, reference, 12),
+        at_most("ours / exported C with -O2", ours / in_c, 2),
+        Line("NumPy loop / ours without a compiler", f"{numpy_seconds / free_of_compiler:.1f}", "at least 8",
+             numpy_seconds / free_of_compiler >= 8),
+        Line("filter.update from Python", spoken(update), "at most 10 us", update <= 10e-6),
+        at_most("Joseph / plain", ours / plain, 1.2),
+        Line("square root / plain", f"{per_step(setup(SAMPLES, form='square_root'))[0] / plain:.2f}"),
+        at_most("unscented / extended", per_step(setup(SAMPLES, filter="unscented"))[0] / plain, 4.5),
+        at_most("filter and smoother / extended", per_step(whole, 3, smoother=True)[0] / plain, 3.2),
+        at_most("moving horizon of 10 / extended", horizon / plain, 150),
+        Line("the same horizon in Ipopt / ours", f"{ipopt_window(setup(HORIZON_SAMPLES)) / horizon:.0f}", "at least 80"),
+    ]
+    last_line = lines.pop()
+    ratio = float(last_line.found)
+    lines.append(Line(last_line.what, last_line.found, last_line.target, ratio >= 80))
+    return Result("Kalman filters on the belt drive", f"6 augmented states, 2 outputs, {SAMPLES} samples at 1 kHz, "
+                  "Runge-Kutta; CPU time of one thread, best of several.", lines)
+
+
+if __name__ == "__main__":
+    main(run, interpreted=without_compiler)
