@@ -183,6 +183,15 @@ def test_a_strong_reversal_slides_on_the_other_way_without_resting():
     assert found.modes.tolist() == ["forward"] * 2 + ["backward"] * 7
 
 
+def test_a_condition_that_holds_only_inside_of_a_step_is_not_missed():
+    model = EquationModel(states=["x", "v", "n"], modes={"a": Mode(rate={"x": "v", "v": "-1", "n": 0})},
+                          transitions=[Transition("a", "a", when="x > top", reset={"n": "n + 1", "v": "-v"})])
+    # the peak, 0.5 at t = 1, lies between the samples 0 and 2; it is cut at 0.455, reached at t = 0.7
+    found = simulated(model, {"top": 0.455}, {"x": 0.0, "v": 1.0, "n": 0.0}, np.array([0.0, 2.0, 2.1]))
+    assert found.states["n"].tolist() == [0, 1, 1]
+    np.testing.assert_allclose(found.states["x"][1], 0.455 - 0.3 * 1.3 - 1.3**2 / 2, atol=ROUNDING)
+
+
 # no chattering
 
 

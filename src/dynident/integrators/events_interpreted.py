@@ -68,6 +68,7 @@ class _Walk:
         self.recipe, self.made, self.grid, self.p, self.sens = recipe, made, grid, p, sens
         self.nx, nq = recipe.sizes[0], recipe.sizes[0] + recipe.sizes[3]
         self.x, self.S, self.T = np.zeros(self.nx), np.eye(self.nx, nq), np.zeros(nq)
+        self.g, self.slope = np.zeros(0), np.zeros(0)  # margins out of the mode, and how fast they grow
         self.mode, self.last, self.events, self.s, self.step = -1, -1, 0, 0.0, 0.0
 
     def begin(self, k: int, x: np.ndarray, first: bool) -> None:
@@ -120,14 +121,30 @@ class _Walk:
     def here(self, name: str, which: int, s: float, x: np.ndarray) -> list[np.ndarray]:
         return _values(self.made[name][which], [self.t, s, x, self.u, self.du, self.p])
 
-    def largest(self, s: float, x: np.ndarray) -> tuple[float, int]:
+    def margins(self, s: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        g, slope = self.here("entry", self.mode, s, x)
+        return g.ravel(), slope.ravel()
+
+    def best_of(self, g: np.ndarray) -> tuple[float, int]:
         leaving = self.recipe.leaving[self.mode]
-        g = self.here("guards", self.mode, s, x)[0].ravel()
         best = int(np.argmax(g))
         return float(g[best]), leaving[best] if leaving else -1
 
     def largest_after(self, s: float) -> tuple[float, int]:
-        return self.largest(s, self.after(s, False)[0])
+        return self.best_of(self.here("guards", self.mode, s, self.after(s, False)[0])[0].ravel())
+
+    def peak(self, s1: float, g1: np.ndarray, slope1: np.ndarray) -> tuple[float, float, int]:
+        h = s1 - self.s
+        for d0, d1, rise in zip(h * self.slope, h * slope1, g1 - self.g, strict=True):
+            if not (d0 > 0 > d1):
+                continue
+            a, b = 3 * (d0 + d1 - 2 * rise), 2 * (3 * rise - 2 * d0 - d1)
+            s = self.s + h * 2 * d0 / (math.sqrt(b * b - 4 * a * d0) - b)
+            if self.s < s < s1:
+                g, which = self.largest_after(s)
+                if g > 0:
+                    return s, g, which
+        return s1, -1.0, -1
 
     def carry(self, by: np.ndarray, S: np.ndarray, T: np.ndarray) -> np.ndarray:
         nq = T.size
@@ -146,8 +163,8 @@ class _Walk:
 
     def settle(self) -> None:
         while True:
-            g, slope = (each.ravel() for each in self.here("entry", self.mode, self.s, self.x))
-            enabled = (g > 0) & (g + AT_ONCE * self.step * slope > 0)
+            self.g, self.slope = self.margins(self.s, self.x)
+            enabled = (self.g > 0) & (self.g + AT_ONCE * self.step * self.slope > 0)
             if not np.any(enabled):
                 return
             self.jump(self.recipe.leaving[self.mode][int(np.argmax(enabled))])
@@ -198,16 +215,20 @@ class _Walk:
             x, *by = self.after(s1, self.sens)
             if not np.all(np.isfinite(x)):
                 raise _Ended(NOT_FINITE)
-            g_high, which = self.largest(s1, x)
+            g, slope = self.margins(s1, x)
+            high, (g_high, which) = s1, self.best_of(g)
             if not g_high > 0:
+                high, g_high, which = self.peak(s1, g, slope)
+            if not g_high > 0:
+                self.g, self.slope = g, slope
                 break
-            low, (g_low, _) = self.s, self.largest(self.s, self.x)
+            low, (g_low, _) = self.s, self.best_of(self.g)
             for parts in range(1, SMALLEST_PART + 1):
                 if not g_low > 0:
                     break
-                low = self.s + math.ldexp(s1 - self.s, -parts)
+                low = self.s + math.ldexp(high - self.s, -parts)
                 g_low = self.largest_after(low)[0]
-            event, which = (low, which) if g_low > 0 else self.located(low, g_low, s1, g_high, which)
+            event, which = (low, which) if g_low > 0 else self.located(low, g_low, high, g_high, which)
             self.cross(event, which)
             self.settle()
             if not self.s < s1:

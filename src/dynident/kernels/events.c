@@ -38,6 +38,7 @@ typedef struct {
   double s, step;               /* where in it, and the length of a whole step */
   int mode, events, last;       /* last: the transition taken last */
   double x[NX], S[NX * NQ], T[NQ];
+  double g[NG], slope[NG];      /* margins of the transitions out of the mode, and how fast they grow */
 } Place;
 
 static int finite_all(const double *v, int n) {
@@ -52,22 +53,27 @@ static void step_to(const Place *at, double s1, double *next, double *phi) {
   (phi ? STEP_JAC : STEP)[at->mode](arg, res, 0, 0, 0);
 }
 
-/* The largest margin at s, and which of the mode's transitions has it. */
-static double largest(const Place *at, double s, const double *x, int *which) {
-  double g[NG];
+static void margins(const Place *at, double s, const double *x, double *g, double *slope) {
   const double *arg[6] = {at->t, &s, x, at->u, at->du, at->p};
-  double *res[1] = {g};
+  double *res[2] = {g, slope};
+  ENTRY[at->mode](arg, res, 0, 0, 0);
+}
+
+/* The largest of the margins, and which of the mode's transitions has it; there, or after a step to s1. */
+static double best_of(const Place *at, const double *g, int *which) {
   int i, best = 0;
-  GUARDS[at->mode](arg, res, 0, 0, 0);
   for (i = 1; i < COUNT[at->mode]; i++) if (g[i] > g[best]) best = i;
   if (which) *which = LEAVING[at->mode][best];
   return g[best];
 }
 
 static double largest_after(const Place *at, double s1, int *which) {
-  double next[NX];
+  double next[NX], g[NG];
+  const double *arg[6] = {at->t, &s1, next, at->u, at->du, at->p};
+  double *res[1] = {g};
   step_to(at, s1, next, 0);
-  return largest(at, s1, next, which);
+  GUARDS[at->mode](arg, res, 0, 0, 0);
+  return best_of(at, g, which);
 }
 
 /* D <- phi_x S + phi_p + phi_s T for a matrix phi of `rows` rows and NQ + 1 or more columns. */
@@ -106,13 +112,10 @@ static void jump(Place *at, int transition, int sens) {
    belongs to a border that was just crossed. */
 static int settle(Place *at, int sens) {
   for (;;) {
-    double g[NG], slope[NG];
-    const double *arg[6] = {at->t, &at->s, at->x, at->u, at->du, at->p};
-    double *res[2] = {g, slope};
     int i, taken = -1;
-    ENTRY[at->mode](arg, res, 0, 0, 0);
+    margins(at, at->s, at->x, at->g, at->slope);
     for (i = 0; i < COUNT[at->mode] && taken < 0; i++)
-      if (g[i] > 0 && g[i] + AT_ONCE * at->step * slope[i] > 0) taken = LEAVING[at->mode][i];
+      if (at->g[i] > 0 && at->g[i] + AT_ONCE * at->step * at->slope[i] > 0) taken = LEAVING[at->mode][i];
     if (taken < 0) return FINE;
     jump(at, taken, sens);
     if (at->events > MOST_EVENTS) return TOO_MANY;
@@ -143,6 +146,25 @@ static double located(const Place *at, double low, double g_low, double high, do
     }
   }
   return high;
+}
+
+/* A place inside of a step at which a margin is positive though it is not at the ends, or s1 where there is none. Only
+   a margin that grows at the begin and falls at the end can be; the cubic through both ends says where to look. */
+static double peak(const Place *at, double s1, const double *g1, const double *slope1, int *which, double *g) {
+  const double h = s1 - at->s;
+  int i;
+  for (i = 0; i < COUNT[at->mode]; i++) {
+    const double d0 = h * at->slope[i], d1 = h * slope1[i], rise = g1[i] - at->g[i];
+    const double a = 3 * (d0 + d1 - 2 * rise), b = 2 * (3 * rise - 2 * d0 - d1); /* slope = a z^2 + b z + d0 */
+    double z, s;
+    if (!(d0 > 0 && d1 < 0)) continue;
+    z = 2 * d0 / (sqrt(b * b - 4 * a * d0) - b); /* its only zero between the ends */
+    if (!(z > 0 && z < 1)) continue;
+    s = at->s + z * h;
+    *g = largest_after(at, s, which);
+    if (*g > 0) return s;
+  }
+  return s1;
 }
 
 /* Go to the event at s1, with the sensitivities of its time, and take the transition. */
@@ -180,11 +202,13 @@ static int advance(Place *at, double s1, int sens) {
   double next[NX], phi[NX * (NQ + 2)];
   at->events = 0;
   do {
-    double low = at->s, g_low, g_high;
+    double low = at->s, high = s1, g_low, g_high, g[NG], slope[NG];
     int which, parts, why;
     step_to(at, s1, next, sens ? phi : 0);
     if (!finite_all(next, NX)) return NOT_FINITE;
-    g_high = largest(at, s1, next, &which);
+    margins(at, s1, next, g, slope);
+    g_high = best_of(at, g, &which);
+    if (!(g_high > 0)) high = peak(at, s1, g, slope, &which, &g_high);
     if (!(g_high > 0)) {
       if (sens) {
         double D[NX * NQ];
@@ -193,15 +217,17 @@ static int advance(Place *at, double s1, int sens) {
         memset(at->T, 0, sizeof at->T);
       }
       memcpy(at->x, next, sizeof next);
+      memcpy(at->g, g, sizeof g);
+      memcpy(at->slope, slope, sizeof slope);
       at->s = s1;
       return FINE;
     }
-    g_low = largest(at, low, at->x, 0);
+    g_low = best_of(at, at->g, 0);
     for (parts = 1; g_low > 0 && parts <= SMALLEST_PART; parts++) {
-      low = at->s + ldexp(s1 - at->s, -parts);
+      low = at->s + ldexp(high - at->s, -parts);
       g_low = largest_after(at, low, 0);
     }
-    if (!(g_low > 0)) low = located(at, low, g_low, s1, g_high, &which);
+    if (!(g_low > 0)) low = located(at, low, g_low, high, g_high, &which);
     why = pass(at, low, which, sens);
     if (why == FINE) why = settle(at, sens);
     if (why != FINE) return why;
