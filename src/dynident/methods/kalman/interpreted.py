@@ -90,18 +90,23 @@ class InterpretedEngine:
         columns, sample_of = self._columns(record)
         upper = np.triu_indices(self.layout.n)
         whole = np.concatenate([self.x, self.P[upper]])
-        width = self.layout.sample["projected"].stop
-        out = np.empty((len(columns), width))
+        out = np.empty((len(columns), self.layout.sample["projected"].stop))
+        filled, held = np.zeros((CHUNK, columns.shape[1])), np.tile(self.settings["p"], (CHUNK, 1))
+        wholes, fields = np.empty((CHUNK, whole.size)), np.empty((CHUNK, out.shape[1]))
+        buffers, evaluate = self._chunk.buffer()  # a row of ours is a column of CasADi's: the same memory
+        for place, array in enumerate((whole, filled, held)):
+            buffers.set_arg(place, memoryview(array))
+        for place, array in enumerate((wholes, fields)):
+            buffers.set_res(place, memoryview(array))
         for k in range(0, len(columns), CHUNK):
             part = columns[k:k + CHUNK]
-            filled = np.zeros((CHUNK, columns.shape[1]))  # a step of length zero without a measurement changes nothing
-            filled[:] = part[-1]
+            filled[:] = part[-1]  # a step of length zero without a measurement changes nothing
             filled[:, 1] = 0
             filled[:, -1 - self.layout.ny:] = 0
             filled[:len(part)] = part
-            wholes, fields = (np.asarray(v) for v in self._chunk(whole, filled.T, self.settings["p"]))
-            whole = wholes[:, len(part) - 1]
-            out[k:k + len(part)] = fields.T[:len(part)]
+            evaluate()
+            whole[:] = wholes[len(part) - 1]
+            out[k:k + len(part)] = fields[:len(part)]
         last = np.flatnonzero(np.diff(sample_of, append=sample_of[-1] + 1))  # the last step before each sample
         samples = out[last]
         self._check(record, samples)
