@@ -48,11 +48,7 @@ class Experiment:
         noise = self._noise(outputs, time.size, faults)
         start = time[0] if self.start is None and time.size else self.start
         _check_start(start, time, inputs, faults)
-        initial = {}
-        for state, value in dict(self.initial).items():
-            if not np.isfinite(float(value)):
-                faults.append(f"the known initial state '{state}' is {value}; give a finite number.")
-            initial[str(state)] = float(value)
+        initial = {str(state): _finite(state, value, faults) for state, value in dict(self.initial).items()}
         if faults:
             raise ProblemError([f"{self.label}: {fault}" for fault in faults])
         for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
@@ -123,6 +119,16 @@ class Experiment:
             if size not in (1, samples):
                 faults.append(f"noise of '{name}' has {size} values for {samples} samples.")
         return {name: dict(self.noise).get(name, Gaussian()) for name in outputs}
+
+
+def _finite(state: str, value: float, faults: list[str]) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        faults.append(f"the known initial state '{state}' is {value}; give a finite number.")
+    return number
 
 
 def _check_time(time: np.ndarray, faults: list[str]) -> None:

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynident.errors import ProblemError
+
 
 def _positive(value: ArrayLike, what: str) -> np.ndarray:
-    array = np.asarray(value, dtype=float)
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ProblemError(f"{what} is a number or one value per sample, not {value!r}.") from None
     if array.ndim > 1:
-        raise ValueError(f"{what} is a number or one value per sample, not an array of shape {array.shape}.")
+        raise ProblemError(f"{what} is a number or one value per sample, not an array of shape {array.shape}.")
     if not np.all(np.isfinite(array)) or np.any(array <= 0):
-        raise ValueError(f"{what} must be positive and finite.")
+        raise ProblemError(f"{what} must be positive and finite.")
     return array
 
 

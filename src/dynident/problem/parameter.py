@@ -80,6 +80,8 @@ def _faults(who: str, it: Parameter | InitialState) -> list[str]:
         faults.append(f"{who}: scale = {it.scale} must be positive.")
     if it.log and it.start is not None and it.start <= 0:
         faults.append(f"{who}: log=True needs a positive start, not {it.start:g}.")
+    if it.log and it.upper <= 0:
+        faults.append(f"{who}: log=True needs a positive upper bound, not {it.upper:g}.")
     if it.prior is not None and not (np.isfinite(it.prior.mean) and it.prior.std > 0):
         faults.append(f"{who}: a prior needs a finite mean and a positive std.")
     return faults

@@ -1,0 +1,91 @@
+"""Is a record that makes no sense refused, with everything that is wrong with it?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dynident as di
+
+T = np.arange(5.0)
+
+
+def faults(**fields) -> tuple[str, ...]:
+    with pytest.raises(di.ProblemError) as refused:
+        di.Experiment(**{"time": T, "name": "run 7"} | fields)
+    assert all(fault.startswith("run 7: ") for fault in refused.value.faults)
+    return refused.value.faults
+
+
+@pytest.mark.parametrize("time, sentence", [
+    ([], "it has no samples"),
+    ([0, 1, np.nan], "time is not finite at sample 2"),
+    ([0, 1, 1, 2], "time repeats at sample 2: 1.0 is followed by 1.0"),
+    ([0, 2, 1, 3], "time goes back at sample 2: 2.0 is followed by 1.0"),
+    ([3, 2, 1], "(2 such places). Sort the record, or split it into two experiments"),
+    ([[0, 1], [2, 3]], "time must be one-dimensional, but has shape (2, 2)"),
+    (["a", "b"], "time holds something that is not a number"),
+])
+def test_time_that_is_none_is_refused(time, sentence):
+    (fault,) = faults(time=time)
+    assert sentence in fault
+
+
+@pytest.mark.parametrize("fields, sentence", [
+    ({"inputs": {"u": [1, 2, np.nan, 4, 5]}}, "input 'u' is not finite at sample 2 (t = 2); an input must be known"),
+    ({"inputs": {"u": [1, 2, np.inf, 4, 5]}}, "input 'u' is not finite at sample 2"),
+    ({"outputs": {"y": [1, 2, -np.inf, 4, 5]}}, "output 'y' is infinite at sample 2 (t = 2); write NaN if it is"),
+    ({"outputs": {"y": [1, 2]}}, "output 'y' has 2 samples, time has 5"),
+    ({"inputs": {"u": [1, 2]}}, "input 'u' has 2 samples, time has 5"),
+    ({"outputs": {"y": T}, "noise": {"z": di.Gaussian(1)}}, "noise names 'z', which is not a measured signal"),
+    ({"outputs": {"speed": T}, "noise": {"sped": di.Gaussian(1)}}, "Did you mean 'speed'?"),
+    ({"outputs": {"y": T}, "noise": {"y": 0.1}}, "must be Gaussian(std) or Bounded(radius), not 0.1"),
+    ({"outputs": {"y": T}, "noise": {"y": di.Gaussian([1, 2])}}, "noise of 'y' has 2 values for 5 samples"),
+    ({"inputs": {"u": T}, "hold": "cubic"}, "hold of 'u' is 'cubic'; use \"zero\" or \"linear\""),
+    ({"inputs": {"u": T}, "hold": {"w": "zero"}}, "hold names 'w', which is not an input"),
+    ({"initial": {"x": np.nan}}, "the known initial state 'x' is nan"),
+    ({"initial": {"x": "fast"}}, "the known initial state 'x' is fast"),
+    ({"start": 1.0}, "start = 1 lies after the first sample at 0"),
+    ({"start": -1.0, "inputs": {"u": T}}, "lies before the first sample at 0, where the inputs are not known"),
+])
+def test_what_makes_no_sense_is_refused_with_the_reason(fields, sentence):
+    assert any(sentence in fault for fault in faults(**fields)), sentence
+
+
+def test_all_faults_are_listed_at_once():
+    found = faults(inputs={"u": [1, 2]}, outputs={"y": [np.inf] * 5}, noise={"z": di.Gaussian(1)}, hold="cubic",
+                   initial={"x": np.inf})
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize("size", [0, -1, np.nan, np.inf, [1, 0, 2], [[1, 2]], "wide"])
+@pytest.mark.parametrize("noise", [di.Gaussian, di.Bounded])
+def test_size_of_an_error_must_be_positive(noise, size):
+    with pytest.raises(di.ProblemError, match=noise.__name__):
+        noise(size)
+
+
+def test_missing_measurements_are_kept_as_missing():
+    run = di.Experiment(T, outputs={"y": [1, np.nan, 3, np.nan, 5]})
+    assert np.count_nonzero(np.isfinite(run.outputs["y"])) == 3
+
+
+def test_a_record_cannot_be_changed_and_changes_nothing_of_the_callers():
+    y = np.ones(5)
+    run = di.Experiment(T, outputs={"y": y})
+    with pytest.raises(ValueError, match="read-only"):
+        run.outputs["y"][0] = 2
+    y[0] = 7.0  # the caller's own array stays the caller's to write
+    with pytest.raises(AttributeError):
+        run.name = "other"
+
+
+def test_part_of_a_record():
+    run = di.Experiment(T, outputs={"y": T**2}, noise={"y": di.Gaussian(T + 1)}, initial={"x": 0}, name="whole")
+    part = run.between(1, 3)
+    assert list(part.time) == [1, 2, 3] and list(part.outputs["y"]) == [1, 4, 9]
+    assert list(part.noise["y"].std) == [2, 3, 4]
+    assert part.initial == {} and part.start == 1.0  # what was known at the beginning is not known later
+    assert run.between(0, 2).initial == {"x": 0.0}
+    with pytest.raises(di.ProblemError, match="no sample lies between 7 and 9; the record runs from 0 to 4"):
+        run.between(7, 9)
