@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         least_squares,
         moving_horizon,
         multiple_shooting,
+        set_membership,
         single_shooting,
     )
     from dynident.methods.profile import profile
@@ -50,12 +51,15 @@ PUBLIC = {
     "full_discretization": "methods.presets", "identify": "methods.identify", "kalman": "methods.presets",
     "least_squares": "methods.presets", "load": "files.results", "moving_horizon": "methods.presets",
     "multiple_shooting": "methods.presets", "multistart": "methods.presets",
+    "Plan": "design.plan", "bootstrap": "methods.bootstrap", "design_input": "design.design_input",
+    "leave_one_out": "methods.bootstrap",
     "profile": "methods.profile", "structure": "methods.structure",
     "read_csv": "files.csv", "read_mat": "files.tables", "read_parquet": "files.tables",
-    "read_problem": "files.toml", "read_table": "files.tables", "simulate": "methods.simulate",
+    "read_problem": "files.toml", "read_table": "files.tables", "set_membership": "methods.presets",
+    "simulate": "methods.simulate",
     "single_shooting": "methods.presets", "write_problem": "files.toml",
 }
-MODULES = {"library": "models.library", "maths": "maths", "report": "report"}
+MODULES = {"criteria": "design.criteria", "signals": "design.signals", "library": "models.library", "maths": "maths", "report": "report"}
 
 __all__ = [
     "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "FmuModel", "Gaussian",
@@ -65,7 +69,7 @@ __all__ = [
     "check", "compare", "full_discretization", "identify", "kalman", "least_squares", "library", "load", "maths",
     "moving_horizon",
     "multiple_shooting", "profile", "read_csv", "read_mat", "read_parquet", "read_problem", "read_table", "report",
-    "simulate", "single_shooting", "structure", "write_problem",
+    "set_membership", "simulate", "single_shooting", "structure", "write_problem",
 ]
 
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from dynident import __version__
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.covariance import Covariance
+from dynident.estimate.enclosure import Enclosure
 from dynident.estimate.estimate import Estimate, Iteration, StartResult, Trajectory
 from dynident.estimate.profile import Profile
 from dynident.estimate.state_covariance import StateCovariance
@@ -33,7 +34,7 @@ KEPT_IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too lo
 WAY_OUT = "Take the folder from a backup, or fit again."
 
 UNCERTAINTIES: dict[str, Any] = {  # by the `kind` in their data
-    "covariance": Covariance, "profile": Profile, "state_covariance": StateCovariance}
+    "covariance": Covariance, "enclosure": Enclosure, "profile": Profile, "state_covariance": StateCovariance}
 
 
 class Step(BaseModel):

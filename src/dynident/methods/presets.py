@@ -11,9 +11,10 @@ from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.method import Method
+from dynident.methods.multistart import MultiStart
+from dynident.methods.set_membership.method import SetMembership
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
-from dynident.methods.multistart import MultiStart
 
 
 def single_shooting(integrator: str = "runge_kutta", substeps: int | str = "auto", solver: str = "auto",
@@ -65,8 +66,24 @@ def multistart(method: Method | str | Mapping[str, Any] | None = None, starts: i
     return MultiStart(method_from(method), starts, seed, tuple(points))
 
 
+def set_membership(algorithm: str = "auto", cap: int = 300, subdivisions: int | None = None,
+                   velocity_subdivisions: int = 0, velocity: str = "", runs: int = 1,
+                   reset: Mapping[str, str] | None = None, standstill_time: float = 0.5, forgive: int = 0,
+                   input_error: Mapping[str, float] | None = None, tolerance: float = 0.02, order: int | None = None,
+                   proved: bool = False, strategy: Any = None) -> SetMembership:
+    """Bounds outside of which no value can explain the data, proved; for errors that never exceed a bound.
+
+    `algorithm` is "batch" (all samples at once), "recursive" (box by box along the record), "paper" (as published), or
+    "auto". `cap` boxes, `subdivisions` (M) per sample, `velocity_subdivisions` (M_v) of the state `velocity`, `runs` over
+    the record. `reset={"T": "speed"}`: T may change while the output `speed` is measured as zero for `standstill_time`.
+    `forgive` samples may be wrong; `input_error` bounds inputs. `proved=True` trusts no libm.
+    """
+    return SetMembership(algorithm, cap, subdivisions, velocity_subdivisions, velocity, runs, dict(reset or {}),
+                         standstill_time, forgive, dict(input_error or {}), tolerance, order, proved, strategy)
+
+
 METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization, least_squares,
-                                              kalman, moving_horizon, multistart)
+                                              kalman, moving_horizon, multistart, set_membership)
 
 
 def usual_method(problem: Problem) -> Method:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.kernels.interval.rounding import Ends, down, up
 from dynident.integrators.verified.automaton import Layout
+from dynident.kernels.interval.rounding import Ends, down, times, total, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ def gathered(parts: Iterable[Boxes], rows: int) -> Boxes:
 class Step:
     """From one sample to the next: when, how long, and what the inputs do; numbers as the doubles around them."""
 
-    time: float
+    time: Ends  # scalars
     length: Ends  # scalars: the difference of two times is not a double
     inputs: Ends  # (inputs,) at the start
     slopes: Ends  # (inputs,)
@@ -67,7 +67,19 @@ class Step:
         rise = np.where(linear, next_inputs - inputs, 0.0)
         slope = rise / exact
         wide = 4 * np.spacing(np.abs(slope)) * (slope != 0)  # three roundings, of the rise, the length, the ratio
-        return cls(begin, (np.asarray(length[0]), np.asarray(length[1])), (low, high), (slope - wide, slope + wide))
+        return cls((np.float64(begin),) * 2, (np.asarray(length[0]), np.asarray(length[1])), (low, high), (slope - wide, slope + wide))
+
+
+    def parts(self, count: int) -> list[Step]:
+        """The step in equal parts, to the last bit between bounds."""
+        if count == 1:
+            return [self]
+        length = down(self.length[0] / count), up(self.length[1] / count)
+        found = []
+        for k in range(count):
+            gone = times((np.float64(k), np.float64(k)), length)
+            found.append(Step(total(self.time, gone), length, total(self.inputs, times(self.slopes, gone)), self.slopes))
+        return found
 
 
 def rows_of(layout: Layout, lo: np.ndarray, hi: np.ndarray, step: Step) -> Ends:
@@ -77,7 +89,7 @@ def rows_of(layout: Layout, lo: np.ndarray, hi: np.ndarray, step: Step) -> Ends:
     for side in (0, 1):
         ends[side, layout.input_rows] = step.inputs[side][:, None]
         ends[side, layout.slope_rows] = step.slopes[side][:, None]
-        ends[side, layout.time_row] = step.time
+        ends[side, layout.time_row] = step.time[side]
         ends[side, layout.step_row] = step.length[side]
     ends[1, layout.elapsed_row] = step.length[1]
     ends[0, layout.passed_rows], ends[1, layout.passed_rows] = lo[:layout.states], hi[:layout.states]

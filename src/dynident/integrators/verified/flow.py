@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.errors import ProblemError
-from dynident.kernels.interval import Rigour, interval_kernel
-from dynident.kernels.interval.rounding import Ends, difference, join, meet, middle, times, total
 from dynident.integrators.verified.automaton import Automaton
 from dynident.integrators.verified.taylor import taylor_step
+from dynident.kernels.interval import Rigour, interval_kernel
+from dynident.kernels.interval.rounding import Ends, difference, join, meet, middle, times, total
 
 FORMS = ("monotone", "natural")
 PICARD_TRIES = 12

@@ -55,8 +55,8 @@ def bounded_record(experiment: Experiment, model: Any, input_error: dict[str, fl
         measured, noise = np.asarray(experiment.outputs[name]), experiment.noise[name]
         assert isinstance(noise, Bounded)
         seen = np.isfinite(measured)
-        low[j, seen] = down((measured - noise.radius))[seen]
-        high[j, seen] = up((measured + noise.radius))[seen]
+        low[j, seen] = down(measured - noise.radius)[seen]
+        high[j, seen] = up(measured + noise.radius)[seen]
     if experiment.start is not None and experiment.start < time[0]:
         raise NotSupported(f"{experiment.label}: the initial state holds before the first sample. Add a sample at the "
                            "start with NaN in the measured signals.")

@@ -1,0 +1,154 @@
+"""Enclosure: bounds outside of which no value can explain the data, proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dynident.errors import ProblemError, did_you_mean
+
+
+@dataclass(frozen=True, eq=False)
+class Refutation:
+    """Nothing fits: from which sample on, and what would have to give way."""
+
+    experiment: str
+    time: float  # of the first sample that nothing explains together with those before it
+    inflation: float | None = None  # by how much, at least, every radius must grow; None: not computed
+
+    @property
+    def sentence(self) -> str:
+        more = ""
+        if self.inflation is not None and np.isfinite(self.inflation):
+            more = f" Every bound on the errors would have to be at least {self.inflation:.3g} times as wide."
+        return (f"The model or a bound is refuted: from t = {self.time:g} in {self.experiment} on, no value inside of "
+                f"the given bounds explains the data.{more}")
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Bounds over time of parameters and states in one experiment, and what the boxes did there."""
+
+    experiment: str
+    time: np.ndarray  # (samples,)
+    low: Mapping[str, np.ndarray]  # by name, each (samples,)
+    high: Mapping[str, np.ndarray]
+    boxes: np.ndarray  # (samples,) how many
+    modes: np.ndarray  # (samples,) bit mask of possible modes
+    mode_names: tuple[str, ...] = ()
+    resets: tuple[float, ...] = ()  # times at which a parameter was set back to its first range
+    run: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """Guaranteed intervals; `level` of `interval` plays no part, since nothing is left to chance."""
+
+    names: tuple[str, ...]
+    low: np.ndarray  # (unknowns,)
+    high: np.ndarray
+    rigour: str  # what the bounds rest on, as a sentence
+    prior_low: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    prior_high: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    outer: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, unknowns, boxes) low and high
+    inner: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # boxes in which every value fits
+    forgiven: int = 0  # samples that were allowed to be wrong
+    refutation: Refutation | None = None
+    bands: tuple[Band, ...] = ()
+    held: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        return self.refutation is not None
+
+    @property
+    def meaning(self) -> str:
+        """What is promised, and under which assumptions."""
+        if self.refutation is not None:
+            return self.refutation.sentence
+        but = f" in all but {self.forgiven} samples" if self.forgiven else ""
+        return ("Outside of these bounds no value explains the data, if the model is right and no measurement error "
+                f"exceeds its bound{but}. Inside, nothing is said about what is likelier. {self.rigour[:1].upper()}"
+                f"{self.rigour[1:]}.")
+
+    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+        """(low, high), whatever the level; NaN where nothing fits."""
+        if name in self.held:
+            return self.held[name], self.held[name]
+        i = self._index(name)
+        return float(self.low[i]), float(self.high[i])
+
+    def remark(self, name: str) -> str:
+        """A few words for the table, or nothing."""
+        if name in self.held:
+            return "held"
+        i = self._index(name)
+        if self.empty:
+            return "refuted"
+        if self.prior_low.size and self.low[i] <= self.prior_low[i] and self.high[i] >= self.prior_high[i]:
+            return "nothing learnt"
+        if self.prior_low.size and (self.low[i] <= self.prior_low[i] or self.high[i] >= self.prior_high[i]):
+            return "one side learnt"
+        return ""
+
+    def removed(self) -> float:
+        """The share of the first box that is proved to be impossible, by volume of the unknowns that had a width."""
+        width = self.prior_high - self.prior_low
+        free = np.isfinite(width) & (width > 0)
+        if self.empty:
+            return 1.0
+        if self.outer.shape[2]:
+            left = np.prod((self.outer[1] - self.outer[0])[free] / width[free, None], axis=0).sum()
+        else:
+            left = np.prod((self.high - self.low)[free] / width[free])
+        return float(1 - min(left, 1.0))
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain lists, numbers and text."""
+        data: dict[str, Any] = {"kind": "enclosure", "names": list(self.names), "rigour": self.rigour,
+                                "forgiven": self.forgiven, "held": dict(self.held)}
+        data |= {key: _texts(getattr(self, key)) for key in _ARRAYS}
+        if self.refutation is not None:
+            data["refutation"] = {"experiment": self.refutation.experiment, "time": self.refutation.time,
+                                  "inflation": self.refutation.inflation}
+        data["bands"] = [{"experiment": b.experiment, "time": _texts(b.time), "run": b.run,
+                          "low": {k: _texts(v) for k, v in b.low.items()},
+                          "high": {k: _texts(v) for k, v in b.high.items()}, "boxes": b.boxes.tolist(),
+                          "modes": b.modes.tolist(), "mode_names": list(b.mode_names), "resets": list(b.resets)}
+                         for b in self.bands]
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Enclosure:
+        fields: dict[str, Any] = {key: _numbers(data[key]) for key in _ARRAYS}
+        for key in ("outer", "inner"):
+            fields[key] = fields[key].reshape(2, len(data["names"]), -1) if fields[key].size else np.zeros((2, 0, 0))
+        said = data.get("refutation")
+        bands = tuple(Band(b["experiment"], _numbers(b["time"]), {k: _numbers(v) for k, v in b["low"].items()},
+                           {k: _numbers(v) for k, v in b["high"].items()}, np.array(b["boxes"], int),
+                           np.array(b["modes"], int), tuple(b["mode_names"]), tuple(b["resets"]), int(b["run"]))
+                      for b in data["bands"])
+        return cls(names=tuple(data["names"]), rigour=data["rigour"], forgiven=int(data["forgiven"]),
+                   held=dict(data["held"]), bands=bands, refutation=Refutation(**said) if said else None, **fields)
+
+    def _index(self, name: str) -> int:
+        if name not in self.names:
+            raise ProblemError(f"'{name}' is not an unknown of this estimate.{did_you_mean(name, self.names)}")
+        return self.names.index(name)
+
+
+_ARRAYS = ("low", "high", "prior_low", "prior_high", "outer", "inner")
+
+
+def _texts(values: Sequence[Any] | np.ndarray) -> list[Any]:
+    """Numbers, and those that JSON has no way to write as text."""
+    return [_texts(v) if np.ndim(v) else float(v) if np.isfinite(v) else str(float(v)) for v in np.asarray(values)]
+
+
+def _numbers(values: Any) -> np.ndarray:
+    return np.array([[float(v) for v in row] if isinstance(row, list) and not (row and isinstance(row[0], list))
+                     else [[float(v) for v in inner] for inner in row] if isinstance(row, list) else float(row)
+                     for row in values], float)

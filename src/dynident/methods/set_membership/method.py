@@ -1,0 +1,196 @@
+"""Set membership: the option object behind the preset, and which algorithm answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.estimate.enclosure import Refutation
+from dynident.estimate.estimate import Estimate
+from dynident.integrators.verified.boxes import Boxes
+from dynident.integrators.verified.flow import PAPER, FlowChoice
+from dynident.integrators.verified.hybrid_step import HybridStep
+from dynident.integrators.verified.tube import Tube
+from dynident.methods.set_membership.answer import Answer, assembled
+from dynident.methods.set_membership.inversion import Effort, Stretch, first_inconsistent, invert
+from dynident.methods.set_membership.observer import Budget, Observer, Passage, Reset, standing_modes
+from dynident.methods.set_membership.question import Question, question_of
+from dynident.methods.set_membership.splitting import PaperRules, Strategy, WidestParameter
+from dynident.problem.problem import Problem
+
+ALGORITHMS = ("auto", "batch", "recursive", "paper")
+SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class SetMembership:
+    """Bounds outside of which no value explains the data; see `presets.set_membership` for the options."""
+
+    algorithm: str = "auto"
+    cap: int = 300
+    subdivisions: int | None = None
+    velocity_subdivisions: int = 0
+    velocity: str = ""
+    runs: int = 1
+    reset: Mapping[str, str] = field(default_factory=dict)
+    standstill_time: float = 0.5
+    forgive: int = 0
+    input_error: Mapping[str, float] = field(default_factory=dict)
+    tolerance: float = 0.02
+    order: int | None = None
+    proved: bool = False
+    strategy: Strategy | None = None
+
+    kind = "set_membership"
+
+    def __post_init__(self) -> None:
+        faults = []
+        if self.algorithm not in ALGORITHMS:
+            faults.append(f"algorithm = '{self.algorithm}' is not known.{did_you_mean(self.algorithm, ALGORITHMS)}")
+        for name, least in (("cap", 1), ("runs", 1), ("forgive", 0), ("velocity_subdivisions", 0)):
+            if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < least:
+                faults.append(f"{name} = {getattr(self, name)!r} must be a whole number of at least {least}.")
+        if self.subdivisions is not None and self.subdivisions < 0:
+            faults.append(f"subdivisions = {self.subdivisions} must not be negative.")
+        if not 0 < self.tolerance < 1:
+            faults.append(f"tolerance = {self.tolerance} is a share of the first box; use for instance 0.02.")
+        if faults:
+            raise ProblemError(faults)
+
+    def options(self) -> dict[str, Any]:
+        """What was set, as in a [method] table; a strategy written in Python has no name there."""
+        told = {name: getattr(self, name) for name in (
+            "algorithm", "cap", "subdivisions", "velocity_subdivisions", "velocity", "runs", "standstill_time",
+            "forgive", "tolerance", "order", "proved") if getattr(self, name) not in (None, "")}
+        told |= {name: dict(getattr(self, name)) for name in ("reset", "input_error") if getattr(self, name)}
+        return {"kind": self.kind, **told}
+
+    def identify(self, problem: Problem, executor: Executor | None = None,
+                 tell: Callable[..., object] = lambda *_: None) -> Estimate:
+        began = time.perf_counter()
+        question = question_of(problem, dict(self.input_error), self.proved)
+        hybrid = question.model.hybrid
+        algorithm = ("recursive" if hybrid else "batch") if self.algorithm == "auto" else self.algorithm
+        if algorithm == "batch" and not hybrid:
+            answer = _batch(self, question)
+        else:
+            if self.forgive:
+                raise NotSupported("forgive counts samples over a whole record, which a recursion cannot: use "
+                                   "algorithm=\"batch\", or widen the bound on the errors.")
+            answer = _recursive(self, question, algorithm)
+        return assembled(question, self, algorithm, answer, time.perf_counter() - began)
+
+
+def _batch(method: SetMembership, question: Question) -> Answer:
+    """Set inversion over the whole of each record in turn; each starts from what those before it left."""
+    low, high = question.low.copy(), question.high.copy()
+    tube = Tube(question.automaton, question.model, 0, method.order or 8)
+    answer = Answer(low, high, {tube.flow.whole.rigour, tube.output.rigour})
+    paving = len(question.problem.unknowns) <= 2 and len(question.records) == 1
+    for e, record in enumerate(question.records):
+        lo, hi = question.box(e, low, high)
+        stretch = Stretch(tube, record.steps, record.low, record.high, substeps=_substeps(tube, record.steps[0], lo, hi))
+        effort = Effort(boxes=max(method.cap, 64) if not paving else 20_000, tolerance=method.tolerance,
+                        forgive=method.forgive, paving=paving, rounds=40)
+        found = invert(stretch, lo, hi, effort)
+        hull = found.hull()
+        if hull is None:
+            first, factor = first_inconsistent(stretch, lo, hi)
+            when = float(record.time[min(first, record.samples - 1)])
+            return answer.refuted(Refutation(record.label, when, factor))
+        rows, source = question.unknown_rows(e)
+        low[source] = np.maximum(low[source], hull[0][rows])
+        high[source] = np.minimum(high[source], hull[1][rows])
+        if paving:
+            answer.outer, answer.inner = (
+                np.array([part[0][rows], part[1][rows]]) for part in (found.outer, found.inner))
+        answer.centres.append(0.5 * (hull[0] + hull[1]))
+    answer.low, answer.high = low, high
+    return answer
+
+
+def _substeps(tube: Tube, step: Any, lo: np.ndarray, hi: np.ndarray) -> int:
+    """The fewest parts of a step for which a first enclosure exists."""
+    for count in SUBSTEPS:
+        rows = tube.rows(lo[:, None], hi[:, None], (step, step), count)
+        if np.all(np.isfinite(rows.doubt)):
+            return count
+    return SUBSTEPS[-1]
+
+
+def _observer(method: SetMembership, question: Question, algorithm: str) -> Observer:
+    model, paper = question.model, algorithm == "paper"
+    resets = tuple(_reset(method, question, name, signal, paper) for name, signal in method.reset.items())
+    cuts = method.subdivisions if method.subdivisions is not None else (50 if paper else max(method.cap // 4, 1))
+    sliced = model.states.index(method.velocity) if method.velocity else len(model.states) - 1
+    budget = Budget(method.cap, cuts, method.velocity_subdivisions, sliced, everything=paper)
+    choice = PAPER if paper else FlowChoice(method.order or 3)
+    strategy = method.strategy or (PaperRules() if paper else WidestParameter())
+    return Observer(model, HybridStep(question.automaton, choice), strategy, budget, backward=not paper, resets=resets)
+
+
+def _reset(method: SetMembership, question: Question, name: str, signal: str, pieces: bool) -> Reset:
+    model = question.model
+    if name not in model.parameters:
+        raise ProblemError(f"reset names '{name}', which is not a parameter.{did_you_mean(name, model.parameters)}")
+    if signal not in model.outputs:
+        raise ProblemError(f"reset of '{name}' waits for '{signal}', which is not an output of the model."
+                           f"{did_you_mean(signal, model.outputs)}")
+    output = model.outputs.index(signal)
+    modes = standing_modes(model, output)
+    if not modes:
+        raise ProblemError(f"reset of '{name}' waits for '{signal}' to stand still, but it moves in every mode.")
+    return Reset(model.parameters.index(name), output, method.standstill_time, pieces, modes)
+
+
+def _recursive(method: SetMembership, question: Question, algorithm: str) -> Answer:
+    """Runs over the records, one after another, each beginning with what is known by then."""
+    observer = _observer(method, question, algorithm)
+    answer = Answer(question.low.copy(), question.high.copy(), {observer.step.rigour})
+    changing = {question.model.parameters.index(name) for name in method.reset}
+    for run in range(method.runs):
+        for e, record in enumerate(question.records):
+            lo, hi = question.box(e, answer.low, answer.high)
+            first = Boxes(lo[:, None], hi[:, None], np.zeros(1, int))
+            passage = observer.run(first, record)
+            answer.add_band(question, e, run, passage)
+            if passage.empty_at is not None:
+                return answer.refuted(Refutation(record.label, float(record.time[passage.empty_at])))
+            _learn(answer, question, e, passage, changing)
+    return answer
+
+
+def _learn(answer: Answer, question: Question, e: int, passage: Passage, changing: set[int]) -> None:
+    """Take over what a passage proved; a parameter that is reset keeps its first range, and is told beside it."""
+    n = question.automaton.layout.states
+    rows, source = question.unknown_rows(e)
+    for row, k in zip(rows, source, strict=True):
+        if row < n:
+            answer.low[k] = max(answer.low[k], passage.low[0, row])
+            answer.high[k] = min(answer.high[k], passage.high[0, row])
+        elif row - n in changing:
+            answer.last_motion[int(k)] = _before_reset(passage, row)
+        else:
+            answer.low[k] = max(answer.low[k], passage.low[-1, row])
+            answer.high[k] = min(answer.high[k], passage.high[-1, row])
+    answer.boxes = passage.boxes
+
+
+def _before_reset(passage: Passage, row: int) -> tuple[float, float]:
+    """The narrowest bounds of the last value that the parameter had before it was last set back."""
+    width = passage.high[:, row] - passage.low[:, row]
+    resets = list(passage.resets)
+    end = passage.low.shape[0]
+    while resets and resets[-1] == end - 1:
+        end = resets.pop()
+    start = resets[-1] + 1 if resets else 0
+    if start >= end:
+        return float(passage.low[-1, row]), float(passage.high[-1, row])
+    k = start + int(np.argmin(width[start:end]))
+    return float(passage.low[k, row]), float(passage.high[k, row])
