@@ -15,16 +15,13 @@ from dynident.estimate.estimate import Estimate
 from dynident.estimate.state_covariance import StateCovariance
 from dynident.files.atomic import written_aside
 from dynident.integrators.operations import operation_counts
-from dynident.kernels.generate import c_source
-from dynident.methods.kalman.engine import Layout, defines, kernel_text, memory_size, parts, quick
+from dynident.methods.kalman.engine import Layout, defines, kernel_text, memory_size, parts, private_source
 from dynident.methods.kalman.likelihood import estimate_levels
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.kalman.setup import Setup, setup_of
 from dynident.methods.kalman.stages import stage_functions
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-UNUSED = re.compile(r"^CASADI_SYMBOL_EXPORT [^\n]*\}\n|^CASADI_SYMBOL_EXPORT .*?^\}\n"
-                    r"|^static const casadi_int casadi_s.*?;\n", re.MULTILINE | re.DOTALL)
 
 HEADER = """/* {name}: a Kalman filter for the model '{model}', written by dynident {version}.
 
@@ -153,7 +150,7 @@ def _plain(text: str) -> str:
 
 
 def _functions(setup: Setup) -> str:
-    """The generated functions, all static, without what only CasADi itself would ask of them."""
+    """The generated functions, and one for values and slopes in the user's units."""
     stages = stage_functions(setup.augmented, setup.integrator, setup.method.filter != "unscented")
     a = ca.SX.sym("a", setup.augmented.size)
     nx = len(setup.augmented.model.states)
@@ -161,10 +158,7 @@ def _functions(setup: Setup) -> str:
     slopes = [ca.jacobian(v, a[i]) for i, v in enumerate(values)]
     seen = [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*slopes))]
     functions = [*stages, ca.Function("dyn_values", [a], seen)]
-    text = quick(c_source(functions))
-    text = re.sub(r"^casadi_real casadi_", "static casadi_real casadi_", UNUSED.sub("", text), flags=re.MULTILINE)
-    names = "\n".join(f"#define {f.name()} casadi_f{k}" for k, f in enumerate(functions))
-    return f"{text}\n{names}"
+    return private_source(functions)
 
 
 def _settings_table(setup: Setup, layout: Layout) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Protocol
@@ -20,6 +21,9 @@ from dynident.methods.kalman.options import FORMS
 from dynident.methods.kalman.setup import Record, Setup
 from dynident.methods.kalman.stages import stage_functions
 
+SOURCE_VERSION = 2  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
+UNUSED = re.compile(r"^CASADI_SYMBOL_EXPORT [^\n]*\}\n|^CASADI_SYMBOL_EXPORT .*?^\}\n"
+                    r"|^static const casadi_int casadi_s.*?;\n", re.MULTILINE | re.DOTALL)
 FAULTS = {1: "the estimate is no longer finite", 2: "the covariance is no longer positive", 3: "time goes back"}
 WAY_OUT = {1: "Use a stabler integrator or more substeps, a smaller initial_std, or more process noise.",
            2: 'Use form="square_root", more substeps, or give the states some process noise.',
@@ -173,19 +177,25 @@ def kernel_text(names: tuple[str, ...]) -> str:
 def source_text(setup: Setup, names: tuple[str, ...]) -> str:
     functions = stage_functions(setup.augmented, setup.integrator, setup.method.filter != "unscented")
     sizes = "\n".join(f"#define {name} {value}" for name, value in defines(setup).items())
-    return f"{quick(c_source(functions))}\n{sizes}\n{kernel_text(names)}"
+    return f"{private_source(functions)}\n{sizes}\n{kernel_text(names)}"
 
 
-def quick(text: str) -> str:
-    """Generated functions with our own tanh in front, where they use one."""
-    return text if "tanh(" not in text else f"{kernel_text(('filter_tanh.c',))}\n{text.replace('tanh(', 'dyn_tanh(')}"
+def private_source(functions: Sequence[ca.Function]) -> str:
+    """Generated functions, all static so that they melt into the loop, without what only CasADi would ask of them; with
+    our own tanh in front where they use one."""
+    text = re.sub(r"^casadi_real casadi_", "static casadi_real casadi_", UNUSED.sub("", c_source(functions)),
+                  flags=re.MULTILINE)
+    names = "\n".join(f"#define {f.name()} casadi_f{k}" for k, f in enumerate(functions))
+    if "tanh(" in text:
+        text = f"{kernel_text(('filter_tanh.c',))}\n{text.replace('tanh(', 'dyn_tanh(')}"
+    return f"{text}\n{names}"
 
 
 @functools.lru_cache(maxsize=64)
 def _library(recipe: _Recipe) -> ctypes.CDLL | None:
     names = with_record_loop(recipe.setup.method.filter)
     text = hashlib.sha256(kernel_text((*names, "filter_tanh.c")).encode()).hexdigest()
-    key = f"filter {text} casadi {ca.__version__} {recipe.key}"
+    key = f"filter {SOURCE_VERSION} {text} casadi {ca.__version__} {recipe.key}"
     library = load_library(key, lambda: source_text(recipe.setup, names))
     if library is not None:
         _declare(library)
