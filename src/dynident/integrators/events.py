@@ -10,20 +10,20 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-from importlib import resources
 
 import casadi as ca
 import numpy as np
 
 from dynident.errors import NotSupported
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Diverged, March, Marched, blank
+from dynident.integrators.march import FRONT, Diverged, March, Marched, blank
 from dynident.integrators.scheme import Explicit, Integrator, Step
 from dynident.integrators.stages import dense_function, output_functions, symbols
 from dynident.kernels.compiler import load_library
-from dynident.kernels.generate import c_source
+from dynident.kernels.generate import QUICK, c_source, kernel_text
 from dynident.models.equations import EquationModel
 
+LOOP = "events.c"
 NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED = 1, 2, 3, 4  # why a march ended early, as in events.c
 
 
@@ -95,13 +95,12 @@ class EventRecipe:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(recipe: EventRecipe) -> CompiledEvents | None:
-    loop = resources.files("dynident.kernels").joinpath("events.c").read_text()
-    key = f"events {hashlib.sha256(loop.encode()).hexdigest()} casadi {ca.__version__} {recipe.key}"
-    library = load_library(key, lambda: _source(recipe, loop))
+    ours = hashlib.sha256(kernel_text(FRONT, LOOP).encode()).hexdigest()
+    library = load_library(f"events {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)
     return None if library is None else CompiledEvents(recipe, library)
 
 
-def _source(recipe: EventRecipe, loop: str) -> str:
+def _source(recipe: EventRecipe) -> str:
     """Generated functions, sizes and tables, and the loop."""
     model, made = recipe.model, recipe.functions()
     most = max(1, *(len(leaving) for leaving in recipe.leaving))
@@ -116,7 +115,7 @@ def _source(recipe: EventRecipe, loop: str) -> str:
     lines.append(f"static const int LEAVING[][NG] = {{{', '.join(_braces(row) for row in padded)}}};")
     lines.append(f"static const int TARGET[] = {_braces(recipe.targets or [-1])};")
     functions = [f for group in made.values() for f in group]
-    return "\n".join([c_source(functions), *lines, loop])
+    return "\n".join([kernel_text(FRONT), c_source(functions), *lines, kernel_text(LOOP)])
 
 
 def _braces(numbers: object) -> str:

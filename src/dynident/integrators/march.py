@@ -6,7 +6,6 @@ import ctypes
 import functools
 import hashlib
 from dataclasses import dataclass
-from importlib import resources
 from typing import Protocol
 
 import casadi as ca
@@ -17,7 +16,7 @@ from dynident.integrators.grid import Grid
 from dynident.integrators.scheme import Adaptive, Implicit, Integrator
 from dynident.integrators.stages import stage_functions
 from dynident.kernels.compiler import load_library
-from dynident.kernels.generate import c_source
+from dynident.kernels.generate import QUICK, c_source, kernel_text
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 
@@ -34,6 +33,7 @@ class Diverged(DynidentError):
         return Diverged(self.time, self.node, f"{self.detail} in '{record}'", self.what)
 
 
+FRONT, LOOPS = "elementary.c", ("march.c", "collocate.c")  # kernel texts before and behind the generated functions
 NO_ROOT = "an implicit step has no solution within reach"
 
 
@@ -104,25 +104,19 @@ class _Recipe:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(_: str, recipe: _Recipe) -> CompiledMarch | None:
-    loop = _loop_text()
-    key = f"march {hashlib.sha256(loop.encode()).hexdigest()} casadi {ca.__version__} {recipe.key}"
-    library = load_library(key, lambda: _source(recipe, loop))
+    ours = hashlib.sha256(kernel_text(FRONT, *LOOPS).encode()).hexdigest()
+    library = load_library(f"march {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)
     return None if library is None else CompiledMarch(recipe.model, recipe.free, library)
 
 
-@functools.cache
-def _loop_text() -> str:
-    folder = resources.files("dynident.kernels")
-    return "\n".join(folder.joinpath(name).read_text() for name in ("march.c", "collocate.c"))
-
-
-def _source(recipe: _Recipe, loop: str) -> str:
+def _source(recipe: _Recipe) -> str:
     model, integrator = recipe.model, recipe.integrator
     stages = integrator.stages * len(model.states) if isinstance(integrator, Implicit) else 0
     sizes = {"NX": len(model.states), "NU": len(model.inputs), "NP": len(model.parameters), "NF": len(recipe.free),
              "NY": len(model.outputs), "NZ": stages}
     defines = "\n".join(f"#define {name} {size}" for name, size in sizes.items())
-    return f"{c_source(stage_functions(model, integrator, recipe.free))}\n{defines}\n{loop}"
+    generated = c_source(stage_functions(model, integrator, recipe.free))
+    return "\n".join([kernel_text(FRONT), generated, defines, kernel_text(*LOOPS)])
 
 
 class CompiledMarch:

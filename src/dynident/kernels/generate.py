@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from importlib import resources
 
 import casadi as ca
+
+QUICK = ("-freciprocal-math",)  # for models: two divisions by one number cost one division, and one rounding more
+
+
+@functools.cache
+def kernel_text(*names: str) -> str:
+    """Texts of ours, one behind the other."""
+    return "\n".join(resources.files("dynident.kernels").joinpath(name).read_text() for name in names)
 
 
 def c_source(functions: Sequence[ca.Function]) -> str:

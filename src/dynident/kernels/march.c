@@ -164,7 +164,7 @@ long long dynident_march(long long segments, const long long *first, const doubl
                          double *X, double *Y, double *J, double *X_end, double *S_end) {
   long long i, k;
   int a, m;
-  double x[NX], S[NX * NQ], u0[SIZE(NU)], u1[SIZE(NU)];
+  double x[NX], S[NX * NQ], u0[SIZE(NU)], u1[SIZE(NU)], slope[SIZE(NU)];
   for (i = 0; i < segments; i++) {
     const long long last = first[i + 1];
     memcpy(x, nodes + i * NX, sizeof x);
@@ -185,12 +185,12 @@ long long dynident_march(long long segments, const long long *first, const doubl
       {
         const int count = substeps[k];
         const double h = (t[k + 1] - t[k]) / count;
+        for (a = 0; a < NU; a++) slope[a] = (u_end[k * NU + a] - u_begin[k * NU + a]) / count;
         for (m = 0; m < count; m++) {
           const double now = t[k] + m * h;
           for (a = 0; a < NU; a++) {
-            const double slope = (u_end[k * NU + a] - u_begin[k * NU + a]) / count;
-            u0[a] = u_begin[k * NU + a] + m * slope;
-            u1[a] = u_begin[k * NU + a] + (m + 1) * slope;
+            u0[a] = u_begin[k * NU + a] + m * slope[a];
+            u1[a] = u_begin[k * NU + a] + (m + 1) * slope[a];
           }
           if (!advance(&now, &h, x, u0, u1, p, S, sens)) return -2 - (k + 1);
         }
