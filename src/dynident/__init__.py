@@ -7,6 +7,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from dynident import maths, report
+    from dynident.design import criteria, signals
+    from dynident.design.design_input import design_input
+    from dynident.design.plan import Plan
     from dynident.errors import DynidentError, NotConverged, NotSupported, ProblemError
     from dynident.estimate.estimate import Estimate, Trajectory
     from dynident.estimate.validation import Validation
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from dynident.files.results import load
     from dynident.files.tables import read_mat, read_parquet, read_table
     from dynident.files.toml import read_problem, write_problem
+    from dynident.methods.bootstrap import bootstrap, leave_one_out
     from dynident.methods.check import check
     from dynident.methods.compare import Comparison, compare
     from dynident.methods.identify import identify
@@ -59,17 +63,16 @@ PUBLIC = {
     "simulate": "methods.simulate",
     "single_shooting": "methods.presets", "write_problem": "files.toml",
 }
-MODULES = {"criteria": "design.criteria", "signals": "design.signals", "library": "models.library", "maths": "maths", "report": "report"}
+MODULES = {"criteria": "design.criteria", "library": "models.library", "maths": "maths", "report": "report",
+           "signals": "design.signals"}
 
 __all__ = [
     "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "FmuModel", "Gaussian",
-    "InitialState",
-    "Mode", "NotConverged", "NotSupported", "Parameter", "Prior", "Problem", "ProblemError", "Trajectory",
-    "Transition", "Validation",
-    "check", "compare", "full_discretization", "identify", "kalman", "least_squares", "library", "load", "maths",
-    "moving_horizon",
-    "multiple_shooting", "profile", "read_csv", "read_mat", "read_parquet", "read_problem", "read_table", "report",
-    "set_membership", "simulate", "single_shooting", "structure", "write_problem",
+    "InitialState", "Mode", "NotConverged", "NotSupported", "Parameter", "Plan", "Prior", "Problem", "ProblemError",
+    "Trajectory", "Transition", "Validation", "bootstrap", "check", "compare", "criteria", "design_input",
+    "full_discretization", "identify", "kalman", "least_squares", "leave_one_out", "library", "load", "maths",
+    "moving_horizon", "multiple_shooting", "profile", "read_csv", "read_mat", "read_parquet", "read_problem",
+    "read_table", "report", "set_membership", "signals", "simulate", "single_shooting", "structure", "write_problem",
 ]
 
 

@@ -1,0 +1,1 @@
+"""WHICH EXPERIMENT NEXT: signals, criteria, limits, and the search for an input."""

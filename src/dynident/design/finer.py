@@ -16,6 +16,7 @@ from dynident.models.variational import watched_expressions
 from dynident.problem.experiment import Experiment
 
 FINER = 10
+ROUNDING = 1e-9  # of a limit's size: what two simulations may differ by
 
 
 class Finer:
@@ -50,6 +51,15 @@ class Finer:
         x = np.array([self.trajectory.states[s] for s in model.states])
         found = np.asarray(function(self.time[None], x, self.inputs.T, np.tile(self.p[:, None], (1, n)))).ravel()
         return found[-1:] if limit.at_end else found
+
+    def peaks(self, limit: Limit) -> list[tuple[float, float]]:
+        """Where, in samples, each stretch outside of a limit is worst, and by how much."""
+        values = self.values(limit)
+        excess = np.maximum(values - limit.upper, limit.lower - values) - ROUNDING * limit.size
+        outside = np.concatenate([[0], (excess > 0).astype(int), [0]])
+        begins, ends = np.flatnonzero(np.diff(outside) > 0), np.flatnonzero(np.diff(outside) < 0)
+        worst = [int(a + np.argmax(excess[a:b])) for a, b in zip(begins, ends, strict=True)]
+        return [(k / FINER, float(excess[k])) for k in worst]
 
     def at_samples(self) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
         return (self.time[::FINER], {n: x[::FINER] for n, x in self.trajectory.states.items()},

@@ -14,6 +14,8 @@ from dynident.design.limits import Limit
 from dynident.design.trial import Ran, Trial
 from dynident.solvers.dense import Asked
 
+FIRST_PLACES = 50  # samples per record at which a limit is asked for before its peaks are known
+
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
@@ -34,12 +36,18 @@ class Block:
     slopes: np.ndarray  # (rows, variables)
 
 
+def first_places(limits: Sequence[Limit], samples: int) -> list[np.ndarray]:
+    """Samples at which each watched limit is asked for at first; peaks in between are added when they are found."""
+    some = np.unique(np.append(np.arange(0, samples, max(1, samples // FIRST_PLACES)), samples - 1))
+    return [np.array([samples - 1]) if limit.at_end else some for limit in limits if limit.input_rate is None]
+
+
 class Program:
     """Variables: the coefficients of all planned records, each over its size; one more for the worst case."""
 
     def __init__(self, trial: Trial, knowledge: Knowledge, criterion: Criterion, limits: Sequence[Limit],
                  scenarios: Sequence[Scenario], sizes: np.ndarray, wanted: np.ndarray, worst: bool,
-                 factor: float = 1.0):
+                 factor: float = 1.0, places: Sequence[np.ndarray] = ()):
         self.trial, self.knowledge, self.criterion = trial, knowledge, criterion
         self.before, self.scale = knowledge.before, knowledge.scale
         self.limits, self.scenarios, self.worst = tuple(limits), scenarios, worst
@@ -52,6 +60,7 @@ class Program:
         self.keeps = [(keep, part, keep_function(keep, part, course.share if keep.everywhere else course.share[-1:]))
                       for keep, part in course.keeps()]
         self.watched = [limit for limit in limits if limit.input_rate is None]
+        self.places = list(places) or first_places(limits, course.samples)  # per watched limit
 
     def _columns(self, record: int) -> np.ndarray:
         """Places, among all unknowns, of the unknowns of one planned record in the order of its sensitivities."""
@@ -101,9 +110,8 @@ class Program:
         ghost = np.zeros((self.records, self.each))
         shapes = [(b.label, b.low / b.size, b.high / b.size, b.values.size) for b in self._input_blocks(
             ghost + self._some_duration())]
-        per_scenario = [(limit.text, limit.lower / limit.size, limit.upper / limit.size,
-                         1 if limit.at_end else self.trial.course.samples) for _ in range(self.records)
-                        for limit in self.watched]
+        per_scenario = [(limit.text, limit.lower / limit.size, limit.upper / limit.size, where.size)
+                        for _ in range(self.records) for limit, where in zip(self.watched, self.places, strict=True)]
         for label, a, b, rows in [*shapes, *per_scenario * len(self.scenarios)]:
             low += [a] * rows
             high += [b] * rows
@@ -145,10 +153,9 @@ class Program:
     def _path_blocks(self, ran: Sequence[Ran]) -> list[Block]:
         blocks = []
         for r, own in enumerate(ran):
-            for k, limit in enumerate(self.watched):
-                rows = slice(-1, None) if limit.at_end else slice(None)
-                blocks.append(Block(limit.text, limit.lower, limit.upper, limit.size, own.watched[rows, k],
-                                    self._wide(own.d_watched[rows, k], r)))
+            for k, (limit, where) in enumerate(zip(self.watched, self.places, strict=True)):
+                blocks.append(Block(limit.text, limit.lower, limit.upper, limit.size, own.watched[where, k],
+                                    self._wide(own.d_watched[where, k], r)))
         return blocks
 
     def _input_blocks(self, c: np.ndarray) -> list[Block]:

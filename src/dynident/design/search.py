@@ -27,7 +27,10 @@ from dynident.solvers.dense import DenseOutcome, minimise
 
 FIRST_MARGIN = 1e-6  # of a limit; what the solver's own tolerance needs
 MORE_MARGIN = 1.2  # times what a finer simulation found too much
-ROUNDS = 6  # of tightening
+ROUNDS = 15  # of tightening
+SCREENED = 6  # draws per start; the best are searched from
+LEAVING = 1.0  # what it costs a draw to leave its limits by as much as they are wide, on the average
+SAME_COST = 1e-3  # relative; starts that end this close found the same
 DRAWS = 20  # tries to find a start at which the machine can be simulated
 TRIED_SHARE = (0.8, 0.4, 0.2, 0.1, 0.05)  # of a start that blows up or leaves everything: smaller ones
 
@@ -125,6 +128,22 @@ class Search:
         raise ProblemError("No input was found at which the machine can be simulated. Give a smaller amplitude, or a "
                            "shorter duration.")
 
+    def screened(self, program: Program, first: np.ndarray, count: int) -> list[np.ndarray]:
+        """The most promising of many draws: low cost, limits kept or nearly so."""
+        low, high, _ = program.bounds()
+        drawn = []
+        for w in [first, *(self.start() for _ in range(SCREENED * count - 1))]:
+            try:
+                at = program.ask(np.append(w, 0.0) if program.worst else w)
+            except Diverged:
+                continue
+            rows = at.constraints[-len(self.scenarios):] if program.worst else None
+            cost = float(np.max(rows)) if rows is not None else at.value
+            over = np.maximum(at.constraints - high, low - at.constraints)[:at.constraints.size - program.worst * len(
+                self.scenarios)]
+            drawn.append((cost + LEAVING * float(np.mean(np.maximum(over, 0.0))) if over.size else cost, w))
+        return [w for _, w in sorted(drawn, key=lambda each: each[0])[:count]]
+
     def _draw(self) -> np.ndarray:
         drawn = []
         for name, signal in self.signals.items():
@@ -145,9 +164,9 @@ class Search:
 
     # the search itself
 
-    def program(self, limits: Sequence[Limit], factor: float = 1.0) -> Program:
+    def program(self, limits: Sequence[Limit], factor: float = 1.0, places: Sequence[np.ndarray] = ()) -> Program:
         return Program(self.trial, self.knowledge, self.criterion, limits, self.scenarios, self.coefficient_sizes,
-                       self.wanted, self.robust == "worst", factor)
+                       self.wanted, self.robust == "worst", factor, places)
 
     def solve(self, program: Program, start: np.ndarray, iterations: int) -> DenseOutcome:
         low, high = (np.tile(b, self.records) for b in self.box)
@@ -167,45 +186,75 @@ class Search:
         if not program.worst:  # a cost in the user's units may be of any size
             program = self.program(narrow, 1 / max(abs(program.ask(first).value), 1.0))
         outcomes = []
-        for begin in [first, *(self.start() for _ in range(starts - 1))]:
+        for begin in self.screened(program, first, starts):
             outcomes.append(self.solve(program, begin, iterations))
         fit = [o for o in outcomes if o.feasible and np.isfinite(o.value)]
         if not fit:
             raise NotConverged(self.unmet(program, min(outcomes, key=lambda o: float(np.max(o.excess)))))
-        chosen = min(fit, key=lambda o: o.value)
-        return (*self.tightened(chosen, program, narrow, iterations), outcomes)
+        best, refused = None, None
+        for candidate in sorted(fit, key=lambda o: o.value):
+            if best is not None and candidate.value >= best[0].value:
+                break  # tightening never makes a cost smaller
+            try:
+                found = self.tightened(candidate, program, narrow, iterations)
+            except NotConverged as reason:
+                refused = reason
+                continue
+            best = found if best is None or found[0].value < best[0].value else best
+        if best is None:
+            raise refused or NotConverged("No input was found.")
+        return (*best, outcomes)
 
     def tightened(self, outcome: DenseOutcome, program: Program, limits: list[Limit], iterations: int
                   ) -> tuple[DenseOutcome, Program]:
-        """Move limits in by what a finer simulation finds too much, and search again from there."""
+        """Ask for the limits also where a finer simulation finds them left, and search again from there."""
         for _ in range(ROUNDS):
-            over = [self.excess(limit, outcome) for limit in self.limits]
+            peaks = self.peaks(outcome)
+            over = [max((excess for _, excess in found), default=0.0) for found in peaks]
             if max(over, default=0.0) <= 0:
                 return outcome, program
-            limits = [limit.narrowed(MORE_MARGIN * max(e, 0.0)) for limit, e in zip(limits, over, strict=True)]
+            places, limits = self.sharpened(program, limits, peaks)
             if any(limit.lower > limit.upper for limit in limits):
                 break
-            program = self.program(limits, program.factor)
-            start = outcome.point[:program.sizes.size]
-            outcome = self.solve(program, start, iterations)
+            program = self.program(limits, program.factor, places)
+            outcome = self.solve(program, outcome.point[:program.sizes.size], iterations)
             if not outcome.feasible:
-                break
-        worst = max(self.limits, key=lambda limit: self.excess(limit, outcome) / limit.size)
-        raise NotConverged(f"'{worst.text}' cannot be kept between the samples: in a simulation at ten times finer "
-                           f"steps it is left by {max(self.excess(worst, outcome), 0.0):.3g}. Sample faster, take a "
-                           "smoother signal, or relax it.")
+                raise NotConverged(self.unmet(program, outcome))
+        left = {limit.text: max((e / limit.size for _, e in found), default=0.0)
+                for limit, found in zip(self.limits, self.peaks(outcome), strict=True)}
+        worst = max(left, key=lambda text: left[text])
+        raise NotConverged(f"'{worst}' cannot be kept between the samples: in a simulation at ten times finer steps it "
+                           f"is left by {left[worst]:.2g} of its size. Sample faster, take a smoother signal, or relax "
+                           "it.")
+
+    def sharpened(self, program: Program, limits: list[Limit], peaks: list[list[tuple[float, float]]]
+                  ) -> tuple[list[np.ndarray], list[Limit]]:
+        """Samples beside each peak join; where they are there already, the limit itself moves in."""
+        places, closer, k = list(program.places), [], 0
+        for limit, found in zip(limits, peaks, strict=True):
+            if limit.input_rate is not None:
+                closer.append(limit)
+                continue
+            beside = {int(n) for at, _ in found for n in (np.floor(at), np.ceil(at))} if not limit.at_end else set()
+            new = beside - set(places[k].tolist())
+            known = [e for at, e in found if not {int(np.floor(at)), int(np.ceil(at))} & new]
+            closer.append(limit.narrowed(MORE_MARGIN * max(known, default=0.0)))
+            places[k] = np.union1d(places[k], sorted(new)).astype(int)
+            k += 1
+        return places, closer
+
+    def peaks(self, outcome: DenseOutcome) -> list[list[tuple[float, float]]]:
+        """Per limit: where (in samples) it is left at ten times finer steps, and by how much; the worst of each run."""
+        found: list[list[tuple[float, float]]] = [[] for _ in self.limits]
+        for (r, c), scenario in itertools.product(enumerate(self._of(outcome.point)), self.scenarios):
+            finer = self._finer(c, scenario, r)
+            for own, limit in zip(found, self.limits, strict=True):
+                own += finer.peaks(limit)
+        return found
 
     def _of(self, w: np.ndarray) -> np.ndarray:
         count = self.records * self.coefficient_sizes.size
         return (w[:count] * np.tile(self.coefficient_sizes, self.records)).reshape(self.records, -1)
-
-    def excess(self, limit: Limit, outcome: DenseOutcome) -> float:
-        """By how much a limit is left at ten times finer steps, at the worst of all records and scenarios."""
-        found = []
-        for (r, c), scenario in itertools.product(enumerate(self._of(outcome.point)), self.scenarios):
-            finer = self._finer(c, scenario, r)
-            found.append(limit.excess(finer.values(limit)))
-        return max(found)
 
     def _finer(self, c: np.ndarray, scenario: Scenario, record: int) -> Finer:
         k = self.knowledge
@@ -246,7 +295,8 @@ class Search:
             records.append(self._record(r, own))
         k = self.knowledge
         before, after = k.judged(), k.judged(np.vstack(rows))
-        agree = sum(o.feasible and o.value <= outcome.value + 1e-3 * max(1.0, abs(outcome.value)) for o in outcomes)
+        near = outcome.value + SAME_COST * max(1.0, abs(outcome.value))
+        agree = sum(o.feasible and o.value <= near for o in outcomes)
         status = (f"Best of {len(outcomes)} starts, found by {agree} of them." if outcome.converged else
                   f"The search was stopped before it settled ({outcome.status}); this is the best input so far.")
         widths = self._widths(np.vstack(rows))

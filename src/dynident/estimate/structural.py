@@ -62,12 +62,13 @@ def _weakest(known: Identifiability) -> float:
 
 def _fixed_ties(points: Sequence[Identifiability]) -> bool:
     """Whether the directions that change nothing are the same at all points: ties that are linear."""
-    first = points[0].null
-    if not first.shape[1] or len(points) < 2:
+    touched = [points[0].names.index(name) for name in points[0].undetermined]
+    first = points[0].null[touched]
+    if not first.size or len(points) < 2:
         return False
-    unit = np.linalg.norm(first, axis=1)
-    unit = np.where(unit > 0, unit, 1.0)[:, None]  # units taken out, the same at all points
-    return all(float(np.max(subspace_angles(first / unit, other.null / unit))) < SAME_SUBSPACE for other in points[1:])
+    unit = np.linalg.norm(first, axis=1)[:, None]  # units taken out, the same at all points
+    angles = [subspace_angles(first / unit, other.null[touched] / unit) for other in points[1:]]
+    return all(float(np.max(angle)) < SAME_SUBSPACE for angle in angles)
 
 
 def _base(known: Identifiability, jacobian: np.ndarray) -> tuple[str, ...]:

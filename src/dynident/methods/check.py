@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dynident.discretizations.finite import Linearization
 from dynident.discretizations.shooting import Shooting
-from dynident.errors import ProblemError
+from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.check import examine
-from dynident.estimate.finding import Check
+from dynident.estimate.finding import Check, Finding
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods.black_box import differences_at_start
 from dynident.methods.direct import ShootingMethod
 from dynident.methods.noise import first_sizes
+from dynident.methods.structure import structure_of
 from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
@@ -19,7 +22,29 @@ from dynident.problem.problem import Problem
 
 def check(problem: Problem) -> Check:
     """Excitation, rank, collinear groups, scaling, sampling, with advice; around the start values."""
-    return examine(problem, linearization_at_start(problem))
+    return _blamed(problem, examine(problem, linearization_at_start(problem)))
+
+
+def _blamed(problem: Problem, found: Check) -> Check:
+    """Say of each thing that cannot be determined whether it is the model that hides it, or only these records."""
+    hidden = [f for f in found.findings if f.severity == "error" and set(f.subject.split(", ")) <= set(problem.names)]
+    if not hidden:
+        return found
+    try:
+        shows = structure_of(problem)
+    except NotSupported:
+        return found
+
+    def said(finding: Finding) -> Finding:
+        if finding not in hidden:
+            return finding
+        if any(not shows.shows(name) for name in finding.subject.split(", ")):
+            return replace(finding, advice=f"It is the model that hides it: no input can tell. {finding.advice}")
+        return replace(finding, advice="It is the record that hides it: the model would show it with another input, "
+                                       "which di.design_input (dynident design) finds. Until then hold it "
+                                       "(free=False).")
+
+    return Check(tuple(said(finding) for finding in found.findings))
 
 
 def linearization_at_start(problem: Problem) -> Linearization:

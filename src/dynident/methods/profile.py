@@ -46,8 +46,8 @@ def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level:
         raise ProblemError(faults)
     base, effects = _base(estimate)
     tasks = [(estimate, base, name, side, reach(base, name, level)) for name in wanted for side in (-1, 1)]
-    sides = ([_side(*task) for task in tasks] if executor is None else
-             list(executor.map(_side, *zip(*tasks, strict=True))))
+    run = map if executor is None else executor.map
+    sides = list(run(_side, *zip(*tasks, strict=True)))
     values = np.array([float(estimate.values[n]) for n in known])
     curves, notes = {}, []
     for name, below, above in zip(wanted, sides[::2], sides[1::2], strict=True):

@@ -1,0 +1,60 @@
+"""Bootstrap: agrees with the linearised covariance where that is right, and sees correlation where it is not."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from problems import MACHINES
+
+import dynident as di
+
+MACHINE = MACHINES["mass_spring_damper"]
+
+
+@pytest.fixture(scope="module")
+def estimate() -> di.Estimate:
+    return di.identify(MACHINE.problem())
+
+
+@pytest.mark.parametrize("kind", ["parametric", "residual_block"])
+def test_bootstrap_scatters_as_the_covariance_says(estimate, kind):
+    found = di.bootstrap(estimate, kind, repeats=200)
+    for name in estimate.problem.names:
+        # 200 repeats know a std to 5 %; blocks of 5 residuals, and the residuals of one record, to another 12 %
+        assert found.std(name) == pytest.approx(estimate.uncertainty.std(name), rel=0.15 if kind == "parametric" else 0.4)
+        assert found.interval(name)[0] < estimate.values[name] < found.interval(name)[1]
+
+
+def test_bootstrap_is_the_same_on_an_executor(estimate):
+    with ThreadPoolExecutor(2) as pool:
+        shared = di.bootstrap(estimate, repeats=40, executor=pool)
+    assert np.array_equal(shared.samples, di.bootstrap(estimate, repeats=40).samples)
+
+
+def test_blocks_see_correlated_errors_that_independent_draws_miss():
+    rng = np.random.default_rng(5)
+    clean = MACHINE.outputs()["position"]
+    noise = np.zeros(clean.size)
+    for k in range(1, clean.size):
+        noise[k] = 0.9 * noise[k - 1] + 0.01 * rng.standard_normal()
+    run = MACHINE.record(None, noise_known=False)
+    problem = di.Problem(MACHINE.model, [di.Experiment(run.time, run.inputs, {"position": clean + noise})],
+                         MACHINE.parameters())
+    estimate = di.identify(problem)
+    plain = di.bootstrap(estimate, "parametric", repeats=100).std("k")
+    blocks = di.bootstrap(estimate, "residual_block", repeats=100).std("k")
+    assert blocks > 1.3 * plain
+
+
+def test_leave_one_out_foretells_each_record():
+    records = [MACHINE.record(seed, name=f"run {seed}") for seed in range(3)]
+    estimate = di.identify(di.Problem(MACHINE.model, records, MACHINE.parameters()))
+    found = di.leave_one_out(estimate)
+    assert [part.experiment for part in found.parts] == ["run 0", "run 1", "run 2"]
+    assert all(part.validation.fit["position"] > 90 for part in found.parts)
+    assert max(abs(s) for s in found.shifts("m").values()) < 4  # a third of the data moves it by about 0.7 std
+
+
+def test_leave_one_out_of_one_record_is_refused(estimate):
+    with pytest.raises(di.ProblemError, match="at least two experiments"):
+        di.leave_one_out(estimate)
