@@ -1,4 +1,4 @@
-"""Interval operations never lose a value: every function of the grammar against arithmetic of 120 bits (python-flint)."""
+"""Interval operations never lose a value: each function of the grammar against 120 bits (python-flint)."""
 
 import casadi as ca
 import numpy as np
@@ -25,7 +25,8 @@ EXACT = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, 
 
 def points(rng, count):
     """Numbers of every size and kind."""
-    mixed = np.concatenate([rng.standard_normal(count), rng.standard_normal(count) * 10.0 ** rng.uniform(-320, 300, count),
+    sizes = 10.0 ** rng.uniform(-320, 300, count)
+    mixed = np.concatenate([rng.standard_normal(count), rng.standard_normal(count) * sizes,
                             rng.uniform(-12, 12, count), rng.choice(NASTY, count)])
     return rng.choice(mixed, count)
 
