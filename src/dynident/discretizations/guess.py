@@ -14,6 +14,8 @@ from dynident.problem.model import Model
 from dynident.problem.problem import Problem
 
 WINDOW = 25  # samples to either side from which a value and a slope are read; 50 ms at 1 kHz
+NARROWEST = 3  # samples to either side, where the signal bends too much for more
+BENT = 1.5  # times the noise: a parabola that misses by more cannot follow the signal over its window
 AT_ONCE = 4096  # times fitted together; their windows fit into the cache
 
 
@@ -85,16 +87,32 @@ def states_at(model: Model, experiment: Experiment, times: np.ndarray, window: i
         y = (np.asarray(experiment.outputs[sight.output]) - sight.offset) / sight.gain
         present = np.isfinite(y)
         if np.count_nonzero(present) > int(sight.slope):
-            value, slope = _local_fit(experiment.time[present], y[present], np.asarray(times), window)
+            value, slope = _read_off(experiment.time[present], y[present], np.asarray(times), window)
             guess[:, state] = slope if sight.slope else value
     return guess
 
 
-def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
-    """Value and slope at each time of a parabola through its neighbours (a line or a point where there are few)."""
+def _read_off(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
+    """Value and slope at each time, over the widest window in which the signal bends no more than the noise hides."""
+    windows = [window]
+    while windows[-1] // 2 >= NARROWEST:
+        windows.append(windows[-1] // 2)
+    values, slopes, misses = zip(*(_local_fit(t, y, times, each) for each in windows), strict=True)
+    follows = np.array(misses) <= BENT * np.median(misses[-1])  # (windows, times)
+    follows[-1] = True
+    chosen, each = np.argmax(follows, axis=0), np.arange(len(times))
+    return np.array(values)[chosen, each], np.array(slopes)[chosen, each]
+
+
+def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int
+               ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Value and slope at each time of a parabola through its neighbours (a line or a point where there are few).
+
+    And by how much it misses them (rms).
+    """
     width = min(2 * window + 1, len(t))
     degree = min(2, width - 1)
-    values, slopes = np.empty(len(times)), np.zeros(len(times))
+    values, slopes, misses = np.empty(len(times)), np.zeros(len(times)), np.zeros(len(times))
     near = np.clip(np.searchsorted(t, times) - width // 2, 0, len(t) - width)
     for begin in range(0, len(times), AT_ONCE):
         part = slice(begin, begin + AT_ONCE)
@@ -105,9 +123,11 @@ def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int) -> 
         basis = np.stack([tau**power for power in range(degree + 1)], axis=2)  # (times, width, degree + 1)
         fit = np.linalg.solve(basis.swapaxes(1, 2) @ basis, basis.swapaxes(1, 2) @ y[index][:, :, None])[:, :, 0]
         values[part] = fit[:, 0]
+        missed = y[index] - (basis @ fit[:, :, None])[:, :, 0]
+        misses[part] = np.sqrt(np.sum(missed**2, axis=1) / max(1, width - degree - 1))
         if degree:
             slopes[part] = fit[:, 1] / reach[:, 0]
-    return values, slopes
+    return values, slopes, misses
 
 
 def start_values(problem: Problem) -> np.ndarray:

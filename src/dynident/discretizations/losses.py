@@ -17,12 +17,16 @@ THRESHOLD = 1.345  # residuals beyond this many standard deviations are weighted
 
 
 def robust(residual: np.ndarray, loss: str) -> tuple[float, np.ndarray]:
-    """Cost of weighted residuals under a loss, and the factor for each row of the least squares problem that replaces it."""
-    if loss == "squared":
-        return float(np.sum(residual * residual)), np.ones_like(residual)
-    rho, slope = LOSSES[loss]
-    z = (residual / THRESHOLD) ** 2
-    return float(THRESHOLD**2 * np.sum(rho(z))), np.sqrt(slope(z))
+    """Cost of weighted residuals under a loss, and the factor for each row of the least squares problem that replaces it.
+
+    The cost is infinite where it is too large for the computer; a trial point is then rejected.
+    """
+    with np.errstate(over="ignore"):
+        if loss == "squared":
+            return float(np.sum(residual * residual)), np.ones_like(residual)
+        rho, slope = LOSSES[loss]
+        z = (residual / THRESHOLD) ** 2
+        return float(THRESHOLD**2 * np.sum(rho(z))), np.sqrt(slope(z))
 
 
 def check_loss(loss: str) -> None:

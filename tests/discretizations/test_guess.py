@@ -1,0 +1,35 @@
+"""Are the states that a record shows read off it well enough to begin with?"""
+
+import numpy as np
+
+from dynident.discretizations.guess import states_at
+from dynident.models.equations import EquationModel
+from dynident.problem.experiment import Experiment
+
+MODEL = EquationModel(states={"q": "v", "v": "u"}, inputs=["u"], outputs={"position": "q"})
+TIME = np.arange(0, 4, 0.01)
+
+
+def velocity(position, noise, times):
+    noisy = position + noise * np.random.default_rng(1).standard_normal(TIME.size)
+    record = Experiment(time=TIME, inputs={"u": np.zeros(TIME.size)}, outputs={"position": noisy})
+    return states_at(MODEL, record, times)[:, 1]
+
+
+def test_a_smooth_signal_is_averaged_over_many_samples():
+    times = np.linspace(0.5, 3.5, 61)
+    error = velocity(TIME**2 / 2, 1e-3, times) - times
+    # the slope of a parabola over 51 samples: sigma/(h sqrt(sum k^2)); over 7 samples it would be 20 times as large
+    assert np.sqrt(np.mean(error**2)) < 2 * 1e-3 / (0.01 * np.sqrt(2 * np.sum(np.arange(26.0) ** 2)))
+
+
+def test_a_signal_that_bends_sharply_is_read_from_few_samples():
+    position = np.where(TIME < 2, 0.0, TIME - 2)  # at rest, then with velocity 1 at once
+    times = np.array([1.9, 1.95, 2.05, 2.1])
+    np.testing.assert_allclose(velocity(position, 1e-5, times), [0, 0, 1, 1], atol=0.01)
+
+
+def test_an_exact_signal_is_read_closely():
+    times = np.linspace(0.5, 3.5, 31)
+    wave = np.sin(6 * TIME) / 6
+    np.testing.assert_allclose(velocity(wave, 0.0, times), np.cos(6 * times), atol=(6 * 0.03) ** 2 / 4)
