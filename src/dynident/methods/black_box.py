@@ -121,7 +121,8 @@ class _Transcription:
         lower, upper = finite.coordinates.lower, finite.coordinates.upper
         open_ended = [n for n, a, b in zip(finite.names, lower, upper, strict=True) if not np.isfinite(b - a)]
         if open_ended:
-            raise ProblemError(f"A search needs bounds on both sides; give lower and upper for {', '.join(open_ended)}.")
+            raise ProblemError("A search needs bounds on both sides; give lower and upper for "
+                               f"{', '.join(open_ended)}.")
         start = finite.start()
         try:
             worst = BAD * finite.evaluate(start).cost
@@ -139,6 +140,6 @@ class _Transcription:
         rounds = max(1, self.method.search // (members * count) - 1)
         found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=rounds, popsize=members,
                                        rng=SEED, polish=False, x0=start.unknowns)
-        self.notes.append(f"A search between the bounds ({found.nfev} simulations, differential evolution) gave the start; "
-                          "the best point of a search is not proved to be the global one.")
+        self.notes.append(f"A search between the bounds ({found.nfev} simulations, differential evolution) gave the "
+                          "start; the best point of a search is not proved to be the global one.")
         return Point(np.asarray(found.x, float), ())

@@ -137,7 +137,7 @@ def axis_angles(position: Any, geometry: Geometry = Geometry()) -> np.ndarray:  
 
 
 SAMPLES, DURATION = 6250, 62.278  # of the paper's record
-CYCLES = (2.4, 1.6, 1.2, 0.9)  # seconds per cycle: four speeds
+CYCLES = (6, 10, 13, 17)  # in a quarter of the record each: four speeds
 WAYPOINTS = ((-0.22, 0.05, -0.86), (-0.18, 0.03, -0.76), (0.0, -0.06, -0.72), (0.17, -0.04, -0.77),
              (0.23, -0.02, -0.85), (0.16, 0.02, -0.78), (-0.02, 0.07, -0.73), (-0.2, 0.06, -0.78))
 
@@ -154,7 +154,7 @@ def pick_and_place(samples: int = SAMPLES, duration: float = DURATION, geometry:
     inputs = {f"{what}_{i}": np.zeros(samples) for what in ("position", "velocity", "acceleration") for i in AXES}
     for n, now in enumerate(time):
         speed = min(int(now / block), len(CYCLES) - 1)
-        move = CYCLES[speed] / len(WAYPOINTS)
+        move = block / (CYCLES[speed] * len(WAYPOINTS))
         count, rest = divmod(now - speed * block, move)
         begin, end = angles[int(count) % len(angles)], angles[(int(count) + 1) % len(angles)]
         s = rest / move

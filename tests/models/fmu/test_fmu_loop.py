@@ -1,0 +1,209 @@
+"""Claims about the calling loop: samples are aligned, orders are kept, C and Python give the same bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fmu_makers import BALL, LAG, LAG_VALUES, bouncing_ball, exported, fmpy, needs_compiler, tampered
+
+import dynident as di
+from dynident.integrators.grid import grid_of
+
+pytestmark = needs_compiler
+T = np.linspace(0.0, 4.0, 81)
+KINDS = ("model_exchange", "co_simulation")
+
+
+def record(hold="linear"):
+    return di.Experiment(T, {"u": np.sin(3 * T)}, hold=hold)
+
+
+def run(path, substeps=1, experiment=None, written=(), values=(), **options):
+    model = di.FmuModel(path, trusted=options.pop("trusted", True), **options)
+    simulator = model.simulator(written)
+    grid = grid_of(model, experiment or record(), substeps, True)
+    outputs, states = simulator.run(np.array(values, float), grid, True)
+    return outputs, states, simulator
+
+
+def exact_lag(hold):
+    """The lag by its own exact solution for an input that moves linearly between samples."""
+    return di.simulate(LAG, {**LAG_VALUES, "x(0)": 0.0}, record(hold), substeps=64).outputs["y"]
+
+
+@pytest.mark.parametrize("version", ["2.0", "3.0"])
+@pytest.mark.parametrize("alignment", ["sampled", "feedthrough"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_feedthrough_belongs_to_the_input_of_the_same_sample(version, alignment, kind):
+    outputs, *_ = run(exported(version=version), kind=kind, alignment=alignment)
+    assert np.max(np.abs(outputs[:, 1] - np.sin(3 * T))) <= 1e-15
+
+
+@pytest.mark.parametrize("version", ["2.0", "3.0"])
+def test_co_simulation_of_dynamics_is_of_second_order(version):
+    errors = [np.max(np.abs(run(exported(version=version), n, kind="co_simulation")[0][:, 0] - exact_lag("linear")))
+              for n in (1, 2, 4, 8)]
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.all(orders > 1.9) and np.all(orders < 2.1)
+
+
+def test_fmpy_delays_what_we_align():
+    """The reason for a loop of our own: the same FMU by fmpy's simulation lags by a sample."""
+    rows = np.array(list(zip(T, np.sin(3 * T), strict=True)), dtype=[("time", float), ("u", float)])
+    told = fmpy.simulate_fmu(str(exported()), fmi_type="CoSimulation", stop_time=4.0, step_size=T[1],
+                             output_interval=T[1], input=rows, output=["through"])
+    delayed, right = np.abs(told["through"][1:] - np.sin(3 * T[:-1])), np.abs(told["through"][1:] - np.sin(3 * T[1:]))
+    assert np.max(delayed) < 1e-6 < np.max(right)
+
+
+@pytest.mark.parametrize("version", ["2.0", "3.0"])
+def test_model_exchange_is_of_fourth_order_and_agrees_with_our_own_integrator(version):
+    values = {**LAG_VALUES, "x(0)": 0.0}
+    for n in (1, 2):
+        ours = di.simulate(LAG, values, record(), substeps=n).outputs["y"]
+        assert np.max(np.abs(run(exported(version=version), n)[0][:, 0] - ours)) <= 1e-14
+
+
+def test_stiff_scheme_is_of_third_order():
+    errors = [np.max(np.abs(run(exported(), n, integrator="radau")[0][:, 0] - exact_lag("linear"))) for n in (1, 2, 4)]
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.all(np.abs(orders - 3) < 0.1)
+
+
+def test_stiff_scheme_stays_calm_where_runge_kutta_explodes():
+    fast = exported(LAG, {"gain": 2.0, "tau": 1e-4})
+    calm = run(fast, 1, integrator="radau")[0][:, 0]
+    assert np.max(np.abs(calm[5:] - 2 * np.sin(3 * T[5:]))) < 0.01
+    with pytest.raises(di.DynidentError, match="no longer finite"):
+        run(fast, 1)
+
+
+@pytest.mark.parametrize("version", ["2.0", "3.0"])
+@pytest.mark.parametrize("options", [{"kind": "co_simulation"}, {"kind": "co_simulation", "alignment": "feedthrough"},
+                                     {"integrator": "runge_kutta"}, {"integrator": "radau"}])
+def test_c_and_python_give_the_same_bits(version, options, monkeypatch):
+    compiled = run(exported(version=version), 3, **options)
+    monkeypatch.setenv("DYNIDENT_CC", "none")
+    plain = run(exported(version=version), 3, **options)
+    assert compiled[0].tobytes() == plain[0].tobytes() and compiled[1].tobytes() == plain[1].tobytes()
+
+
+def ball_height(t, g=9.81, e=0.7, kick=1.0):
+    """Closed form with bounces, and a kick at 1.5 s."""
+    begin, h, v, out, kicked = 0.0, 1.0, 0.0, np.zeros_like(t), False
+    for i, now in enumerate(t):
+        while True:
+            hit = begin + (v + np.sqrt(v * v + 2 * g * h)) / g
+            event = min(hit, np.inf if kicked else 1.5)
+            if event > now:
+                break
+            d = event - begin
+            h, v, begin = h + v * d - g * d * d / 2, v - g * d, event
+            if event == hit:
+                h, v = 0.0, -e * v
+            else:
+                v, kicked = v + kick, True
+        out[i] = h + v * (now - begin) - g * (now - begin) ** 2 / 2
+    return out
+
+
+def test_state_and_time_events_follow_the_closed_form():
+    t = np.linspace(0, 1.9, 39)
+    heights, _, _ = run(bouncing_ball(), 1, di.Experiment(t))
+    assert np.max(np.abs(heights[:, 0] - ball_height(t))) < 1e-9
+
+
+def test_events_give_the_same_bits_without_a_compiler(monkeypatch):
+    t, ball = np.linspace(0, 1.9, 39), bouncing_ball()
+    compiled = run(ball, 2, di.Experiment(t))[0]
+    monkeypatch.setenv("DYNIDENT_CC", "none")
+    assert compiled.tobytes() == run(ball, 2, di.Experiment(t))[0].tobytes()
+
+
+def test_parameters_of_a_model_with_events_are_found():
+    t = np.linspace(0, 1.9, 191)
+    y = ball_height(t, e=0.72) + 1e-3 * np.random.default_rng(1).normal(size=t.size)
+    run_ = di.Experiment(t, {}, {"height": y}, {"height": di.Gaussian(1e-3)})
+    problem = di.Problem(di.FmuModel(bouncing_ball(), trusted=True), [run_], [
+        di.Parameter("restitution", lower=0, upper=1)])
+    estimate = di.identify(problem, di.least_squares(), progress=False)
+    low, high = estimate.uncertainty.interval("restitution", 0.9999)
+    assert low < 0.72 < high and BALL.parameters == ("g", "restitution", "kick")
+
+
+def test_a_reset_that_forgets_nothing_is_found_out():
+    sloppy = tampered("sloppy", {"EXPORT int fmi2Reset(Instance c) { model_reset(M); return OK; }":
+                                 "EXPORT int fmi2Reset(Instance c) { (void)c; return OK; }"})
+    outputs, _, simulator = run(sloppy, kind="co_simulation")
+    assert any("does not repeat itself after a reset" in note for note in simulator.notes)
+    assert np.array_equal(outputs, run(exported(), kind="co_simulation")[0])
+
+
+def test_a_value_that_does_not_take_is_reported():
+    deaf = tampered("deaf", {"  m->v[r] = value;": "  m->v[r] = r == AT_P ? 2.0 : value;"})
+    assert any("'gain' was set to 3 but reads back as 2" in note
+               for note in run(deaf, written=("gain",), values=(3.0,))[2].notes)
+
+
+def test_an_fmu_that_wants_equal_steps_gets_them():
+    strict = tampered("strict", {"static int model_advance(Model *m, double h) {": """static double model_length;
+static int model_advance(Model *m, double h) {
+  if (model_length == 0) model_length = h;
+  if (fabs(h - model_length) > 1e-12) return 0;"""},
+                      {'VariableCommunicationStepSize="true"': 'VariableCommunicationStepSize="false"'})
+    outputs, *_ = run(strict, 1, kind="co_simulation")
+    assert np.max(np.abs(outputs[1:, 1] - np.sin(3 * T[1:]))) <= 1e-15
+
+
+def test_the_stop_time_is_never_passed():
+    strict = tampered("strict", {
+        "(void)td; (void)tol; (void)sd; (void)stop;\n  return model_set(M, AT_T, start)":
+            "model_stop = sd ? stop : 1e300;\n  return model_set(M, AT_T, start)",
+        "static int model_advance(Model *m, double h) {": """static double model_stop;
+static int model_advance(Model *m, double h) {
+  if (m->v[AT_T] + h > model_stop) return 0;"""})
+    uneven = di.Experiment(np.cumsum(np.random.default_rng(0).uniform(0.01, 0.1, 200)), {"u": np.zeros(200)})
+    for substeps in (1, 3, 7):
+        run(strict, substeps, uneven, kind="co_simulation")
+
+
+def test_the_messages_of_an_fmu_are_kept_and_said():
+    chatty = tampered("chatty", {
+        "#define M ((Model *)c)": """#define M ((Model *)c)
+typedef void (*Log)(void *, const char *, int, const char *, const char *, ...);
+static Log log_message;""",
+        "(void)name; (void)type; (void)where; (void)functions; (void)visible; (void)logging;":
+            "log_message = *(Log *)functions;",
+        "  (void)keep;\n  M->v[AT_T] = now;": """
+  if (now > 2) { log_message(0, "x", 3, "error", "pressure %d bar is too high", 12); return ERROR; }
+  M->v[AT_T] = now;"""})
+    with pytest.raises(di.DynidentError, match=r"a step returned 'error'. It says: pressure 12 bar is too high"):
+        run(chatty, kind="co_simulation")
+
+
+def test_names_are_checked_with_their_neighbours():
+    with pytest.raises(di.ProblemError) as told:
+        di.FmuModel(exported(), inputs=["y"], outputs=["thruogh"], values={"der(x)": 1.0, "nonsense": 2.0})
+    said = str(told.value)
+    assert "'thruogh' is not a variable of lag.fmu. Near: through" in said and "'y' is a output" in said
+    assert "'der(x)' (local, continuous) cannot be set" in said and "'nonsense' is not a variable" in said
+
+
+def test_an_input_left_unset_is_refused_unless_it_is_given_a_value():
+    bare = di.Experiment(T, {}, {"y": np.zeros(81)})
+    with pytest.raises(di.ProblemError, match="input 'u' is not in the record"):
+        di.Problem(di.FmuModel(exported()), [bare], [di.Parameter("gain")])
+    held = di.FmuModel(exported(), values={"u": 1.0}, trusted=True)
+    assert di.simulate(held, {}, bare).outputs["y"][-1] == pytest.approx(2 * (1 - np.exp(-8)), abs=1e-6)
+
+
+def test_start_bounds_and_units_come_from_the_fmu():
+    from dynident.models.fmu.export import export_fmu
+    from dynident.problem.model import Given
+
+    path = export_fmu(LAG, exported().with_name("bounded.fmu"), LAG_VALUES, given={"tau": Given(0.5, 0.1, 3.0, "s")})
+    problem = di.Problem(di.FmuModel(path), [di.Experiment(T, {"u": T}, {"y": T})],
+                         [di.Parameter("tau"), di.Parameter("gain", start=1.0, lower=0.0)])
+    tau, gain = problem.parameters
+    assert (tau.start, tau.lower, tau.upper, tau.unit) == (0.5, 0.1, 3.0, "s")
+    assert (gain.start, gain.lower, gain.upper) == (1.0, 0.0, np.inf)
