@@ -18,7 +18,6 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "README.md"]
 nitpicky = False  # signatures speak of numpy's and CasADi's types, which have no page here
-suppress_warnings = ["toc.empty_glob"]  # an index takes in pages by name and then all others, if there are any
 
 html_theme = "pydata_sphinx_theme"
 html_math_renderer = "mathml"
