@@ -25,16 +25,35 @@ class _Ended(Exception):
         self.why = why
 
 
-def _values(function: ca.Function, arguments: Sequence[Any]) -> list[np.ndarray]:
-    found = function.call([ca.DM(argument) for argument in arguments])
-    return [np.asarray(each) for each in found]
+class _Evaluator:
+    """A function that reads and writes memory of its own: a tenth of the time of a plain call."""
+
+    def __init__(self, function: ca.Function):
+        self.buffer, self.evaluate = function.buffer()
+        self.arguments = [np.zeros(function.nnz_in(k)) for k in range(function.n_in())]
+        self.results = [np.zeros(function.nnz_out(k)) for k in range(function.n_out())]
+        self.shapes = [function.size_out(k) for k in range(function.n_out())]
+        for k, memory in enumerate(self.arguments):
+            if memory.size:
+                self.buffer.set_arg(k, memoryview(memory))
+        for k, memory in enumerate(self.results):
+            if memory.size:
+                self.buffer.set_res(k, memoryview(memory))
+
+    def __call__(self, arguments: Sequence[Any]) -> list[np.ndarray]:
+        for memory, argument in zip(self.arguments, arguments, strict=True):
+            memory[:] = np.ravel(argument)
+        self.evaluate()
+        return [memory.reshape(shape, order="F").copy()
+                for memory, shape in zip(self.results, self.shapes, strict=True)]
 
 
 class InterpretedEvents:
     """One call into CasADi's machine per step, guard and reset."""
 
     def __init__(self, recipe: EventRecipe):
-        self.recipe, self.made = recipe, recipe.functions()
+        self.recipe = recipe
+        self.made = {name: [_Evaluator(f) for f in group] for name, group in recipe.functions().items()}
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Marched | None = None) -> Marched:
@@ -64,7 +83,7 @@ class InterpretedEvents:
 class _Walk:
     """Where the march is: mode, state, sensitivities, and the derivative T of the time at which the step began."""
 
-    def __init__(self, recipe: EventRecipe, made: dict[str, list[ca.Function]], grid: Grid, p: np.ndarray, sens: bool):
+    def __init__(self, recipe: EventRecipe, made: dict[str, list[_Evaluator]], grid: Grid, p: np.ndarray, sens: bool):
         self.recipe, self.made, self.grid, self.p, self.sens = recipe, made, grid, p, sens
         self.nx, nq = recipe.sizes[0], recipe.sizes[0] + recipe.sizes[3]
         self.x, self.S, self.T = np.zeros(self.nx), np.eye(self.nx, nq), np.zeros(nq)
@@ -77,7 +96,7 @@ class _Walk:
         if first and self.grid.first_mode >= 0:
             self.mode = self.grid.first_mode
             return
-        possible = np.flatnonzero(_values(self.made["possible"][0], [
+        possible = np.flatnonzero(self.made["possible"][0]([
             self.grid.time[k], self.x, self.grid.u_node[k], self.p])[0] > 0.5)
         if not possible.size:
             raise _Ended(NO_MODE)
@@ -91,7 +110,7 @@ class _Walk:
         out.states[k], out.modes[k] = self.x, self.mode
         if not self.grid.wanted[k]:
             return
-        y, *by = _values(self.made["out_jac" if self.sens else "out"][0], [
+        y, *by = self.made["out_jac" if self.sens else "out"][0]([
             self.grid.time[k], self.x, self.grid.u_node[k], self.p])
         out.outputs[k] = y.ravel()
         if out.jacobian is not None:
@@ -115,11 +134,11 @@ class _Walk:
     # the pieces of a step, named as in events.c
 
     def after(self, s1: float, by: bool) -> list[np.ndarray]:
-        return _values(self.made["step_jac" if by else "step"][self.mode], [
+        return self.made["step_jac" if by else "step"][self.mode]([
             self.t, self.s, s1, self.x, self.u, self.du, self.p])
 
     def here(self, name: str, which: int, s: float, x: np.ndarray) -> list[np.ndarray]:
-        return _values(self.made[name][which], [self.t, s, x, self.u, self.du, self.p])
+        return self.made[name][which]([self.t, s, x, self.u, self.du, self.p])
 
     def margins(self, s: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         g, slope = self.here("entry", self.mode, s, x)
