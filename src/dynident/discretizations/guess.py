@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import casadi as ca
@@ -31,8 +32,11 @@ class Sight:
 
 def sights(model: Model) -> dict[int, Sight]:
     """For each state that the outputs show directly or by their slope: where to look; only equations tell."""
-    if not isinstance(model, EquationModel):
-        return {}
+    return _sights(model) if isinstance(model, EquationModel) else {}
+
+
+@functools.lru_cache(maxsize=64)  # asked for each time a problem is discretized anew
+def _sights(model: EquationModel) -> dict[int, Sight]:
     seen = _direct(model)
     try:
         positions, velocities = model.position_velocity()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from dynident.discretizations.finite import Chain, Evaluation, Linear, Lineariza
 from dynident.discretizations.frame import Frame, Signals
 from dynident.discretizations.guess import states_at
 from dynident.errors import ProblemError
+from dynident.integrators.adaptive import RELATIVE_TOLERANCE
 from dynident.integrators.grid import Grid, grid_of
 from dynident.integrators.march import Diverged, March, Marched, march_for
-from dynident.integrators.scheme import Integrator
+from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.problem.problem import Problem
 
 
@@ -39,8 +41,6 @@ class Record(Signals):
 class Shooting:
     """The finite problem of single and multiple shooting (eqs. (4), (5) of the direct-methods paper)."""
 
-    noise = 0.0
-
     def __init__(self, problem: Problem, integrator: Integrator, segments: Sequence[int], substeps: int,
                  std: Mapping[str, float], loss: str = "squared"):
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
@@ -54,6 +54,12 @@ class Shooting:
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_norm = self.frame.node_norm
         self._room: dict[tuple[int, bool], Marched] = {}
+
+    @property
+    def noise(self) -> float:
+        """What an integrator that chooses its own steps adds to the weighted residuals; no other adds any."""
+        tolerance = RELATIVE_TOLERANCE if isinstance(self.integrator, Adaptive) else 0.0
+        return tolerance * float(np.sqrt(sum(float(np.sum((r.measured * r.weight) ** 2)) for r in self.records)))
 
     # where to begin
 
@@ -96,19 +102,28 @@ class Shooting:
 
     # at a point
 
-    def run(self, point: Point, sensitivities: bool) -> list[Marched]:
+    def run_everywhere(self, point: Point) -> list[Marched]:
+        """As `run`, with outputs also where nothing was measured, as far as the model has values there."""
+        try:
+            return self.run(point, False, everywhere=True)
+        except Diverged:
+            return self.run(point, False)
+
+    def run(self, point: Point, sensitivities: bool, everywhere: bool = False) -> list[Marched]:
         values = self.frame.values(point)
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         marched = []
         for e, record in enumerate(self.records):
             p, x0 = self.problem.values_in(values, e)
             nodes = np.vstack([x0, point.nodes[e]])
+            grid = replace(record.grid, wanted=np.ones_like(record.grid.wanted)) if everywhere else record.grid
+            room = None if everywhere else self._room.get((e, sensitivities))
             try:
-                out = self.march.run(record.grid, record.first, nodes, p, sensitivities, self._room.get((e, sensitivities)))
+                marched.append(self.march.run(grid, record.first, nodes, p, sensitivities, room))
             except Diverged as bad:
                 raise bad.within(record.name) from None
-            self._room[e, sensitivities] = out
-            marched.append(out)
+            if not everywhere:
+                self._room[e, sensitivities] = marched[-1]
         return marched
 
     def evaluate(self, point: Point) -> Evaluation:

@@ -199,6 +199,9 @@ class Simulation:
         found = self._counted(lambda: self.box.trajectories(values, self.grids))
         return [Marched(states, y, None, nothing, None) for y, states in found]
 
+    def run_everywhere(self, point: Point) -> list[Marched]:
+        return self.run(point, False)  # a box that is simulated once more for its states gives outputs as it likes
+
     def _outputs(self, point: Point) -> Outputs:
         return self._counted(lambda: self.box.at(self.frame.values(point), self.grids))
 

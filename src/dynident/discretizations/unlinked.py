@@ -17,13 +17,16 @@ from dynident.discretizations.shooting import Shooting
 class Unlinked:
     """A shooting problem without its matching conditions."""
 
-    noise = 0.0
     equality_count = 0
 
     def __init__(self, shooting: Shooting):
         self.shooting = shooting
         self.names, self.coordinates = shooting.names, shooting.coordinates
         self.residual_count, self.floor, self.node_norm = shooting.residual_count, shooting.floor, shooting.node_norm
+
+    @property
+    def noise(self) -> float:
+        return self.shooting.noise
 
     def start(self) -> Point:
         return self.shooting.start()

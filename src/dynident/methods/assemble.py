@@ -30,7 +30,7 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
              tight: np.ndarray | None = None) -> Estimate:
     """Everything that follows from the point which the solver found."""
     began = time.perf_counter()
-    trajectories, residuals = trajectories_of(problem, finite, finite.run(outcome.point, False))
+    trajectories, residuals = trajectories_of(problem, finite, finite.run_everywhere(outcome.point))
     at = finite.linearization(outcome.point)
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
     uncertainty = covariance_from(problem, with_constraints(weighted_down(at, finite.loss), tight), active,
@@ -101,10 +101,11 @@ def with_constraints(at: Linearization, tight: np.ndarray | None) -> Linearizati
 
 
 def noise_std(problem: Problem, sizes: Mapping[str, float]) -> dict[str, float]:
-    """One number per measured output: given, estimated, or the mean of a given series."""
+    """One number per output with a measured value: given, estimated, or the mean of a given series."""
     levels = {}
     for name in problem.model.outputs:
-        given = [known_std(e, name) for e in problem.experiments if name in e.outputs]
+        given = [known_std(e, name) for e in problem.experiments
+                 if name in e.outputs and np.any(np.isfinite(e.outputs[name]))]
         known = [np.mean(g) for g in given if g is not None]
         if given:
             levels[name] = float(sizes[name] if name in sizes else np.mean(known))

@@ -143,16 +143,21 @@ class Fit:
         try:
             finite.evaluate(point)
         except Diverged as bad:
-            values = finite.coordinates.values(point.unknowns)
-            listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
-            ways = ", or ".join(["Choose other start values", *self.method.advice()])
-            raise ProblemError(f"At the start values {bad} ({listed}). {ways}.") from None
+            raise self.refusal(finite, point, bad) from None
         return point
+
+    def refusal(self, finite: Any, point: Point, bad: Diverged) -> ProblemError:
+        values = finite.coordinates.values(point.unknowns)
+        listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
+        ways = ", or ".join(["Choose other start values", *self.method.advice()])
+        return ProblemError(f"At the start values {bad}{f' ({listed})' if listed else ''}. {ways}.")
 
     def easier_first(self, finite: Any) -> Outcome | None:
         """A better start where states have to meet and are measured: the fit of each segment for itself."""
+        if not finite.equality_count:
+            return None
         shooting = self.shooting(self.steps)
-        if not finite.equality_count or not shooting.equality_count or not shooting.shown:
+        if not shooting.equality_count or not shooting.shown:
             return None
         solver = LevenbergMarquardt(min(self.method.iterations, EASIER_ITERATIONS), settled=EASIER_SETTLED)
         try:
@@ -163,7 +168,10 @@ class Fit:
     def solve(self, finite: Any, point: Point) -> Outcome:
         solver = self.method.solver(finite)
         self.solver_name = solver.name
-        return self.run(solver, finite, point, finite.counts)
+        try:
+            return self.run(solver, finite, point, finite.counts)
+        except Diverged as bad:  # the solver could not even begin: derivatives that are not finite
+            raise self.refusal(finite, point, bad) from None
 
     def run(self, solver: Any, finite: Any, point: Point, counts: Mapping[str, int]) -> Outcome:
         """Let a solver work, and keep its diary and its counts."""

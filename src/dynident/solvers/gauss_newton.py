@@ -22,6 +22,7 @@ from dynident.solvers.outcome import (
     Diary,
     Outcome,
     Watch,
+    hidden_standard_errors,
     standard_errors,
 )
 from dynident.solvers.reduced import Reduced
@@ -171,7 +172,7 @@ class _Run:
         return Point(np.clip(point.unknowns, c.lower, c.upper), point.nodes)
 
     def stuck(self, left: float) -> Outcome:
-        if left <= NEARLY_SETTLED:
+        if left <= max(NEARLY_SETTLED, min(hidden_standard_errors(self.evaluation.cost, self.finite), 1)):
             return self.outcome(True, "where no step passes the monotonicity test any more")
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
         return self.outcome(False, f"where no step passes the monotonicity test any more{beyond}")

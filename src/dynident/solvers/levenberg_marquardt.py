@@ -22,6 +22,7 @@ from dynident.solvers.outcome import (
     Diary,
     Outcome,
     Watch,
+    hidden_standard_errors,
     standard_errors,
 )
 from dynident.solvers.reduced import Reduced
@@ -30,6 +31,7 @@ FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-15
 MOST_DAMPING = 1e14  # beyond it a step changes nothing
 ENOUGH = 1e-4  # of the fall that the linear problem promises; less is no success
+MEMORY = 0.1  # of a column's length, from one iteration to the next; it may shrink by decades on the way
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class _Run:
         self.evaluation: Evaluation = reduced.linear.evaluation
         self.diary.write(self.point, self.evaluation, 0.0)
         for iteration in range(self.limit):
-            self.scale = np.maximum(self.scale, reduced.rows.column_norms)
+            self.scale = np.maximum(MEMORY * self.scale, reduced.rows.column_norms)
             left = self.standard_errors_left(reduced)
             if left <= self.settled:
                 return self.outcome(True, f"after {iteration} iterations")
@@ -127,9 +129,7 @@ class _Run:
 
     def hidden(self) -> float:
         """Standard errors below which the simulation's own noise hides whether a step helps; 0 where it has none."""
-        noise = self.finite.noise
-        blur = 2 * np.sqrt(self.evaluation.cost) * noise + noise**2
-        return standard_errors(blur, self.evaluation.cost, self.finite)
+        return hidden_standard_errors(self.evaluation.cost, self.finite)
 
     def blurred(self, iterations: int) -> Outcome:
         hidden = self.hidden()

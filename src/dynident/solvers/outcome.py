@@ -63,6 +63,11 @@ class Diary:
             self.watch(page)
 
 
+def hidden_standard_errors(cost: float, finite: FiniteProblem) -> float:
+    """Below this length the simulation's own noise hides whether a step helps; 0 where it has none."""
+    return standard_errors(2 * np.sqrt(cost) * finite.noise + finite.noise**2, cost, finite)
+
+
 def standard_errors(gain: float, cost: float, finite: FiniteProblem) -> float:
     """Length of a step in standard errors, from the fall of the cost that it promises.
 
