@@ -131,3 +131,14 @@ def test_every_table_can_be_made_and_is_shown_somewhere(monkeypatch):
     wanted = {name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))}
     assert wanted == set(TABLES)
     assert all(make() for make in TABLES.values())
+
+
+@pytest.mark.slow
+def test_manual_builds_without_a_warning(tmp_path):
+    build = pytest.importorskip("sphinx.cmd.build")
+    pytest.importorskip("myst_parser")
+    pytest.importorskip("pydata_sphinx_theme")
+    assert build.build_main(["-W", "-q", "-b", "html", "-d", str(tmp_path / "trees"), str(ROOT / "docs"),
+                             str(tmp_path / "html")]) == 0
+    page = (tmp_path / "html" / "reference" / "tables.html").read_text(encoding="utf-8")
+    assert "runge_kutta" in page  # the tables were put in
