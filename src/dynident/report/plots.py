@@ -93,8 +93,10 @@ def _signal(above: Axes, below: Axes, record: Record, output: str, noise_std: Ma
     above.set_visible(True)
     below.set_visible(True)
     for (mode, holds), color in zip(mode_strips(record).items(), itertools.cycle(MODES)):
-        above.fill_between(record.time, 0, 1, where=holds > 0, step="post", transform=above.get_xaxis_transform(),
-                           color=color, alpha=0.12, lw=0, label=_literal(mode))
+        turns = np.flatnonzero(np.diff(holds, prepend=0.0, append=0.0))  # on, off, on, off, ...
+        begins, ends = record.time[turns[::2]], record.time[np.minimum(turns[1::2], record.time.size - 1)]
+        above.broken_barh(list(zip(begins, ends - begins, strict=True)), (0, 1), transform=above.get_xaxis_transform(),
+                          color=color, alpha=0.12, lw=0, label=_literal(mode))
     _curve(above, record.time, record.measured[output], MEASURED, True, label="measured")
     _curve(above, record.time, record.modelled[output], FITTED, False, label=record.word)
     _curve(below, record.time, record.residuals[output], RESIDUAL, True)
