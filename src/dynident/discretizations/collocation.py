@@ -40,6 +40,7 @@ class FullDiscretization:
     """The finite problem of full discretization; see Point for how states and stages stand in its nodes."""
 
     noise = 0.0
+    cheap_slopes = True
 
     def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps_per_sample: int, std: Mapping[str, float],
                  loss: str = "squared"):

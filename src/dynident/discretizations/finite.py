@@ -125,6 +125,7 @@ class FiniteProblem(Protocol):
     residual_count: int
     equality_count: int
     floor: float  # a cost below this is rounding, whatever the noise
+    cheap_slopes: bool  # a linearisation costs a few evaluations, not one per unknown
 
     @property
     def noise(self) -> float:

@@ -51,6 +51,7 @@ class Shooting:
         self.residual_count = self.frame.residual_count(self.records)
         self.equality_count = sum((len(r.first) - 2) * len(problem.model.states) for r in self.records)
         self.floor = self.frame.floor(self.records)
+        self.cheap_slopes = not isinstance(integrator, Adaptive)
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_norm = self.frame.node_norm
         self._room: dict[tuple[int, bool], Marched] = {}

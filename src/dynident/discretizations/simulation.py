@@ -171,6 +171,8 @@ def _length(outputs: Outputs, records: Sequence[Record]) -> float:
 class Simulation:
     """The finite problem of a black box: no equalities, dense columns by differences."""
 
+    cheap_slopes = False
+
     def __init__(self, problem: Problem, box: BlackBox, substeps: int, std: Mapping[str, float], loss: str = "squared"):
         self.problem, self.box, self.substeps, self.loss = problem, box, substeps, loss
         self.integrator = BlackBoxScheme(box.runner.scheme)

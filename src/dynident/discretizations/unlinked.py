@@ -23,6 +23,7 @@ class Unlinked:
         self.shooting = shooting
         self.names, self.coordinates = shooting.names, shooting.coordinates
         self.residual_count, self.floor, self.node_norm = shooting.residual_count, shooting.floor, shooting.node_norm
+        self.cheap_slopes = shooting.cheap_slopes
 
     @property
     def noise(self) -> float:

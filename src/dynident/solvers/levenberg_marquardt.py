@@ -30,6 +30,7 @@ from dynident.solvers.reduced import Reduced
 FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-15
 MOST_DAMPING = 1e14  # beyond it a step changes nothing
+FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as much
 ENOUGH = 1e-4  # of the fall that the linear problem promises; less is no success
 MEMORY = 0.1  # of a column's length, from one iteration to the next; it may shrink by decades on the way
 
@@ -66,7 +67,7 @@ class _Run:
         self.finite, self.point, self.diary = finite, point, diary
         self.limit, self.settled = options.iterations, options.settled
         self.held = np.zeros(len(finite.names), dtype=int)
-        self.damping, self.growth = options.damping, 2.0
+        self.damping, self.growth = options.damping, FIRST_GROWTH
         self.scale = np.zeros(len(finite.names))
         self.wall: Diverged | None = None  # the last simulation that diverged
 
@@ -110,8 +111,10 @@ class _Run:
             expected = max(0.0, reduced.rows.fall(step))
             candidate = Point(np.clip(self.point.unknowns + step, c.lower, c.upper), self.point.nodes)
             try:
-                fall = self.evaluation.cost - self.finite.evaluate(candidate).cost
-                moved = Reduced(self.finite.linearize(candidate)) if fall > ENOUGH * expected else None
+                ahead = self.finite.linearize(candidate) if self.hopeful() else None
+                evaluation = ahead.evaluation if ahead else self.finite.evaluate(candidate)
+                fall = self.evaluation.cost - evaluation.cost
+                moved = Reduced(ahead or self.finite.linearize(candidate)) if fall > ENOUGH * expected else None
             except Diverged as wall:
                 self.wall = wall
                 self.damping *= 10  # never an abort: come back from the wall
@@ -119,13 +122,17 @@ class _Run:
             if moved is not None:
                 quality = fall / expected if expected > 0 else 1.0
                 self.damping = max(self.damping * max(1 / 3, 1 - (2 * quality - 1) ** 3), LEAST_DAMPING)
-                self.growth = 2.0
+                self.growth = FIRST_GROWTH
                 self.point, self.evaluation = candidate, moved.linear.evaluation
                 self.diary.write(candidate, self.evaluation, float(np.linalg.norm(step * self.scale)))
                 return moved
             self.damping *= self.growth
             self.growth *= 2
         return None
+
+    def hopeful(self) -> bool:
+        """The last trial helped, so the next probably will: its slopes are asked for at once and save an evaluation."""
+        return self.finite.cheap_slopes and self.growth == FIRST_GROWTH
 
     def hidden(self) -> float:
         """Standard errors below which the simulation's own noise hides whether a step helps; 0 where it has none."""
