@@ -59,9 +59,18 @@ def body(estimate: Estimate) -> Markup:
     written_out = [part for part in LEFT_SIDES if isinstance(definition.get(part), Mapping)]
     equations = [(LEFT_SIDES[part].format(name), text)
                  for part in written_out for name, text in definition[part].items()]
+    modes, transitions = definition.pop("modes", {}), definition.pop("transitions", [])
+    equations += [(f"{mode}: d/dt {name}", text) for mode, said in modes.items() for name, text in said["rate"].items()]
     facts = {key: _told(value) for key, value in definition.items() if value and key not in written_out}
+    facts |= {f"mode {mode} where": said["invariant"] for mode, said in modes.items() if "invariant" in said}
+    facts |= {f"transition {k}": _transition(said) for k, said in enumerate(transitions, 1)}
     return filled(TEMPLATE, equations=equations, facts=facts, data=[_data_row(e) for e in problem.experiments],
                   unknowns=[_unknown_row(u) for u in problem.unknowns])
+
+
+def _transition(said: Mapping[str, Any]) -> str:
+    after = f", then {_told(said['reset'])}" if said.get("reset") else ""
+    return f"{said['source']} → {said['target']} when {said['when']}{after}"
 
 
 def _told(value: Any) -> str:
