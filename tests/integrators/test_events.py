@@ -296,6 +296,24 @@ def test_sensitivities_are_exact_for_the_scheme_itself():
     np.testing.assert_allclose(out.jacobian, differences(coarse, point, 1e-6), rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_any_drive_is_followed_with_exact_sensitivities(seed):
+    rng = np.random.default_rng(seed)
+    model = servo_axis(viscous() + stribeck(), gain=1.0, hybrid=True)
+    dry = rng.uniform(0.1, 1)
+    p = np.array([rng.uniform(0.5, 3), rng.uniform(0.1, 2), dry, dry * rng.uniform(1, 2), rng.uniform(0.1, 0.3), 0.1])
+    time = np.cumsum(rng.uniform(0.02, 0.1, 60))
+    drive = [rng.normal(size=60) * 2, 2 * np.sin(rng.uniform(1, 8) * time), np.round(rng.normal(size=60))][seed % 3]
+    record = {"inputs": {"u": drive}, "hold": "linear" if seed % 2 else "zero"}
+    first = np.array([0.0, rng.choice([0.0, 0.3 * rng.normal()])])
+    out = jacobian_of(model, first, p, time, 4, **record)
+    fine = jacobian_of(model, first, p, time, 64, **record)
+    np.testing.assert_allclose(out.states, fine.states, atol=1e-5)  # (h/0.1)^4 of the Stribeck velocity, h = 0.025
+    expected = differences(lambda z: jacobian_of(model, first, z, time, 4, **record).outputs, p, 1e-7)
+    size = 1 + np.max(np.abs(expected))
+    np.testing.assert_allclose(out.jacobian[:, :, 2:] / size, expected / size, atol=1e-7)
+
+
 def test_an_event_that_falls_on_a_sample_keeps_its_sensitivity():
     model = EquationModel(states=["x"], parameters=["a", "b", "c"],
                           modes={"one": Mode(rate={"x": "a"}), "two": Mode(rate={"x": "b"})},

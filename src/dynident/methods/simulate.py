@@ -33,8 +33,9 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
             return np.hstack(runner.run(p, x0, grid.with_substeps(count), True))
         except Diverged as bad:
             if count >= MOST_SUBSTEPS or runner.adaptive or substeps != "auto":
-                raise ProblemError(f"{experiment.label}: {bad}. Change the values, or try integrator=\"cvodes\" if the "
-                                   "model is stiff.") from None
+                hybrid = getattr(model, "hybrid", False)
+                stiff = "" if hybrid else ", or try integrator=\"cvodes\" if the model is stiff"
+                raise ProblemError(f"{experiment.label}: {bad}. Change the values{stiff}.") from None
             return None
 
     count = 1 if substeps == "auto" else int(substeps)
