@@ -23,6 +23,8 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
     """States and outputs at the samples of a record; `values` holds parameters, and initial states as 'q(0)' or by
     the record's `initial`; what an FMU brings along may be left out. With substeps="auto" steps are halved until
     nothing changes."""
+    if substeps != "auto" and (not isinstance(substeps, (int, np.integer)) or substeps < 1):
+        raise ProblemError(f'substeps = {substeps!r}; give a whole number from 1 on, or "auto".')
     p, x0, said = _values(model, values, experiment)
     runner = runner_for(model, integrator, said)
     grid = grid_of(model, experiment, everywhere=True)

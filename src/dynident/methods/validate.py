@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynident.errors import NotConverged, NotSupported, ProblemError
+from dynident.errors import NotConverged, NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.validation import Validation, judge
 from dynident.methods.black_box import LeastSquares
@@ -29,6 +29,10 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     experiment = experiment if experiment.name else experiment.renamed("validation")
     if not experiment.outputs:
         raise ProblemError(f"{experiment.label}: it holds no measured signal to compare with.")
+    strange = [name for name in experiment.outputs if name not in estimate.problem.model.outputs]
+    if strange:
+        raise ProblemError([f"{experiment.label}: '{name}' is not an output of the model."
+                            f"{did_you_mean(name, estimate.problem.model.outputs)}" for name in strange])
     held = [Parameter(p.name, start=_value(estimate, p), free=False)
             for p in estimate.problem.parameters if isinstance(p, Parameter)]
     values = {p.name: float(p.start) for p in held}
