@@ -138,6 +138,7 @@ class ModeLaw:
     def __init__(self, model: EquationModel, name: str, s: Symbols, proved: bool):
         functions = model.mode(name)
         self.name, self.rate = name, functions.rate
+        self.rate_is_zero = at_start(s, functions.rate).is_zero()
         leaving = [t for t in model.transitions if t.source == name]
         self.jumps = tuple(Jump(t, model.modes.index(t.target), s, proved) for t in leaving)
         earlier = model.modes[:model.modes.index(name)]  # where one of these is possible, it is taken

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import casadi
 import numpy as np
 
 from dynident.errors import ProblemError
-from dynident.integrators.verified.automaton import Automaton
+from dynident.integrators.verified.automaton import Layout
 from dynident.integrators.verified.taylor import taylor_step
 from dynident.kernels.interval import Rigour, interval_kernel
 from dynident.kernels.interval.rounding import Ends, difference, join, meet, middle, times, total
@@ -44,13 +45,13 @@ PAPER = FlowChoice(order=1, form="natural")
 class ModeFlow:
     """The step of one mode over arrays of boxes, rows ordered by the layout."""
 
-    def __init__(self, automaton: Automaton, mode: int, choice: FlowChoice):
-        self.layout, self.choice = automaton.layout, choice
-        step = taylor_step(automaton.modes[mode].rate, automaton.layout, choice.order)
+    def __init__(self, layout: Layout, rate: casadi.Function, choice: FlowChoice, proved: bool = False):
+        self.layout, self.choice = layout, choice
+        step = taylor_step(rate, layout, choice.order)
         self.affine, self.still = step.affine, step.still
         self.picard, self.jacobian, self.remainder, self.whole = (
-            interval_kernel(f, automaton.proved) for f in (step.picard, step.jacobian, step.remainder, step.whole))
-        self.polynomial = [interval_kernel(f, automaton.proved) for f in step.polynomial]
+            interval_kernel(f, proved) for f in (step.picard, step.jacobian, step.remainder, step.whole))
+        self.polynomial = [interval_kernel(f, proved) for f in step.polynomial]
 
     @property
     def rigours(self) -> set[Rigour]:

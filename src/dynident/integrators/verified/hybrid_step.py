@@ -32,7 +32,7 @@ class HybridStep:
 
     def __init__(self, automaton: Automaton, choice: FlowChoice):
         self.automaton, self.layout = automaton, automaton.layout
-        self.flows = tuple(ModeFlow(automaton, mode, choice) for mode in range(len(automaton.modes)))
+        self.flows = tuple(ModeFlow(automaton.layout, law.rate, choice, automaton.proved) for law in automaton.modes)
 
     @property
     def rigour(self) -> Rigour:
@@ -178,7 +178,7 @@ class HybridStep:
             start = first
             for _, jump in jumps:  # a state that goes through the jump unchanged goes on from where it began
                 anew = jump.reset_meanwhile.evaluate(*jump.meanwhile.narrowed(rows[0], rows[1]))
-                start = join(start, (np.where(jump.set_anew, anew[0], np.nan), np.where(jump.set_anew, anew[1], np.nan)))
+                start = join(start, tuple(np.where(jump.set_anew, side, np.nan) for side in anew))
             rows[0, :n], rows[1, :n] = start
             ends = start
             for m in modes:

@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 import casadi
 import numpy as np
 
-from dynident.integrators.verified.automaton import Automaton, at_start
+from dynident.integrators.verified.automaton import Layout, at_start
 from dynident.integrators.verified.boxes import Step, rows_of
 from dynident.integrators.verified.flow import FlowChoice, ModeFlow
 from dynident.kernels.interval import interval_kernel
 from dynident.kernels.interval.rounding import Ends, middle, total
-from dynident.models.equations import EquationModel
 
 ROUNDING = 2.0**-50  # times the sum of absolute terms: more than any sum of up to eight products can lose
 TINY = 1e-300
@@ -42,13 +41,14 @@ class Rows:
 class Tube:
     """One mode of a model along a record."""
 
-    def __init__(self, automaton: Automaton, model: EquationModel, mode: int, order: int = 6):
-        self.layout = automaton.layout
-        self.flow = ModeFlow(automaton, mode, FlowChoice(order, "natural"))
-        s = self.layout.symbols()
-        self.output = automaton.output
-        slopes = casadi.jacobian(at_start(s, model.output), casadi.vertcat(s.x, s.p))
-        self.output_slopes = interval_kernel(s.function(slopes), automaton.proved)
+    def __init__(self, layout: Layout, rate: casadi.Function, output: casadi.Function, order: int = 6,
+                 proved: bool = False):
+        self.layout = layout
+        self.flow = ModeFlow(layout, rate, FlowChoice(order, "natural"), proved)
+        s = layout.symbols()
+        self.output = interval_kernel(s.function(at_start(s, output)), proved)
+        slopes = casadi.jacobian(at_start(s, output), casadi.vertcat(s.x, s.p))
+        self.output_slopes = interval_kernel(s.function(slopes), proved)
 
     def rows(self, lo: np.ndarray, hi: np.ndarray, steps: Sequence[Step], substeps: int = 1,
              known: Ends | None = None) -> Rows:

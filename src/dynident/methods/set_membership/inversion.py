@@ -7,16 +7,18 @@ is wrapped from sample to sample as in the recursion, so the answer is far tight
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynident.integrators.verified.boxes import Step
 from dynident.integrators.verified.tube import ROUNDING, Rows, Tube
-from dynident.kernels.interval.rounding import Ends
-from dynident.methods.set_membership.linear import Program, bounded, certainly_inside, programmed
+from dynident.kernels.interval.rounding import Ends, down, up
+from dynident.methods.set_membership.linear import bounded, certainly_inside, programmed
 
 ENOUGH = 0.95  # widths that shrink by less than this factor in a round have settled
+MOST_INFLATION = 1024.0
+CLOSE_INFLATION = 1.05  # relative accuracy of the smallest inflation
 FEW = 6  # boxes for which linear programs are worth their time
 
 
@@ -46,6 +48,17 @@ class Stretch:
     @property
     def samples(self) -> int:
         return len(self.steps)
+
+    def until(self, samples: int) -> Stretch:
+        """Its first samples only."""
+        return replace(self, steps=self.steps[:samples], low=self.low[:, :samples], high=self.high[:, :samples])
+
+    def inflated(self, factor: float) -> Stretch:
+        """Every radius `factor` times as large."""
+        with np.errstate(invalid="ignore"):
+            more = (factor - 1) * 0.5 * (self.high - self.low)
+        more = np.where(np.isfinite(more), more, 0.0)
+        return replace(self, low=down(self.low - more), high=up(self.high + more))
 
     def rows(self, lo: np.ndarray, hi: np.ndarray, samples: int) -> Rows:
         known = None if self.known is None else (self.known[0][:samples], self.known[1][:samples])
@@ -86,7 +99,7 @@ def invert(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort,
             box = box[0][:, ~done], box[1][:, ~done]
         if not box[0].shape[1]:
             break
-        if whole and not effort.paving and _settled(rows, box):
+        if whole and not effort.paving and _settled(rows, box) and 2 * box[0].shape[1] > effort.boxes:
             break
         tell(box[0].shape[1], samples)
         samples = min(stretch.samples, 2 * samples)
@@ -115,12 +128,11 @@ def _narrowed(stretch: Stretch, rows: Rows, box: Ends, samples: int, effort: Eff
 
 
 def _settled(rows: Rows, box: Ends) -> bool:
-    """One or a few boxes that another round would hardly change."""
-    before = 2 * rows.radius.max(axis=1)
+    """Whether the last round hardly changed the hull."""
+    before = (rows.centre + rows.radius).max(axis=1) - (rows.centre - rows.radius).min(axis=1)
     after = box[1].max(axis=1) - box[0].min(axis=1)
     moving = before > 0
-    return box[0].shape[1] <= FEW and rows.centre.shape[1] <= 2 * FEW and bool(
-        np.all(after[moving] >= ENOUGH * before[moving]))
+    return bool(np.all(after[moving] >= ENOUGH * before[moving]))
 
 
 def _cut(box: Ends, width: np.ndarray, effort: Effort) -> Ends:
@@ -128,8 +140,8 @@ def _cut(box: Ends, width: np.ndarray, effort: Effort) -> Ends:
     lo, hi = box
     count = lo.shape[1]
     room = min(count, effort.boxes - count)
-    if room <= 0 or (count <= FEW and not effort.paving and effort.programs and count > 1):
-        return box if room <= 0 else _halved(box, width, np.arange(count))
+    if room <= 0:
+        return box
     relative = (hi - lo) / width[:, None]
     largest = np.argsort(-relative.max(axis=0))[:room]
     return _halved(box, width, largest)
@@ -146,16 +158,27 @@ def _halved(box: Ends, width: np.ndarray, chosen: np.ndarray) -> Ends:
     return np.concatenate([lo, other_lo], axis=1), np.concatenate([hi, other_hi], axis=1)
 
 
-def first_inconsistent(stretch: Stretch, lo: np.ndarray, hi: np.ndarray) -> tuple[int, float]:
-    """The first sample with which no point of the box fits any more, as far as one linear program can tell, and by
-    which factor at least all radii must grow; (samples, nan) where the program sees no contradiction."""
-    rows = stretch.rows(lo[:, None], hi[:, None], stretch.samples)
-    factor = Program(rows, stretch.low, stretch.high).inflation()
-    if not factor > 0:
-        return stretch.samples, float("nan")
+def first_inconsistent(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort) -> int:
+    """The first sample with which nothing fits any more, for a stretch that is refuted as a whole."""
     first, last = 1, stretch.samples
     while first < last:
         half = (first + last) // 2
-        refuted = Program(rows, stretch.low[:, :half], stretch.high[:, :half], samples=half).inflation() > 0
+        refuted = invert(stretch.until(half), lo, hi, effort).hull() is None
         first, last = (first, half) if refuted else (half + 1, last)
-    return last - 1, 1 + factor
+    return last - 1
+
+
+def smallest_inflation(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort) -> float:
+    """The largest factor on all radii, within 5 %, with which the stretch is still refuted; infinite beyond 1024."""
+    refuted, fits = 1.0, 2.0
+    while invert(stretch.inflated(fits), lo, hi, effort).hull() is None:
+        refuted, fits = fits, 2 * fits
+        if fits > MOST_INFLATION:
+            return float("inf")
+    while fits > CLOSE_INFLATION * refuted:
+        tried = float(np.sqrt(refuted * fits))
+        if invert(stretch.inflated(tried), lo, hi, effort).hull() is None:
+            refuted = tried
+        else:
+            fits = tried
+    return refuted

@@ -72,10 +72,10 @@ def _extreme(bounds: np.ndarray, forgive: int) -> np.ndarray:
 class Program:
     """The rows of one box as inequalities A d <= b with |d| <= radius."""
 
-    def __init__(self, rows: Rows, low: np.ndarray, high: np.ndarray, box: int = 0, samples: int | None = None):
+    def __init__(self, rows: Rows, low: np.ndarray, high: np.ndarray, box: int = 0, samples: int | None = None,
+                 also: tuple[np.ndarray, np.ndarray] | None = None):
         lower, upper = (side[:samples, :, box] for side in limits(rows, low, high))
         a = rows.a[:samples, :, :, box]
-        measured = np.isfinite(low.T[:samples]) | np.isfinite(high.T[:samples])
         up, down = np.isfinite(upper), np.isfinite(lower)
         self.a = np.concatenate([a[up], -a[down]])
         self.b = np.concatenate([upper[up], -lower[down]])
@@ -83,7 +83,9 @@ class Program:
             half = 0.5 * (high - low).T[:samples]
         self.unit = np.concatenate([half[up], half[down]])
         self.radius = rows.radius[:, box]
-        self.certain = bool(np.all(np.isfinite(rows.doubt[:samples, :, box][measured])))
+        if also is not None:  # further inequalities A d <= b, which no growing radius relaxes
+            self.a, self.b = np.concatenate([self.a, also[0]]), np.concatenate([self.b, also[1]])
+            self.unit = np.concatenate([self.unit, np.zeros(len(also[1]))])
 
     def least(self, direction: np.ndarray) -> float:
         """A proved lower bound of direction . d, infinite (positive) only if nothing is proved to fit."""

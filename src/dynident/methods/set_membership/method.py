@@ -18,13 +18,21 @@ from dynident.integrators.verified.flow import PAPER, FlowChoice
 from dynident.integrators.verified.hybrid_step import HybridStep
 from dynident.integrators.verified.tube import Tube
 from dynident.methods.set_membership.answer import Answer, assembled
-from dynident.methods.set_membership.inversion import Effort, Stretch, first_inconsistent, invert
+from dynident.methods.set_membership.inversion import (
+    Effort,
+    Stretch,
+    first_inconsistent,
+    invert,
+    smallest_inflation,
+)
 from dynident.methods.set_membership.observer import Budget, Observer, Passage, Reset, standing_modes
 from dynident.methods.set_membership.question import Question, question_of
 from dynident.methods.set_membership.splitting import PaperRules, Strategy, WidestParameter
+from dynident.methods.set_membership.windows import WindowSolver, windows_of
 from dynident.problem.problem import Problem
 
 ALGORITHMS = ("auto", "batch", "recursive", "paper")
+WINDOW_ORDER = 5  # of the Taylor polynomial in a window
 SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -75,35 +83,33 @@ class SetMembership:
                  tell: Callable[..., object] = lambda *_: None) -> Estimate:
         began = time.perf_counter()
         question = question_of(problem, dict(self.input_error), self.proved)
-        hybrid = question.model.hybrid
-        algorithm = ("recursive" if hybrid else "batch") if self.algorithm == "auto" else self.algorithm
-        if algorithm == "batch" and not hybrid:
-            answer = _batch(self, question)
-        else:
-            if self.forgive:
-                raise NotSupported("forgive counts samples over a whole record, which a recursion cannot: use "
-                                   "algorithm=\"batch\", or widen the bound on the errors.")
-            answer = _recursive(self, question, algorithm)
+        algorithm = "batch" if self.algorithm == "auto" else self.algorithm  # by far the tightest per second
+        smooth = algorithm == "batch" and not question.model.hybrid
+        if self.forgive and not smooth:
+            raise NotSupported("forgive counts samples over a whole record, which a recursion along it cannot. It works "
+                               "with algorithm=\"batch\" and a model without modes; else widen the bound on the errors.")
+        answer = _batch(self, question) if smooth else _recursive(self, question, algorithm)
         return assembled(question, self, algorithm, answer, time.perf_counter() - began)
 
 
 def _batch(method: SetMembership, question: Question) -> Answer:
     """Set inversion over the whole of each record in turn; each starts from what those before it left."""
     low, high = question.low.copy(), question.high.copy()
-    tube = Tube(question.automaton, question.model, 0, method.order or 8)
+    model = question.model
+    tube = Tube(question.automaton.layout, model.rate, model.output, method.order or 8, method.proved)
     answer = Answer(low, high, {tube.flow.whole.rigour, tube.output.rigour})
     paving = len(question.problem.unknowns) <= 2 and len(question.records) == 1
     for e, record in enumerate(question.records):
         lo, hi = question.box(e, low, high)
-        stretch = Stretch(tube, record.steps, record.low, record.high, substeps=_substeps(tube, record.steps[0], lo, hi))
-        effort = Effort(boxes=max(method.cap, 64) if not paving else 20_000, tolerance=method.tolerance,
-                        forgive=method.forgive, paving=paving, rounds=40)
+        count = _substeps(tube, record.steps[0], lo, hi)
+        stretch = Stretch(tube, record.steps, record.low, record.high, substeps=count)
+        effort = Effort(boxes=20_000 if paving else method.cap, tolerance=method.tolerance, forgive=method.forgive,
+                        paving=paving, rounds=40 if paving else 20)
         found = invert(stretch, lo, hi, effort)
         hull = found.hull()
         if hull is None:
-            first, factor = first_inconsistent(stretch, lo, hi)
-            when = float(record.time[min(first, record.samples - 1)])
-            return answer.refuted(Refutation(record.label, when, factor))
+            when = float(record.time[first_inconsistent(stretch, lo, hi, effort)])
+            return answer.refuted(Refutation(record.label, when, smallest_inflation(stretch, lo, hi, effort)))
         rows, source = question.unknown_rows(e)
         low[source] = np.maximum(low[source], hull[0][rows])
         high[source] = np.minimum(high[source], hull[1][rows])
@@ -163,7 +169,33 @@ def _recursive(method: SetMembership, question: Question, algorithm: str) -> Ans
             if passage.empty_at is not None:
                 return answer.refuted(Refutation(record.label, float(record.time[passage.empty_at])))
             _learn(answer, question, e, passage, changing)
+            if algorithm == "batch":
+                _by_windows(method, question, answer, e, passage, changing)
+            if answer.refutation is not None:
+                return answer
     return answer
+
+
+def _by_windows(method: SetMembership, question: Question, answer: Answer, e: int, passage: Passage,
+                changing: set[int]) -> None:
+    """Each stretch of motion as a whole; what one leaves of the parameters is where the next begins."""
+    n = question.automaton.layout.states
+    still = {k for k, law in enumerate(question.automaton.modes) if law.rate_is_zero}
+    rows, source = question.unknown_rows(e)
+    for window in windows_of(passage, still):
+        lo, hi = question.box(e, answer.low, answer.high)
+        own = [*range(n), *(n + k for k in changing)]
+        at = [window.begin] * n + [window.end - 1] * len(changing)
+        lo[own], hi[own] = passage.low[at, own], passage.high[at, own]
+        found = WindowSolver(question, e, window, passage, method.order or WINDOW_ORDER).narrowed(lo, hi)
+        if found is None:
+            answer.refuted(Refutation(question.records[e].label, float(question.records[e].time[window.end - 1])))
+            return
+        for row, k in zip(rows, source, strict=True):
+            if row >= n and row - n in changing:
+                answer.last_motion[int(k)] = float(found[0][row]), float(found[1][row])
+            elif row >= n:
+                answer.low[k], answer.high[k] = max(answer.low[k], found[0][row]), min(answer.high[k], found[1][row])
 
 
 def _learn(answer: Answer, question: Question, e: int, passage: Passage, changing: set[int]) -> None:

@@ -1,0 +1,178 @@
+"""Guaranteed bounds: they hold the truth, agree with the literature, refute what is wrong, and refuse what they cannot."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rigs import PRIOR, random_rig, rig_problem
+
+import dynident as di
+from dynident.models.library.drive_train import drive_train_record, driving_cycles
+
+DATA = Path(__file__).parents[2] / "data" / "two_exponential.csv"
+# y = 20 exp(-p1 t) - 8 exp(-p2 t), bounded errors: Jaulin, Kieffer, Didrit, Walter, Applied Interval Analysis (2001)
+MUST_HOLD = {"p1": (0.333984, 0.773438), "p2": (0.156250, 0.529297)}
+GOOD_HULL = {"p1": (0.328125, 0.777344), "p2": (0.150391, 0.533203)}
+
+
+def two_exponentials(shift=0.0):
+    table = np.genfromtxt(DATA, delimiter=",", names=True)
+    middle, radius = 0.5 * (table["y_hi"] + table["y_lo"]) + shift, 0.5 * (table["y_hi"] - table["y_lo"])
+    model = di.EquationModel(states={"x1": "-p1*x1", "x2": "-p2*x2"}, outputs={"y": "20*x1 - 8*x2"})
+    run = di.Experiment(time=np.append(0, table["t"]), outputs={"y": np.append(np.nan, middle)},
+                        noise={"y": di.Bounded(np.append(1.0, radius))}, initial={"x1": 1.0, "x2": 1.0})
+    return di.Problem(model, [run], [di.Parameter("p1", 0.5, 0, 1), di.Parameter("p2", 0.5, 0, 1)])
+
+
+def decay(noise_seed, radius=0.02, offset=0.0):
+    """x' = -k x + b u from x(0) = 1, with noise inside the bound."""
+    rng = np.random.default_rng(noise_seed)
+    time = np.linspace(0, 3, 31)
+    exact = 0.4 + 0.6 * np.exp(-1.3 * time)  # k = 1.3, b = 0.52, u = 1
+    model = di.EquationModel(states={"x": "-k*x + b*u"}, inputs=["u"], outputs={"y": "x"})
+    run = di.Experiment(time=time, inputs={"u": np.ones(31)}, initial={"x": 1.0}, noise={"y": di.Bounded(radius)},
+                        outputs={"y": exact + rng.uniform(-radius, radius, 31) + offset})
+    return di.Problem(model, [run], [di.Parameter("k", 1, 0.2, 4), di.Parameter("b", 0.5, 0, 3)])
+
+
+def holds(estimate, **truth):
+    return all(low <= truth[name] <= high for name in truth for low, high in [estimate.uncertainty.interval(name)])
+
+
+def test_two_exponentials_as_in_the_literature():
+    enclosure = di.identify(two_exponentials(), di.set_membership(tolerance=0.01)).uncertainty
+    for name in MUST_HOLD:
+        low, high = enclosure.interval(name)
+        assert low <= MUST_HOLD[name][0] and MUST_HOLD[name][1] <= high
+        width = GOOD_HULL[name][1] - GOOD_HULL[name][0]
+        assert GOOD_HULL[name][0] - 0.02 * width <= low and high <= GOOD_HULL[name][1] + 0.02 * width
+    inner = np.prod(enclosure.inner[1] - enclosure.inner[0], axis=0).sum()
+    outer = inner + np.prod(enclosure.outer[1] - enclosure.outer[0], axis=0).sum()
+    assert 0.055 < inner < 0.067738 and 0.064526 < outer < 0.08
+
+
+def test_every_point_of_the_inner_paving_fits():
+    problem = two_exponentials()
+    enclosure = di.identify(problem, di.set_membership(tolerance=0.02)).uncertainty
+    table = np.genfromtxt(DATA, delimiter=",", names=True)
+    for corner in (enclosure.inner[0], enclosure.inner[1]):
+        y = 20 * np.exp(-corner[0][:, None] * table["t"]) - 8 * np.exp(-corner[1][:, None] * table["t"])
+        assert np.all((y >= table["y_lo"]) & (y <= table["y_hi"]))
+
+
+def test_two_noises_give_two_sets_that_both_hold_the_truth():
+    found = [di.identify(decay(seed), di.set_membership(tolerance=0.05)) for seed in (1, 2)]
+    assert all(holds(estimate, k=1.3, b=0.52) for estimate in found)
+    for name in ("k", "b"):
+        (a, b), (c, d) = (estimate.uncertainty.interval(name) for estimate in found)
+        assert max(a, c) <= {"k": 1.3, "b": 0.52}[name] <= min(b, d)
+
+
+def test_three_unknowns_are_narrowed_without_a_paving():
+    problem = decay(3)
+    run = di.Experiment(time=problem.experiments[0].time, inputs=problem.experiments[0].inputs,
+                        outputs=problem.experiments[0].outputs, noise={"y": di.Bounded(0.02)})
+    free = di.Problem(problem.model, [run], problem.parameters)
+    estimate = di.identify(free, di.set_membership())
+    assert holds(estimate, k=1.3, b=0.52, **{"x(0)": 1.0})
+    assert np.diff(estimate.uncertainty.interval("k"))[0] < 0.6 * 3.8
+
+
+def test_a_sensor_that_is_off_by_more_than_its_bound_is_refuted():
+    estimate = di.identify(two_exponentials(shift=9.0), di.set_membership(tolerance=0.05))
+    assert estimate.uncertainty.empty and "refuted" in estimate.status and "t =" in estimate.status
+    assert np.isnan(estimate.uncertainty.interval("p1")).all()
+    assert str(estimate)
+
+
+def test_one_wrong_sample_empties_the_set_unless_it_is_forgiven():
+    problem = decay(4)
+    measured = np.array(problem.experiments[0].outputs["y"])
+    measured[15] += 0.5
+    run = di.Experiment(time=problem.experiments[0].time, inputs=problem.experiments[0].inputs, initial={"x": 1.0},
+                        outputs={"y": measured}, noise={"y": di.Bounded(0.02)})
+    broken = di.Problem(problem.model, [run], problem.parameters)
+    assert di.identify(broken, di.set_membership(tolerance=0.05)).uncertainty.empty
+    forgiving = di.identify(broken, di.set_membership(tolerance=0.05, forgive=1))
+    assert holds(forgiving, k=1.3, b=0.52) and "all but 1" in forgiving.uncertainty.meaning
+
+
+def test_refutation_names_the_time_and_the_inflation():
+    problem = decay(5)
+    measured = np.array(problem.experiments[0].outputs["y"])
+    measured[20] += 0.5
+    run = di.Experiment(time=problem.experiments[0].time, inputs=problem.experiments[0].inputs, initial={"x": 1.0},
+                        outputs={"y": measured}, noise={"y": di.Bounded(0.02)})
+    refutation = di.identify(di.Problem(problem.model, [run], problem.parameters),
+                             di.set_membership(tolerance=0.05)).uncertainty.refutation
+    assert refutation.time == pytest.approx(problem.experiments[0].time[20])
+    assert 2 < refutation.inflation < 26  # 0.5 over 0.02, of which free parameters take a part
+
+
+def test_bounds_survive_saving(tmp_path):
+    estimate = di.identify(decay(6), di.set_membership(tolerance=0.1))
+    estimate.save(tmp_path / "result")
+    again = di.load(tmp_path / "result")
+    assert again.uncertainty.interval("k") == estimate.uncertainty.interval("k")
+    assert again.uncertainty.meaning == estimate.uncertainty.meaning
+
+
+@pytest.mark.parametrize("seed", [3, *(pytest.param(s, marks=pytest.mark.slow) for s in range(100, 120))])
+def test_batch_on_a_random_rig_holds_the_truth(seed):
+    rig = random_rig(seed)
+    estimate = di.identify(rig_problem(rig), di.set_membership(cap=40, reset={"T_Fs": "speed"}, standstill_time=0.0))
+    assert not estimate.uncertainty.empty
+    assert holds(estimate, alpha=rig.truth.alpha, beta=rig.truth.beta)
+
+
+@pytest.mark.slow
+def test_batch_on_a_driving_cycle_is_far_tighter_than_the_published_recursion():
+    time, torque = driving_cycles(0.0, 8.0)
+    rig = drive_train_record(time, torque)
+    bounds = {"alpha": (-6.0, 0.0), "beta": (10.0, 1000.0), "T_Fs": (0.0, 0.3)}
+    problem = di.Problem(rig_problem(rig).model, [rig.experiment],
+                         [di.Parameter(n, 0.5 * (a + b), a, b) for n, (a, b) in bounds.items()])
+    batch, paper = (di.identify(problem, di.set_membership(algorithm=a, cap=60, reset={"T_Fs": "speed"})).uncertainty
+                    for a in ("batch", "paper"))
+    for name, truth in {"alpha": -4.5, "beta": 65.0, "T_Fs": 0.12}.items():
+        low, high = batch.interval(name)
+        assert low <= truth <= high
+        assert (high - low) <= np.diff(paper.interval(name))[0] / 80
+
+
+def test_a_rig_with_another_friction_is_refuted():
+    rig = random_rig(7)
+    wrong = di.Experiment(time=rig.experiment.time, inputs=rig.experiment.inputs, initial={"speed": 0.0},
+                          outputs={"angle": rig.experiment.outputs["angle"] + np.where(rig.experiment.time > 1, 0.2, 0)},
+                          noise={"angle": rig.experiment.noise["angle"]})
+    problem = di.Problem(rig_problem(rig).model, [wrong], [di.Parameter(n, 0.5 * (a + b), a, b)
+                                                           for n, (a, b) in PRIOR.items()])
+    estimate = di.identify(problem, di.set_membership(algorithm="recursive", cap=30))
+    assert estimate.uncertainty.empty and estimate.uncertainty.refutation.time <= rig.experiment.time[-1]
+
+
+def gaussian_decay():
+    problem = decay(1)
+    run = di.Experiment(time=problem.experiments[0].time, inputs=problem.experiments[0].inputs, initial={"x": 1.0},
+                        outputs=problem.experiments[0].outputs, noise={"y": di.Gaussian(0.02)})
+    return di.Problem(problem.model, [run], problem.parameters)
+
+
+@pytest.mark.parametrize("make, words", [
+    (gaussian_decay, "Gaussian"),
+    (lambda: di.Problem(decay(1).model, decay(1).experiments, [di.Parameter("k", 1), di.Parameter("b", 1, 0, 3)]),
+     "no bounds"),
+    (lambda: decay(1, offset=0.9), "first sample"),
+])
+def test_what_cannot_be_answered_is_refused_with_a_sentence(make, words):
+    with pytest.raises(di.DynidentError, match=words):
+        di.identify(make(), di.set_membership())
+
+
+def test_options_are_checked():
+    with pytest.raises(di.ProblemError, match="algorithm"):
+        di.set_membership(algorithm="magic")
+    with pytest.raises(di.ProblemError, match="cap"):
+        di.set_membership(cap=0)
+    with pytest.raises(di.ProblemError, match="parameter"):
+        di.identify(rig_problem(random_rig(1)), di.set_membership(algorithm="recursive", reset={"T": "speed"}))
