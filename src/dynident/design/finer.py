@@ -17,6 +17,11 @@ from dynident.problem.experiment import Experiment
 
 FINER = 10
 ROUNDING = 1e-9  # of a limit's size: what two simulations may differ by
+EQUAL = 1e-4  # of its size: how closely an equality must be met
+
+
+def slack_of(limit: Limit) -> float:
+    return (EQUAL if limit.lower == limit.upper else ROUNDING) * limit.size
 
 
 class Finer:
@@ -55,7 +60,7 @@ class Finer:
     def peaks(self, limit: Limit) -> list[tuple[float, float]]:
         """Where, in samples, each stretch outside of a limit is worst, and by how much."""
         values = self.values(limit)
-        excess = np.maximum(values - limit.upper, limit.lower - values) - ROUNDING * limit.size
+        excess = np.maximum(values - limit.upper, limit.lower - values) - slack_of(limit)
         outside = np.concatenate([[0], (excess > 0).astype(int), [0]])
         begins, ends = np.flatnonzero(np.diff(outside) > 0), np.flatnonzero(np.diff(outside) < 0)
         worst = [int(a + np.argmax(excess[a:b])) for a, b in zip(begins, ends, strict=True)]
@@ -71,5 +76,6 @@ def uses(limits: Sequence[Limit], records: Sequence[Finer]) -> tuple[Use, ...]:
     found = []
     for limit in limits:
         values = np.concatenate([record.values(limit) for record in records])
-        found.append(Use(limit.text, limit.lower, limit.upper, float(np.min(values)), float(np.max(values))))
+        found.append(Use(limit.text, limit.lower, limit.upper, float(np.min(values)), float(np.max(values)),
+                         slack_of(limit)))
     return tuple(found)

@@ -31,12 +31,13 @@ class Limit:
     upper: float
     at_end: bool = False
     input_rate: int | None = None  # index of the input whose rate it is
+    typical: float = 1.0  # size of what is limited, where both ends are zero or open
 
     @property
     def size(self) -> float:
-        """A typical size, to bring all limits to one scale."""
+        """To bring all limits to one scale."""
         ends = [abs(e) for e in (self.lower, self.upper) if np.isfinite(e) and e != 0]
-        return max(ends, default=1.0)
+        return max(ends, default=self.typical)
 
     @property
     def width(self) -> float:

@@ -30,11 +30,11 @@ class Use:
     upper: float
     least: float
     most: float
+    slack: float = 0.0  # rounding, or how closely an equality must be met
 
     @property
     def holds(self) -> bool:
-        slack = 1e-9 * max((abs(e) for e in (self.lower, self.upper) if np.isfinite(e)), default=1.0)
-        return self.lower - slack <= self.least and self.most <= self.upper + slack
+        return self.lower - self.slack <= self.least and self.most <= self.upper + self.slack
 
 
 @dataclass(frozen=True, eq=False)

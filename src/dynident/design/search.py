@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -181,6 +182,7 @@ class Search:
         """The best of several starts that keeps all limits also between the samples."""
         first = self.start()
         self.trial.refined(self._of(first)[0], *self._believed(0))
+        self.limits = self._sized(first)
         narrow = [limit.narrowed(FIRST_MARGIN * limit.size) for limit in self.limits]
         program = self.program(narrow)
         if not program.worst:  # a cost in the user's units may be of any size
@@ -204,6 +206,13 @@ class Search:
         if best is None:
             raise refused or NotConverged("No input was found.")
         return (*best, outcomes)
+
+    def _sized(self, w: np.ndarray) -> tuple[Limit, ...]:
+        """Limits of zero tell no size; what the machine does at a start does."""
+        watched = self.trial.run(self._of(w)[0], *self._believed(0), sensitivities=False).watched
+        sizes = iter(np.max(np.abs(watched), axis=0))
+        return tuple(replace(limit, typical=float(next(sizes)) or 1.0) if limit.input_rate is None else limit
+                     for limit in self.limits)
 
     def tightened(self, outcome: DenseOutcome, program: Program, limits: list[Limit], iterations: int
                   ) -> tuple[DenseOutcome, Program]:

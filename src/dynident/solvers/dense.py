@@ -1,20 +1,25 @@
-"""Dense: a smooth cost of a few variables under many inequalities, by Ipopt with exact first derivatives."""
+"""Dense: a smooth cost of a few variables under many inequalities, with exact first derivatives, by scipy's SLSQP.
+
+Measured on six designs against Ipopt with a limited-memory Hessian: the same costs or lower with 0.2 to 1.4 times the
+evaluations, and 1.4 to 4.4 times less CPU time. A dense quasi-Newton matrix pays where variables are few.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-import casadi as ca
 import numpy as np
+from scipy.optimize import minimize
 
 from dynident.integrators.march import Diverged
-from dynident.solvers.answer import Answer
 
-TOLERANCE = 1e-7  # of the scaled problem
+TOLERANCE = 1e-8  # change of the cost, which callers bring to the size of one, that ends the search
 FEASIBLE = 1e-6  # of the scaled constraints
-GOOD = ("Solve_Succeeded", "Solved_To_Acceptable_Level")
-MEMORY = 40  # steps that the approximation of the second derivatives remembers
+SETTLED, STALLED = 0, 8  # codes of SLSQP; 8: no step along the direction lowers the cost any more
+STALLED_WITHIN = 1e-4  # projected gradient at which a stall is an optimum to within rounding
+WALL = 1e3  # what a simulation that blows up adds to the cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +42,6 @@ class DenseOutcome:
     converged: bool
     status: str
     evaluations: int
-    interrupted: bool
 
     @property
     def feasible(self) -> bool:
@@ -45,58 +49,58 @@ class DenseOutcome:
 
 
 class _Run:
-    """Keeps the last answer: a solver asks for its parts one by one."""
+    """Keeps the last answer, since a solver asks for its parts one by one; beyond a wall the last good one, raised."""
 
     def __init__(self, ask: Callable[[np.ndarray], Asked]):
         self.ask, self.evaluations = ask, 0
         self.at: np.ndarray | None = None
-        self.wall: Diverged | None = None
-        self.interrupted = False
 
     def __call__(self, x: np.ndarray) -> Asked:
         if self.at is None or not np.array_equal(self.at, x):
-            if self.interrupted:
-                raise KeyboardInterrupt
-            self.last = self.ask(x)
+            try:
+                self.last = self.ask(x)
+            except Diverged:
+                if self.at is None:
+                    raise
+                self.last = Asked(self.last.value + WALL, self.last.gradient, self.last.constraints, self.last.jacobian)
             self.at, self.evaluations = x.copy(), self.evaluations + 1
         return self.last
 
 
 def minimise(ask: Callable[[np.ndarray], Asked], start: np.ndarray, bounds: tuple[np.ndarray, np.ndarray],
              limits: tuple[np.ndarray, np.ndarray], iterations: int = 200) -> DenseOutcome:
-    """Minimise from a start; a point at which `ask` raises Diverged is stepped back from."""
-    run, dense = _Run(ask), ca.Sparsity.dense
-    n, m = start.size, limits[0].size
-    x, p = ("x", dense(n, 1)), ("p", dense(0, 1))
-    f, g = ("f", dense(1, 1)), ("g", dense(m, 1))
+    """Minimise from a start at which the model can be simulated; constraints lie between the two arrays of `limits`."""
+    run, (low, high) = _Run(ask), limits
+    equal = low == high
+    above, below = np.isfinite(low) & ~equal, np.isfinite(high) & ~equal
+    constraints: list[dict[str, Any]] = []
+    if np.any(above | below):
+        constraints.append({
+            "type": "ineq",
+            "fun": lambda x: np.concatenate([(run(x).constraints - low)[above], (high - run(x).constraints)[below]]),
+            "jac": lambda x: np.vstack([run(x).jacobian[above], -run(x).jacobian[below]])})
+    if np.any(equal):
+        constraints.append({"type": "eq", "fun": lambda x: (run(x).constraints - low)[equal],
+                            "jac": lambda x: run(x).jacobian[equal]})
+    box = [(a if np.isfinite(a) else None, b if np.isfinite(b) else None) for a, b in zip(*bounds, strict=True)]
+    found = minimize(lambda x: (run(x).value, run(x).gradient), np.clip(start, *bounds), jac=True, bounds=box,
+                     constraints=constraints, method="SLSQP", options={"maxiter": iterations, "ftol": TOLERANCE})
+    point = np.clip(found.x, *bounds)
+    at = run(point)
+    excess = np.maximum(0.0, np.maximum(at.constraints - high, low - at.constraints))
+    return DenseOutcome(point, at.value, excess, _settled(int(found.status), at, point, bounds, limits),
+                        str(found.message).lower(), run.evaluations)
 
-    def values(w: np.ndarray, _: np.ndarray) -> list[np.ndarray]:
-        at = run(w)
-        return [np.array([at.value]), at.constraints]
 
-    def gradient(w: np.ndarray, _: np.ndarray) -> list[np.ndarray]:
-        return [np.array([run(w).value]), run(w).gradient]
-
-    def jacobian(w: np.ndarray, _: np.ndarray) -> list[np.ndarray]:
-        return [run(w).constraints, run(w).jacobian.ravel(order="F")]
-
-    kept = [Answer("nlp", [x, p], [f, g], values, run),
-            Answer("nlp_grad_f", [x, p], [f, ("grad_f_x", dense(n, 1))], gradient, run),
-            Answer("nlp_jac_g", [x, p], [g, ("jac_g_x", dense(m, n))], jacobian, run)]
-    options = {"grad_f": kept[1], "jac_g": kept[2], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False,
-               "error_on_fail": False, "ipopt": {
-                   "print_level": 0, "sb": "yes", "max_iter": iterations, "tol": TOLERANCE, "acceptable_tol": 1e-5,
-                   "acceptable_iter": 8, "constr_viol_tol": FEASIBLE, "hessian_approximation": "limited-memory",
-                   "limited_memory_max_history": MEMORY, "mu_strategy": "adaptive", "bound_relax_factor": 0.0}}
-    solver = ca.nlpsol("design", "ipopt", kept[0], options)
-    try:
-        found = solver(x0=np.clip(start, *bounds), lbx=bounds[0], ubx=bounds[1], lbg=limits[0], ubg=limits[1])
-        w, status = np.asarray(found["x"]).ravel(), str(solver.stats().get("return_status", ""))
-    except KeyboardInterrupt:
-        run.interrupted, w, status = True, run.at if run.at is not None else start, "interrupted"
-    if run.interrupted:
-        raise KeyboardInterrupt
-    w = np.clip(w, *bounds)
-    at = run(w)
-    excess = np.maximum(0.0, np.maximum(at.constraints - limits[1], limits[0] - at.constraints))
-    return DenseOutcome(w, at.value, excess, status in GOOD, status, run.evaluations, run.interrupted)
+def _settled(status: int, at: Asked, point: np.ndarray, bounds: tuple[np.ndarray, np.ndarray],
+             limits: tuple[np.ndarray, np.ndarray]) -> bool:
+    """SLSQP's word is taken only where it settled; a stall counts where what is left of the gradient is rounding."""
+    if status != STALLED:
+        return status == SETTLED
+    near = 1e-6
+    free = (point > bounds[0] + near) & (point < bounds[1] - near)
+    held = (at.constraints < limits[0] + near) | (at.constraints > limits[1] - near)
+    rows, gradient = at.jacobian[held][:, free], at.gradient[free]
+    if rows.size:
+        gradient = gradient - rows.T @ np.linalg.lstsq(rows.T, gradient, rcond=None)[0]
+    return bool(np.max(np.abs(gradient), initial=0.0) <= STALLED_WITHIN)
