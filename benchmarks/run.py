@@ -14,7 +14,7 @@ from pathlib import Path
 
 from timing import Result, in_fresh_process
 
-BENCHMARKS = ("gauss_newton_pass", "emps_fit", "growth", "start_up")
+BENCHMARKS = ("gauss_newton_pass", "emps_fit", "growth", "start_up", "kalman_belt_drive", "kalman_growth")
 HERE = Path(__file__).parent
 HEAD = f"""# Results
 

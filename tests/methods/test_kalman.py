@@ -159,6 +159,17 @@ def test_sample_by_sample_is_the_whole_record(options):
         assert list(known.std.values()) == pytest.approx(list(record.std[k]), rel=1e-12)
 
 
+def test_record_in_parts_is_the_whole_record():
+    problem, *_ = oscillator(300, seed=21, free=("k",))
+    problem = with_gaps(problem)
+    method, e = di.kalman(**KNOWN), problem.experiments[0]
+    whole = di.identify(problem, method).filtered.records[0]
+    filter = method.start(problem)
+    parts = [filter.run(e.between(*(e.time[[a, b - 1]]))) for a, b in ((0, 90), (90, 91), (91, 300))]
+    assert np.vstack([p.values for p in parts]) == pytest.approx(whole.values, rel=1e-12)
+    assert np.vstack([p.std for p in parts]) == pytest.approx(whole.std, rel=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["joseph", "square_root"])
 def test_covariance_stays_positive_over_a_million_steps(form):

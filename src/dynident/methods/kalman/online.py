@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.estimate.filtered import FilteredRecord
 from dynident.methods.kalman.assemble import in_user_units
 from dynident.methods.kalman.engine import Engine, Stopped, engine_for
 from dynident.methods.kalman.likelihood import estimate_levels
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.kalman.setup import Record, Setup, setup_of
+from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
 
 
@@ -109,6 +111,26 @@ class OnlineFilter:
             raise Stopped(fault, 0, t, "the online filter")
         self._last = t
         return Known(self, self._out.copy(), t)
+
+    def run(self, experiment: Experiment) -> FilteredRecord:
+        """Go on over a whole stretch of samples in one compiled call; a long record in parts needs little memory."""
+        if not experiment.time[0] > self._last:
+            raise ProblemError(f"{experiment.label}: it begins at {experiment.time[0]:g}, but the filter stands at "
+                               f"{self._last:g}.")
+        missing = [name for name in self.inputs if name not in experiment.inputs]
+        if missing:
+            raise ProblemError(f"{experiment.label}: the model's input '{missing[0]}' is not in the record.")
+        count, ny = experiment.samples, len(self.outputs)
+        inputs = np.column_stack([experiment.inputs[n] for n in self.inputs]) if self.inputs else np.zeros((count, 0))
+        outputs = np.column_stack([experiment.outputs.get(n, np.full(count, np.nan)) for n in self.outputs])
+        variance = self._inside[None, 1 + len(self.inputs) + ny:].copy()
+        part = Record(experiment.name, np.ascontiguousarray(experiment.time), np.ascontiguousarray(inputs, float),
+                      np.ascontiguousarray(outputs, float), variance, 0.0, np.zeros(0), np.zeros(0))
+        samples, _ = self.engine.record(part)
+        self._last = float(experiment.time[-1])
+        values, std = in_user_units(self.setup, samples[:, self.fields["x"]], samples[:, self.fields["variance"]])
+        return FilteredRecord(experiment.name, part.time, self.names, self.outputs, values, std,
+                              samples[:, self.fields["whitened"]].copy(), samples[:, self.fields["used"]] == 2)
 
     def _in_order(self, given: Any, names: tuple[str, ...], kind: str) -> Sequence[float]:
         if isinstance(given, Mapping):
