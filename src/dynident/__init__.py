@@ -73,7 +73,8 @@ __all__ = [
     "Trajectory", "Transition", "Validation", "bootstrap", "check", "compare", "criteria", "design_input",
     "full_discretization", "identify", "kalman", "least_squares", "leave_one_out", "library", "load", "maths",
     "moving_horizon", "multiple_shooting", "multistart", "profile", "read_csv", "read_mat", "read_parquet",
-    "read_problem", "read_table", "report", "set_membership", "signals", "simulate", "single_shooting", "structure", "write_problem",
+    "read_problem", "read_table", "report", "set_membership", "signals", "simulate", "single_shooting", "structure",
+    "write_problem",
 ]
 
 
