@@ -28,7 +28,7 @@ def record(samples: int, seed: int = 1, name: str = "") -> di.Experiment:
     time = np.arange(samples) * SAMPLE_TIME
     inputs = currents(time, seed)
     quiet = di.Experiment(time=time, inputs=inputs, outputs={}, initial=START, hold=HOLD)
-    truth = di.simulate(two_link_robot(), TYPICAL["two_link_robot"], quiet)
+    truth = di.simulate(two_link_robot(), TYPICAL["two_link_robot"], quiet, substeps=4)  # far below the noise
     rng = np.random.default_rng(seed)
     outputs = {name: y + NOISE * rng.normal(size=samples) for name, y in truth.outputs.items()}
     return di.Experiment(time=time, inputs=inputs, outputs=outputs, hold=HOLD, name=name,

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from problems import MACHINES
 
 import dynident as di
 from dynident.discretizations.collocation import FullDiscretization
@@ -12,6 +11,7 @@ from dynident.integrators import INTEGRATORS, integrator_named
 from dynident.integrators.collocate import InterpretedCollocator
 from dynident.integrators.grid import grid_of
 from dynident.integrators.scheme import Adaptive
+from problems import MACHINES
 
 SCHEMES = [i.name for i in INTEGRATORS if not isinstance(i, Adaptive)]
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from problems import MACHINES, bellman, gas_oil, pinene
 
 import dynident as di
+from problems import MACHINES, bellman, gas_oil, pinene
 
 SOLVERS = [("gauss_newton", None), ("ipopt", "exact"), ("ipopt", "gauss_newton"), ("ipopt", "limited_memory"),
            ("sqp", "gauss_newton")]

@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from problems import MACHINES
 
 import dynident as di
 from dynident.methods.multistart import start_points
+from problems import MACHINES
 
 
 def pendulum_problem() -> di.Problem:

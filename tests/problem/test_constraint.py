@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from problems import MACHINES
 
 import dynident as di
 from dynident.problem.constraint import constraint_from
+from problems import MACHINES
 
 
 @pytest.mark.parametrize(("text", "middle", "lower", "upper"), [

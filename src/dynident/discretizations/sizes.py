@@ -86,9 +86,9 @@ def _of_shooting(finite: Shooting) -> Sizes:
                 jr += [np.repeat(row + np.arange(nx), local.size), row + np.arange(nx)]
                 jc += [np.tile(local, nx), following]
                 own, at, row = following, at + nx, row + nx
-    join = (lambda parts: np.concatenate(parts) if parts else np.zeros(0, int))
-    return Sizes(size, row, np.ones(size, dtype=bool), _ones(join(jr), join(jc), (row, size)),
-                 _ones(join(hr), join(hc), (size, size)))
+    none = np.zeros(0, int)
+    return Sizes(size, row, np.ones(size, dtype=bool), _ones(np.concatenate([none, *jr]), np.concatenate([none, *jc]), (row, size)),
+                 _ones(np.concatenate([none, *hr]), np.concatenate([none, *hc]), (size, size)))
 
 
 def _ones(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sparse.csc_matrix:

@@ -3,7 +3,9 @@
 from dynident.report.fragment import estimate_fragment
 from dynident.report.page import comparison_html, html
 from dynident.report.plots import convergence_figure, estimate_figure
+from dynident.report.spy import spy_figure
 from dynident.report.terminal import comparison_text, estimate_text, print_comparison, print_estimate
+from dynident.report.waterfall import waterfall_figure
 
 __all__ = [
     "comparison_html",
@@ -15,4 +17,6 @@ __all__ = [
     "html",
     "print_comparison",
     "print_estimate",
+    "spy_figure",
+    "waterfall_figure",
 ]

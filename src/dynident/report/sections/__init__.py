@@ -3,6 +3,7 @@
 from dynident.report.sections import (
     convergence,
     correlation,
+    enclosure,
     filtering,
     meaning,
     problem,
@@ -10,18 +11,21 @@ from dynident.report.sections import (
     result,
     run,
     signals,
+    starts,
     validation,
 )
 
 SECTIONS = (
     result.SECTION,
     meaning.SECTION,
+    enclosure.SECTION,
     signals.SECTION,
     filtering.SECTION,
     residuals.SECTION,
     validation.SECTION,
     correlation.SECTION,
     convergence.SECTION,
+    starts.SECTION,
     problem.SECTION,
     run.SECTION,
 )

@@ -1,0 +1,33 @@
+"""Where did the other starts end?"""
+
+from __future__ import annotations
+
+import numpy as np
+from markupsafe import Markup
+
+from dynident.estimate.estimate import Estimate
+from dynident.report.charts import Panel, drawn, numbers, stacked
+from dynident.report.sections.section import Section, filled
+from dynident.report.waterfall import waterfall
+
+HEIGHT = 220  # pixels
+
+TEMPLATE = """<p>{{ sentence }}</p>{{ chart }}"""
+
+
+def body(estimate: Estimate) -> Markup | None:
+    if not estimate.starts:
+        return None
+    steps = waterfall(estimate.starts)
+    traces = []
+    for name, color, shown in (("converged", "var(--fitted)", steps.converged), ("not converged", "var(--measured)",
+                                                                                 ~steps.converged)):
+        if np.any(shown):
+            traces.append({"type": "scatter", "mode": "markers", "name": name, "x": numbers(steps.rank[shown]),
+                           "y": [float(v) for v in steps.cost[shown]], "marker": {"color": color, "size": 7}})
+    chart = drawn(stacked([Panel("cost", traces, HEIGHT, log=bool(np.all(steps.cost > 0)))], "start, best first"),
+                  "Cost at the end of each start, from the lowest to the highest")
+    return filled(TEMPLATE, sentence=steps.sentence, chart=chart)
+
+
+SECTION = Section("starts", "Starts", body)
