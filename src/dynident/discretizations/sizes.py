@@ -87,8 +87,9 @@ def _of_shooting(finite: Shooting) -> Sizes:
                 jc += [np.tile(local, nx), following]
                 own, at, row = following, at + nx, row + nx
     none = np.zeros(0, int)
-    return Sizes(size, row, np.ones(size, dtype=bool), _ones(np.concatenate([none, *jr]), np.concatenate([none, *jc]), (row, size)),
-                 _ones(np.concatenate([none, *hr]), np.concatenate([none, *hc]), (size, size)))
+    jacobian = _ones(np.concatenate([none, *jr]), np.concatenate([none, *jc]), (row, size))
+    hessian = _ones(np.concatenate([none, *hr]), np.concatenate([none, *hc]), (size, size))
+    return Sizes(size, row, np.ones(size, dtype=bool), jacobian, hessian)
 
 
 def _ones(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sparse.csc_matrix:
