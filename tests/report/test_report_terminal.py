@@ -173,3 +173,12 @@ def test_many_differences_do_not_push_the_labels_apart():
         far = sample.shifted(far, name, 50.0)
     text = comparison_text(dict(zip(labels, (made, far, made), strict=True)))
     assert all(label in text.splitlines()[0] for label in labels)
+
+
+def test_counts_read_as_words():
+    text = estimate_text(sample.estimate(counts={"boxes": 1, "iterations": 2, "matches": 1, "entries": 1, "passes": 3}))
+    assert "1 box, 2 iterations, 1 match, 1 entry, 3 passes" in " ".join(text.split())
+
+
+def test_method_that_minimises_nothing_has_no_cost():
+    assert "cost" not in estimate_text(sample.estimate(cost=float("nan")))

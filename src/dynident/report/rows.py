@@ -16,6 +16,7 @@ from dynident.report.numbers import VAGUE_DIGITS, lone, with_interval
 LEVEL = 0.95
 OPEN = "not determined"
 HELD = "held"
+HISSING = ("s", "x", "ch", "sh")  # nouns that end so take -es in the plural
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def _options(estimate: Estimate) -> dict[str, Any]:
 
 def counted(number: int, noun: str) -> str:
     """'1 unknown', '12 000 samples': a count in words; the noun arrives in its singular."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith(HISSING) else "s")
     return f"{number:,}".replace(",", " ") + f" {noun if number == 1 else plural}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 
 from rich import box
@@ -15,6 +16,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.report.comparing import Comparison, compared
 from dynident.report.numbers import aligned, lone, percent, seconds
 from dynident.report.rows import (
+    HISSING,
     counted,
     extent,
     fits,
@@ -87,8 +89,9 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
         facts["fit"] = ", ".join(f"{output} {percent(fit)}" for output, fit in fits(estimate).items())
     if noise_levels(estimate):
         facts["noise"] = ", ".join(f"{output} {level}" for output, level in noise_levels(estimate).items())
-    facts["cost"] = lone(estimate.cost)
-    if "reduced_chi2" in estimate.statistics:
+    if not math.isnan(estimate.cost):  # a method that proves bounds minimises nothing
+        facts["cost"] = lone(estimate.cost)
+    if "cost" in facts and "reduced_chi2" in estimate.statistics:
         facts["cost"] += f", reduced chi-square {lone(estimate.statistics['reduced_chi2'], 3)}"
     for validation in estimate.validations:
         facts.setdefault("validated", "")
@@ -108,6 +111,8 @@ def _singular(noun: str) -> str:
     noun = noun.replace("_", " ")
     if noun.endswith("ies"):
         return noun[:-3] + "y"
+    if noun.endswith(tuple(f"{end}es" for end in HISSING)):
+        return noun[:-2]
     return noun[:-1] if noun.endswith("s") else noun
 
 
