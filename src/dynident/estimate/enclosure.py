@@ -60,6 +60,8 @@ class Enclosure:
     bands: tuple[Band, ...] = ()
     held: Mapping[str, float] = field(default_factory=dict)
 
+    heading = "guaranteed bounds"  # of the column in a table of results
+
     @property
     def empty(self) -> bool:
         return self.refutation is not None

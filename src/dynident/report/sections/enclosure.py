@@ -1,0 +1,87 @@
+"""What was proved to be impossible, over time and as a paving?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from dynident.estimate.enclosure import Band, Enclosure
+from dynident.estimate.estimate import Estimate
+from dynident.report.charts import Panel, curve, drawn, numbers, plain, stacked, with_unit
+from dynident.report.numbers import percent
+from dynident.report.sections.section import Section, filled
+
+BAND_HEIGHT, COUNT_HEIGHT, PAVING_HEIGHT = 130, 70, 420  # pixels
+MOST_DRAWN = 2500  # boxes of a paving; more are not told apart
+INNER, OUTER = "var(--fitted)", "var(--band)"
+
+TEMPLATE = """
+<p class="prose">{{ sentence }}</p>
+{% for chart in charts %}
+{{ chart }}
+{% endfor %}
+"""
+
+
+def body(estimate: Estimate) -> Markup | None:
+    enclosure = estimate.uncertainty
+    if not isinstance(enclosure, Enclosure):
+        return None
+    charts = [_over_time(estimate, band) for band in enclosure.bands]
+    if enclosure.outer.shape[2] + enclosure.inner.shape[2] and len(enclosure.names) >= 2:
+        charts.append(_paving(enclosure))
+    sentence = (enclosure.refutation.sentence if enclosure.refutation is not None else
+                f"{percent(100 * enclosure.removed())} of the first box is proved to be impossible.")
+    return filled(TEMPLATE, sentence=sentence, charts=charts)
+
+
+def _over_time(estimate: Estimate, band: Band) -> Markup:
+    """The bounds of each parameter and state, the number of boxes, the number of modes that are possible."""
+    panels = []
+    for name in [*estimate.problem.model.parameters, *estimate.problem.model.states]:
+        traces = [curve(band.time, band.low[name], f"{name}: lower", "var(--fitted)", showlegend=False),
+                  curve(band.time, band.high[name], f"{name}: upper", "var(--fitted)", showlegend=False,
+                        fill="tonexty", fillcolor="var(--band)")]
+        panels.append(Panel(with_unit(name, estimate.problem.model.units.get(name, "")), traces, BAND_HEIGHT))  # type: ignore[attr-defined]
+    panels.append(Panel("boxes", [curve(band.time, band.boxes, "boxes", "var(--measured)", showlegend=False)],
+                        COUNT_HEIGHT))
+    if band.mode_names:
+        for k, mode in enumerate(band.mode_names):
+            possible = ((band.modes >> k) & 1).astype(float)
+            panels.append(Panel(f"{mode} is possible", [curve(band.time, possible, mode, "var(--input)",
+                                                              showlegend=False)], COUNT_HEIGHT // 2))
+    figure = stacked(panels, "time (s)")
+    figure["layout"]["shapes"] += [_mark(t) for t in _first_of_each(band.resets, band.time)]
+    return drawn(figure, f"{band.experiment}, run {band.run}: bounds over time; lines mark resets")
+
+
+def _first_of_each(resets: tuple[float, ...], time: np.ndarray) -> list[float]:
+    """Where a spell of resets begins; within it every sample resets again."""
+    gap = 1.5 * float(np.max(np.diff(time), initial=0.0))
+    return [t for k, t in enumerate(resets) if k == 0 or t - resets[k - 1] > gap]
+
+
+def _mark(time: float) -> dict[str, Any]:
+    return {"type": "line", "xref": "x", "x0": time, "x1": time, "yref": "paper", "y0": 0, "y1": 1,
+            "line": {"color": "var(--line)", "width": 1, "dash": "dot"}}
+
+
+def _paving(enclosure: Enclosure) -> Markup:
+    """The first two unknowns: boxes in which every value fits, and boxes that are undecided."""
+    first, second = enclosure.names[:2]
+    data = []
+    for boxes, name, color in ((enclosure.outer, "undecided", OUTER), (enclosure.inner, "every value fits", INNER)):
+        lo, hi = boxes[0][:, :MOST_DRAWN], boxes[1][:, :MOST_DRAWN]
+        gap = np.full(lo.shape[1], np.nan)
+        x = np.array([lo[0], hi[0], hi[0], lo[0], lo[0], gap]).T.ravel() if lo.shape[1] else np.zeros(0)
+        y = np.array([lo[1], lo[1], hi[1], hi[1], lo[1], gap]).T.ravel() if lo.shape[1] else np.zeros(0)
+        data.append({"type": "scatter", "mode": "lines", "x": numbers(x), "y": numbers(y), "fill": "toself",
+                     "fillcolor": color, "line": {"color": color, "width": 0.5}, "name": plain(name)})
+    layout = {"height": PAVING_HEIGHT, "xaxis": {"title": {"text": plain(first)}},
+              "yaxis": {"title": {"text": plain(second)}}}
+    return drawn({"data": data, "layout": layout}, f"Paving of {first} and {second}")
+
+
+SECTION = Section("enclosure", "What is proved", body)
