@@ -21,7 +21,7 @@ from dynident.discretizations.shooting import Shooting
 from dynident.integrators import integrator_named
 from dynident.integrators.stages import stage_functions
 from dynident.kernels.compiler import load_library
-from dynident.kernels.generate import c_source
+from dynident.kernels.generate import QUICK, c_source, kernel_text
 from dynident.solvers.reduced import Reduced
 
 SAMPLES = (301, 10_001)
@@ -64,7 +64,9 @@ def hand_written(problem: di.Problem) -> tuple[Callable[[], float], np.ndarray]:
     sizes = {"NX": len(model.states), "NU": len(model.inputs), "NP": len(model.parameters), "NY": len(model.outputs)}
     defines = "".join(f"#define {name} {size}\n" for name, size in sizes.items())
     functions = stage_functions(model, RUNGE_KUTTA, tuple(range(len(model.parameters))))
-    library = load_library(f"hand loop {model.content_hash()} {loop}", lambda: c_source(functions) + defines + loop)
+    front = kernel_text("elementary.c")
+    library = load_library(f"hand loop {model.content_hash()} {front} {loop}",
+                           lambda: front + c_source(functions) + defines + loop, QUICK)
     if library is None:
         raise RuntimeError("this benchmark needs a C compiler")
     library.hand_pass.restype = ctypes.c_double

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from timing import Line, Result, best, growth, in_fresh_process, main, peak_bytes, spoken
@@ -14,8 +14,10 @@ from dynident.solvers.reduced import Reduced
 
 SAMPLES = (1_000, 10_000, 100_000, 1_000_000)
 SEGMENTS = (1, 10, 100, 1_000)
-SAMPLES_PER_SEGMENT = 100
+SAMPLES_PER_SEGMENT = 1_000
+SAMPLES_TO_CUT = 100_001
 EXPERIMENTS = (10, 30, 100, 300, 1_000)
+FITTED = (10, 30, 100)
 SAMPLES_PER_EXPERIMENT = 200
 PARAMETERS = (2, 4, 8, 16, 32)
 LINEAR = (0.9, 1.1)  # slope of log cost over log size
@@ -69,12 +71,11 @@ def chain_problem(parameters: int) -> di.Problem:
     return di.Problem(model, [record], [di.Parameter(name, start=1.0) for name in names])
 
 
-def memory(samples: int, segments: int, experiments: int) -> tuple[int, int]:
-    """Bytes held at the most before and after a fit in this process."""
+def memory(samples: int, segments: int, experiments: int) -> int:
+    """Bytes held at the most by this process after a fit."""
     problem = oscillator_problem([oscillator_record(samples, seed) for seed in range(experiments)])
-    before = peak_bytes()
     di.identify(problem, di.multiple_shooting(segments=segments, substeps=1), progress=False)
-    return before, peak_bytes()
+    return peak_bytes()
 
 
 def seconds_of_a_fit(samples: int, segments: int, experiments: int) -> float:
@@ -97,31 +98,46 @@ def megabytes(size: float) -> str:
 
 
 def memory_line(what: str, sizes: Sequence[int], shape: Callable[[int], tuple[int, int, int]]) -> Line:
-    """Memory beyond what an interpreter with everything imported holds."""
-    peaks = [in_fresh_process(__file__, "--memory", *shape(size))[1] for size in sizes]
-    base = in_fresh_process(__file__, "--memory", 20, 1, 1)[1]
-    return line(what, sizes, [max(peak - base, 1) for peak in peaks], megabytes)
+    """Memory beyond that of a tiny fit, which is the interpreter and its libraries."""
+    base = in_fresh_process(__file__, "--memory", 20, 1, 1)
+    return line(what, sizes, [max(in_fresh_process(__file__, "--memory", *shape(size)) - base, 1) for size in sizes],
+                megabytes)
+
+
+def cut_line() -> Line:
+    """The same record in more and more segments."""
+    problem = oscillator_problem([oscillator_record(SAMPLES_TO_CUT)])
+    costs = [best(one_pass(shooting(problem, n)), 5) for n in SEGMENTS]
+    shown = ", ".join(f"{n:,}: {spoken(cost)}" for n, cost in zip(SEGMENTS, costs, strict=True))
+    return Line(f"{SAMPLES_TO_CUT:,} samples cut into segments, time of a pass", f"{costs[-1] / costs[0]:.2f} times from "
+                f"first to last ({shown})")
+
+
+def pass_times(problems: Iterable[di.Problem], segments: Sequence[int]) -> list[float]:
+    return [best(one_pass(shooting(problem, n)), 5) for problem, n in zip(problems, segments, strict=True)]
 
 
 def run() -> Result:
-    long = [best(one_pass(shooting(oscillator_problem([oscillator_record(n)]), 1)), 3) for n in SAMPLES]
-    cut = [best(one_pass(shooting(oscillator_problem([oscillator_record(n * SAMPLES_PER_SEGMENT + 1)]), n)), 3)
-           for n in SEGMENTS]
-    many = [best(one_pass(shooting(oscillator_problem([oscillator_record(SAMPLES_PER_EXPERIMENT, s) for s in range(n)]),
-                                   1)), 3) for n in EXPERIMENTS]
-    wide = [best(one_pass(shooting(chain_problem(n), 1)), 3) for n in PARAMETERS]
-    fits = [in_fresh_process(__file__, "--seconds", n, 20, 1) for n in SAMPLES]
+    records = [[oscillator_record(SAMPLES_PER_EXPERIMENT, seed) for seed in range(n)] for n in EXPERIMENTS]
+    lines = [
+        line("samples, time of a pass", SAMPLES,
+             pass_times((oscillator_problem([oscillator_record(n)]) for n in SAMPLES), [1] * len(SAMPLES))),
+        line("samples, time of a whole fit, 20 segments", SAMPLES,
+             [in_fresh_process(__file__, "--seconds", n, 20, 1) for n in SAMPLES]),
+        memory_line("samples, memory of a whole fit", SAMPLES, lambda n: (n, 20, 1)),
+        line(f"segments of {SAMPLES_PER_SEGMENT:,} samples, time of a pass", SEGMENTS,
+             pass_times((oscillator_problem([oscillator_record(n * SAMPLES_PER_SEGMENT + 1)]) for n in SEGMENTS), SEGMENTS)),
+        memory_line("segments, memory of a whole fit", SEGMENTS, lambda n: (n * SAMPLES_PER_SEGMENT + 1, n, 1)),
+        cut_line(),
+        line(f"experiments of {SAMPLES_PER_EXPERIMENT} samples, time of a pass", EXPERIMENTS,
+             pass_times(map(oscillator_problem, records), [1] * len(EXPERIMENTS))),
+        line("experiments, time of a whole fit", FITTED, [in_fresh_process(__file__, "--seconds", SAMPLES_PER_EXPERIMENT, 1,
+                                                                           n) for n in FITTED], promised=False),
+        line("parameters, time of a pass", PARAMETERS, pass_times(map(chain_problem, PARAMETERS), [1] * len(PARAMETERS)),
+             promised=False)]
     return Result("Growth", "Mass on a spring, 3 parameters and 2 initial states per experiment. A pass is a simulation "
                   "with sensitivities, its reduction and the step; slopes of log cost over log size, from sizes at which "
-                  "the fixed cost of a call is gone.", [
-                      line("samples, time of a pass", SAMPLES, long),
-                      line("samples, time of a whole fit, 20 segments", SAMPLES, fits),
-                      memory_line("samples, memory of a whole fit", SAMPLES, lambda n: (n, 20, 1)),
-                      line(f"segments of {SAMPLES_PER_SEGMENT} samples, time of a pass", SEGMENTS, cut),
-                      memory_line("segments, memory of a whole fit", SEGMENTS,
-                                  lambda n: (n * SAMPLES_PER_SEGMENT + 1, n, 1)),
-                      line(f"experiments of {SAMPLES_PER_EXPERIMENT} samples, time of a pass", EXPERIMENTS, many),
-                      line("parameters, time of a pass", PARAMETERS, wide, promised=False)])
+                  "the fixed cost of a call is gone.", lines)
 
 
 if __name__ == "__main__":
