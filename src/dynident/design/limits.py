@@ -31,6 +31,7 @@ class Limit:
     upper: float
     at_end: bool = False
     input_rate: int | None = None  # index of the input whose rate it is
+    from_start: bool = True  # whether the input can change it at the first sample
     typical: float = 1.0  # size of what is limited, where both ends are zero or open
 
     @property

@@ -39,7 +39,8 @@ class Block:
 def first_places(limits: Sequence[Limit], samples: int) -> list[np.ndarray]:
     """Samples at which each watched limit is asked for at first; peaks in between are added when they are found."""
     some = np.unique(np.append(np.arange(0, samples, max(1, samples // FIRST_PLACES)), samples - 1))
-    return [np.array([samples - 1]) if limit.at_end else some for limit in limits if limit.input_rate is None]
+    return [np.array([samples - 1]) if limit.at_end else some[0 if limit.from_start else 1:] for limit in limits
+            if limit.input_rate is None]
 
 
 class Program:

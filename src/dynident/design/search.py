@@ -208,11 +208,22 @@ class Search:
         return (*best, outcomes)
 
     def _sized(self, w: np.ndarray) -> tuple[Limit, ...]:
-        """Limits of zero tell no size; what the machine does at a start does."""
-        watched = self.trial.run(self._of(w)[0], *self._believed(0), sensitivities=False).watched
-        sizes = iter(np.max(np.abs(watched), axis=0))
-        return tuple(replace(limit, typical=float(next(sizes)) or 1.0) if limit.input_rate is None else limit
-                     for limit in self.limits)
+        """Limits of zero tell no size; what the machine does at a start does. At the first sample no input has acted."""
+        ran = self.trial.run(self._of(w)[0], *self._believed(0))
+        sized, faults, k = [], [], 0
+        for limit in self.limits:
+            if limit.input_rate is not None:
+                sized.append(limit)
+                continue
+            fixed = not np.any(ran.d_watched[0, k])
+            limit = replace(limit, typical=float(np.max(np.abs(ran.watched[:, k]))) or 1.0, from_start=not fixed)
+            if fixed and not limit.at_end and limit.excess(ran.watched[:1, k]) > FIRST_MARGIN * limit.size:
+                faults.append(f"limit '{limit.text}': the initial state breaks it already ({ran.watched[0, k]:.4g}).")
+            sized.append(limit)
+            k += 1
+        if faults:
+            raise ProblemError(faults)
+        return tuple(sized)
 
     def tightened(self, outcome: DenseOutcome, program: Program, limits: list[Limit], iterations: int
                   ) -> tuple[DenseOutcome, Program]:
@@ -245,6 +256,7 @@ class Search:
                 closer.append(limit)
                 continue
             beside = {int(n) for at, _ in found for n in (np.floor(at), np.ceil(at))} if not limit.at_end else set()
+            beside -= set() if limit.from_start else {0}
             new = beside - set(places[k].tolist())
             known = [e for at, e in found if not {int(np.floor(at)), int(np.ceil(at))} & new]
             closer.append(limit.narrowed(MORE_MARGIN * max(known, default=0.0)))
