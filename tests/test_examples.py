@@ -111,6 +111,18 @@ def test_problem_file_gives_the_same_from_the_shell(example, tmp_path):
     assert (tmp_path / "cooling" / "results" / "report.html").is_file()
 
 
+def test_delta_robot_finds_table_1_through_its_fmu(example):
+    pytest.importorskip("fmpy", reason="FMUs need FMPy: pip install dynident[fmu]")
+    from dynident.kernels import compiler
+
+    if compiler.compiler() is None:
+        pytest.skip("the export of the robot needs a C compiler")
+    known, said = example("13")
+    truth = {name: value for name, (_, value) in known["TABLE_1"].items()}
+    assert all(holds(known["estimate"], truth, truth))
+    assert "Gear efficiency" in said
+
+
 @pytest.mark.slow
 def test_every_method_finds_the_robot_and_the_combinations_are_named(example, tmp_path):
     known, said = example("09", "--starts", "1", "--out", str(tmp_path))

@@ -65,7 +65,8 @@ def test_the_record_is_that_of_the_paper():
     for i in (1, 2, 3):  # velocity and acceleration are the derivatives of position, also where the speed changes
         q, v, a = (inputs[f"{what}_{i}"] for what in ("position", "velocity", "acceleration"))
         assert np.max(np.abs(np.gradient(q, fine[1]) - v)[1:-1]) < 0.001 * np.max(np.abs(v))
-        assert np.max(np.abs(np.gradient(v, fine[1]) - a)[1:-1]) < 0.02 * np.max(np.abs(a))
+        # a difference across a waypoint, where the jerk jumps by 120/move^3, errs by a quarter of that times the step
+        assert np.max(np.abs(np.gradient(v, fine[1]) - a)[1:-1]) < 0.06 * np.max(np.abs(a))
 
 
 def problem_with(model, outputs, inputs, time, rng):

@@ -33,7 +33,8 @@ class Runner(Protocol):
     """Raises Diverged where there is no result. Travels to other processes, where it is opened once."""
 
     scheme: str
-    adaptive: bool  # chooses its own steps; sub-steps change nothing
+    adaptive: bool  # chooses its own steps
+    static: bool  # outputs follow inputs at once; sub-steps change nothing
 
     @property
     def notes(self) -> tuple[str, ...]: ...
@@ -53,7 +54,7 @@ class EquationRunner:
     notes: tuple[str, ...] = ()
 
     def __init__(self, model: EquationModel, scheme: str):
-        self.model, self.scheme = model, scheme
+        self.model, self.scheme, self.static = model, scheme, not model.states
         self.adaptive = isinstance(integrator_named(scheme), Adaptive)
         self.march = march_for(model, integrator_named(scheme), ())
 
@@ -76,7 +77,7 @@ class FmuRunner:
     adaptive = False
 
     def __init__(self, model: FmuModel, declared: Iterable[str]):
-        self.model, self.declared = model, tuple(declared)
+        self.model, self.declared, self.static = model, tuple(declared), model.static
         self.scheme = model.options["integrator"] if model.kind == "model_exchange" else "the FMU's own solver"
         wanted = set(self.declared)
         self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in wanted], dtype=int)

@@ -48,8 +48,7 @@ class BlackBox:
 
     def outputs(self, rows: Sequence[np.ndarray], grids: Sequence[Grid]) -> list[Outputs | Diverged]:
         """What the model does for each row of values: its outputs, or why there are none."""
-        steps = b"".join(g.substeps.tobytes() for g in grids)
-        keys = [(row.tobytes(), steps) for row in rows]
+        keys = [(row.tobytes(), self._steps(grids)) for row in rows]
         new = [i for i, key in enumerate(keys) if key not in self._known]
         jobs = [(self.runner, *self.problem.values_in(rows[i], e), grid) for i in new for e, grid in enumerate(grids)]
         self.simulations += len(new)
@@ -81,7 +80,7 @@ class BlackBox:
     def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], lower: np.ndarray,
                  upper: np.ndarray, scale: np.ndarray) -> Outputs:
         """d outputs / d unknowns per experiment, (nodes, outputs, unknowns)."""
-        key = (values.tobytes(), b"".join(g.substeps.tobytes() for g in grids))
+        key = (values.tobytes(), self._steps(grids))
         if key in self._jacobians:
             return self._jacobians[key]
         known = np.where(np.isfinite(scale) & (scale > 0), scale, np.where(values == 0, 1.0, np.abs(values)))
@@ -145,6 +144,9 @@ class BlackBox:
         if not isinstance(second, Diverged) and second is not base:
             return second, base, values + step, values
         return self.at(values + step, grids), base, values + step, values
+
+    def _steps(self, grids: Sequence[Grid]) -> bytes:
+        return b"" if self.runner.static else b"".join(g.substeps.tobytes() for g in grids)
 
     def _keep(self, memory: OrderedDict, key: tuple[bytes, bytes], value: object) -> None:
         memory[key] = value

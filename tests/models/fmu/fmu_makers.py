@@ -85,7 +85,8 @@ def bouncing_ball() -> Path:
     return tampered("ball", {
         "double z[], size_t n) { (void)c; (void)z; return n ? ERROR : OK; }":
             "double z[], size_t n) { z[0] = M->v[0]; return OK; }",
-        "NewDiscreteStates(Instance c, Info *info) { (void)c; memset(info, 0, sizeof *info); return OK; }": """NewDiscreteStates(Instance c, Info *info) {
+        "NewDiscreteStates(Instance c, Info *info) { (void)c; memset(info, 0, sizeof *info); return OK; }":
+            """NewDiscreteStates(Instance c, Info *info) {
   double *kick = M->v + AT_P + 2;
   memset(info, 0, sizeof *info);
   if (M->v[0] <= 0 && M->v[1] < 0) { M->v[0] = 0; M->v[1] *= -M->v[AT_P + 1]; info->values = 1; M->fresh = 0; }

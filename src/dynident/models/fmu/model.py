@@ -79,6 +79,12 @@ class FmuModel:
         """Files that the model lives in; a saved problem takes them along."""
         return (self.path,)
 
+    @property
+    def static(self) -> bool:
+        """Outputs follow inputs at once; only Model Exchange tells of the states inside."""
+        d = self.description
+        return "model_exchange" in d.interfaces and not d.states and not d.indicators
+
     def definition(self) -> dict[str, Any]:
         """What the answer depends on, as plain data; the file by its name and content."""
         options = {key: self.options[key] for key in ("integrator", "alignment")}

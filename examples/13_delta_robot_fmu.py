@@ -58,4 +58,4 @@ def main() -> di.Estimate:
 
 
 if __name__ == "__main__":
-    main()
+    estimate = main()
