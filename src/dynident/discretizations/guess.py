@@ -91,7 +91,7 @@ def states_at(model: Model, experiment: Experiment, times: np.ndarray, window: i
         y = (np.asarray(experiment.outputs[sight.output]) - sight.offset) / sight.gain
         present = np.isfinite(y)
         if np.count_nonzero(present) > int(sight.slope):
-            value, slope = _read_off(experiment.time[present], y[present], np.asarray(times), window)
+            value, slope = _read_off(np.asarray(experiment.time)[present], y[present], np.asarray(times), window)
             guess[:, state] = slope if sight.slope else value
     return guess
 

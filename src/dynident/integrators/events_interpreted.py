@@ -35,10 +35,10 @@ class _Evaluator:
         self.shapes = [function.size_out(k) for k in range(function.n_out())]
         for k, memory in enumerate(self.arguments):
             if memory.size:
-                self.buffer.set_arg(k, memoryview(memory))
+                self.buffer.set_arg(k, memory.data)  # type: ignore[call-arg]
         for k, memory in enumerate(self.results):
             if memory.size:
-                self.buffer.set_res(k, memoryview(memory))
+                self.buffer.set_res(k, memory.data)  # type: ignore[call-arg]
 
     def __call__(self, arguments: Sequence[Any]) -> list[np.ndarray]:
         for memory, argument in zip(self.arguments, arguments, strict=True):

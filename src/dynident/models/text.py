@@ -48,20 +48,20 @@ _HINTS: dict[type, str] = {
 
 def parse_expression(text: str, symbols: Mapping[str, casadi.SX], where_used: str = "expression") -> casadi.SX:
     """The expression over the given symbols; every name it uses must be among them."""
-    reader = _Reader(_tidy(text, where_used), symbols, where_used)
-    expression = reader.value(reader.tree(), depth=0)
-    if reader.faults:
-        raise ProblemError(reader.faults)
-    return casadi.densify(casadi.SX(expression))
+    return _parsed(_Reader.value, text, symbols, where_used)
 
 
 def parse_condition(text: str, symbols: Mapping[str, casadi.SX], where_used: str = "condition") -> casadi.SX:
     """Comparisons joined by and, or, not: 1 where they hold, 0 elsewhere."""
+    return _parsed(_Reader.condition, text, symbols, where_used)
+
+
+def _parsed(read: Callable[..., Any], text: str, symbols: Mapping[str, casadi.SX], where_used: str) -> casadi.SX:
     reader = _Reader(_tidy(text, where_used), symbols, where_used)
-    condition = reader.condition(reader.tree(), depth=0)
+    found = read(reader, reader.tree(), depth=0)
     if reader.faults:
         raise ProblemError(reader.faults)
-    return casadi.densify(casadi.SX(condition))
+    return casadi.densify(casadi.SX(found))
 
 
 def names_in(text: str, where_used: str = "expression") -> tuple[str, ...]:

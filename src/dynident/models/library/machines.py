@@ -69,7 +69,9 @@ def servo_axis(friction: FrictionLaw | None = None, gain: float = 35.15, v_smoot
 
 def pendulum(torque: bool = False) -> EquationModel:
     """angle'' = -p sin(angle) - d angle', or with + b torque: p = g/l, d is damping over inertia, b is 1/inertia."""
-    driven = {"inputs": ["torque"], "parameters": ["p", "d", "b"]} if torque else {"parameters": ["p", "d"]}
+    driven: dict[str, Any] = {"parameters": ["p", "d"]}
+    if torque:
+        driven = {"inputs": ["torque"], "parameters": ["p", "d", "b"]}
     units = {"angle": "rad", "rate": "rad/s", "p": "1/s^2", "d": "1/s"}
     return EquationModel(
         name="pendulum", states={"angle": "rate", "rate": "-p*sin(angle) - d*rate" + " + b*torque" * torque},
