@@ -150,7 +150,7 @@ def test_every_limit_holds_in_an_independent_simulation_at_ten_times_finer_steps
 
 
 def test_limit_that_cannot_be_met_is_named(estimate):
-    with pytest.raises(di.NotConverged, match="q >= 0.5"):
+    with pytest.raises(di.NotConverged, match=r"q >= 0\.5"):
         di.design_input(estimate, di.signals.Bernstein(3), limits=["abs(u) <= 0.5"], ends=["q >= 0.5"], duration=0.5,
                         starts=1)
 

@@ -48,7 +48,7 @@ class Search:
         self.known, self.criterion, self.limits = known, criterion, tuple(limits)
         self.rng, self.model = np.random.default_rng(seed), problem.model
         last = problem.experiments[-1]
-        self.step = float(np.median(np.diff(last.time))) if sample_time is None else float(sample_time)
+        self.step = float(f"{np.median(np.diff(last.time)):.9g}") if sample_time is None else float(sample_time)
         span = duration if isinstance(duration, tuple) else (duration or float(last.time[-1] - last.time[0]),) * 2
         if not 0 < span[0] <= span[1] or self.step <= 0 or span[1] < 2 * self.step:
             raise ProblemError(f"duration = {duration} with a sample every {self.step:g}: give positive times, the "

@@ -241,6 +241,37 @@ class MethodTable(BaseModel):
     kind: str
 
 
+def _span(value: Any) -> Any:
+    """One time, or the shortest and the longest."""
+    for each in value if isinstance(value, list) else [value]:
+        _number(each)
+    if isinstance(value, list) and len(value) != 2:
+        raise ValueError("must be a time, or the shortest and the longest as a list of two.")
+    return value
+
+
+class DesignTable(_Table):
+    """What `dynident design` plans: shape, criterion and limits of the next input; the design checks the values."""
+
+    signal: Any  # the name of a shape, a table { kind = ..., options }, or such a table per input
+    criterion: str = "D"
+    limits: list[str] = []
+    ends: list[str] = []
+    duration: Annotated[Any, BeforeValidator(_span)] = None
+    sample_time: Number = None
+    initial: dict[str, Number] | None = None
+    parameters: list[str] = []
+    records: int = 1
+    robust: str = ""
+    box: dict[str, list[Number]] = {}
+    samples: int = 8
+    use_records: bool = True
+    amplitude: Any = None
+    mode: str = ""
+    starts: int = 4
+    seed: int = 0
+
+
 class ProblemTable(_Table):
     model: ModelTable
     experiment: list[ExperimentTable] = Field(min_length=1)
@@ -249,3 +280,4 @@ class ProblemTable(_Table):
     initial_states: dict[str, InitialTable] = {}
     constraints: list[str] = []
     method: MethodTable | None = None
+    design: DesignTable | None = None

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.files.schema import (
+    DesignTable,
     ExperimentTable,
     InitialTable,
     ModelTable,
@@ -96,7 +97,7 @@ def _known_keys(path: Path) -> list[str]:
     """The keys that could stand in the place of the last of the path."""
     tables: dict[str, type[BaseModel]] = {
         "model": ModelTable, "experiment": ExperimentTable, "validation": ExperimentTable,
-        "parameters": ParameterTable, "initial_states": InitialTable}
+        "parameters": ParameterTable, "initial_states": InitialTable, "design": DesignTable}
     table = ProblemTable if len(path) == 1 else tables[str(path[0])]
     if "outputs" in path[2:4] and len(path) == 5:
         table = OutputTable

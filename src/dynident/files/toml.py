@@ -6,7 +6,7 @@ import importlib.util
 import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -33,6 +33,7 @@ class ProblemFile:
     method: dict[str, Any]
     validation: tuple[Experiment, ...]
     path: Path
+    design: dict[str, Any] = field(default_factory=dict)  # the [design] table: what to plan next
 
 
 def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python: bool = False) -> ProblemFile:
@@ -62,7 +63,8 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
     except ProblemError as error:
         raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
     method = tables.method.model_dump() if tables.method else {}
-    return ProblemFile(problem, method, tuple(e for e in validation if e is not None), file)
+    design = tables.design.model_dump(exclude_unset=True) if tables.design else {}
+    return ProblemFile(problem, method, tuple(e for e in validation if e is not None), file, design)
 
 
 def write_problem(problem: Problem, method: Mapping[str, Any], path: str | Path,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
 from dynident.estimate.profile import LEVEL, Profile
-from dynident.report.numbers import lone
 from dynident.report.rows import written
 from dynident.report.tabular import plain_table
 
@@ -21,10 +18,9 @@ def profile_text(profile: Profile) -> str:
         value = float(profile.estimated[profile.names.index(name)])
         low, high = profile.interval(name, LEVEL)
         text, interval = written(value, low, high)
-        linear = profile.base.interval(name, LEVEL)
-        rows.append([name, text, interval, "open" if any(map(math.isinf, linear)) else
-                     f"[{lone(linear[0], 4)}, {lone(linear[1], 4)}]", profile.verdict(name),
-                     ", ".join(profile.partners(name)) or "-", _stops(curve.ends)])
+        linear = written(value, *profile.base.interval(name, LEVEL))[1]
+        rows.append([name, text, interval, linear, profile.verdict(name), ", ".join(profile.partners(name)) or "-",
+                     _stops(curve.ends)])
     head = ["name", "value", f"{LEVEL:.0%} by profile", "linearised", "verdict", "followed by", "ends"]
     if not any(row[-1] for row in rows):
         head, rows = head[:-1], [row[:-1] for row in rows]

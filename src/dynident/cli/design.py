@@ -1,0 +1,67 @@
+"""`dynident design`: which input should be run next?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, Stop, fitted, method_named, read
+
+if TYPE_CHECKING:
+    from dynident.estimate.estimate import Estimate
+    from dynident.problem.problem import Problem
+
+Known = Annotated[Path, typer.Argument(metavar="PROBLEM.toml|RESULTS/", show_default=False, help=(
+    "A problem file with a [design] table, or the folder that `dynident fit` wrote for one."))]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE.csv", help="Where the input goes.")]
+AtStart = Annotated[bool, typer.Option("--at-start", help="Plan at the start values, without fitting first.")]
+
+
+def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = False, allow_outside: AllowOutside = False,
+        allow_python: AllowPython = False) -> None:
+    """Plan the input that tells most about the parameters, within the limits of the [design] table.
+
+    A problem file is fitted first, so that the plan is made from what its records tell. Leaves with 1 if the search did
+    not settle or a limit cannot be met.
+
+    Example: `dynident design problem.toml --out next_input.csv`
+    """
+    from dynident.design.table import plan_from
+
+    believed, table = what_is_known(known, at_start, allow_outside, allow_python)
+    plan = plan_from(believed, table)
+    print(plan)
+    for number, record in enumerate(plan.records, 1):
+        path = out if len(plan.records) == 1 else out.with_name(f"{out.stem}-{number}{out.suffix}")
+        print(f"Written to {record.to_csv(path)}.")
+    if not plan.converged:
+        raise Stop(NOT_GOOD)
+
+
+def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python: bool
+                  ) -> tuple[Problem | Estimate, dict[str, Any]]:
+    """An estimate (loaded, or fitted now) or a problem at its start, and the [design] table that goes with it."""
+    from dynident.files.results import AS_GIVEN, load
+
+    if path.is_dir():
+        given = path / AS_GIVEN
+        return load(path), _design_table(given) if given.is_file() else {}
+    said = read(path, allow_outside, allow_python)
+    if at_start:
+        return said.problem, said.design
+    estimate, code = fitted(said.problem, method_named("", said.method))
+    if code:
+        raise Stop(code)
+    return estimate, said.design
+
+
+def _design_table(file: Path) -> dict[str, Any]:
+    """The table alone: the data that the file names may lie elsewhere by now."""
+    import tomllib
+
+    from dynident.files.schema import DesignTable
+
+    found = tomllib.loads(file.read_text(encoding="utf-8-sig")).get("design")
+    return DesignTable.model_validate(found).model_dump(exclude_unset=True) if found else {}

@@ -1,0 +1,36 @@
+"""`dynident profile`: how far can each parameter be moved before the data object?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynident.cli.design import what_is_known
+from dynident.cli.shared import AllowOutside, AllowPython
+
+Known = Annotated[Path, typer.Argument(metavar="PROBLEM.toml|RESULTS/", show_default=False, help=(
+    "A problem file, which is fitted first, or the folder that `dynident fit` wrote."))]
+Names = Annotated[list[str], typer.Option("--name", "-n", metavar="NAME", show_default=False, help=(
+    "An unknown to profile; all of them unless named; may be repeated."))]
+Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", show_default=False, help=(
+    "Draw the profiles into a .png, .pdf or .svg file."))]
+
+
+def run(known: Known, names: Names = [], out: Out = None, allow_outside: AllowOutside = False,  # noqa: B006
+        allow_python: AllowPython = False) -> None:
+    """Likelihood profiles: intervals that need not be symmetric, a verdict per parameter, and who makes up for it.
+
+    Example: `dynident profile results/ --name Fc --out profile.png`
+    """
+    from dynident.estimate.estimate import Estimate
+    from dynident.methods.profile import profile
+
+    estimate, _ = what_is_known(known, False, allow_outside, allow_python)
+    assert isinstance(estimate, Estimate)
+    found = profile(estimate, names or None)
+    print(found)
+    if out is not None:
+        found.plot().savefig(out)
+        print(f"Drawn into {out}.")
