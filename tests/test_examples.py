@@ -140,3 +140,14 @@ def test_real_double_pendulum_is_followed_and_foretold(example):
     assert estimate.converged
     assert all(estimate.statistics[f"fit_{name}"] > 90 for name in known["pendulum"].outputs)
     assert all(np.median([v.fit[name] for v in known["validations"]]) > 75 for name in known["pendulum"].outputs)
+
+
+@pytest.mark.slow
+def test_narrower_smoothing_comes_closer_to_a_model_that_sticks(example):
+    known, said = example("12")
+    found = known["found"]
+    assert all(holds(found[None], known["truth"], known["truth"]))
+    misses = [found[width].statistics["reduced_chi2"] for width in (2e-3, 5e-4, 1e-4)]
+    assert misses == sorted(misses, reverse=True)
+    assert misses[-1] > 1.1 > found[None].statistics["reduced_chi2"]
+    assert "the truth is 28" in said.splitlines()[-1]
