@@ -37,6 +37,13 @@ def test_fmpy_simulates_what_we_wrote(kind, version):
     assert np.max(np.abs(told["y"] - 3 * (1 - np.exp(-told["time"] / 0.5)))) < 1e-6
 
 
+@pytest.mark.parametrize("version", ["2.0", "3.0"])
+def test_what_it_can_do_is_read_back(version):
+    said = di.FmuModel(exported(version=version)).description
+    assert all(it.directional and it.variable_steps for it in said.interfaces.values())
+    assert said.states == ("x",) and not said.indicators and said.feedthrough
+
+
 def test_parameters_are_tunable_and_carry_units():
     said = {v.name: v for v in fmpy.read_model_description(str(exported())).modelVariables}
     assert (said["tau"].variability, said["tau"].start, said["tau"].unit) == ("tunable", "0.5", "s")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as xml
 
 from dynident.errors import NotSupported, ProblemError
 from dynident.models.fmu.archive import description_text, entry_names, library_in
@@ -165,11 +166,20 @@ def _interfaces(said: Any, path: Path, version: int, names: list[str]) -> tuple[
             missing[kind], library = str(error), ""
         found[kind] = Interface(
             kind, it.modelIdentifier, library, bool(getattr(it, "canHandleVariableCommunicationStepSize", True)),
-            bool(it.providesDirectionalDerivative), bool(it.canBeInstantiatedOnlyOncePerProcess),
+            _directional(path, it), bool(it.canBeInstantiatedOnlyOncePerProcess),
             bool(it.needsExecutionTool), bool(getattr(it, "needsCompletedIntegratorStep", False)))
     if not found:
         raise NotSupported(f"{path.name} offers neither Model Exchange nor Co-Simulation.")
     return found, missing
+
+
+def _directional(path: Path, interface: Any) -> bool:
+    """FMPy reads the flag of FMI 2.0 only; in 3.0 it ends with an s."""
+    if interface.providesDirectionalDerivative:
+        return True
+    root = xml.fromstring(description_text(path))
+    return any(element.get("providesDirectionalDerivatives") in ("true", "1")
+               for element in root.findall(type(interface).__name__))
 
 
 def _number(text: Any) -> float | None:
