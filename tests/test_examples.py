@@ -144,7 +144,7 @@ def test_real_double_pendulum_is_followed_and_foretold(example):
 
 @pytest.mark.slow
 def test_narrower_smoothing_comes_closer_to_a_model_that_sticks(example):
-    known, said = example("12")
+    known, said = example("14")
     found = known["found"]
     assert all(holds(found[None], known["truth"], known["truth"]))
     misses = [found[width].statistics["reduced_chi2"] for width in (2e-3, 5e-4, 1e-4)]
