@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,8 +54,9 @@ def folder(tmp_path):
 
 
 def dynident(folder, *words, **options):
+    source = str(Path(di.__file__).parents[1])  # the package under test, from whatever folder
     return subprocess.run([sys.executable, "-m", "dynident", *words], cwd=folder, capture_output=True, text=True,
-                          timeout=120, **options)
+                          timeout=120, env={**os.environ, "PYTHONPATH": source}, **options)
 
 
 def test_malformed_lines_are_said_skipped_and_counted():

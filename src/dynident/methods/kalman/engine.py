@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from importlib.metadata import version
 from typing import Protocol
 
 import casadi as ca
@@ -195,7 +196,7 @@ def private_source(functions: Sequence[ca.Function]) -> str:
 def _library(recipe: _Recipe) -> ctypes.CDLL | None:
     names = with_record_loop(recipe.setup.method.filter)
     text = hashlib.sha256(kernel_text((*names, "filter_tanh.c")).encode()).hexdigest()
-    key = f"filter {SOURCE_VERSION} {text} casadi {ca.__version__} {recipe.key}"
+    key = f"filter {SOURCE_VERSION} {text} casadi {version('casadi')} {recipe.key}"
     library = load_library(key, lambda: source_text(recipe.setup, names))
     if library is not None:
         _declare(library)
@@ -231,10 +232,10 @@ class CompiledEngine:
     def begin(self, x: np.ndarray, P: np.ndarray, t: float | None = None, u: np.ndarray | None = None) -> None:
         x, P = np.ascontiguousarray(x, float), np.ascontiguousarray(P, float)
         held = np.zeros(max(self.layout.nu, 1)) if u is None else np.ascontiguousarray(u, float)
-        started = t is not None
-        if self.library.dynident_filter_begin(self._addresses[0], t if started else 0.0, float(started),
-                                              held.ctypes.data, x.ctypes.data, P.ctypes.data):
-            raise Stopped(2, 0, t if started else 0.0, "the start")
+        since = 0.0 if t is None else t
+        if self.library.dynident_filter_begin(self._addresses[0], since, float(t is not None), held.ctypes.data,
+                                              x.ctypes.data, P.ctypes.data):
+            raise Stopped(2, 0, since, "the start")
 
     def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
         samples = len(record.time)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -93,6 +94,7 @@ class InterpretedEngine:
         out = np.empty((len(columns), self.layout.sample["projected"].stop))
         filled, held = np.zeros((CHUNK, columns.shape[1])), np.tile(self.settings["p"], (CHUNK, 1))
         wholes, fields = np.empty((CHUNK, whole.size)), np.empty((CHUNK, out.shape[1]))
+        buffers: Any
         buffers, evaluate = self._chunk.buffer()  # a row of ours is a column of CasADi's: the same memory
         for place, array in enumerate((whole, filled, held)):
             buffers.set_arg(place, memoryview(array))
@@ -185,7 +187,7 @@ def _foreseen(setup: Setup, s: dict[str, ca.SX], P: ca.SX, share: ca.SX) -> tupl
         for j in range(i, n):
             after[i, j] = ca.dot(M[i, :], F[j, :]) if j < nx else M[i, j]
             after[j, i] = after[i, j]
-    for i in np.flatnonzero(setup.q):
+    for i in map(int, np.flatnonzero(setup.q)):
         after[i, i] += setup.q[i] * share
     return after, ca.vertcat(nxt, s["a"][nx:])
 
@@ -216,7 +218,7 @@ def _measured(setup: Setup, s: dict[str, ca.SX], c: dict[str, ca.SX], x: ca.SX, 
             x, P = x + k * innovation, _absorbed(setup.method.form, P, h, d, k, c["r"][j])
         predicted = seen if iteration == 0 else predicted
         at = x
-    squared = sum(ca.if_else(used[j] == 1, whitened[j] ** 2, 0) for j in range(ny))
+    squared = ca.sum1(ca.vertcat(*[ca.if_else(used[j] == 1, whitened[j] ** 2, 0) for j in range(ny)]))
     return x, P, [predicted, *whitened, *used, squared, -0.5 * (logs + squared)]
 
 

@@ -65,7 +65,8 @@ class _Search:
 
         model, spans = self.setup.augmented.model, []
         for experiment in self.setup.problem.experiments:
-            looks = np.linspace(experiment.time[0], experiment.time[-1], 50)
+            time = np.asarray(experiment.time)
+            looks = np.linspace(time[0], time[-1], 50)
             seen = states_at(model, experiment, looks)
             spans.append(np.max(np.where(np.isnan(seen), 0.0, np.abs(seen)), axis=0))
         return np.max(spans, axis=0)

@@ -79,7 +79,7 @@ class OnlineFilter:
         self.state_count, self.fields = len(model.states), engine.layout.sample
         self._inside = np.zeros(1 + len(self.inputs) + 2 * len(self.outputs))
         self._inside[1 + len(self.inputs) + len(self.outputs):] = record.variance[0]
-        self._view = memoryview(self._inside)
+        self._view: Any = memoryview(self._inside)  # setting a number here is the quickest way
         self._out = np.empty(self.fields["projected"].stop)
         self._last = -np.inf
         self._update = engine.updater(self._inside, self._out)
@@ -114,8 +114,9 @@ class OnlineFilter:
 
     def run(self, experiment: Experiment) -> FilteredRecord:
         """Go on over a whole stretch of samples in one compiled call; a long record in parts needs little memory."""
-        if not experiment.time[0] > self._last:
-            raise ProblemError(f"{experiment.label}: it begins at {experiment.time[0]:g}, but the filter stands at "
+        time = np.ascontiguousarray(experiment.time, float)
+        if not time[0] > self._last:
+            raise ProblemError(f"{experiment.label}: it begins at {time[0]:g}, but the filter stands at "
                                f"{self._last:g}.")
         missing = [name for name in self.inputs if name not in experiment.inputs]
         if missing:
@@ -124,10 +125,10 @@ class OnlineFilter:
         inputs = np.column_stack([experiment.inputs[n] for n in self.inputs]) if self.inputs else np.zeros((count, 0))
         outputs = np.column_stack([experiment.outputs.get(n, np.full(count, np.nan)) for n in self.outputs])
         variance = self._inside[None, 1 + len(self.inputs) + ny:].copy()
-        part = Record(experiment.name, np.ascontiguousarray(experiment.time), np.ascontiguousarray(inputs, float),
+        part = Record(experiment.name, time, np.ascontiguousarray(inputs, float),
                       np.ascontiguousarray(outputs, float), variance, 0.0, np.zeros(0), np.zeros(0))
         samples, _ = self.engine.record(part)
-        self._last = float(experiment.time[-1])
+        self._last = float(time[-1])
         values, std = in_user_units(self.setup, samples[:, self.fields["x"]], samples[:, self.fields["variance"]])
         return FilteredRecord(experiment.name, part.time, self.names, self.outputs, values, std,
                               samples[:, self.fields["whitened"]].copy(), samples[:, self.fields["used"]] == 2)
@@ -162,10 +163,11 @@ class OnlineFilter:
 
     def save(self, path: str | Path) -> None:
         """Keep where the filter stands, as plain numbers; `resume` goes on from there."""
-        memory = {"memory": self.engine.memory(), "last": np.array(self._last), "recipe": np.array(self._recipe())}
+        kept: dict[str, Any] = {"memory": self.engine.memory(), "last": np.array(self._last),
+                                "recipe": np.array(self._recipe())}
         target = Path(path)
         aside = target.with_name(target.name + ".part.npz")
-        np.savez(aside, **memory)
+        np.savez(aside, **kept)
         aside.replace(target)
 
     def resume(self, path: str | Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class Setup:
         again = tuple(replace(r, variance=_variances(self.problem, e, sizes)) for e, r in enumerate(self.records))
         return replace(self, q=q, sizes=dict(sizes), records=again)
 
-    def settings(self) -> dict[str, np.ndarray | float]:
+    def settings(self) -> dict[str, Any]:
         """By the names of the kernels' struct."""
         bounds = [(c.coordinate(c.lower) if c.kind == "log" and c.lower > 0 else c.lower,
                    c.coordinate(c.upper) if c.kind == "log" and np.isfinite(c.upper) else c.upper)
@@ -137,9 +138,9 @@ def _parameter_std(method: KalmanMethod, unknown, value: float) -> float:
 def _process_noise(method: KalmanMethod, augmented: Augmented, slopes: np.ndarray
                    ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Variances, and the names whose level has to be found."""
-    said = method.process_noise
-    if said is None or said == ESTIMATE:
-        said = dict.fromkeys(_disturbed_states(augmented.model), ESTIMATE)
+    said: Mapping[str, float | str] = (
+        method.process_noise if isinstance(method.process_noise, Mapping)
+        else dict.fromkeys(_disturbed_states(augmented.model), ESTIMATE))
     levels = {name: 0.0 if value == ESTIMATE else float(value) for name, value in said.items()}
     scale = np.concatenate([np.ones(len(augmented.model.states)), slopes])
     q = (np.array([levels.get(name, 0.0) for name in augmented.names]) / scale) ** 2
@@ -173,14 +174,15 @@ def _record(method: KalmanMethod, problem: Problem, e: int, start: np.ndarray, s
     outputs = np.column_stack([experiment.outputs.get(n, np.full(samples, np.nan)) for n in model.outputs])
     _, x0 = problem.values_in(start, e)
     return Record(experiment.name, np.ascontiguousarray(experiment.time), np.ascontiguousarray(inputs, float),
-                  np.ascontiguousarray(outputs, float), _variances(problem, e, sizes), float(experiment.start), x0,
+                  np.ascontiguousarray(outputs, float), _variances(problem, e, sizes), float(experiment.start or 0.0), x0,
                   _state_std(method, problem, e, x0))
 
 
 def _state_std(method: KalmanMethod, problem: Problem, e: int, x0: np.ndarray) -> np.ndarray:
     """Given, none where the state is known, the prior's, or the typical size of the state."""
     model, experiment, binding = problem.model, problem.experiments[e], problem.bindings[e]
-    looks = np.linspace(experiment.time[0], experiment.time[-1], 50)
+    time = np.asarray(experiment.time)
+    looks = np.linspace(time[0], time[-1], 50)
     readings = np.vstack([np.abs(states_at(model, experiment, looks)), np.abs(x0)])
     typical = np.max(np.where(np.isnan(readings), 0.0, readings), axis=0)
     std = np.where(typical > 0, typical, 1.0)

@@ -76,7 +76,7 @@ class Stepwise:
             x, P = before
             if iteration == 0:
                 out[f["predicted"]] = seen.ravel()
-            for j in np.flatnonzero(np.isfinite(y)):
+            for j in map(int, np.flatnonzero(np.isfinite(y))):
                 h, innovation = H[j], y[j] - seen[j, 0] - H[j] @ (x - at)
                 d = P @ h
                 v = h @ d + r[j]
