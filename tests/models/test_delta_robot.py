@@ -91,8 +91,12 @@ def test_all_seven_are_found_from_the_start_of_table_1():
 
 
 @pytest.mark.slow
-def test_each_interval_covers_in_91_to_97_percent_of_200_repeats(tmp_path):
-    """Through the FMU that we export, from the start values of Table 1; no seed is picked."""
+def test_each_interval_covers_in_91_to_97_percent(tmp_path):
+    """Through the FMU that we export, from the start values of Table 1.
+
+    Over 1000 repeats a coverage of 95 % scatters by 0.7 %; over 200 by 1.5 %, and one of seven would leave the band by
+    chance in every fourth run.
+    """
     pytest.importorskip("fmpy", reason="FMUs need FMPy: pip install dynident[fmu]")
     from dynident.kernels import compiler
     from dynident.models.fmu.export import export_fmu
@@ -103,7 +107,7 @@ def test_each_interval_covers_in_91_to_97_percent_of_200_repeats(tmp_path):
     model = di.FmuModel(path, trusted=True)
     time, inputs = pick_and_place()
     outputs = di.simulate(model, TRUE, di.Experiment(time, inputs), substeps=1).outputs
-    repeats, rng = 200, np.random.default_rng(2026)
+    repeats, rng = 1000, np.random.default_rng(2026)
     hits = dict.fromkeys(TRUE, 0)
     for _ in range(repeats):
         estimate = di.identify(problem_with(model, outputs, inputs, time, rng), di.least_squares(), progress=False)
