@@ -1,6 +1,7 @@
 """The verified step: what does a proof cost beside plain float64, and beside a loop over interval objects?
 
-One step of the drive train in forward motion (angle and speed, order 1 and its remainder) and one backward pass.
+One step of the drive train in forward motion (angle and speed, order 1 and its remainder); and the same with a backward
+(HC4) pass, which has no counterpart in the peers.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ def flint_loop(lo: np.ndarray, hi: np.ndarray, count: int) -> None:
 
     for k in range(count):
         z = [flint.arb(0.5 * (a + b), 0.5 * (b - a)) for a, b in zip(lo[:, k], hi[:, k], strict=True)]
-        y = formula(*z)
-        (y[1] - z[1] - H * z[2] * z[1]) / (z[5] - z[4])  # one backward step, for beta
+        formula(*z)
 
 
 def run() -> Result:
@@ -58,8 +58,8 @@ def run() -> Result:
             Line("forward step / same formula in float64 numpy", f"{forward / plain:.2f}", f"<= {AT_MOST_FLOAT:g}",
                  forward / plain <= AT_MOST_FLOAT),
             Line("forward and backward / forward in numpy", f"{both / plain:.2f}"),
-            Line("loop over python-flint boxes / forward and backward", f"{loop / both:.0f}",
-                 f">= {FASTER_THAN_LOOP:g}", loop / both >= FASTER_THAN_LOOP),
+            Line("loop over python-flint boxes / forward step", f"{loop / forward:.0f}", f">= {FASTER_THAN_LOOP:g}",
+                 loop / forward >= FASTER_THAN_LOOP),
             Line("growth in boxes (1: linear)", f"{slope:.2f}", "<= 1.15", slope <= 1.15),
             Line("forward step per box", f"{1e9 * forward / BOXES[0]:.0f} ns")])
 

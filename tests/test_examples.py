@@ -151,3 +151,8 @@ def test_narrower_smoothing_comes_closer_to_a_model_that_sticks(example):
     assert misses == sorted(misses, reverse=True)
     assert misses[-1] > 1.1 > found[None].statistics["reduced_chi2"]
     assert "the truth is 28" in said.splitlines()[-1]
+
+
+def test_drive_train_keeps_the_truth(example):
+    variables, printed = example("12_drive_train", "--short")
+    assert variables["kept"] and "inside: True" in printed

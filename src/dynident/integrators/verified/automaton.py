@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import casadi
 import numpy as np
 
-from dynident.kernels.interval import interval_kernel
+from dynident.kernels.interval import IntervalKernel, interval_kernel
 from dynident.kernels.interval.rounding import Ends
 from dynident.models.automaton import TransitionFunctions
 from dynident.models.equations import EquationModel
@@ -122,7 +122,7 @@ class Condition:
 class Jump:
     """A transition over boxes: when it can be taken, at the start of a step or during it, and where it leads."""
 
-    def __init__(self, transition: TransitionFunctions, target: int, s: Symbols, proved: bool):
+    def __init__(self, transition: TransitionFunctions, rate: casadi.Function, target: int, s: Symbols, proved: bool):
         self.target, self.name = target, f"{transition.source} -> {transition.target}"
         self.at_start, self.meanwhile = (
             Condition([moment(s, transition.guard)], s, proved) for moment in (at_start, meanwhile))
@@ -130,6 +130,33 @@ class Jump:
         self.set_anew = np.array([not casadi.is_equal(row, s.x[k]) for k, row in enumerate(after)], bool)[:, None]
         self.reset_at_start, self.reset_meanwhile = (
             interval_kernel(s.function(moment(s, transition.reset)), proved) for moment in (at_start, meanwhile))
+
+
+        self.crossing, self.rising = self._rise(transition.guard, rate, s, proved)
+
+    @staticmethod
+    def _rise(guard: casadi.Function, rate: casadi.Function, s: Symbols, proved: bool
+              ) -> tuple[IntervalKernel | None, Condition | None]:
+        """The guard, and how fast it rises along the rate; for guards that are affine in the state, else nothing."""
+        g = at_start(s, guard)
+        slope = casadi.jacobian(g, s.x)
+        if not slope.nnz() or casadi.depends_on(slope, casadi.vertcat(s.x, s.p, s.u, s.t)):
+            return None, None
+        rises = (slope @ at_start(s, rate) + casadi.jtimes(g, s.u, s.slope) + casadi.jtimes(g, s.t, casadi.SX(1)))
+        return (interval_kernel(s.function(s.meanwhile(g)), proved), Condition([s.meanwhile(rises)], s, proved))
+
+    def can_begin(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        """(boxes,) false only where the guard, not positive at the start, cannot become so within the step.
+
+        Where it is zero it would have to rise: a solution of a smooth mode cannot leave the set in which its guard is not
+        positive through a border on which the guard nowhere rises (Nagumo).
+        """
+        can = self.meanwhile.possible(lo, hi)
+        if self.crossing is None or self.rising is None or not can.any():
+            return can
+        edge = self.crossing.contract(lo[:, can], hi[:, can], np.zeros((1, 1)), np.zeros((1, 1)))
+        can[can] = self.rising.possible(*edge)
+        return can
 
 
 class ModeLaw:
@@ -140,7 +167,7 @@ class ModeLaw:
         self.name, self.rate = name, functions.rate
         self.rate_is_zero = at_start(s, functions.rate).is_zero()
         leaving = [t for t in model.transitions if t.source == name]
-        self.jumps = tuple(Jump(t, model.modes.index(t.target), s, proved) for t in leaving)
+        self.jumps = tuple(Jump(t, functions.rate, model.modes.index(t.target), s, proved) for t in leaving)
         earlier = model.modes[:model.modes.index(name)]  # where one of these is possible, it is taken
         self.not_earlier = Condition([-at_start(s, model.mode(m).invariant) for m in earlier], s, proved)
         self.may_begin = Condition([at_start(s, functions.invariant)] if model.hybrid else [], s, proved)

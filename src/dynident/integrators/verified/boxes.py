@@ -67,7 +67,9 @@ class Step:
         rise = np.where(linear, next_inputs - inputs, 0.0)
         slope = rise / exact
         wide = 4 * np.spacing(np.abs(slope)) * (slope != 0)  # three roundings, of the rise, the length, the ratio
-        return cls((np.float64(begin),) * 2, (np.asarray(length[0]), np.asarray(length[1])), (low, high), (slope - wide, slope + wide))
+        now = np.float64(begin)
+        return cls((now, now), (np.asarray(length[0]), np.asarray(length[1])), (low, high),
+                   (slope - wide, slope + wide))
 
 
     def parts(self, count: int) -> list[Step]:

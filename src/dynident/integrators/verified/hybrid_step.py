@@ -102,7 +102,7 @@ class HybridStep:
         pieces = [Piece(self._boxes(low, high, mode), flow, (lo[:, kept], hi[:, kept]))]
         met = np.zeros(lo.shape[1], bool)
         for jump in law.jumps:
-            met |= jump.meanwhile.possible(lo, hi)
+            met |= jump.can_begin(lo, hi)
         if met.any():
             pieces += self._events(mode, lo[:, met], hi[:, met])
         return pieces

@@ -145,6 +145,10 @@ static void inv_(const strip *restrict a, strip *restrict c)
 /* all x with x*b in y: everything where both hold zero */
 static void mulrev_(const strip *restrict y, const strip *restrict b, strip *restrict c)
 {
+    if (plain_divisors(b)) {
+        div_(y, b, c);
+        return;
+    }
     EACH {
         double yl = y->lo[i], yh = y->hi[i], bl = b->lo[i], bh = b->hi[i];
         ival q = yl <= 0 && yh >= 0 && bl <= 0 && bh >= 0 ? (ival){-INFINITY, INFINITY} : divided(yl, yh, bl, bh);

@@ -23,7 +23,6 @@ from dynident.methods.set_membership.scaling import Scaled, scaled
 SHORTEST = 20  # samples: a shorter window says little
 FIRST_SAMPLES = 40
 SLICES = 32
-ENOUGH_SLICES = 8  # with so many, a round that hardly helps is the last
 ROUNDS = 12
 PROGRAM_SAMPLES = 60  # of a window that a linear program looks at, spread evenly
 THIN = 1e-290  # radius of an unknown that is known
@@ -81,7 +80,7 @@ class WindowSolver:
                 return None
             whole = samples == self.stretch.samples
             settled = np.all(_span(boxes, own) >= ENOUGH * before)
-            if whole and settled and boxes[0].shape[1] >= ENOUGH_SLICES:
+            if whole and settled and 2 * boxes[0].shape[1] > SLICES:
                 break
             samples = min(self.stretch.samples, 2 * samples)
             boxes, own = self._sliced(boxes, own)
