@@ -285,60 +285,76 @@ static int interval(Place *at, double length, int count, int sens, int *mode) {
   return why;
 }
 
+/* A record as march.c takes it, and where its results go; M are the modes that hold from each node on. */
+typedef struct {
+  const double *t;
+  const int *substeps;
+  const double *u_begin, *u_end, *u_node;
+  const unsigned char *wanted;
+  double *X, *Y, *J;
+  int *M;
+} Record;
+
+/* Keep state, mode and outputs at node k. */
+static int keep(const Place *at, const Record *r, long long k, int sens) {
+  double *y = r->Y + k * NY, *J = r->J + k * NY * NQ;
+  memcpy(r->X + k * NX, at->x, sizeof at->x);
+  r->M[k] = at->mode;
+  if (!r->wanted[k]) return FINE;
+  observe(at, r->t + k, r->u_node + k * NU, sens, y, J);
+  return finite_all(y, NY) && (!sens || finite_all(J, NY * NQ)) ? FINE : NOT_FINITE;
+}
+
+/* From node *k on to node `last`, whose results belong to the next segment unless `final`. */
+static int segment(Place *at, const Record *r, long long *k, long long last, int final, int sens) {
+  double du[SIZE(NU)];
+  int a, why;
+  for (a = 0; a < NX * NQ; a++) at->S[a] = a / NQ == a % NQ;
+  for (;; ++*k) {
+    const double length = *k < last ? r->t[*k + 1] - r->t[*k] : 0;
+    at->t = r->t + *k;
+    at->s = 0;
+    if (!finite_all(at->x, NX)) return NOT_FINITE;
+    if (*k < last || final) {
+      why = keep(at, r, *k, sens);
+      if (why != FINE) return why;
+    }
+    if (*k == last) return FINE;
+    at->u = r->u_begin + *k * NU;
+    at->du = du;
+    for (a = 0; a < NU; a++) du[a] = (r->u_end[*k * NU + a] - r->u_begin[*k * NU + a]) / length;
+    why = interval(at, length, r->substeps[*k], sens, r->M + *k);
+    if (why != FINE) return why;
+  }
+}
+
 /* Returns -1, or the node at which it ended early, with the reason in report: why, time, last transition.
-   Segments and nodes are those of march.c; `first_mode` is the mode at the record's begin or -1; M are the modes that
-   hold from each node on. */
+   Segments and nodes are those of march.c; `first_mode` is the mode at the record's begin or -1. */
 long long dynident_events(long long segments, const long long *first, const double *t, const int *substeps,
                           const double *u_begin, const double *u_end, const double *u_node, const double *p,
                           const double *nodes, const unsigned char *wanted, int first_mode, int sens,
                           double *X, double *Y, double *J, double *X_end, double *S_end, int *M, double *report) {
-  long long i, k;
-  int a, why = FINE;
-  double du[SIZE(NU)];
+  const Record r = {t, substeps, u_begin, u_end, u_node, wanted, X, Y, J, M};
   Place at;
+  long long i, k;
   at.p = p;
-  at.mode = -1;
-  at.last = -1;
+  at.mode = at.last = -1;
   for (i = 0; i < segments; i++) {
-    const long long last = first[i + 1];
+    int why;
     k = first[i];
-    at.mode = i == 0 && first_mode >= 0 ? first_mode
-                                        : begin_in(at.mode, t + k, nodes + i * NX, u_node + k * NU, p);
-    at.s = 0;
     at.t = t + k;
+    at.s = 0;
     memcpy(at.x, nodes + i * NX, sizeof at.x);
-    if (at.mode < 0) { why = NO_MODE; goto ended; }
-    memset(at.S, 0, sizeof at.S);
-    for (a = 0; a < NX; a++) at.S[a * NQ + a] = 1;
-    for (;; k++) {
-      at.t = t + k;
-      at.s = 0;
-      if (!finite_all(at.x, NX)) { why = NOT_FINITE; goto ended; }
-      if (k < last || i == segments - 1) {
-        memcpy(X + k * NX, at.x, sizeof at.x);
-        M[k] = at.mode;
-        if (wanted[k]) {
-          observe(&at, t + k, u_node + k * NU, sens, Y + k * NY, J + k * NY * NQ);
-          if (!finite_all(Y + k * NY, NY) || (sens && !finite_all(J + k * NY * NQ, NY * NQ))) {
-            why = NOT_FINITE;
-            goto ended;
-          }
-        }
-      }
-      if (k == last) break;
-      at.u = u_begin + k * NU;
-      at.du = du;
-      for (a = 0; a < NU; a++) du[a] = (u_end[k * NU + a] - u_begin[k * NU + a]) / (t[k + 1] - t[k]);
-      why = interval(&at, t[k + 1] - t[k], substeps[k], sens, M + k);
-      if (why != FINE) goto ended;
+    at.mode = i == 0 && first_mode >= 0 ? first_mode : begin_in(at.mode, at.t, at.x, u_node + k * NU, p);
+    why = at.mode < 0 ? NO_MODE : segment(&at, &r, &k, first[i + 1], i == segments - 1, sens);
+    if (why != FINE) {
+      report[0] = why;
+      report[1] = *at.t + at.s;
+      report[2] = at.last;
+      return k;
     }
     memcpy(X_end + i * NX, at.x, sizeof at.x);
     if (sens) memcpy(S_end + i * NX * NQ, at.S, sizeof at.S);
   }
   return -1;
-ended:
-  report[0] = why;
-  report[1] = *at.t + at.s;
-  report[2] = at.last;
-  return k;
 }
