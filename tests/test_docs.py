@@ -106,7 +106,7 @@ def test_every_key_of_a_problem_file_is_explained():
     page = (ROOT / "docs" / "reference" / "problem_file.md").read_text(encoding="utf-8")
     parts = re.split(r"^## ", page, flags=re.MULTILINE)
     tables = {"[model]": schema.ModelTable, "[[experiment]]": schema.ExperimentTable,
-              "[parameters]": schema.ParameterTable}
+              "[parameters]": schema.ParameterTable, "[design]": schema.DesignTable}
     for heading, table in tables.items():
         (part,) = [text for text in parts if text.startswith(heading)]
         missing = [key for key in table.model_fields if f"`{key}`" not in part]
