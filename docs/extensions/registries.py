@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dynident
-from dynident.cli import COMMANDS
+from dynident.cli import app
 from dynident.discretizations.losses import LOSSES
 from dynident.files.tables import READERS
 from dynident.integrators import INTEGRATORS
@@ -86,8 +86,10 @@ def library() -> str:
 
 
 def commands() -> str:
-    return table(["command", "what it does"], [[f"`dynident {name}`", first_sentence(module.run)]
-                                               for name, module in COMMANDS.items()])
+    found = [(command.name, command.callback) for command in app.registered_commands]
+    found += [(f"{group.name} {command.name}", command.callback) for group in app.registered_groups
+              for command in group.typer_instance.registered_commands]
+    return table(["command", "what it does"], [[f"`dynident {name}`", first_sentence(it)] for name, it in found])
 
 
 def examples() -> str:
