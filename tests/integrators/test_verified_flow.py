@@ -1,0 +1,101 @@
+"""Verified steps hold every trajectory: against 10^4 sampled starts and parameters each."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import dynident as di
+from dynident.integrators.verified.automaton import Automaton
+from dynident.integrators.verified.boxes import Boxes, Step, rows_of
+from dynident.integrators.verified.flow import PAPER, FlowChoice, ModeFlow
+from dynident.integrators.verified.hybrid_step import HybridStep
+from dynident.integrators.verified.tube import Tube
+
+SAMPLES = 10_000
+ACCURACY = 1e-9  # of the sampled trajectories, far above their true error
+LENGTH = 0.02
+
+MODELS = {
+    "pendulum": (di.library.pendulum(), [0.8, -0.3], [9.0, 0.1], []),
+    "damped spring": (di.library.mass_spring_damper(), [0.2, 1.0], [1.5, 0.3, 8.0], [0.7]),
+    "van der Pol": (di.EquationModel(states={"x": "y", "y": "mu*(1 - x**2)*y - x"}), [1.2, -0.5], [2.0], []),
+    "exponential": (di.EquationModel(states={"x": "exp(-a*x)*u - tanh(x)/(1 + b**2)"}, inputs=["u"]), [0.5],
+                    [1.3, 0.4], [0.8]),
+}
+
+
+def step_of(inputs):
+    u = np.array(inputs, float)
+    return Step.between(0.0, LENGTH, u, u, np.zeros(u.size, bool), np.zeros(u.size))
+
+
+def exact_ends(model, points, inputs, length=LENGTH):
+    """States after the step, for columns of starts and parameters: all of them in one tightly toleranced solve."""
+    n, count = len(model.states), points.shape[1]
+    f = model.rate.map(count)
+    u = np.tile(np.array(inputs, float)[:, None], (1, count))
+
+    def rate(t, x):
+        return np.asarray(f(np.full((1, count), t), x.reshape(n, count), u, points[n:])).ravel()
+
+    return solve_ivp(rate, (0, length), points[:n].ravel(), method="DOP853", rtol=1e-12, atol=1e-13
+                     ).y[:, -1].reshape(n, count)
+
+
+@pytest.mark.parametrize("choice", [PAPER, FlowChoice(3), FlowChoice(6)], ids=["paper", "order 3", "order 6"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_holds_every_sampled_trajectory(name, choice):
+    model, state, values, inputs = MODELS[name]
+    rng = np.random.default_rng(5)
+    layout = Automaton(model).layout
+    centre = np.array([*state, *values])
+    lo, hi = centre - 0.05 * np.abs(centre), centre + 0.05 * np.abs(centre)
+    flow = ModeFlow(layout, model.rate, choice)
+    low, high = rows_of(layout, lo[:, None], hi[:, None], step_of(inputs))
+    low[layout.passed_rows], high[layout.passed_rows] = flow.bound(low, high)
+    end = flow.end(low, high)
+    points = lo[:, None] + (hi - lo)[:, None] * rng.choice([0.0, 1.0, rng.random()], (lo.size, SAMPLES))
+    reached = exact_ends(model, points, inputs)
+    assert np.all((reached >= end[0] - ACCURACY) & (reached <= end[1] + ACCURACY))
+    spread = reached.max(axis=1) - reached.min(axis=1)
+    assert np.all(end[1][:, 0] - end[0][:, 0] <= 3 * spread + 0.01)  # an enclosure of everything would hold all too
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_tube_of_thirty_steps_holds_every_sampled_trajectory(name):
+    model, state, values, inputs = MODELS[name]
+    rng = np.random.default_rng(6)
+    layout = Automaton(model).layout
+    centre = np.array([*state, *values])
+    lo, hi = centre - 0.02 * np.abs(centre), centre + 0.02 * np.abs(centre)
+    rows = Tube(layout, model.rate, model.output).rows(lo[:, None], hi[:, None], [step_of(inputs)] * 31)
+    points = lo[:, None] + (hi - lo)[:, None] * rng.random((lo.size, 500))
+    reached = exact_ends(model, points, inputs, 30 * LENGTH)
+    apart = points - rows.centre
+    for output in range(len(model.outputs)):
+        predicted = rows.offset[-1, output] + rows.a[-1, output, :, 0] @ apart
+        assert np.all(np.abs(predicted - reached[output]) <= rows.doubt[-1, output] + ACCURACY)
+
+
+def test_linear_inputs_are_followed_within_the_step():
+    model = di.EquationModel(states={"x": "u - x"}, inputs=["u"])
+    layout = Automaton(model).layout
+    step = Step.between(0.0, 0.5, np.array([1.0]), np.array([3.0]), np.array([True]), np.zeros(1))
+    flow = ModeFlow(layout, model.rate, FlowChoice(8))
+    low, high = rows_of(layout, np.array([[2.0]]), np.array([[2.0]]), step)
+    low[layout.passed_rows], high[layout.passed_rows] = flow.bound(low, high)
+    end = flow.end(low, high)
+    exact = 4 * 0.5 + 1 - 4 + (2 - 1 + 4) * np.exp(-0.5)  # x' + x = 1 + 4 t, x(0) = 2
+    assert end[0][0, 0] <= exact <= end[1][0, 0] and end[1][0, 0] - end[0][0, 0] < 1e-7
+
+
+def test_a_box_that_stops_within_the_step_is_followed_into_rest():
+    model = di.library.drive_train()
+    step = HybridStep(Automaton(model), FlowChoice(3))
+    box = Boxes(np.array([[0.0], [0.01], [-5.0], [60.0], [0.1]]), np.array([[0.0], [0.02], [-4.0], [70.0], [0.12]]),
+                np.array([model.modes.index("forward")]))
+    pieces = step.predict(box, Step.between(0.0, 0.01, np.zeros(1), np.zeros(1), np.zeros(1, bool), np.zeros(1)))
+    rest = [p.ends for p in pieces if np.any(p.ends.mode == model.modes.index("rest"))]
+    assert rest and np.all(rest[0].lo[1] == 0) and np.all(rest[0].hi[1] == 0)
+    # alpha = -4.5, beta = 65, T = 0.11, speed 0.015: stops after 0.0021 s, 1.57e-5 rad further
+    assert rest[0].lo[0, 0] <= 1.57e-5 <= rest[0].hi[0, 0]
