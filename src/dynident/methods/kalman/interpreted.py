@@ -24,6 +24,8 @@ class InterpretedEngine:
     def __init__(self, setup: Setup):
         if setup.method.filter == "horizon":
             raise NotSupported("moving_horizon needs a C compiler, and none was found. Install one, or use kalman().")
+        if setup.method.form == "square_root":
+            raise NotSupported("form=\"square_root\" needs a C compiler, and none was found. Install one, or use form=\"joseph\".")
         self.layout, self.setup = Layout(setup), setup
         self.settings = setup.settings()
         self.stepwise = Stepwise(setup, self.layout)
@@ -38,8 +40,7 @@ class InterpretedEngine:
 
     def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
         method = self.setup.method
-        formula = method.filter in ("extended", "iterated") and method.form != "square_root"
-        if formula and not links:
+        if method.filter in ("extended", "iterated") and not links:
             return self._in_chunks(record), None
         out = np.empty((len(record.time), self.layout.sample["projected"].stop))
         more = np.empty((len(record.time), self.layout.link["e"].stop)) if links else None
