@@ -25,6 +25,7 @@ SETTLED = 1e-3  # change of the logarithm of the variance and of the reflections
 FORGOTTEN = 1e-9  # of the variance; autocovariances below it are left out
 MOST_HIDDEN = 4.0  # noise variance over residual variance; noise of which a fit hides more cannot be told from it
 LONGEST_MEMORY = 0.5  # of the record; a longer correlation time cannot be seen in it
+MOST_AT_ONCE = 2**20  # numbers in one batch of transforms; 16 MB
 FEWEST_DOF = 2.0  # of a variance; the delta method says nothing below
 
 
@@ -47,6 +48,14 @@ class Series:
         grid[self.places] = column[self.rows]
         return grid
 
+    def signals(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the columns (rows, k) are not zero here, and these over the samples, (touched, span)."""
+        part = columns[self.rows]
+        touched = np.flatnonzero(np.any(part != 0, axis=0))
+        grid = np.zeros((touched.size, self.span))
+        grid[:, self.places] = part[:, touched].T
+        return touched, grid
+
     def in_order(self, column: np.ndarray) -> np.ndarray:
         """(span,) the same with NaN where missing."""
         grid = np.full(self.span, np.nan)
@@ -54,9 +63,8 @@ class Series:
         return grid
 
     def lag_sums(self, first: np.ndarray, second: np.ndarray, lags: int) -> np.ndarray:
-        """(lags + 1,) sums over t of first[t] second[t + k]; both on the grid."""
-        return np.array([first[: self.span - k] @ second[k:] for k in range(lags + 1)])
-
+        """(lags + 1,) sums over t of first[t] second[t + k]; both on the grid, (span,) or several rows of it."""
+        return np.array([np.vdot(first[..., : self.span - k], second[..., k:]) for k in range(lags + 1)])
 
     def pairs(self, lags: int) -> np.ndarray:
         """(lags + 1,) how many pairs of samples are k apart."""
@@ -104,16 +112,46 @@ class ColouredNoise:
         """Sigma @ columns (rows, k), in O(rows log rows) per column."""
         product = columns.copy()
         for series, model in zip(self.series, self.models, strict=True):
-            size = next_fast_len(2 * series.span, real=True)
-            covariance = model.autocovariance(series.span)
-            kernel = np.zeros(size)
-            kernel[: series.span] = covariance
-            kernel[size - series.span + 1:] = covariance[:0:-1]
-            spectrum = rfft(kernel).real
-            for j in range(columns.shape[1]):
-                smooth = irfft(rfft(series.spread(columns[:, j]), size) * spectrum, size)
-                product[series.rows, j] = smooth[series.places]
+            touched, signals = series.signals(columns)
+            product[np.ix_(series.rows, touched)] = _coloured(signals, model)[:, series.places].T
         return product
+
+    def between(self, columns: np.ndarray) -> np.ndarray:
+        """columns' @ Sigma @ columns (k, k); columns that are zero in a series cost nothing there."""
+        middle = np.zeros((columns.shape[1], columns.shape[1]))
+        for series, model in zip(self.series, self.models, strict=True):
+            touched, signals = series.signals(columns)
+            middle[np.ix_(touched, touched)] += signals @ _coloured(signals, model).T
+        alone = columns[self.others(len(columns))]
+        return middle + alone.T @ alone
+
+    def others(self, rows: int) -> np.ndarray:
+        """(rows,) mask of the rows that belong to no series."""
+        others = np.ones(rows, bool)
+        for series in self.series:
+            others[series.rows] = False
+        return others
+
+
+def _coloured(signals: np.ndarray, model: Autoregression) -> np.ndarray:
+    """The autocovariance matrix times each row of `signals` (k, span), by FFT; a few rows at a time, to save memory."""
+    span = signals.shape[1]
+    size = next_fast_len(2 * span, real=True)
+    covariance = model.autocovariance(span)
+    kernel = np.zeros(size)
+    kernel[:span] = covariance
+    kernel[size - span + 1:] = covariance[:0:-1]
+    spectrum = rfft(kernel).real
+    smooth = np.empty_like(signals)
+    for some in _few(len(signals), size):
+        smooth[some] = irfft(rfft(signals[some], size) * spectrum, size)[:, :span]
+    return smooth
+
+
+def _few(count: int, size: int) -> list[slice]:
+    """Slices of `count` rows of that size that fit the memory that one transform may take."""
+    step = max(1, MOST_AT_ONCE // size)
+    return [slice(k, k + step) for k in range(0, count, step)]
 
 
 def coloured_noise(residuals: np.ndarray, rows: Rows, fitted: np.ndarray) -> ColouredNoise:
@@ -157,14 +195,17 @@ def _expected(noise: ColouredNoise, fitted: np.ndarray) -> list[np.ndarray]:
 
     M Sigma M = Sigma - F half' - half F' with half = Sigma F - F (F' Sigma F) / 2.
     """
-    smoothed = noise.times(fitted)
-    half = smoothed - 0.5 * fitted @ (fitted.T @ smoothed)
+    local = [series.signals(fitted) for series in noise.series]
+    smoothed = [_coloured(signals, model) for (_, signals), model in zip(local, noise.models, strict=True)]
+    alone = fitted[noise.others(len(fitted))]
+    middle = alone.T @ alone  # F' Sigma F
+    for (touched, f), smooth in zip(local, smoothed, strict=True):
+        middle[np.ix_(touched, touched)] += f @ smooth.T
     expected = []
-    for s, model in zip(noise.series, noise.models, strict=True):
-        lost = np.zeros(model.order + 1)
-        for j in range(fitted.shape[1]):
-            f, h = s.spread(fitted[:, j]), s.spread(half[:, j])
-            lost += s.lag_sums(f, h, model.order) + s.lag_sums(h, f, model.order)
+    for s, model, (touched, f), smooth in zip(noise.series, noise.models, local, smoothed, strict=True):
+        half = np.zeros_like(f)
+        half[:, s.places] = smooth[:, s.places] - 0.5 * middle[np.ix_(touched, touched)] @ f[:, s.places]
+        lost = s.lag_sums(f, half, model.order) + s.lag_sums(half, f, model.order)
         expected.append(s.tapered(model.start * s.pairs(model.order) - lost))
     return expected
 
@@ -184,10 +225,7 @@ def effective_dof(noise: ColouredNoise, weights: np.ndarray, left_over: np.ndarr
         own = model.autocovariance(alike.shape[0]) @ alike
         variance += own
         doubt += 2 / samples * own**2 + model.doubt(samples, alike)
-    others = np.ones(weights.shape[0], bool)
-    for series in noise.series:
-        others[series.rows] = False
-    variance += np.sum(weights[others] ** 2, axis=0)  # priors: known, so they add no doubt
+    variance += np.sum(weights[noise.others(len(weights))] ** 2, axis=0)  # priors: known, so they add no doubt
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.maximum(np.where(doubt > 0, 2 * variance**2 / doubt, np.inf), FEWEST_DOF)
 
@@ -200,9 +238,9 @@ def _memory(model: Autoregression, span: int) -> int:
 def _autocorrelations(series: Series, weights: np.ndarray, lags: int) -> np.ndarray:
     """(lags, unknowns) sums over t of w[t] w[t + k], doubled for k > 0, so that variances are one product away."""
     size = next_fast_len(2 * series.span, real=True)
-    alike = np.empty((lags, weights.shape[1]))
-    for j in range(weights.shape[1]):
-        spectrum = rfft(series.spread(weights[:, j]), size)
-        alike[:, j] = irfft(np.abs(spectrum) ** 2, size)[:lags]
+    alike = np.zeros((lags, weights.shape[1]))
+    touched, signals = series.signals(weights)
+    for some in _few(touched.size, size):
+        alike[:, touched[some]] = irfft(np.abs(rfft(signals[some], size)) ** 2, size)[:, :lags].T
     alike[1:] *= 2
     return alike

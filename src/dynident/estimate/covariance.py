@@ -185,22 +185,22 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
             raise ProblemError(f"'{name}' is said to be on a bound, but is not an unknown.{did_you_mean(name, names)}")
     free = [i for i, name in enumerate(names) if name not in active]
     scales = magnitudes(problem, values)
-    sensitivity = Sensitivity.of(linearization.jacobian, scales)
+    sensitivity = Sensitivity.of(linearization.jacobian, scales, linearization.rows.experiment)
     fit = response(sensitivity, free, smallest)
     released = {name: response(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
-    fitted = sensitivity.basis @ fit.fitted  # (rows, rank)
-    plain, dof = independent_noise(problem, linearization, sensitivity.basis, fitted, noise_estimated)
+    fitted = fit.explained(sensitivity.basis)
+    left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,): one minus the leverage
+    plain, dof = independent_noise(problem, linearization, sensitivity, left_over, noise_estimated)
     middles = {"plain": plain}
     corrected_dof = None
     series = series_of(linearization.rows)
-    left_over = 1 - np.sum(fitted**2, axis=1)
     if series and all(np.sum(left_over[s.rows]) > FEWEST_DOF for s in series):  # else no noise model can be had
         noise = coloured_noise(linearization.residuals, linearization.rows, fitted)
-        middles["corrected"] = sensitivity.basis.T @ noise.times(sensitivity.basis)
+        middles["corrected"] = noise.between(sensitivity.basis)
         gain = fit.gain.copy()
         for name, r in released.items():
             gain[names.index(name)] = r.gain[names.index(name)]
-        corrected_dof = effective_dof(noise, sensitivity.basis @ gain.T, left_over)
+        corrected_dof = effective_dof(noise, sensitivity.influence(gain), left_over)
     printed, why = _which(problem, linearization.residuals, series, "corrected" in middles)
     if printed == "corrected" and noise.drifting:
         why += "; they drift as slowly as the record is long, so even the corrected interval may be too narrow"

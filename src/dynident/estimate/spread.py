@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.discretizations.finite import Linearization, Rows
+from dynident.estimate.blocks import Part, block_qr
 from dynident.estimate.identifiability import SMALLEST_SINGULAR, UNTOUCHED, unit_columns
 from dynident.problem.problem import Problem, known_std
 
@@ -20,16 +21,33 @@ class Sensitivity:
 
     basis: np.ndarray  # (rows, k) orthonormal
     triangle: np.ndarray  # (k, unknowns), columns of length one or zero
+    parts: tuple[Part, ...]  # where the basis is not zero
     lengths: np.ndarray  # (unknowns,)
 
     @classmethod
-    def of(cls, jacobian: np.ndarray, scales: np.ndarray) -> Sensitivity:
+    def of(cls, jacobian: np.ndarray, scales: np.ndarray, experiment: np.ndarray | None = None) -> Sensitivity:
+        """`experiment` (rows,) says to which one each row belongs, -1 for none; without it all are one."""
         unit, lengths, _ = unit_columns(jacobian, scales)
-        return cls(*np.linalg.qr(unit), lengths)
+        return cls(*block_qr(unit, np.zeros(len(unit), int) if experiment is None else experiment), lengths)
 
     @property
     def unknowns(self) -> int:
         return int(self.lengths.size)
+
+    def covariance(self, variance: np.ndarray) -> np.ndarray:
+        """(k, k) covariance of basis' @ errors for independent errors of the given variances (rows,)."""
+        middle = np.zeros((self.basis.shape[1], self.basis.shape[1]))
+        for rows, columns in self.parts:
+            own = self.basis[np.ix_(rows, columns)]
+            middle[np.ix_(columns, columns)] += own.T @ (variance[rows, None] * own)
+        return middle
+
+    def influence(self, gain: np.ndarray) -> np.ndarray:
+        """(rows, unknowns): how each error moves each unknown, for the gain of a response."""
+        moves = np.empty((self.basis.shape[0], gain.shape[0]))
+        for rows, columns in self.parts:
+            moves[rows] = self.basis[np.ix_(rows, columns)] @ gain[:, columns].T
+        return moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +57,10 @@ class Response:
     gain: np.ndarray  # (unknowns, k), zero rows for unknowns that are not fitted; only along determined directions
     fitted: np.ndarray  # (k, rank) orthonormal; basis @ fitted spans what the fit can explain
     determined: np.ndarray  # (unknowns,) bool; False where an undetermined direction takes part, or not fitted
+
+    def explained(self, basis: np.ndarray) -> np.ndarray:
+        """Orthonormal columns (rows, rank) that span what the fit can explain; the basis itself where that is all."""
+        return basis if self.fitted.shape[0] == self.fitted.shape[1] else basis @ self.fitted
 
     def covariance(self, middle: np.ndarray) -> np.ndarray:
         """(unknowns, unknowns) from the covariance of basis' @ errors."""
@@ -58,20 +80,22 @@ def response(sensitivity: Sensitivity, columns: Sequence[int], smallest: float =
     return Response(gain, u[:, keep], determined)
 
 
-def independent_noise(problem: Problem, linearization: Linearization, basis: np.ndarray, fitted: np.ndarray,
-                 noise_estimated: bool) -> tuple[np.ndarray, float]:
-    """Covariance of basis' @ errors for independent errors, one variance per output where it is estimated."""
+def independent_noise(problem: Problem, linearization: Linearization, sensitivity: Sensitivity, left_over: np.ndarray,
+                      noise_estimated: bool) -> tuple[np.ndarray, float]:
+    """Covariance of basis' @ errors for independent errors, one variance per output where it is estimated.
+
+    `left_over` (rows,) is what each residual adds to the degrees of freedom.
+    """
+    variance = np.ones(left_over.size)
     if not noise_estimated:
-        return basis.T @ basis, np.inf
-    left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,) what each residual adds to the degrees of freedom
-    middle, dof = np.zeros((basis.shape[1], basis.shape[1])), 0.0
+        return sensitivity.covariance(variance), np.inf
+    dof = 0.0
     for rows, estimated in _noise_groups(problem, linearization.rows):
-        variance, own = 1.0, float(np.sum(left_over[rows]))
         if estimated:
+            own = float(np.sum(left_over[rows]))
             dof += own
-            variance = float(np.sum(linearization.residuals[rows] ** 2)) / own if own > FEWEST_DOF else np.nan
-        middle += variance * basis[rows].T @ basis[rows]
-    return middle, dof if dof > FEWEST_DOF else 0.0
+            variance[rows] = np.sum(linearization.residuals[rows] ** 2) / own if own > FEWEST_DOF else np.nan
+    return sensitivity.covariance(variance), dof if dof > FEWEST_DOF else 0.0
 
 
 def _noise_groups(problem: Problem, rows: Rows) -> list[tuple[np.ndarray, bool]]:

@@ -138,7 +138,7 @@ def arrow(unknowns: int, shared: np.ndarray, blocks: Iterable[tuple[np.ndarray, 
 
 def _reflected(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
     """The first `own` rows after reflection (missing ones are zero), and what is left for the columns beyond."""
-    R = np.linalg.qr(rows, mode="r")
+    R = np.asarray(np.linalg.qr(rows, mode="r"))
     top = np.zeros((own, rows.shape[1]))
     top[:len(R)] = R[:own]
     return top, R[own:, own:]
