@@ -82,7 +82,8 @@ class ModeFlow:
     def _by_corners(self, lo: np.ndarray, hi: np.ndarray) -> tuple[Ends, bool]:
         """The polynomial over the boxes; and whether every derivative had one sign everywhere."""
         n, k, boxes = self.layout.states, self.layout.unknowns, lo.shape[1]
-        slopes = tuple(d.reshape(k, n, boxes) for d in self.jacobian.evaluate(lo, hi))  # by columns of the Jacobian
+        first, last = self.jacobian.evaluate(lo, hi)  # by columns of the Jacobian
+        slopes = first.reshape(k, n, boxes), last.reshape(k, n, boxes)
         growing, falling = slopes[0] >= 0, slopes[1] <= 0
         open_ = ~(growing | falling)
         settled = not open_.any()

@@ -79,7 +79,8 @@ class HybridStep:
                 stay.append(own)
                 continue
             lo, hi = rows_of(self.layout, own.lo, own.hi, step)
-            stay.append(self._boxes(*law.goes_on_at_start.narrowed(lo, hi), int(mode)))
+            low, high = law.goes_on_at_start.narrowed(lo, hi)
+            stay.append(self._boxes(low, high, int(mode)))
             for jump in law.jumps:
                 can = jump.at_start.possible(lo, hi)
                 if can.any():
@@ -158,7 +159,8 @@ class HybridStep:
     def _reached(self, mode: int, lo: np.ndarray, hi: np.ndarray
                  ) -> tuple[set[int], list[tuple[int, Jump]], np.ndarray, np.ndarray]:
         """Modes and transitions that can take part in the step, and the rows with a box that bounds them all."""
-        modes, jumps = {mode}, []
+        modes: set[int] = {mode}
+        jumps: list[tuple[int, Jump]] = []
         while True:
             lo, hi = self._bounded(modes, jumps, lo, hi)
             found = [(m, jump) for m in sorted(modes) for jump in self.automaton.modes[m].jumps
@@ -178,7 +180,8 @@ class HybridStep:
             start = first
             for _, jump in jumps:  # a state that goes through the jump unchanged goes on from where it began
                 anew = jump.reset_meanwhile.evaluate(*jump.meanwhile.narrowed(rows[0], rows[1]))
-                start = join(start, tuple(np.where(jump.set_anew, side, np.nan) for side in anew))
+                low, high = (np.where(jump.set_anew, side, np.nan) for side in anew)
+                start = join(start, (low, high))
             rows[0, :n], rows[1, :n] = start
             ends = start
             for m in modes:

@@ -73,15 +73,14 @@ class Tube:
         return Rows(centre, radius, a, offset, doubt, low, high)
 
     def _advance(self, state: _State, centre: np.ndarray, radius: np.ndarray, step: Step) -> _State:
-        n, k, boxes = self.layout.states, self.layout.unknowns, centre.shape[1]
+        n, k = self.layout.states, self.layout.unknowns
         with np.errstate(invalid="ignore", over="ignore"):
             hull = state.with_centre(state.hull(radius))
             p = centre[n:] - radius[n:] * (1 + ROUNDING), centre[n:] + radius[n:] * (1 + ROUNDING)
             lo, hi = rows_of(self.layout, np.concatenate([hull[0], p[0]]), np.concatenate([hull[1], p[1]]), step)
             lo[self.layout.passed_rows], hi[self.layout.passed_rows] = self.flow.bound(lo, hi)
             rest = self.flow.remainder.evaluate(lo, hi)
-            slope, spread = _mid_rad(tuple(d.reshape(k, n, boxes).transpose(1, 0, 2)
-                                           for d in self.flow.jacobian.evaluate(lo, hi)))
+            slope, spread = _mid_rad(_by_rows(self.flow.jacobian.evaluate(lo, hi), k))
             lo[:k], hi[:k] = np.concatenate([state.c, centre[n:]]), np.concatenate([state.c, centre[n:]])
             at = np.array([kernel.evaluate(lo, hi) for kernel in self.flow.polynomial])[:, :, 0].transpose(1, 0, 2)
             c, open_ = _mid_rad(total((at[0], at[1]), rest))
@@ -96,13 +95,12 @@ class Tube:
 
     def _measured(self, state: _State, centre: np.ndarray, radius: np.ndarray, step: Step) -> tuple:
         """(outputs, unknowns, boxes), (outputs, boxes), (outputs, boxes): the row of a sample."""
-        n, k, boxes = self.layout.states, self.layout.unknowns, centre.shape[1]
+        n, k = self.layout.states, self.layout.unknowns
         with np.errstate(invalid="ignore", over="ignore"):
             hull = state.with_centre(state.hull(radius))
             full = (np.concatenate([hull[0], centre[n:] - radius[n:] * (1 + ROUNDING)]),
                     np.concatenate([hull[1], centre[n:] + radius[n:] * (1 + ROUNDING)]))
-            slope, spread = _mid_rad(tuple(d.reshape(k, -1, boxes).transpose(1, 0, 2) for d in
-                                           self.output_slopes.evaluate(*rows_of(self.layout, *full, step))))
+            slope, spread = _mid_rad(_by_rows(self.output_slopes.evaluate(*rows_of(self.layout, *full, step)), k))
             point = np.concatenate([state.c, centre[n:]])
             offset, doubt = _mid_rad(self.output.evaluate(*rows_of(self.layout, point, point, step)))
             apart = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
@@ -161,6 +159,12 @@ class _State:
 def _apply(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     """Nonnegative matrix times nonnegative vector per box; callers add the rounding."""
     return np.einsum("ijb,jb->ib", matrix, vector)
+
+
+def _by_rows(ends: Ends, columns: int) -> Ends:
+    """(rows, columns, boxes) of a Jacobian whose entries come column by column."""
+    shape = (columns, -1, ends[0].shape[1])
+    return ends[0].reshape(shape).transpose(1, 0, 2), ends[1].reshape(shape).transpose(1, 0, 2)
 
 
 def _mid_rad(ends: Ends) -> tuple[np.ndarray, np.ndarray]:

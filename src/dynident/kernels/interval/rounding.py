@@ -5,21 +5,23 @@ The step is that of arithmetic.c, where its proof stands. Ends are pairs of arra
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-Ends = tuple[np.ndarray, np.ndarray]
+Ends = tuple[Any, Any]  # arrays, or numbers, of one shape
 
 PHI = float.fromhex("0x1.0000000000002p-53")
 ETA = 5e-324
 TOP = np.finfo(float).max
 
 
-def down(c: np.ndarray) -> np.ndarray:
+def down(c: Any) -> Any:
     c = np.where(c > TOP, TOP, c)
     return c - (PHI * np.abs(c) + ETA)
 
 
-def up(c: np.ndarray) -> np.ndarray:
+def up(c: Any) -> Any:
     return -down(-np.asarray(c))
 
 

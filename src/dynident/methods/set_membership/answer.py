@@ -61,7 +61,7 @@ def assembled(question: Question, method: Any, algorithm: str, answer: Answer, s
     rigour = Rigour.MARGIN if Rigour.MARGIN in answer.rigours else Rigour.PROVED
     none = np.zeros((2, len(problem.names), 0))
     outer, inner = (none if part is None else part[:, :, :MOST_KEPT] for part in (answer.outer, answer.inner))
-    complete = answer.outer is None or (answer.outer.shape[2] <= MOST_KEPT and answer.inner.shape[2] <= MOST_KEPT)
+    complete = all(part is None or part.shape[2] <= MOST_KEPT for part in (answer.outer, answer.inner))
     enclosure = Enclosure(
         names=problem.names, low=low, high=high, rigour=rigour.value, prior_low=prior[0], prior_high=prior[1],
         outer=outer if complete else none, inner=inner if complete else none, forgiven=method.forgive,
