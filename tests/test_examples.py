@@ -156,3 +156,17 @@ def test_narrower_smoothing_comes_closer_to_a_model_that_sticks(example):
 def test_drive_train_keeps_the_truth(example):
     variables, printed = example("12_drive_train", "--short")
     assert variables["kept"] and "inside: True" in printed
+
+
+def test_planned_records_keep_their_promise_and_find_the_friction(example):
+    known, said = example("15")
+    assert known["history"][-1] <= known["WANTED"] < known["history"][0]
+    assert all(holds(known["estimate"], known["truth"], known["truth"]))
+    assert "was kept" in said and "NOT kept" not in said
+
+
+def test_default_design_is_sharper_than_the_selective_cost_on_the_drive_train(example):
+    known, said = example("16")
+    assert known["gain"] > 1.3  # a prototype found 1.5 for this order
+    assert known["chosen"].width_after["beta"] > 0.9 * known["tracking"].width_after["beta"]
+    assert "times smaller than tracking alone" in " ".join(said.split())

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from problems import MACHINES
 
 import dynident as di
 from dynident.estimate.profile import IDENTIFIABLE, RECORD_HIDES, STRUCTURAL, Profile
+from problems import MACHINES
 
 TIME = np.linspace(0, 5, 60)
 
