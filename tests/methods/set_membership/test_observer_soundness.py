@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from rigs import random_rig, rig_problem, truth_at
 
 from dynident.integrators.verified.boxes import Boxes
 from dynident.methods.presets import set_membership
 from dynident.methods.set_membership.method import _observer
 from dynident.methods.set_membership.question import question_of
-
-from rigs import random_rig, rig_problem, truth_at
 
 ROUNDED = 1e-9  # the simulated truth itself is rounded
 
