@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -41,6 +42,32 @@ class Signals:
         return np.where(self.weight > 0, outputs - self.measured, 0.0) * self.weight
 
 
+_seen: WeakKeyDictionary[Problem, tuple[np.ndarray, np.ndarray]] = WeakKeyDictionary()
+
+
+def _read_off(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Start values and typical sizes of the states; a fit makes many frames of one problem, the records are read once."""
+    if problem not in _seen:
+        start = start_values(problem)
+        scale = _state_scale(problem, start)
+        for array in (start, scale):
+            array.flags.writeable = False
+        _seen[problem] = start, scale
+    return _seen[problem]
+
+
+def _state_scale(problem: Problem, start: np.ndarray) -> np.ndarray:
+    """Typical size of each state, from the record where it shows it."""
+    sizes = []
+    for e, experiment in enumerate(problem.experiments):
+        looks = np.linspace(experiment.time[0], experiment.time[-1], LOOKS)
+        readings = states_at(problem.model, experiment, looks)
+        x0 = problem.values_in(start, e)[1]
+        sizes.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
+    size = np.max(sizes, axis=0)
+    return np.where(size > 0, size, 1.0)
+
+
 class Frame:
     """Unknowns, priors and loss of a problem, and how residuals become an evaluation."""
 
@@ -49,21 +76,9 @@ class Frame:
         self.free = np.array(sorted({int(i) for b in problem.bindings for i in np.flatnonzero(b.parameter_unknown >= 0)}),
                              dtype=int)
         self.names = problem.names
-        self.start_values = start_values(problem)
+        self.start_values, self.state_scale = _read_off(problem)
         self.coordinates: Coordinates = coordinates_of(problem, self.start_values)
         self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
-        self.state_scale = self._state_scale()
-
-    def _state_scale(self) -> np.ndarray:
-        """Typical size of each state, from the record where it shows it."""
-        sizes = []
-        for e, experiment in enumerate(self.problem.experiments):
-            looks = np.linspace(experiment.time[0], experiment.time[-1], LOOKS)
-            readings = states_at(self.problem.model, experiment, looks)
-            x0 = self.problem.values_in(self.start_values, e)[1]
-            sizes.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
-        size = np.max(sizes, axis=0)
-        return np.where(size > 0, size, 1.0)
 
     def values(self, point: Point) -> np.ndarray:
         """The unknowns in the user's units."""

@@ -7,6 +7,7 @@ written. So a model is plain data, the same in every process, and holds no code.
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -165,6 +166,10 @@ class EquationModel:
 
     def content_hash(self) -> str:
         """A fingerprint of the definition; equal for models that say the same in the same words."""
+        return self._content_hash
+
+    @functools.cached_property
+    def _content_hash(self) -> str:
         said = self.definition()
         for unordered in ("constants", "definitions", "units"):
             said[unordered] = sorted(said[unordered].items())
