@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,3 +99,13 @@ def test_profile_covers_as_often_as_it_says_where_the_linearised_interval_does_n
 def test_profile_of_an_unknown_name_says_what_there_is():
     with pytest.raises(di.ProblemError, match="Did you mean 'b'"):
         di.profile(line_in_time(True), "B")
+
+
+def test_estimate_with_profiles_is_reported_saved_and_loaded(tmp_path):
+    estimate = line_in_time(True)
+    whole = replace(estimate, uncertainty=di.profile(estimate))
+    whole.save(tmp_path / "results")
+    page = (tmp_path / "results" / "report.html").read_text()
+    assert "Likelihood profiles" in page and "likelihood profile" in str(whole)
+    again = di.load(tmp_path / "results")
+    assert again.uncertainty.interval("b") == whole.uncertainty.interval("b")

@@ -79,7 +79,8 @@ def test_the_chart_library_comes_once_and_offers_no_upload(page):
 
 def test_every_section_has_its_place(page):
     anchors = [attributes.get("id") for tag, attributes in page.tags if tag == "section"]
-    assert anchors == [section.anchor for section in SECTIONS]
+    assert anchors == [section.anchor for section in SECTIONS if section.anchor in anchors]
+    assert {"result", "meaning", "signals", "residuals", "correlation", "problem", "run"} <= set(anchors)
 
 
 def test_sections_without_content_are_left_out(tmp_path):

@@ -120,8 +120,9 @@ def sensor_std(known: Problem | Estimate, notes: list[str]) -> np.ndarray:
             faults.append(f"the noise of '{name}' is not known, so what a record would tell cannot be foretold. Give "
                           "Gaussian(std), or design from an estimate, which has it.")
         if levels and isinstance(levels[-1], Bounded):
-            notes.append(f"The errors of '{name}' are bounded by {np.mean(levels[-1].radius):.3g}; for the information "
-                         "they count as evenly distributed within.")
+            radius = float(np.mean(np.asarray(levels[-1].radius, float)))
+            notes.append(f"The errors of '{name}' are bounded by {radius:.3g}; for the information they count as evenly "
+                         "distributed within.")
         found.append(np.inf if std is None else float(std))
     if faults:
         raise ProblemError(faults)
@@ -130,8 +131,8 @@ def sensor_std(known: Problem | Estimate, notes: list[str]) -> np.ndarray:
 
 def _size(noise: Noise) -> float | None:
     if isinstance(noise, Bounded):
-        return float(np.mean(noise.radius)) / UNIFORM
-    return None if noise.std is None else float(np.sqrt(np.mean(np.square(noise.std))))
+        return float(np.mean(np.asarray(noise.radius, float))) / UNIFORM
+    return None if noise.std is None else float(np.sqrt(np.mean(np.square(np.asarray(noise.std, float)))))
 
 
 def _value(unknown: Unknown, believed: Mapping[str, float], problem: Problem) -> float:

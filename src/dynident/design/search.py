@@ -22,7 +22,8 @@ from dynident.design.widths import predicted_widths
 from dynident.errors import NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.integrators.march import Diverged
-from dynident.problem.noise import Bounded
+from dynident.models.equations import EquationModel
+from dynident.problem.noise import Bounded, Noise
 from dynident.problem.problem import Problem
 from dynident.solvers.dense import DenseOutcome, minimise
 
@@ -46,10 +47,12 @@ class Search:
                  amplitude: Mapping[str, float] | float | None, seed: int):
         problem = known if isinstance(known, Problem) else known.problem
         self.known, self.criterion, self.limits = known, criterion, tuple(limits)
+        assert isinstance(problem.model, EquationModel)  # design_input takes no other
         self.rng, self.model = np.random.default_rng(seed), problem.model
         last = problem.experiments[-1]
-        self.step = float(f"{np.median(np.diff(last.time)):.9g}") if sample_time is None else float(sample_time)
-        span = duration if isinstance(duration, tuple) else (duration or float(last.time[-1] - last.time[0]),) * 2
+        time = np.asarray(last.time, float)
+        self.step = float(f"{np.median(np.diff(time)):.9g}") if sample_time is None else float(sample_time)
+        span = duration if isinstance(duration, tuple) else (duration or float(time[-1] - time[0]),) * 2
         if not 0 < span[0] <= span[1] or self.step <= 0 or span[1] < 2 * self.step:
             raise ProblemError(f"duration = {duration} with a sample every {self.step:g}: give positive times, the "
                                "shorter one first.")
@@ -102,7 +105,9 @@ class Search:
 
     def _coefficients(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
         """A typical size of each coefficient, and bounds in units of it."""
-        sizes, low, high = [], [], []
+        sizes: list[float] = []
+        low: list[float] = []
+        high: list[float] = []
         for name, signal in self.signals.items():
             middle, half = self.sizes[name]
             a, b = signal.bounds(middle, half)
@@ -360,12 +365,14 @@ class Search:
         return PlannedRecord(trial.name, time, inputs, states, outputs, self.holds, self.initial, self._noise(),
                              dict(zip(self.course.names, (float(v) for v in c), strict=False)))
 
-    def _noise(self) -> dict:
+    def _noise(self) -> dict[str, Noise]:
         problem = self.known if isinstance(self.known, Problem) else self.known.problem
         k = self.knowledge.problem.experiments[-1]
-        last = {name: problem.noise_of(name)[-1] for name in k.outputs}
-        return {name: Bounded(float(np.mean(last[name].radius))) if isinstance(last[name], Bounded) else noise
-                for name, noise in k.noise.items()}
+        noise: dict[str, Noise] = {}
+        for name, level in k.noise.items():
+            last = problem.noise_of(name)[-1]
+            noise[name] = Bounded(float(np.mean(np.asarray(last.radius, float)))) if isinstance(last, Bounded) else level
+        return noise
 
     def _widths(self, rows: np.ndarray) -> tuple[dict[str, float], dict[str, float]]:
         problem = self.known if isinstance(self.known, Problem) else self.known.problem

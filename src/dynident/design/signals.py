@@ -7,7 +7,7 @@ its coefficients start, between which limits they lie, and what else they must k
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -92,7 +92,7 @@ class Bernstein(_Linear):
 
     def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
         m = self.order
-        return sum(c[k] * math.comb(m, k) * share**k * (1 - share) ** (m - k) for k in range(m + 1))
+        return _sum(c[k] * math.comb(m, k) * share**k * (1 - share) ** (m - k) for k in range(m + 1))
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class PiecewiseConstant(_Linear):
 
     def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
         edge = share * self.pieces + 1e-9  # a sample on an edge belongs to the piece that begins there
-        return sum(c[k] * (_since(edge, k) if k else 1.0) * (1 - _since(edge, k + 1) if k < self.pieces - 1 else 1.0)
-                   for k in range(self.pieces))
+        return _sum(c[k] * (_since(edge, k) if k else 1.0) * (1 - _since(edge, k + 1) if k < self.pieces - 1 else 1.0)
+                    for k in range(self.pieces))
 
     def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
         return np.full(self.pieces, middle - half), np.full(self.pieces, middle + half)
@@ -127,7 +127,7 @@ class PiecewiseLinear(_Linear):
         return tuple(f"corner{k}" for k in range(_at_least(1, self.pieces, "pieces") + 1))
 
     def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
-        return sum(c[k] * ca.fmax(0, 1 - ca.fabs(share * self.pieces - k)) for k in range(self.pieces + 1))
+        return _sum(c[k] * ca.fmax(0, 1 - ca.fabs(share * self.pieces - k)) for k in range(self.pieces + 1))
 
     def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
         return np.full(self.pieces + 1, middle - half), np.full(self.pieces + 1, middle + half)
@@ -149,8 +149,8 @@ class Multisine(_Linear):
     def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
         first, n = int(self.mean), self.harmonics
         turn = 2 * np.pi * share
-        waves = sum(c[first + k - 1] * ca.cos(k * turn) + c[first + n + k - 1] * ca.sin(k * turn)
-                    for k in range(1, n + 1))
+        waves = _sum(c[first + k - 1] * ca.cos(k * turn) + c[first + n + k - 1] * ca.sin(k * turn)
+                     for k in range(1, n + 1))
         return waves + (c[0] if self.mean else 0)
 
     def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
@@ -184,7 +184,7 @@ class Chirp:
                 np.array([middle + half, half, np.pi, self.highest, self.highest]))
 
     def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
-        first, last = np.exp(rng.uniform(*np.log([self.lowest, self.highest]), 2))
+        first, last = np.exp(rng.uniform(np.log(self.lowest), np.log(self.highest), 2))
         return np.array([middle, 0.7 * half, rng.uniform(-1, 1), first, last])
 
     def keeps(self) -> Sequence[Keep]:
@@ -268,6 +268,13 @@ ORDERS = {"acceleration": 1, "velocity": 2, "position": 3}  # how often the jerk
 SIGNALS: dict[str, type] = {"bernstein": Bernstein, "piecewise_constant": PiecewiseConstant,
                             "piecewise_linear": PiecewiseLinear, "multisine": Multisine, "chirp": Chirp,
                             "motion_profile": MotionProfile, "given": Given}
+
+
+def _sum(terms: Iterable[ca.SX]) -> ca.SX:
+    total = ca.SX(0)
+    for term in terms:
+        total = total + term
+    return total
 
 
 def _since(edge: ca.SX, k: int) -> ca.SX:

@@ -9,7 +9,7 @@ import numpy as np
 from dynident.design.course import Course
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Diverged, march_for
+from dynident.integrators.march import Diverged, Marched, march_for
 from dynident.models.equations import EquationModel
 from dynident.models.variational import VariationalModel
 
@@ -42,7 +42,7 @@ class Trial:
         self.linear = np.array([s.hold == "linear" for s in course.signals.values()], bool)
         self.time = course.share * course.reference
         self.substeps = substeps
-        self._room = None
+        self._room: Marched | None = None
 
     def run(self, c: np.ndarray, p: np.ndarray, x0: np.ndarray, sensitivities: bool = True) -> Ran:
         course, whole = self.course, self.whole

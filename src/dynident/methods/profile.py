@@ -15,6 +15,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.estimate.profile import FLAT, Curve, Profile, covariance_of, reach
 from dynident.estimate.spread import Sensitivity
 from dynident.integrators.march import Diverged
+from dynident.methods.noise import sizes_wanted
 from dynident.methods.refit import Refit
 from dynident.methods.structure import shown_by_model
 
@@ -67,8 +68,7 @@ def _base(estimate: Estimate) -> tuple[Covariance, np.ndarray]:
     lengths = Sensitivity.of(at.jacobian, magnitudes(estimate.problem, at.values)).lengths
     known = covariance_of(estimate.uncertainty)
     if known is None:
-        estimated = any(n.std is None for e in estimate.problem.experiments for n in e.noise.values())
-        known = covariance_from(estimate.problem, at, {}, noise_estimated=estimated)
+        known = covariance_from(estimate.problem, at, {}, noise_estimated=bool(sizes_wanted(estimate.problem)))
     return known, lengths
 
 

@@ -35,7 +35,7 @@ class Refit:
         check_problem(problem, what)
         if problem.constraints:
             raise NotSupported(f"{what} takes bounds on parameters, but no other constraints; the problem has "
-                               f"'{problem.constraints[0].text}'.")
+                               f"'{getattr(problem.constraints[0], 'text', '')}'.")
         if getattr(estimate.method, "loss", "squared") != "squared":
             raise NotSupported(f"{what} rests on the likelihood of normal errors; fit with loss=\"squared\" first.")
         self.estimate, self.problem, self.settled = estimate, problem, settled
