@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import toeplitz
-from scipy.signal import lfilter, lfiltic
 
 ORDER_PER_DECADE = 10  # highest order tried: ten per decade of samples (the usual bound for order selection)
 SAMPLES_PER_ORDER = 10  # and never fewer samples than this per coefficient
 SMALL_MOVE = 1e-4  # of an inverse tanh, for central differences: error 1e-8, rounding 1e-12
+BLOCK = 2**12  # values of a recursion that are computed at once
 LARGEST_REFLECTION = 1 - 1e-12  # rounding may carry a reflection coefficient of one past it
 
 
@@ -33,12 +33,15 @@ class Autoregression:
 
     def autocovariance(self, count: int) -> np.ndarray:
         """(count,) at lags 0, 1, ...; from lag `order` on they follow the recursion of the model itself."""
-        if count <= self.order + 1:
-            return self.start[:count]
-        denominator = np.concatenate([[1.0], -self.coefficients])
-        state = lfiltic([1.0], denominator, self.start[:0:-1])
-        tail, _ = lfilter([1.0], denominator, np.zeros(count - self.order - 1), zi=state)
-        return np.concatenate([self.start, tail])
+        values = np.zeros(max(count, self.order + 1))
+        values[:self.order + 1] = self.start
+        done = self.order + 1
+        ahead = _continuation(self.coefficients, min(count - done, BLOCK))
+        while done < count and self.order:
+            part = ahead[:count - done] @ values[done - self.order:done][::-1]
+            values[done:done + part.size] = part
+            done += part.size
+        return values[:count]
 
     def coefficient_covariance(self, samples: float) -> np.ndarray:
         """(order, order) of the estimated coefficients: innovation * inverse autocovariance matrix / samples.
@@ -70,6 +73,18 @@ class Autoregression:
         reflections = self.reflections.copy()
         reflections[i] = np.tanh(np.arctanh(reflections[i]) + step)
         return from_reflections(self.innovation / float(np.prod(1 - reflections**2)), reflections)
+
+
+def _continuation(coefficients: np.ndarray, count: int) -> np.ndarray:
+    """(count, order): how the next values of the recursion follow from the last `order` ones, the latest first."""
+    order = coefficients.size
+    rows = np.vstack([np.eye(order)[::-1], np.zeros((order, order))])
+    for i in range(order, 2 * order):
+        rows[i] = coefficients @ rows[i - order:i][::-1]
+    rows = rows[order:]
+    while order and len(rows) < count:  # as far again: the last values there are the first ones of what follows
+        rows = np.vstack([rows, rows @ rows[-order:][::-1]])
+    return rows[:max(count, 0)]
 
 
 def highest_order(samples: int) -> int:

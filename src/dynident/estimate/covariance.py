@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from dynident.discretizations.finite import Linearization
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.autocorrelation import Series, coloured_noise, effective_dof, series_of
+from dynident.estimate.distributions import student_quantile
 from dynident.estimate.identifiability import SMALLEST_SINGULAR, identifiability
 from dynident.estimate.residuals import CONFIDENCE, whiteness
 from dynident.estimate.spread import FEWEST_DOF, Response, Sensitivity, independent_noise, response
@@ -147,7 +147,7 @@ class Covariance:
 
     def _quantile(self, i: int, probability: float, kind: str) -> float:
         dof = self.corrected_dof[i] if kind == "corrected" and self.corrected_dof is not None else self.dof
-        return float(stats.t.ppf(probability, dof)) if dof > 0 else np.inf
+        return student_quantile(probability, dof) if dof > 0 else np.inf
 
 
 _TEXTS = ("names", "undetermined", "combinations", "open", "logarithmic")

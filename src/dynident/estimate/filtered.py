@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy import stats
 
+from dynident.estimate.distributions import chi_square_quantile
 from dynident.estimate.residuals import (
     CONFIDENCE,
     FEWEST_SAMPLES,
@@ -98,7 +98,7 @@ def innovation_size(whitened: np.ndarray, subject: str) -> ResidualTest:
     """Mean normalised innovation squared per measured value: 1 where the filter foresees its own errors."""
     count = whitened.size
     value = float(np.mean(whitened**2))
-    low, high = (float(q) / count for q in stats.chi2.ppf([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], count))
+    low, high = (chi_square_quantile((1 + side * CONFIDENCE) / 2, count) / count for side in (-1, 1))
     low, high = min(low, (1 - HARMLESS) ** 2), max(high, (1 + HARMLESS) ** 2)
     passed = low <= value <= high
     said = f"{subject}: squared, over their foreseen variance, {value:.3g} on average where 1 is right"

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
 from scipy.interpolate import PchipInterpolator
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.covariance import Covariance
+from dynident.estimate.distributions import student_quantile
 from dynident.estimate.uncertainty import Uncertainty
 
 if TYPE_CHECKING:
@@ -175,14 +175,14 @@ def reach(base: Covariance, name: str, level: float) -> float:
     """Root of the rise that counts as too much; on a linear model it gives the linearised interval exactly."""
     if base.dof <= 0:
         return np.inf
-    quantile = float(stats.t.ppf((1 + level) / 2, base.dof))
+    quantile = student_quantile((1 + level) / 2, base.dof)
     if base.printed != "corrected" or base.corrected is None or base.corrected_dof is None:
         return quantile
     i = base.names.index(name)
     plain, wide = base.matrix[i, i], base.corrected[i, i]
     if not (plain > 0 and wide > 0 and base.corrected_dof[i] > 0):
         return quantile
-    return float(stats.t.ppf((1 + level) / 2, base.corrected_dof[i]) * np.sqrt(wide / plain))
+    return student_quantile((1 + level) / 2, base.corrected_dof[i]) * float(np.sqrt(wide / plain))
 
 
 def covariance_of(uncertainty: Uncertainty) -> Covariance | None:

@@ -7,7 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+
+from dynident.estimate.distributions import (
+    chi_square_quantile,
+    chi_square_tail,
+    normal_quantile,
+    normal_tail,
+    poisson_quantile,
+    skewness_and_excess,
+)
 
 CONFIDENCE = 0.99  # of every band and test here: one false alarm in a hundred good fits
 OUTLIER = 4.0  # standard deviations; a normal error lies beyond once in 16,000 samples
@@ -64,7 +72,7 @@ def autocorrelation(residuals: np.ndarray, lags: int) -> tuple[np.ndarray, float
     """Autocorrelation at lags 0..lags over the pairs that are present, and the half-width of its 99 % band."""
     sums, _ = _lag_sums(residuals, lags)
     count = int(np.sum(np.isfinite(residuals)))
-    band = stats.norm.ppf(0.5 + CONFIDENCE / 2) / np.sqrt(max(count, 1))
+    band = normal_quantile(0.5 + CONFIDENCE / 2) / np.sqrt(max(count, 1))
     return (sums / sums[0] if sums[0] > 0 else np.zeros(lags + 1)), float(band)
 
 
@@ -77,9 +85,9 @@ def whiteness(residuals: np.ndarray, subject: str = "the residuals", lags: int |
     rho = sums[1:] / sums[0] if sums[0] > 0 else np.zeros(lags)
     used = pairs[1:] > 0
     value = float(np.sum(rho[used] ** 2 / pairs[1:][used]) * count * (count + 2))
-    limit = float(stats.chi2.ppf(confidence, int(np.sum(used)))) if np.any(used) else np.inf
+    limit = chi_square_quantile(confidence, int(np.sum(used))) if np.any(used) else np.inf
     passed = value <= limit
-    p = float(stats.chi2.sf(value, max(int(np.sum(used)), 1)))
+    p = chi_square_tail(value, max(int(np.sum(used)), 1))
     said = (f"{subject}: no autocorrelation found (Ljung-Box over {lags} lags, p = {p:.2g})" if passed else
             f"{subject}: neighbouring residuals are alike, correlation {rho[0]:.2f} from one sample to the next "
             f"(Ljung-Box over {lags} lags, p = {p:.2g})")
@@ -119,7 +127,7 @@ def cross_correlation(residuals: np.ndarray, signal: np.ndarray, lags: int | Non
     taper = np.linspace(1, 0, memory + 1)
     both = rho_e * rho_u / (rho_e[0] * rho_u[0]) * taper if rho_u[0] > 0 else np.zeros(memory + 1)
     variance = max(float(both[0] + 2 * np.sum(both[1:])), 1.0) / count  # never below that of white residuals
-    return correlation, float(stats.norm.ppf(1 - (1 - CONFIDENCE) / (2 * (lags + 1))) * np.sqrt(variance))
+    return correlation, float(normal_quantile(1 - (1 - CONFIDENCE) / (2 * (lags + 1))) * np.sqrt(variance))
 
 
 def runs(residuals: np.ndarray, subject: str = "the residuals") -> ResidualTest:
@@ -127,7 +135,7 @@ def runs(residuals: np.ndarray, subject: str = "the residuals") -> ResidualTest:
     signs = np.sign(residuals[np.isfinite(residuals) & (residuals != 0)])
     above, below = float(np.sum(signs > 0)), float(np.sum(signs < 0))
     found = 1 + int(np.sum(signs[1:] != signs[:-1])) if signs.size else 0
-    limit = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
+    limit = normal_quantile(0.5 + CONFIDENCE / 2)
     count = above + below
     if min(above, below) == 0:
         side = "zero" if count == 0 else "on one side"
@@ -145,10 +153,10 @@ def runs(residuals: np.ndarray, subject: str = "the residuals") -> ResidualTest:
 def normality(residuals: np.ndarray, subject: str = "the residuals") -> ResidualTest:
     """Jarque-Bera on skewness and kurtosis."""
     there = residuals[np.isfinite(residuals)]
-    limit = float(stats.chi2.ppf(CONFIDENCE, 2))
+    limit = chi_square_quantile(CONFIDENCE, 2)
     if np.ptp(there) == 0:
         return ResidualTest("normality", subject, 0.0, (0.0, limit), True, f"{subject}: all residuals are equal")
-    skew, excess = float(stats.skew(there)), float(stats.kurtosis(there))
+    skew, excess = skewness_and_excess(there)
     value = there.size / 6 * (skew**2 + excess**2 / 4)
     passed = value <= limit
     said = f"{subject}: skewness {skew:.2g}, excess kurtosis {excess:.2g} (Jarque-Bera {value:.3g}, limit {limit:.3g})"
@@ -163,7 +171,7 @@ def outliers(residuals: np.ndarray, subject: str = "the residuals", std: float |
     if sigma == 0:
         sigma = float(np.sqrt(np.mean(there**2)))  # more than half are exactly zero (coarse quantisation)
     found = int(np.sum(np.abs(there) > OUTLIER * sigma))
-    limit = float(stats.poisson.ppf(CONFIDENCE, there.size * 2 * stats.norm.sf(OUTLIER)))
+    limit = poisson_quantile(CONFIDENCE, there.size * 2 * normal_tail(OUTLIER))
     said = f"{subject}: {found} of {there.size} residuals lie beyond {OUTLIER:g} standard deviations"
     return ResidualTest("outliers", subject, float(found), (0.0, limit), found <= limit,
                         said if found <= limit else f"{said}, {limit:.0f} may be chance; look at these samples, or use "
@@ -175,7 +183,7 @@ def noise_level(chi2: float, dof: float, subject: str = "all outputs") -> Residu
     if dof <= 0:
         return ResidualTest("noise level", subject, np.nan, (0.0, np.inf), True,
                             f"{subject}: no degree of freedom is left to judge the given noise level")
-    low, high = (float(q) / dof for q in stats.chi2.ppf([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], dof))
+    low, high = (chi_square_quantile((1 + side * CONFIDENCE) / 2, dof) / dof for side in (-1, 1))
     value = chi2 / dof
     passed = low <= value <= high
     said = f"{subject}: reduced chi-square {value:.4g}, 99 % band {low:.4g} to {high:.4g}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.estimate.distributions import normal_quantile
 from dynident.models.augmented import Coordinate
 
 ASSUMED = "as assumed, not estimated"
@@ -50,7 +50,7 @@ class StateCovariance:
         if name in self.held:
             return self.held[name], self.held[name]
         i = self._index(name)
-        reach = float(stats.norm.ppf((1 + level) / 2)) * float(np.sqrt(max(self.matrix[i, i], 0.0)))
+        reach = normal_quantile((1 + level) / 2) * float(np.sqrt(max(self.matrix[i, i], 0.0)))
         low, high = (float(self.coordinates[i].value(self.mean[i] + side * reach)) for side in (-1, 1))
         return low, high
 
