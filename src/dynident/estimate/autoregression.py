@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import toeplitz
+from scipy.linalg.blas import dtbsv
 
 ORDER_PER_DECADE = 10  # highest order tried: ten per decade of samples (the usual bound for order selection)
 SAMPLES_PER_ORDER = 10  # and never fewer samples than this per coefficient
@@ -35,12 +36,15 @@ class Autoregression:
         """(count,) at lags 0, 1, ...; from lag `order` on they follow the recursion of the model itself."""
         values = np.zeros(max(count, self.order + 1))
         values[:self.order + 1] = self.start
-        done = self.order + 1
-        ahead = _continuation(self.coefficients, min(count - done, BLOCK))
-        while done < count and self.order:
-            part = ahead[:count - done] @ values[done - self.order:done][::-1]
-            values[done:done + part.size] = part
-            done += part.size
+        c, done = self.coefficients, self.order + 1
+        band = np.tile(np.append(1.0, -c)[:, None], (1, min(BLOCK, max(count - done, 0))))
+        while done < count and self.order:  # each block is a triangular system whose solution is the recursion itself
+            latest = values[done - self.order:done][::-1]
+            known = np.zeros(min(BLOCK, count - done))
+            for i in range(min(self.order, known.size)):
+                known[i] = c[i:] @ latest[:self.order - i]
+            values[done:done + known.size] = dtbsv(self.order, band[:, :known.size], known, lower=1, diag=1)
+            done += known.size
         return values[:count]
 
     def coefficient_covariance(self, samples: float) -> np.ndarray:
@@ -73,18 +77,6 @@ class Autoregression:
         reflections = self.reflections.copy()
         reflections[i] = np.tanh(np.arctanh(reflections[i]) + step)
         return from_reflections(self.innovation / float(np.prod(1 - reflections**2)), reflections)
-
-
-def _continuation(coefficients: np.ndarray, count: int) -> np.ndarray:
-    """(count, order): how the next values of the recursion follow from the last `order` ones, the latest first."""
-    order = coefficients.size
-    rows = np.vstack([np.eye(order)[::-1], np.zeros((order, order))])
-    for i in range(order, 2 * order):
-        rows[i] = coefficients @ rows[i - order:i][::-1]
-    rows = rows[order:]
-    while order and len(rows) < count:  # as far again: the last values there are the first ones of what follows
-        rows = np.vstack([rows, rows @ rows[-order:][::-1]])
-    return rows[:max(count, 0)]
 
 
 def highest_order(samples: int) -> int:
