@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
 
 from dynident.errors import DynidentError, NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate, StartResult
@@ -88,6 +87,8 @@ def start_points(problem: Problem, count: int, seed: int) -> list[dict[str, floa
         raise ProblemError(faults)
     if not free or count < 1:
         return []
+    from scipy.stats import qmc  # here, because it takes half a second to load
+
     unit = qmc.LatinHypercube(len(free), rng=np.random.default_rng(seed)).random(count)
     points = []
     for row in unit:

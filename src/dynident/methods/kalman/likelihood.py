@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize
 
 from dynident.methods.kalman.engine import Stopped, engine_for
 from dynident.methods.kalman.passes import run
@@ -32,6 +31,8 @@ def estimate_levels(setup: Setup, tell: Callable[..., object] = lambda _: None) 
     starts = [search.first(share) for share in FIRST_SHARES] if setup.open_noise else [search.first(1.0)]
     begin = min(starts, key=search)
     bounds = [(v - SPAN, v + SPAN) for v in begin]
+    from scipy import optimize  # here, because it takes a while to load
+
     found = optimize.minimize(search, begin, method="L-BFGS-B", bounds=bounds,
                               options={"finite_diff_rel_step": None, "eps": DIFFERENCE, "ftol": ENOUGH, "maxiter": 60})
     best = found.x

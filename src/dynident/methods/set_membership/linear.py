@@ -6,8 +6,9 @@ multipliers: for any multipliers >= 0, weak duality gives a bound, computed here
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from scipy.optimize import linprog
 
 from dynident.integrators.verified.tube import ROUNDING, TINY, Rows
 
@@ -92,7 +93,7 @@ class Program:
         floor = -float(np.abs(direction) @ self.radius) * (1 + ROUNDING)
         if not len(self.b):
             return floor
-        solved = linprog(direction, self.a, self.b, bounds=[(-r, r) for r in self.radius], method="highs")
+        solved = _solved(direction, self.a, self.b, [(-r, r) for r in self.radius])
         if solved.status != 0:
             return floor
         multipliers = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
@@ -105,8 +106,7 @@ class Program:
         size = self.radius.size
         objective = np.append(np.zeros(size), 1.0)
         table = np.concatenate([self.a, -self.unit[:, None]], axis=1)
-        solved = linprog(objective, table, self.b, bounds=[*((-r, r) for r in self.radius), (None, None)],
-                         method="highs")
+        solved = _solved(objective, table, self.b, [*((-r, r) for r in self.radius), (None, None)])
         if solved.status != 0:
             return -np.inf
         multipliers = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
@@ -140,3 +140,10 @@ def programmed(rows: Rows, low: np.ndarray, high: np.ndarray, box: int = 0) -> t
         d_lo[j] = max(d_lo[j], program.least(axis))
         d_hi[j] = min(d_hi[j], -program.least(-axis))
     return d_lo, d_hi
+
+
+def _solved(cost: np.ndarray, table: np.ndarray, limits: np.ndarray, bounds: list) -> Any:
+    """A linear program in floating point; what it says is proved afterwards."""
+    from scipy.optimize import linprog  # here, because it takes a while to load
+
+    return linprog(cost, table, limits, bounds=bounds, method="highs")
