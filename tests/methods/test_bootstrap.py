@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from problems import MACHINES
 
 import dynident as di
+from problems import MACHINES
 
 MACHINE = MACHINES["mass_spring_damper"]
 
