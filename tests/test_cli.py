@@ -66,9 +66,11 @@ def run(*arguments: str) -> int:
 
 
 def in_a_shell(*arguments: str) -> subprocess.Popen:
+    """As a person starts it: Ctrl-C works, also where the tests themselves run in the background and ignore it."""
     found_by = {**os.environ, "PYTHONPATH": str(Path(dynident.__file__).parents[1])}  # wherever the tests were started
     return subprocess.Popen([sys.executable, "-c", "from dynident.cli import main; main()", *arguments], text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=found_by)
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=found_by,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
 def test_fit_writes_a_result_and_leaves_with_0(folder, capsys):
@@ -238,12 +240,12 @@ def test_compare_puts_methods_side_by_side_and_keeps_their_results(folder, capsy
 def test_method_that_cannot_does_not_end_the_comparison(folder, capsys, monkeypatch):
     identify = dynident.methods.identify
 
-    def only_many_segments(problem, method, **options):
+    def only_many_segments(problem, method, *options):
         if method.segments == 1:
             raise NotSupported("this model is too wild for one segment")
-        return identify(problem, method, **options)
+        return identify(problem, method, *options)
 
-    monkeypatch.setattr(dynident.methods, "identify", only_many_segments)
+    monkeypatch.setattr(sys.modules["dynident.methods.compare"], "identify", only_many_segments)
     assert run("compare", "problem.toml", "--methods", "single_shooting,multiple_shooting") == 1
     said = capsys.readouterr()
     assert "too wild" in said.err and "multiple_shooting" in said.out

@@ -38,7 +38,7 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
     The filter is the file's [method] if that is kalman or moving_horizon. Its state is saved every few seconds and at
     the end, and resumed by the next run.
 
-    Example: `tail -f drive.csv | dynident watch problem.toml`
+    Example: `dynident watch problem.toml --from drive.csv --follow`
     """
     from dynident.errors import NotSupported
     from dynident.files.stream import Lines
