@@ -82,7 +82,8 @@ def test_pinene_from_a_start_of_zero(method):
     assert estimate.cost == pytest.approx(19.8721669342, rel=1e-9)
     optimum = {"th1": 5.92584877e-5, "th2": 2.96340211e-5, "th3": 2.047284e-5, "th4": 2.7446793e-4,
                "th5": 3.9979499e-5}
-    assert {n: estimate.values[n] for n in optimum} == pytest.approx(optimum, rel=1e-6)
+    # a solver stops a hundred-thousandth of a standard error away, and these are up to 28 % here
+    assert {n: estimate.values[n] for n in optimum} == pytest.approx(optimum, rel=3e-6)
     known = {"th1": 5.92584641e-5, "th2": 2.96340207e-5, "th3": 2.04725312e-5, "th4": 2.744709125e-4,
              "th5": 3.99808804e-5}  # as handed down: their sum of squares is 1.6e-8 above the optimum
     assert {n: estimate.values[n] for n in known} == pytest.approx(known, rel=5e-5)

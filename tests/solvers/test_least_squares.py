@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import least_squares
 
 import dynident as di
-from problems import MACHINES, Machine
+from problems import MACHINES, Machine, independent_states
 
 SINGLE = di.single_shooting()
 SINGLE_GN = di.single_shooting(solver="gauss_newton")
@@ -313,3 +313,35 @@ def test_nothing_unknown_is_a_fit_too(method):
 def test_levenberg_marquardt_refuses_matching_conditions_with_the_way_out():
     with pytest.raises(di.NotSupported, match=r"takes no matching conditions, but the problem has 10\. Use segments=1"):
         di.identify(MSD.problem(), di.multiple_shooting(segments=6, solver="levenberg_marquardt"), progress=False)
+
+
+# an unstable model
+
+BALANCED = di.EquationModel(states={"a": "w", "w": "p*sin(a) - d*w + u"}, outputs={"angle": "a"}, inputs=["u"],
+                            parameters=["p", "d"])
+
+
+@pytest.fixture(scope="module")
+def balanced() -> di.Problem:
+    """An inverted pendulum that a controller keeps upright; without it, errors grow by 1e8 along the record."""
+    t, u, x = np.linspace(0, 6, 301), np.empty(301), np.empty((301, 2))
+    x[0] = 0.1, 0.0
+    for k in range(301):
+        u[k] = -30 * x[k, 0] - 6 * x[k, 1] + 3 * np.sin(2 * t[k])
+        if k < 300:
+            step = np.array([0.0, 0.02])
+            x[k + 1] = independent_states(lambda t, x, u, p: [x[1], 9.81 * np.sin(x[0]) - 0.1 * x[1] + u[0]], step,
+                                          u[[k, k]][:, None], x[k], {})[1]
+    y = x[:, 0] + 1e-3 * np.random.default_rng(0).standard_normal(301)
+    run = di.Experiment(t, {"u": u}, {"angle": y}, {"angle": di.Gaussian(1e-3)})
+    return di.Problem(BALANCED, [run], [di.Parameter("p", 5.0), di.Parameter("d", 1.0)])
+
+
+@pytest.mark.parametrize("segments", [20, 60])
+def test_unstable_model_is_fitted_by_multiple_shooting(balanced, segments):
+    estimate = found(balanced, di.multiple_shooting(segments=segments))
+    assert estimate.cost == pytest.approx(301 - 4, abs=4 * np.sqrt(2 * 297))
+    assert not estimate.uncertainty.undetermined
+    for name, truth, largest in (("p", 9.81, 0.02), ("d", 0.1, 0.01)):
+        assert estimate.uncertainty.std(name) < largest
+        assert abs(estimate.values[name] - truth) < 4 * estimate.uncertainty.std(name)

@@ -15,7 +15,7 @@ from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged
 from dynident.problem.problem import Problem, known_std
 
-SMALLEST_RESIDUAL = 1e-10  # relative to the data; a fit this close is exact in double precision
+SMALLEST_RESIDUAL = 1e-12  # relative to the data; a fit this close is exact in double precision
 LOOKS = 50  # places at which a record is asked how large its states are
 
 

@@ -17,6 +17,14 @@ from dynident.integrators.march import Diverged, March, Marched, march_for
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.problem.problem import Problem
 
+SAMPLES_PER_SEGMENT = 10  # at least, where the number of segments is not given
+USUAL_SEGMENTS = 20
+
+
+def usual_segments(samples: int) -> int:
+    """How many segments a record is cut into where nothing is said."""
+    return int(np.clip((samples - 1) // SAMPLES_PER_SEGMENT, 1, USUAL_SEGMENTS))
+
 
 def segment_starts(nodes: int, segments: int, name: str) -> np.ndarray:
     """Nodes at which the segments begin, and the last node."""
@@ -69,6 +77,12 @@ class Shooting:
         """The measurements show every state, so that every node starts from them."""
         return all(np.all(np.isfinite(states_at(self.problem.model, e, np.array([e.time[0]]), 1)))
                    for e in self.problem.experiments)
+
+    def from_states(self, unknowns: np.ndarray, times: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> Point:
+        """A point from trajectories on other grids, by linear interpolation."""
+        nodes = tuple(np.column_stack([np.interp(r.grid.time[r.first[1:-1]], t, column) for column in x.T])
+                      for r, t, x in zip(self.records, times, states, strict=True))
+        return Point(unknowns, nodes)
 
     def start(self) -> Point:
         xi = self.coordinates.coordinates(self.frame.start_values)

@@ -1,7 +1,8 @@
-"""Unlinked: the segments of a shooting problem each for itself, from the measurements; an easier problem to begin with.
+"""Unlinked: the segments of a shooting problem each for itself; an easier problem, to begin with.
 
-Nothing has to meet, and the nodes stay where the record put them. Errors of the start cannot grow along the record, so
-the parameters fall into place from far away; what noise in the nodes costs, the linked problem corrects afterwards.
+Nothing has to meet, so errors of the start cannot grow along the record, and the parameters fall into place from far
+away: farthest while each segment begins where the measurements say, without the bias of their noise once its first state
+is an unknown of its own. What comes out is a start for the problem in which the segments meet.
 """
 
 from __future__ import annotations
@@ -10,37 +11,73 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynident.discretizations.finite import Evaluation, Linear, Point
+from dynident.discretizations.coordinates import Coordinates
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Point, Spread
 from dynident.discretizations.shooting import Shooting
 
 
 class Unlinked:
-    """A shooting problem without its matching conditions."""
+    """A shooting problem without its matching conditions; nodes are held, or stand behind the unknowns of the problem."""
 
     equality_count = 0
 
-    def __init__(self, shooting: Shooting):
-        self.shooting = shooting
-        self.names, self.coordinates = shooting.names, shooting.coordinates
+    def __init__(self, shooting: Shooting, begin: Point, free_nodes: bool):
+        self.shooting, self.begin, self.free_nodes = shooting, begin, free_nodes
+        self.nx = len(shooting.problem.model.states)
+        self.own = len(shooting.names)  # unknowns of the problem itself
+        nodes, c = sum(len(n) for n in begin.nodes) if free_nodes else 0, shooting.coordinates
+        scale = np.tile(shooting.frame.state_scale, nodes)
+        self.coordinates = Coordinates(
+            np.append(c.log, np.zeros(scale.size, bool)), np.append(c.lower, np.full(scale.size, -np.inf)),
+            np.append(c.upper, np.full(scale.size, np.inf)), np.append(c.scale, scale))
+        self.names = shooting.names + tuple(f"node {k}" for k in range(scale.size))
         self.residual_count, self.floor, self.node_norm = shooting.residual_count, shooting.floor, shooting.node_norm
-        self.cheap_slopes = shooting.cheap_slopes
+        self.cheap_slopes, self.noise = shooting.cheap_slopes, shooting.noise
 
-    @property
-    def noise(self) -> float:
-        return self.shooting.noise
+    def linked(self, point: Point) -> Point:
+        """The same point as one of the shooting problem."""
+        if not self.free_nodes:
+            return Point(point.unknowns, self.begin.nodes)
+        nodes, at = [], self.own
+        for held in self.begin.nodes:
+            nodes.append(point.unknowns[at:at + held.size].reshape(held.shape))
+            at += held.size
+        return Point(point.unknowns[:self.own], tuple(nodes))
 
     def start(self) -> Point:
-        return self.shooting.start()
+        nodes = [n.ravel() for n in self.begin.nodes] if self.free_nodes else []
+        return Point(np.concatenate([self.begin.unknowns, *nodes]))
 
     def evaluate(self, point: Point) -> Evaluation:
-        return _without_defects(self.shooting.evaluate(point))
+        return _without_defects(self.shooting.evaluate(self.linked(point)))
 
     def linearize(self, point: Point) -> Linear:
-        linear = self.shooting.linearize(point)
-        chains = tuple(replace(c, link=np.zeros_like(c.link), defect=np.zeros_like(c.defect)) for c in linear.chains)
-        return replace(linear, evaluation=_without_defects(linear.evaluation), chains=chains)
+        linear = self.shooting.linearize(self.linked(point))
+        evaluation = _without_defects(linear.evaluation)
+        if not self.free_nodes:
+            apart = tuple(replace(c, link=np.zeros_like(c.link), defect=np.zeros_like(c.defect)) for c in linear.chains)
+            return replace(linear, evaluation=evaluation, chains=apart)
+        chains, spreads, node = [], [], self.own
+        for chain, spread in zip(linear.chains, linear.spreads, strict=True):
+            for i in range(len(chain.first) - 1):
+                chains.append(self._segment(chain, i))
+                if i == 0:
+                    spreads.append(spread)
+                    continue
+                own = np.arange(node, node + self.nx)
+                spreads.append(Spread(np.append(own, spread.unknown[self.nx:]),
+                                      np.append(np.ones(self.nx), spread.slope[self.nx:])))
+                node += self.nx
+        return replace(linear, evaluation=evaluation, unknowns=len(self.names),
+                       chains=tuple(chains), spreads=tuple(spreads))
+
+    def _segment(self, chain: Chain, i: int) -> Chain:
+        """One segment as a chain of its own; its end belongs to the next one, that of the last one to itself."""
+        rows = slice(int(chain.first[i]), int(chain.first[i + 1]) + (i == len(chain.first) - 2))
+        return Chain(np.array([0, rows.stop - rows.start - 1]), chain.jacobian[rows], chain.weight[rows], chain.rhs[rows],
+                     np.zeros_like(chain.link[:1]), np.zeros((0, self.nx)))
 
 
 def _without_defects(evaluation: Evaluation) -> Evaluation:
     """The mismatch stays, for whoever watches."""
-    return replace(evaluation, defects=tuple(np.zeros_like(d) for d in evaluation.defects))
+    return replace(evaluation, defects=(), corrections=())

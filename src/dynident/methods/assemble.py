@@ -14,6 +14,7 @@ from dynident.discretizations.losses import robust
 from dynident.discretizations.shooting import Shooting
 from dynident.estimate.covariance import Covariance, covariance_from
 from dynident.estimate.estimate import Estimate, Trajectory
+from dynident.estimate.identifiability import SMALLEST_SINGULAR
 from dynident.estimate.information import information_of
 from dynident.estimate.residuals import noise_level, outliers
 from dynident.estimate.validation import fit_percent
@@ -22,6 +23,7 @@ from dynident.methods.substeps import HARMLESS
 from dynident.problem.problem import Problem, known_std
 from dynident.solvers.outcome import Outcome
 
+EXACT = 1e-11  # as SMALLEST_SINGULAR, for derivatives without error: an unstable model shows parameters that late
 NO_ERROR = 1e6  # how many times more exactly a constraint says what the data say
 
 
@@ -34,7 +36,7 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
     at = finite.linearization(outcome.point)
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
     uncertainty = covariance_from(problem, with_constraints(weighted_down(at, finite.loss), tight), active,
-                                  noise_estimated=bool(sizes))
+                                  noise_estimated=bool(sizes), smallest=SMALLEST_SINGULAR if finite.noise else EXACT)
     values = {**dict(zip(problem.names, (float(v) for v in at.values), strict=True)), **problem.held_values()}
     cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
     notes = remarks(problem, finite, at, uncertainty, sizes, error)

@@ -12,7 +12,7 @@ import numpy as np
 from dynident.discretizations.collocation import FullDiscretization
 from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.discretizations.losses import check_loss
-from dynident.discretizations.shooting import Shooting
+from dynident.discretizations.shooting import Shooting, usual_segments
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
@@ -23,9 +23,6 @@ from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.nlp import HESSIANS
-
-SAMPLES_PER_SEGMENT = 10  # at least, where the number of segments is not given
-USUAL_SEGMENTS = 20
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class ShootingMethod:
     def segments_for(self, samples: int) -> int:
         if self.segments is not None:
             return self.segments
-        return int(np.clip((samples - 1) // SAMPLES_PER_SEGMENT, 1, USUAL_SEGMENTS))
+        return usual_segments(samples)
 
     def finite(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Shooting:
         segments = [self.segments_for(e.samples) for e in problem.experiments]

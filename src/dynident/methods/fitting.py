@@ -12,7 +12,6 @@ import numpy as np
 from dynident.discretizations.constraints import parameter_constraints
 from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.discretizations.shooting import Shooting
-from dynident.discretizations.unlinked import Unlinked
 from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.integrators.march import Diverged
@@ -20,14 +19,12 @@ from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.kernels import compiler
 from dynident.methods import noise
 from dynident.methods.assemble import assemble
+from dynident.methods.easier import easier_start
 from dynident.methods.substeps import choose_substeps, integration_error
 from dynident.problem.problem import Problem
-from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.outcome import Outcome
 
 SIZE_SETTLED = 1e-3  # relative change of an estimated noise size that no longer matters
-EASIER_ITERATIONS = 30  # for a start; what is not found by then is left to the method itself
-EASIER_SETTLED = 0.1  # standard errors; the noise in the nodes moves it by more
 MOST_ROUNDS = 12  # of weights and steps; each is a warm start
 
 
@@ -89,9 +86,9 @@ class Fit:
         point = self.checked_start(finite)
         easier = self.easier_first(finite)
         if easier is not None:
-            point = replace(point, unknowns=easier.point.unknowns)
+            point = easier.point
             if easier.interrupted:
-                return self.estimate(finite, replace(easier, point=point, history=tuple(self.history)), 0.0)
+                return self.estimate(finite, replace(easier, history=tuple(self.history)), 0.0)
         error = 0.0
         for rounds in range(1, MOST_ROUNDS + 1):
             outcome = self.solve(finite, point)
@@ -153,17 +150,15 @@ class Fit:
         return ProblemError(f"At the start values {bad}{f' ({listed})' if listed else ''}. {ways}.")
 
     def easier_first(self, finite: Any) -> Outcome | None:
-        """A better start where states have to meet and are measured: the fit of each segment for itself."""
+        """A better start where states have to meet and are measured."""
         if not finite.equality_count:
             return None
-        shooting = self.shooting(self.steps)
-        if not shooting.equality_count or not shooting.shown:
+        start = easier_start(self.problem, self.method.integrate(), self.steps, self.sizes, self.method.loss,
+                             self.method.iterations, self.run)
+        if start is None:
             return None
-        solver = LevenbergMarquardt(min(self.method.iterations, EASIER_ITERATIONS), settled=EASIER_SETTLED)
-        try:
-            return self.run(solver, Unlinked(shooting), shooting.start(), shooting.counts)
-        except Diverged:
-            return None  # at the very start; the linked problem has its own
+        point = finite.from_states(start.unknowns, start.times, start.states)
+        return replace(start.outcome, point=point, held=start.outcome.held[:len(finite.names)])
 
     def solve(self, finite: Any, point: Point) -> Outcome:
         solver = self.method.solver(finite)
@@ -177,14 +172,15 @@ class Fit:
         """Let a solver work, and keep its diary and its counts."""
 
         def watch(page: Any) -> None:
-            page = replace(page, number=len(self.history))
+            page = replace(page, number=len(self.history), values=page.values[:len(self.problem.names)])
             self.history.append(page)
             self.tell(page)
 
+        before = dict(counts)
         outcome = solver.solve(finite, point, watch)
         self.counts["iterations"] += len(outcome.history) - 1
         for key, count in counts.items():
-            self.counts[key] += count
+            self.counts[key] += count - before[key]
         return outcome
 
     def better_sizes(self, finite: Any, point: Point) -> bool:

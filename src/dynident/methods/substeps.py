@@ -31,14 +31,15 @@ def integration_error(finite: Shooting, finer: Shooting, point: Point, level: fl
     except Diverged:
         return np.inf
     change = size = 0.0
-    for record, a, b in zip(finite.records, coarse, fine, strict=True):
-        seen = record.weight > 0
-        moved = b.outputs - a.outputs
-        if a.jacobian is not None:
-            moved = moved + _carried_on(a, b, record.first)
-        change += float(np.sum((moved[seen] * record.weight[seen]) ** 2))
-        size += float(np.sum((b.outputs[seen] * record.weight[seen]) ** 2))
-    length = np.sqrt(change) / max(HARMLESS * level, EXACT * np.sqrt(size))
+    with np.errstate(over="ignore", invalid="ignore"):  # far from a solution signals may grow without bounds
+        for record, a, b in zip(finite.records, coarse, fine, strict=True):
+            seen = record.weight > 0
+            moved = b.outputs - a.outputs
+            if a.jacobian is not None:
+                moved = moved + _carried_on(a, b, record.first)
+            change += float(np.sum((moved[seen] * record.weight[seen]) ** 2))
+            size += float(np.sum((b.outputs[seen] * record.weight[seen]) ** 2))
+        length = np.sqrt(change) / max(HARMLESS * level, EXACT * np.sqrt(size))
     return float(length) if np.isfinite(length) else np.inf
 
 
@@ -47,11 +48,10 @@ def _carried_on(coarse: Marched, fine: Marched, first: np.ndarray) -> np.ndarray
     assert coarse.jacobian is not None and coarse.end_jacobian is not None
     nx = coarse.states.shape[1]
     moved, drift = np.zeros_like(coarse.outputs), np.zeros(nx)
-    with np.errstate(over="ignore", invalid="ignore"):  # far from a solution it may grow without bounds
-        for i, (begin, end) in enumerate(pairwise(first)):
-            own = slice(begin, end + (i == len(first) - 2))
-            moved[own] = coarse.jacobian[own, :, :nx] @ drift
-            drift = coarse.end_jacobian[i, :, :nx] @ drift + fine.end_states[i] - coarse.end_states[i]
+    for i, (begin, end) in enumerate(pairwise(first)):
+        own = slice(begin, end + (i == len(first) - 2))
+        moved[own] = coarse.jacobian[own, :, :nx] @ drift
+        drift = coarse.end_jacobian[i, :, :nx] @ drift + fine.end_states[i] - coarse.end_states[i]
     return moved
 
 

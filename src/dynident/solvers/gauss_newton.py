@@ -126,7 +126,8 @@ class _Run:
         """How far the undamped step would lead in standard errors; infinite while segments do not meet."""
         if self.length(step, nodes) <= TINY_STEP:
             return 0.0
-        closed = self.evaluation.mismatch <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= CLOSING
+        links = max(1, sum(len(d) for d in self.evaluation.defects))  # what each lacks adds up along the record
+        closed = self.evaluation.mismatch * np.sqrt(links) <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= CLOSING
         return standard_errors(reduced.rows.fall(step), self.evaluation.cost, self.finite) if closed else np.inf
 
     def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> Reduced | None:
