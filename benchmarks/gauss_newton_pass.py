@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 from robot import rate_in_plain_python, robot_problem
 from scipy.integrate import solve_ivp
-from timing import Line, Result, best, in_fresh_process, main, once, spoken
+from timing import Line, Result, best, in_fresh_process, main, once, ratio_text, spoken
 
 import dynident as di
 from dynident.discretizations.shooting import Shooting
@@ -139,7 +139,7 @@ def measure(samples: int) -> list[Line]:
 
     def line(what: str, seconds: float, least: float | None = None) -> Line:
         times = seconds / mine
-        return Line(f"{samples} samples: {what}", f"{spoken(seconds)}, {times:.3g} times ours",
+        return Line(f"{samples} samples: {what}", f"{spoken(seconds)}, {ratio_text(times)} times ours",
                     f"at least {least:g} times" if least else "", None if least is None else times >= least)
 
     return [Line(f"{samples} samples: dynident", f"{spoken(mine)}, {ratio:.2f} times the loop by hand",

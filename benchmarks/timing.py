@@ -117,4 +117,9 @@ def spoken(seconds: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
+    return f"{seconds / 1e-9:.3g} ns" if seconds else "nothing"
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio with two or three digits that mean something."""
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
