@@ -89,7 +89,7 @@ def mapaccum(problem: di.Problem) -> Callable[[], np.ndarray]:
     """CasADi's own way: fold the step over the samples and ask for the Jacobian of the whole, in its own machine."""
     model = problem.model
     functions = {f.name(): f for f in stage_functions(model, RUNGE_KUTTA, ())}
-    (time, u, measured), (x0, p) = arrays(problem), start(problem)
+    (time, u, _), (x0, p) = arrays(problem), start(problem)
     n, q = len(time), ca.MX.sym("q", len(x0) + len(p))
     first, parameters = q[:len(x0)], q[len(x0):]
     t, h, x, u0, u1, par = (ca.MX.sym(f"v{i}", size) for i, size in
