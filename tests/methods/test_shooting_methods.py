@@ -60,6 +60,42 @@ def test_wrong_noise_level_is_said():
     assert "times too small" in note
 
 
+# what an estimate admits
+
+
+def test_single_start_is_called_one():
+    assert "from one start" in found(PENDULUM.problem(1)).status
+
+
+def test_errors_that_keep_company_are_flagged_and_the_wider_interval_is_printed():
+    """Correlation 0.9 from sample to sample: ten neighbours say hardly more than one of them."""
+    rng = np.random.default_rng(4)
+    time = np.linspace(0, 10, 401)
+    machine = replace(MSD, time=time, inputs={"F": np.interp(time, MSD.time, MSD.inputs["F"])}, hold="linear")
+    errors = np.zeros(401)
+    for k in range(1, 401):
+        errors[k] = 0.9 * errors[k - 1] + 0.01 * np.sqrt(1 - 0.81) * rng.standard_normal()
+    run = machine.record(None)
+    run = replace(run, outputs={"position": run.outputs["position"] + errors})
+    estimate = found(di.Problem(MSD.model, [run], MSD.parameters()))
+    assert estimate.uncertainty.printed == "corrected"
+    assert any("autocorrelated" in note for note in estimate.notes)
+    assert estimate.uncertainty.std("k", "corrected") > 2 * estimate.uncertainty.std("k", "plain")
+
+
+def test_parameter_that_can_hardly_be_told_has_an_open_interval():
+    """A term a millionth of the noise: its parameter is determined on paper only."""
+    model = di.EquationModel(states={"x": "-a*x"}, outputs={"y": "x + 1e-9*faint*sin(t)"})
+    t = np.linspace(0, 3, 60)
+    y = np.exp(-0.7 * t) + 0.01 * np.random.default_rng(3).standard_normal(60)
+    run = di.Experiment(t, outputs={"y": y}, noise={"y": di.Gaussian(0.01)})
+    estimate = found(di.Problem(model, [run], [di.Parameter("a", 1.0), di.Parameter("faint", 1.0)]))
+    low, high = estimate.uncertainty.interval("faint")
+    assert np.isinf(low) and np.isinf(high)
+    assert any(note.startswith("faint can hardly be told") for note in estimate.notes)
+    assert abs(estimate.values["a"] - 0.7) < 4 * estimate.uncertainty.std("a")
+
+
 # steps between samples
 
 

@@ -167,6 +167,22 @@ def test_interrupt_ends_with_the_last_point_marked(method, after):
     assert len(estimate.history) == after + 1
 
 
+def test_interrupt_between_two_solves_keeps_what_was_reached(monkeypatch):
+    from dynident.methods import fitting
+
+    def impatient(*arguments, **options):
+        raise KeyboardInterrupt
+
+    reference = found(MSD.problem(3), SINGLE)
+    monkeypatch.setattr(fitting.Fit, "better_steps", impatient)
+    estimate = stopped(MSD.problem(3), SINGLE)
+    assert "by the user" in estimate.status and estimate.counts["interrupted"] == 1
+    assert estimate.values["k"] == pytest.approx(reference.values["k"], rel=1e-6)
+    monkeypatch.setattr(fitting, "easier_start", impatient)
+    estimate = stopped(MSD.problem(3), MULTIPLE)
+    assert estimate.values["k"] == 3.0  # nothing but the start was there
+
+
 # robust losses
 
 

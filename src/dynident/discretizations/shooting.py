@@ -75,7 +75,7 @@ class Shooting:
     @property
     def shown(self) -> bool:
         """The measurements show every state, so that every node starts from them."""
-        return all(np.all(np.isfinite(states_at(self.problem.model, e, np.array([e.time[0]]), 1)))
+        return all(np.all(np.isfinite(states_at(self.problem.model, e, np.asarray(e.time)[:1], 1)))
                    for e in self.problem.experiments)
 
     def from_states(self, unknowns: np.ndarray, times: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> Point:
@@ -154,6 +154,7 @@ class Shooting:
         evaluation, factors = self._evaluation(point, marched)
         chains = []
         for e, (record, out, factor) in enumerate(zip(self.records, marched, factors, strict=True)):
+            assert out.jacobian is not None and out.end_jacobian is not None
             chains.append(Chain(record.first, out.jacobian, record.weight * factor, evaluation.rhs[e], out.end_jacobian,
                                 evaluation.defects[e]))
         return self.frame.linear(point, evaluation, chains)
@@ -186,6 +187,7 @@ class Shooting:
 
 def total_jacobian(out: Marched, first: np.ndarray) -> np.ndarray:
     """d outputs / d (first state, free parameters) of a whole record, (nodes, outputs, n): segments chained."""
+    assert out.jacobian is not None and out.end_jacobian is not None
     nx = out.states.shape[1]
     total = np.empty_like(out.jacobian)
     entry = np.eye(total.shape[2])  # d (state at the segment's begin, parameters) / d (first state, parameters)

@@ -21,6 +21,7 @@ from dynident.methods import noise
 from dynident.methods.assemble import assemble
 from dynident.methods.easier import easier_start
 from dynident.methods.substeps import choose_substeps, integration_error
+from dynident.problem.noise import Gaussian
 from dynident.problem.problem import Problem
 from dynident.solvers.outcome import Outcome
 
@@ -78,20 +79,33 @@ class Fit:
         self.began = time.perf_counter()
         self.solver_name = ""
         self.fewer = False  # steps have been found to be more than needed
+        self.reached: tuple[Any, Outcome] | None = None  # the best so far, for whoever interrupts
 
     def go(self) -> Estimate:
+        try:
+            return self.rounds()
+        except KeyboardInterrupt:  # between two solves; within one, the solver answers for itself
+            if self.reached is None:
+                raise
+            finite, outcome = self.reached
+            return self.estimate(finite, replace(outcome, converged=False, reason="by the user", interrupted=True,
+                                                 history=tuple(self.history)), 0.0)
+
+    def rounds(self) -> Estimate:
         if self.automatic:
             self.steps, _ = choose_substeps(self.shooting, lambda shooting: shooting.start())
         finite = self.make()
-        point = self.checked_start(finite)
+        start = self.checked_start(finite)
         easier = self.easier_first(finite)
-        if easier is not None:
-            point = easier.point
-            if easier.interrupted:
-                return self.estimate(finite, replace(easier, history=tuple(self.history)), 0.0)
+        if easier is not None and easier.interrupted:
+            return self.estimate(finite, replace(easier, history=tuple(self.history)), 0.0)
+        point = start if easier is None else easier.point
         error = 0.0
         for rounds in range(1, MOST_ROUNDS + 1):
             outcome = self.solve(finite, point)
+            if rounds == 1 and easier is not None and self.astray(outcome):
+                outcome = min(outcome, self.solve(finite, start), key=lambda o: (not o.converged, o.evaluation.cost))
+            self.reached = finite, outcome
             if not outcome.converged:
                 break
             again = self.better_sizes(finite, outcome.point)
@@ -138,10 +152,15 @@ class Fit:
         """Refuse a start at which the model is not finite, with what the user needs to see why."""
         point = finite.start()
         try:
-            finite.evaluate(point)
+            evaluation = finite.evaluate(point)
         except Diverged as bad:
             raise self.refusal(finite, point, bad) from None
+        self.reached = finite, Outcome(point, evaluation, False, "at the start", (), np.zeros(len(finite.names), int))
         return point
+
+    def astray(self, outcome: Outcome) -> bool:
+        """Lost, neither by the user nor for want of iterations: another start may do better."""
+        return not (outcome.converged or outcome.interrupted) and len(outcome.history) <= self.method.iterations
 
     def refusal(self, finite: Any, point: Point, bad: Diverged) -> ProblemError:
         values = finite.coordinates.values(point.unknowns)
@@ -193,7 +212,7 @@ class Fit:
         change = max(abs(np.log(sizes[name] / self.sizes[name])) for name in sizes)
         measured = {name for e in self.problem.experiments for name in e.outputs}
         alone = len(measured) == 1 and not finite.frame.priors and not robust and (
-            all(n.std is None for n in self.problem.noise_of(next(iter(measured)))))
+            all(isinstance(n, Gaussian) and n.std is None for n in self.problem.noise_of(next(iter(measured)))))
         self.sizes = sizes
         return not alone and change > SIZE_SETTLED
 
