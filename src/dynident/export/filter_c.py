@@ -15,7 +15,8 @@ from dynident.estimate.estimate import Estimate
 from dynident.estimate.state_covariance import StateCovariance
 from dynident.files.atomic import written_aside
 from dynident.integrators.operations import operation_counts
-from dynident.methods.kalman.engine import Layout, defines, kernel_text, memory_size, parts, private_source
+from dynident.kernels.generate import kernel_text
+from dynident.methods.kalman.engine import Layout, defines, memory_size, parts, private_source
 from dynident.methods.kalman.likelihood import estimate_levels
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.kalman.setup import Setup, setup_of
@@ -106,11 +107,11 @@ def c_text(setup: Setup, name: str) -> str:
               "FILTER_UPDATE": f"{name}_update", "FILTER_COVARIANCE": f"{name}_covariance",
               "FILTER_TYPE": f"{name}_filter", "RESULT_TYPE": f"{name}_result"}
     sizes = "\n".join(f"#define {key} {value}" for key, value in defines(setup).items())
-    face = kernel_text(("filter_export.c",))
+    face = kernel_text("filter_export.c")
     for key, text in tables.items():
         face = face.replace(key, text)
     head = f"/* Written by dynident {__version__}; see {name}.h. */\n\n#include \"{name}.h\"\n"
-    return "\n".join([head, _functions(setup), sizes, kernel_text(parts(setup.method.filter)), face])
+    return "\n".join([head, _functions(setup), sizes, kernel_text(*parts(setup.method.filter)), face])
 
 
 def header_text(setup: Setup, name: str) -> str:

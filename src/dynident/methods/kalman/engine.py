@@ -8,7 +8,6 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from importlib.metadata import version
 from typing import Protocol
 
@@ -17,12 +16,13 @@ import numpy as np
 
 from dynident.errors import DynidentError
 from dynident.kernels.compiler import load_library
-from dynident.kernels.generate import c_source
+from dynident.kernels.generate import c_source, kernel_text
 from dynident.methods.kalman.options import FORMS
 from dynident.methods.kalman.setup import Record, Setup
 from dynident.methods.kalman.stages import stage_functions
 
-SOURCE_VERSION = 2  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
+QUICK_TANH = "elementary.c"
+SOURCE_VERSION = 3  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
 UNUSED = re.compile(r"^CASADI_SYMBOL_EXPORT [^\n]*\}\n|^CASADI_SYMBOL_EXPORT .*?^\}\n"
                     r"|^static const casadi_int casadi_s.*?;\n", re.MULTILINE | re.DOTALL)
 FAULTS = {1: "the estimate is no longer finite", 2: "the covariance is no longer positive", 3: "time goes back"}
@@ -169,16 +169,10 @@ def with_record_loop(filter_kind: str) -> tuple[str, ...]:
     return (*own, *([] if "filter_adjoint.c" in own else ["filter_adjoint.c"]), "filter_record.c")
 
 
-@functools.cache
-def kernel_text(names: tuple[str, ...]) -> str:
-    folder = resources.files("dynident.kernels")
-    return "\n".join(folder.joinpath(name).read_text() for name in names)
-
-
 def source_text(setup: Setup, names: tuple[str, ...]) -> str:
     functions = stage_functions(setup.augmented, setup.integrator, setup.method.filter != "unscented")
     sizes = "\n".join(f"#define {name} {value}" for name, value in defines(setup).items())
-    return f"{private_source(functions)}\n{sizes}\n{kernel_text(names)}"
+    return f"{private_source(functions)}\n{sizes}\n{kernel_text(*names)}"
 
 
 def private_source(functions: Sequence[ca.Function]) -> str:
@@ -187,15 +181,14 @@ def private_source(functions: Sequence[ca.Function]) -> str:
     text = re.sub(r"^casadi_real casadi_", "static casadi_real casadi_", UNUSED.sub("", c_source(functions)),
                   flags=re.MULTILINE)
     names = "\n".join(f"#define {f.name()} casadi_f{k}" for k, f in enumerate(functions))
-    if "tanh(" in text:
-        text = f"{kernel_text(('filter_tanh.c',))}\n{text.replace('tanh(', 'dyn_tanh(')}"
-    return f"{text}\n{names}"
+    front = kernel_text(QUICK_TANH) if "tanh(" in text else ""
+    return f"{front}\n{text}\n{names}"
 
 
 @functools.lru_cache(maxsize=64)
 def _library(recipe: _Recipe) -> ctypes.CDLL | None:
     names = with_record_loop(recipe.setup.method.filter)
-    text = hashlib.sha256(kernel_text((*names, "filter_tanh.c")).encode()).hexdigest()
+    text = hashlib.sha256(kernel_text(*names, QUICK_TANH).encode()).hexdigest()
     key = f"filter {SOURCE_VERSION} {text} casadi {version('casadi')} {recipe.key}"
     library = load_library(key, lambda: source_text(recipe.setup, names))
     if library is not None:
