@@ -84,7 +84,7 @@ static void put(Pile *pile, const double *restrict row) {
   if (++pile->rows == BLOCK) join(pile);
 }
 
-/* to <- weight (coefficients of a state, of p | constant) with the state given by S: to = weight (e S + (0, e_p | last)) */
+/* A row in (state, p | 1) as one in what S gives the state by: to = weight (e_x S + (0, e_p | 0)) + (0, 0 | last). */
 static void through(const double *restrict e, double last, double weight, const double *restrict S, int nx, int n,
                     double *restrict to) {
   int b, l;
