@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.fft import irfft, next_fast_len, rfft
 
 from dynident.discretizations.finite import Rows
@@ -25,6 +26,9 @@ SETTLED = 1e-3  # change of the logarithm of the variance and of the reflections
 FORGOTTEN = 1e-9  # of the variance; autocovariances below it are left out
 MOST_HIDDEN = 4.0  # noise variance over residual variance; noise of which a fit hides more cannot be told from it
 LONGEST_MEMORY = 0.5  # of the record; a longer correlation time cannot be seen in it
+PIECES = 8  # memories of the noise per piece of a long transform; the overlap is then a fifth of it
+FEW_LAGS = 64  # up to here sums are quicker than transforms
+SHORTEST_PIECE = 2**12  # samples
 MOST_AT_ONCE = 2**20  # numbers in one batch of transforms; 16 MB
 FEWEST_DOF = 2.0  # of a variance; the delta method says nothing below
 
@@ -64,7 +68,8 @@ class Series:
 
     def lag_sums(self, first: np.ndarray, second: np.ndarray, lags: int) -> np.ndarray:
         """(lags + 1,) sums over t of first[t] second[t + k]; both on the grid, (span,) or several rows of it."""
-        return np.array([np.vdot(first[..., : self.span - k], second[..., k:]) for k in range(lags + 1)])
+        pairs = list(zip(np.atleast_2d(first), np.atleast_2d(second), strict=True))
+        return np.array([sum(a[: self.span - k] @ b[k:] for a, b in pairs) for k in range(lags + 1)], float)
 
     def pairs(self, lags: int) -> np.ndarray:
         """(lags + 1,) how many pairs of samples are k apart."""
@@ -134,18 +139,27 @@ class ColouredNoise:
 
 
 def _coloured(signals: np.ndarray, model: Autoregression) -> np.ndarray:
-    """The autocovariance matrix times each row of `signals` (k, span), by FFT; a few rows at a time, to save memory."""
+    """The autocovariance matrix times each row of `signals` (k, span).
+
+    By FFT of overlapping pieces that are a few memories of the noise long: they stay in the cache, so that a long record
+    costs as much per sample as a short one.
+    """
     span = signals.shape[1]
-    size = next_fast_len(2 * span, real=True)
-    covariance = model.autocovariance(span)
+    reach = _memory(model, span) - 1  # the longest lag that counts
+    step = min(span, max(PIECES * reach, SHORTEST_PIECE))
+    pieces, size = -(-span // step), next_fast_len(step + 2 * reach, real=True)
+    covariance = model.autocovariance(reach + 1)
     kernel = np.zeros(size)
-    kernel[:span] = covariance
-    kernel[size - span + 1:] = covariance[:0:-1]
+    kernel[:reach + 1] = covariance
+    kernel[size - reach:] = covariance[:0:-1]
     spectrum = rfft(kernel).real
-    smooth = np.empty_like(signals)
-    for some in _few(len(signals), size):
-        smooth[some] = irfft(rfft(signals[some], size) * spectrum, size)[:, :span]
-    return smooth
+    padded = np.zeros((len(signals), pieces * step + 2 * reach))
+    padded[:, reach:reach + span] = signals
+    overlapping = sliding_window_view(padded, step + 2 * reach, axis=1)[:, ::step]  # (k, pieces, step + 2 reach)
+    smooth = np.empty((len(signals), pieces, step))
+    for some in _few(pieces, max(len(signals), 1) * size):
+        smooth[:, some] = irfft(rfft(overlapping[:, some], size) * spectrum, size)[:, :, reach:reach + step]
+    return smooth.reshape(len(signals), -1)[:, :span]
 
 
 def _few(count: int, size: int) -> list[slice]:
@@ -237,10 +251,14 @@ def _memory(model: Autoregression, span: int) -> int:
 
 def _autocorrelations(series: Series, weights: np.ndarray, lags: int) -> np.ndarray:
     """(lags, unknowns) sums over t of w[t] w[t + k], doubled for k > 0, so that variances are one product away."""
-    size = next_fast_len(2 * series.span, real=True)
     alike = np.zeros((lags, weights.shape[1]))
     touched, signals = series.signals(weights)
-    for some in _few(touched.size, size):
-        alike[:, touched[some]] = irfft(np.abs(rfft(signals[some], size)) ** 2, size)[:, :lags].T
+    if lags <= FEW_LAGS:
+        for k in range(lags):
+            alike[k, touched] = np.einsum("ij,ij->i", signals[:, :series.span - k], signals[:, k:])
+    else:
+        size = next_fast_len(2 * series.span, real=True)
+        for some in _few(touched.size, size):
+            alike[:, touched[some]] = irfft(np.abs(rfft(signals[some], size)) ** 2, size)[:, :lags].T
     alike[1:] *= 2
     return alike
