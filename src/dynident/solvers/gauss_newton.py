@@ -7,7 +7,7 @@ steps in the unknowns, so that neither the penalty for a mismatch nor the weight
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from dynident.solvers.reduced import Reduced
 SMALLEST_MOST = 0.1  # of a step, however much it seems to overshoot
 SHORTEST_SHARE = 1e-3  # of a step; below it the direction is given up and damped instead
 FIRST_DAMPING = 1e-6  # relative to the squared columns, once the direction itself has to be changed
+UNLEASHED = 50  # iterations before it is taken for wandering among unknowns that the data do not see
+LEASH = 1e-2  # standard errors that a step of typical size then costs
 MOST_DAMPING = 1e4
 CLOSED = 1e-9  # a mismatch relative to the size of the states that counts as none
 CLOSING = 1e-6  # the same for the step that the nodes would still take
@@ -44,25 +46,39 @@ class GaussNewton:
     name: str = "generalised Gauss-Newton"
 
     def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
-        run = _Run(finite, point, Diary(finite.coordinates.values, watch), self.iterations)
-        try:
-            return run.go()
-        except KeyboardInterrupt:
-            if not run.diary.pages:
-                raise
-            return run.outcome(False, "by the user", interrupted=True)
+        """Without a leash first; where that does not settle, unknowns that the data hardly see are kept from wandering."""
+        diary = Diary(finite.coordinates.values, watch)
+        free = _Run(finite, point, diary, min(self.iterations, UNLEASHED)).outcome_of_run()
+        if free.converged or free.interrupted:
+            return free
+        used = len(diary.pages) - 1
+        if used >= self.iterations:
+            return free
+        begin = free.point if used >= UNLEASHED else point  # a run that got stuck begins anew
+        held = _Run(finite, begin, diary, self.iterations - used, LEASH).outcome_of_run()
+        better = held.converged or held.interrupted or held.evaluation.cost < free.evaluation.cost
+        return replace(held if better else free, history=tuple(diary.pages))
 
 
 class _Run:
     """The state of one solve."""
 
-    def __init__(self, finite: FiniteProblem, point: Point, diary: Diary, limit: int):
+    def __init__(self, finite: FiniteProblem, point: Point, diary: Diary, limit: int, leash: float = 0.0):
+        self.leash = leash
         self.finite, self.point, self.diary, self.limit = finite, point, diary, limit
         self.held = np.zeros(len(finite.names), dtype=int)
         self.damping, self.share = TINY_DAMPING, 1.0
         self.most = 1.0  # share of a step that does not overshoot
         self.last: tuple[np.ndarray, float] | None = None  # the last step in its full length, and the share of it
         self.wall: Diverged | None = None
+
+    def outcome_of_run(self) -> Outcome:
+        try:
+            return self.go()
+        except KeyboardInterrupt:
+            if not hasattr(self, "evaluation"):
+                raise
+            return self.outcome(False, "by the user", interrupted=True)
 
     def go(self) -> Outcome:
         reduced = Reduced(self.finite.linearize(self.point))
@@ -114,10 +130,14 @@ class _Run:
     def direction(self, reduced: Reduced, damping: float) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         c = self.finite.coordinates
         spans = np.where(reduced.rows.column_norms > 0, reduced.rows.column_norms, 1.0)
-        rows = reduced.rows.damped(np.sqrt(damping) * spans)
+        rows = reduced.rows.damped(np.sqrt(damping) * spans + self.leash * self.residual_std() / self.units)
         step, self.held = box_least_squares(rows, c.lower - self.point.unknowns, c.upper - self.point.unknowns)
         self.free_rows = rows.holding(self.held != 0, step)
         return step, reduced.expand(step, self.evaluation)
+
+    def residual_std(self) -> float:
+        freedom = max(1, self.finite.residual_count - len(self.finite.names))
+        return float(np.sqrt(max(self.evaluation.cost, self.finite.floor) / freedom))
 
     def length(self, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
         return float(np.sqrt(np.sum((step / self.units) ** 2) + self.finite.node_norm(nodes)))
@@ -128,7 +148,9 @@ class _Run:
             return 0.0
         links = max(1, sum(len(d) for d in self.evaluation.defects))  # what each lacks adds up along the record
         closed = self.evaluation.mismatch * np.sqrt(links) <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= CLOSING
-        return standard_errors(reduced.rows.fall(step), self.evaluation.cost, self.finite) if closed else np.inf
+        paid = float(np.sum((self.leash * self.residual_std() / self.units * step) ** 2))
+        gain = reduced.rows.fall(step) - 2 * paid  # none along what the data see less of than the leash holds
+        return standard_errors(gain, self.evaluation.cost, self.finite) if closed else np.inf
 
     def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> Reduced | None:
         """Go along the direction as far as the natural monotonicity test allows; None if that is nowhere."""
