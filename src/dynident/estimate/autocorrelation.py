@@ -159,7 +159,7 @@ def _coloured(signals: np.ndarray, model: Autoregression) -> np.ndarray:
     smooth = np.empty((len(signals), pieces, step))
     for some in _few(pieces, max(len(signals), 1) * size):
         smooth[:, some] = irfft(rfft(overlapping[:, some], size) * spectrum, size)[:, :, reach:reach + step]
-    return smooth.reshape(len(signals), -1)[:, :span]
+    return smooth.reshape(len(signals), pieces * step)[:, :span]
 
 
 def _few(count: int, size: int) -> list[slice]:
