@@ -50,7 +50,7 @@ class FullDiscretization:
         self.collocator: Collocator = collocator_for(problem.model, integrator, self.free)
         self.stages = stage_unknowns(problem.model, integrator)
         explicit, nx = isinstance(integrator, Explicit), len(problem.model.states)
-        self.closed = explicit or integrator.points[-1] == 1.0  # the last stage is the state at the interval's end
+        self.closed = explicit or integrator.points[-1] == 1.0  # type: ignore[union-attr]  # the last stage is the state at the interval's end
         self.block = nx if explicit else self.stages + (0 if self.closed else nx)  # unknowns per interval, each once
         self.records = [Nodes(problem, e, steps_per_sample, std) for e in range(len(problem.experiments))]
         self.names, self.coordinates = self.frame.names, self.frame.coordinates

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class Chain:
     rhs: np.ndarray  # (nodes, outputs): weighted residuals
     link: np.ndarray  # (segments, states, n)
     defect: np.ndarray  # (segments - 1, states): end of a segment minus begin of the next
-    stage: np.ndarray = field(default=None)  # type: ignore[assignment]  # (segments - 1, stages, n): how inner stages follow
+    stage: Any = None  # (segments - 1, stages, n): how inner stages follow
 
     def __post_init__(self) -> None:
         if self.stage is None:  # no stages: no rows

@@ -26,7 +26,7 @@ def robust(residual: np.ndarray, loss: str) -> tuple[float, np.ndarray]:
             return float(np.sum(residual * residual)), np.ones_like(residual)
         rho, slope = LOSSES[loss]
         z = (residual / THRESHOLD) ** 2
-        return float(THRESHOLD**2 * np.sum(rho(z))), np.sqrt(slope(z))
+        return float(THRESHOLD**2 * np.sum(rho(z))), np.sqrt(slope(z))  # type: ignore[operator]
 
 
 def check_loss(loss: str) -> None:

@@ -91,7 +91,7 @@ class FmuRunner:
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         try:
-            return self.simulator.run(np.concatenate([p[self.parameters], x0[self.initials]]), grid, states)
+            return self.simulator.run(np.concatenate([p[self.parameters], x0[self.initials]]), grid, states)  # type: ignore[arg-type]
         except SimulationFailed as error:
             raise Failed(str(error), error.time) from None
 

@@ -34,7 +34,7 @@ def estimate_as_fmu(estimate: Estimate, path: str | Path, *, version: str = "2.0
     values, first = dict(estimate.values), problem.experiments[0]
     for state in problem.model.states:
         named = [values.get(name) for name in (f"{state}(0)", f"{state}(0)[{first.name}]") if name in values]
-        values[f"{state}(0)"] = float(named[0] if named else first.initial.get(state, 0.0))
+        values[f"{state}(0)"] = float(named[0] if named else first.initial.get(state, 0.0))  # type: ignore[arg-type]
     given = {p.name: Given(values[p.name], p.lower, p.upper, p.unit) for p in declared}
     typical = float(np.median(np.diff(first.time))) if first.samples > 1 else 1.0
     step = typical / max(1, int(estimate.counts.get("substeps", 1)))

@@ -3,7 +3,8 @@
 A result is a folder: `estimate.json` (values, uncertainty, how they were found), `trajectories.parquet` and
 `trajectories.csv` (the same table twice: one to load, one to look at), `validations.parquet` if there are any,
 `problem.toml` with its data (as it was run), `parameters.ssv` where the model is an FMU, and `report.html`; from the
-command line also `problem_as_given.toml`, the user's own file. Nothing in it is code. The files replace those of an older result together, or not at all.
+command line also `problem_as_given.toml`, the user's own file. Nothing in it is code. The files
+replace those of an older result together, or not at all.
 """
 
 from __future__ import annotations
@@ -130,7 +131,8 @@ def load(folder: str | Path) -> Estimate:
             converged=saved.converged, status=saved.status, cost=saved.cost,
             trajectories=tuple(trajectory for trajectory, _ in signals),
             residuals=tuple(residuals for _, residuals in signals), noise_std=saved.noise_std,
-            notes=_notes(saved, problem), history=history_of(saved), starts=starts_of(saved), counts=saved.counts, times=saved.times,
+            notes=_notes(saved, problem), history=history_of(saved), starts=starts_of(saved), counts=saved.counts,
+            times=saved.times,
             statistics=saved.statistics,
             validations=validations_of(saved, validation_signals),
             filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import casadi as ca
 import numpy as np
@@ -21,11 +21,11 @@ class Collocated:
     """Outputs at the nodes, and how the end of each interval follows its begin. n = states + free parameters."""
 
     outputs: np.ndarray  # (nodes, outputs); only rows that the grid wants are set
-    jacobian: np.ndarray | None  # (nodes, outputs, n)
+    jacobian: Any  # None without sensitivities; (nodes, outputs, n)
     defect: np.ndarray  # (nodes - 1, states): end of an interval, its stages corrected, minus the state that stands there
-    link: np.ndarray | None  # (nodes, states, n); the last is not used
+    link: Any  # None without sensitivities; (nodes, states, n); the last is not used
     correction: np.ndarray  # (nodes - 1, stage unknowns): what the stages must change at fixed state and parameters
-    stage: np.ndarray | None  # (nodes - 1, stage unknowns, n): how they follow state and parameters
+    stage: Any  # None without sensitivities; (nodes - 1, stage unknowns, n): how they follow state and parameters
 
 
 class Collocator(Protocol):
@@ -130,7 +130,7 @@ class InterpretedCollocator:
     def call(self, name: str, arguments: list[np.ndarray], count: int) -> list[np.ndarray]:
         """All results of a stage function for all columns, (count, ...); a matrix comes column by column."""
         f = self.functions[name]
-        columns = [np.atleast_2d(a) if a.ndim == 1 and len(a) == count and f.size1_in(i) == 1 else
+        columns: list[Any] = [np.atleast_2d(a) if a.ndim == 1 and len(a) == count and f.size1_in(i) == 1 else
                    (a.T if a.ndim == 2 else np.tile(a[:, None], (1, count))) for i, a in enumerate(arguments)]
         columns = [ca.DM(f.size1_in(i), count) if f.size1_in(i) == 0 else c for i, c in enumerate(columns)]
         results = f.map(count).call(columns)

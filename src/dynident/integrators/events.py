@@ -96,7 +96,7 @@ class EventRecipe:
 @functools.lru_cache(maxsize=64)
 def _compiled(recipe: EventRecipe) -> CompiledEvents | None:
     ours = hashlib.sha256(kernel_text(FRONT, LOOP).encode()).hexdigest()
-    library = load_library(f"events {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)
+    library = load_library(f"events {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)  # type: ignore[attr-defined]
     return None if library is None else CompiledEvents(recipe, library)
 
 

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import hashlib
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import casadi as ca
 import numpy as np
@@ -52,9 +52,9 @@ class Marched:
 
     states: np.ndarray  # (nodes, states)
     outputs: np.ndarray  # (nodes, outputs); only rows that the grid wants are set
-    jacobian: np.ndarray | None  # (nodes, outputs, states + free)
+    jacobian: Any  # None without sensitivities; (nodes, outputs, states + free)
     end_states: np.ndarray  # (segments, states): where each segment ends
-    end_jacobian: np.ndarray | None  # (segments, states, states + free)
+    end_jacobian: Any  # None without sensitivities; (segments, states, states + free)
     modes: np.ndarray | None = None  # (nodes,) int32: which mode holds from each node on; None where there is only one
 
 
@@ -105,7 +105,7 @@ class _Recipe:
 @functools.lru_cache(maxsize=64)
 def _compiled(_: str, recipe: _Recipe) -> CompiledMarch | None:
     ours = hashlib.sha256(kernel_text(FRONT, *LOOPS).encode()).hexdigest()
-    library = load_library(f"march {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)
+    library = load_library(f"march {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)  # type: ignore[attr-defined]
     return None if library is None else CompiledMarch(recipe.model, recipe.free, library)
 
 

@@ -38,7 +38,7 @@ class Mapped:
             loops = (LOOP.format(name=f.name(), n_in=max(1, f.n_in()), n_out=f.n_out()) for f in made)
             return c_source(made) + "\n".join(loops)
 
-        self.library = load_library(f"mapped {key} casadi {ca.__version__} {LOOP}", source)
+        self.library = load_library(f"mapped {key} casadi {ca.__version__} {LOOP}", source)  # type: ignore[attr-defined]
         self.functions = {f.name(): f for f in (made or functions())}
 
     def __call__(self, name: str, arguments: Sequence[np.ndarray], count: int) -> list[np.ndarray]:

@@ -58,7 +58,7 @@ class LeastSquares:
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         noise.require_gaussian(problem, self.kind)
         way = _Transcription(self, problem, executor)
-        estimate = Fit(way, problem, tell).go()
+        estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}
         return replace(estimate, method=self, counts=counts,
                        notes=(*estimate.notes, *way.notes, *way.box.runner.notes))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dynident.discretizations.constraints import parameter_constraints
-from dynident.discretizations.finite import FiniteProblem, Point
+from dynident.discretizations.finite import Point
 from dynident.discretizations.shooting import Shooting
 from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
@@ -32,8 +32,11 @@ MOST_ROUNDS = 12  # of weights and steps; each is a warm start
 class Transcription(Protocol):
     """How a method turns a problem into a finite one; what `Fit` needs to know of the method."""
 
-    loss: str
-    iterations: int
+    @property
+    def loss(self) -> str: ...
+
+    @property
+    def iterations(self) -> int: ...
 
     def integrate(self) -> Integrator: ...
 
@@ -57,7 +60,7 @@ class Transcription(Protocol):
         """A point of one finite problem on the grid of another."""
         ...
 
-    def solver(self, finite: FiniteProblem) -> Any: ...
+    def solver(self, finite: Any) -> Any: ...
 
     def advice(self) -> list[str]:
         """Ways out when the start is not finite."""

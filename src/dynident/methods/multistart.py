@@ -43,7 +43,7 @@ class MultiStart:
         places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
         tasks = [started(problem, place) for place in places]
         if executor is None:
-            finished = (run_start(self.method, task, tell) for task in tasks)
+            finished: Any = (run_start(self.method, task, tell) for task in tasks)
         else:
             finished = executor.map(run_start, [self.method] * len(tasks), tasks)
         results, best = [], None
@@ -119,7 +119,7 @@ def started(problem: Problem, values: Mapping[str, float]) -> Problem:
 def run_start(method: Method, problem: Problem, tell: Callable[..., object] | None = None
               ) -> tuple[StartResult, Estimate | None]:
     """One start, and what is compared of it; a start that fails is a result too."""
-    begin = {p.name: float(p.start) for p in problem.parameters if isinstance(p, Parameter) and p.free}
+    begin = {p.name: float(p.start or 0.0) for p in problem.parameters if isinstance(p, Parameter) and p.free}
     try:
         e = method.identify(problem, None, tell or (lambda _: None))
     except NotConverged as stopped:

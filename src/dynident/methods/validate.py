@@ -35,7 +35,7 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
                             f"{did_you_mean(name, estimate.problem.model.outputs)}" for name in strange])
     held = [Parameter(p.name, start=_value(estimate, p), free=False)
             for p in estimate.problem.parameters if isinstance(p, Parameter)]
-    values = {p.name: float(p.start) for p in held}
+    values = {p.name: float(p.start) for p in held}  # type: ignore[arg-type]
     brought = set(given_by(estimate.problem.model)) - {s.state for s in estimate.problem.parameters
                                                         if isinstance(s, InitialState)}
     missing = [s for s in estimate.problem.model.states if s not in experiment.initial and s not in brought]

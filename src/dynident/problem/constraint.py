@@ -38,7 +38,8 @@ def constraint_from(text: str) -> Constraint:
     if len(parts) == 5:
         return _range(text, parts)
     left, sign, right = parts
-    _readable(left), _readable(right)
+    _readable(left)
+    _readable(right)
     if _number(right) is not None:
         middle, limit = left, float(right)
     elif _number(left) is not None:

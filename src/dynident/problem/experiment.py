@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,13 +24,13 @@ class Experiment:
     A measured signal without an entry in `noise` has Gaussian errors of unknown size.
     """
 
-    time: ArrayLike
-    inputs: Mapping[str, ArrayLike] = field(default_factory=dict)
-    outputs: Mapping[str, ArrayLike] = field(default_factory=dict)
+    time: Any  # given as anything like an array of numbers, kept as a read-only array; so are the signals
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
     noise: Mapping[str, Noise] = field(default_factory=dict)
     initial: Mapping[str, float] = field(default_factory=dict)
-    start: float | None = None
-    hold: Mapping[str, str] | str = "zero"
+    start: Any = None  # a number
+    hold: Any = "zero"  # one word for all inputs, or a mapping by name; kept as a mapping
     name: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
     mode: str = ""  # in which mode a hybrid model begins; empty: the first that is possible
@@ -77,7 +78,7 @@ class Experiment:
         def part(noise: Noise) -> Noise:
             if isinstance(noise, Bounded):
                 return Bounded(np.asarray(noise.radius)[keep]) if np.ndim(noise.radius) else noise
-            return Gaussian(np.asarray(noise.std)[keep]) if np.ndim(noise.std) else noise
+            return Gaussian(np.asarray(noise.std)[keep]) if np.ndim(noise.std) else noise  # type: ignore[arg-type]
 
         return replace(
             self, time=self.time[keep], start=self.start if first else None, initial=self.initial if first else {},
@@ -115,7 +116,7 @@ class Experiment:
             if not isinstance(noise, (Gaussian, Bounded)):
                 faults.append(f"noise of '{name}' must be Gaussian(std) or Bounded(radius), not {noise!r}.")
                 continue
-            size = np.size(noise.radius if isinstance(noise, Bounded) else noise.std)
+            size = np.size(noise.radius if isinstance(noise, Bounded) else noise.std)  # type: ignore[arg-type]
             if size not in (1, samples):
                 faults.append(f"noise of '{name}' has {size} values for {samples} samples.")
         return {name: dict(self.noise).get(name, Gaussian()) for name in outputs}

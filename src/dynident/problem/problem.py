@@ -53,10 +53,10 @@ class Binding:
 class Problem:
     """What every method must respect. An initial state that nothing is said about is free, one per experiment."""
 
-    model: Model
+    model: Any  # a Model
     experiments: Sequence[Experiment]
     parameters: Sequence[Parameter | InitialState] = ()
-    constraints: Sequence[str | Constraint] = ()  # "m1 + m2 == 29", "Jx <= Jy + Jz", "-1 <= v <= 1"
+    constraints: Sequence[Any] = ()  # "m1 + m2 == 29", "Jx <= Jy + Jz", "-1 <= v <= 1"
     unknowns: tuple[Unknown, ...] = field(init=False, repr=False)
     bindings: tuple[Binding, ...] = field(init=False, repr=False)
 
@@ -102,7 +102,8 @@ class Problem:
         return p, x0
 
     def held_parameters(self) -> dict[str, float]:
-        return {p.name: float(p.start) for p in self.parameters if isinstance(p, Parameter) and not p.free}
+        return {p.name: float(p.start) for p in self.parameters  # type: ignore[arg-type]  # a held one has a value
+                if isinstance(p, Parameter) and not p.free}
 
     def held_values(self) -> dict[str, float]:
         """Parameters and initial states that are not estimated, by printed name."""

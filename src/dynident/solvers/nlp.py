@@ -88,7 +88,7 @@ class _Run:
         x, p, f, g = ("x", dense(n, 1)), ("p", dense(0, 1)), ("f", dense(1, 1)), ("g", dense(m, 1))
         jacobian, (curvature, take) = _sparsity(program.jacobian_pattern), _curvature(program, whole=plugin != "ipopt")
         kept = [
-            Answer("nlp", [x, p], [f, g], lambda w, _: list(program.values(w)), self),
+            Answer("nlp", [x, p], [f, g], lambda w, _: [np.atleast_1d(v) for v in program.values(w)], self),
             Answer("nlp_grad_f", [x, p], [f, ("grad_f_x", dense(n, 1))], lambda w, _: self.asked(w)[:2], self),
             Answer("nlp_jac_g", [x, p], [g, ("jac_g_x", jacobian)], lambda w, _: self.asked(w)[2:], self),
             Answer("nlp_hess_l", [x, p, ("lam_f", dense(1, 1)), ("lam_g", dense(m, 1))],
@@ -96,7 +96,7 @@ class _Run:
                     lambda w, _, lf, lg: [program.second(w, float(lf[0]), lg, self.exact)[take]], self),
             Answer("nlp_jac_fg", [x, p], [f, ("grad_f_x", dense(n, 1)), g, ("jac_g_x", jacobian)],
                     lambda w, _: self.asked(w), self)]
-        given = {"hess_lag": kept[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False,
+        given: dict[str, Any] = {"hess_lag": kept[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False,
                  "error_on_fail": False, "iteration_callback": self.watcher(n, m), "iteration_callback_ignore_errors": False}
         given |= {"grad_f": kept[1], "jac_g": kept[2]} if plugin == "ipopt" else {"jac_fg": kept[4]}
         solver = ca.nlpsol("fit", plugin, kept[0], {**given, **options})
@@ -111,7 +111,7 @@ class _Run:
 
     def asked(self, w: np.ndarray) -> list[np.ndarray]:
         """Objective, gradient, constraints, Jacobian; a solver asks for them one by one at the same point."""
-        if not hasattr(self, "memory") or not np.array_equal(self.memory[0], w):
+        if not hasattr(self, "memory") or not np.array_equal(self.memory[0], w):  # type: ignore[has-type]
             self.memory = (w.copy(), self.program.first(w))
             self.finite.counts["jacobians"] += 1
         f, gradient, g, jacobian = self.memory[1]

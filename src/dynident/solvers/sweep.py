@@ -95,7 +95,7 @@ def _factor(chain: Chain) -> np.ndarray:
         own = _own_rows(chain, i)
         weight = chain.weight[own].ravel()
         rows = np.column_stack([chain.jacobian[own].reshape(-1, n) * weight[:, None], chain.rhs[own].ravel()])
-        future = np.linalg.qr(np.vstack([future, rows[weight != 0]]), mode="r")
+        future = np.linalg.qr(np.vstack([future, rows[weight != 0]]), mode="r")  # type: ignore[assignment]
         if i:
             moved = np.vstack([np.column_stack([chain.link[i - 1], chain.defect[i - 1]]),
                                np.column_stack([np.zeros((nf + 1, nx)), np.eye(nf + 1)])])

@@ -25,7 +25,8 @@ class InterpretedEngine:
         if setup.method.filter == "horizon":
             raise NotSupported("moving_horizon needs a C compiler, and none was found. Install one, or use kalman().")
         if setup.method.form == "square_root":
-            raise NotSupported("form=\"square_root\" needs a C compiler, and none was found. Install one, or use form=\"joseph\".")
+            raise NotSupported("form=\"square_root\" needs a C compiler, and none was found. Install one, or use "
+                               "form=\"joseph\".")
         self.layout, self.setup = Layout(setup), setup
         self.settings = setup.settings()
         self.stepwise = Stepwise(setup, self.layout)
@@ -98,9 +99,9 @@ class InterpretedEngine:
         buffers: Any
         buffers, evaluate = self._chunk.buffer()  # a row of ours is a column of CasADi's: the same memory
         for place, array in enumerate((whole, filled, held)):
-            buffers.set_arg(place, memoryview(array))
+            buffers.set_arg(place, memoryview(array))  # type: ignore[arg-type]
         for place, array in enumerate((wholes, fields)):
-            buffers.set_res(place, memoryview(array))
+            buffers.set_res(place, memoryview(array))  # type: ignore[arg-type]
         for k in range(0, len(columns), CHUNK):
             part = columns[k:k + CHUNK]
             filled[:] = part[-1]  # a step of length zero without a measurement changes nothing

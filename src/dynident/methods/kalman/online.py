@@ -79,7 +79,7 @@ class OnlineFilter:
         self.state_count, self.fields = len(model.states), engine.layout.sample
         self._inside = np.zeros(1 + len(self.inputs) + 2 * len(self.outputs))
         self._inside[1 + len(self.inputs) + len(self.outputs):] = record.variance[0]
-        self._view: Any = memoryview(self._inside)  # setting a number here is the quickest way
+        self._view: Any = memoryview(self._inside)  # type: ignore[arg-type]  # setting a number here is the quickest way
         self._out = np.empty(self.fields["projected"].stop)
         self._last = -np.inf
         self._update = engine.updater(self._inside, self._out)

@@ -135,7 +135,7 @@ def library_in(names: list[str], path: Path, version: int, identifier: str) -> s
     first, second, suffix = platform_folders()
     folders = (first,) if version == 2 else (second,)
     if version == 2 and platform.machine().lower() in ("arm64", "aarch64"):
-        folders = (second, *folders) if sys.platform == "darwin" else (second, f"{second}-gnu")
+        folders = (second, *folders) if sys.platform == "darwin" else (second, f"{second}-gnu")  # type: ignore[assignment]
     for folder in folders:
         if (wanted := f"binaries/{folder}/{identifier}{suffix}") in names:
             return wanted

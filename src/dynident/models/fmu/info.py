@@ -56,7 +56,7 @@ def rows(description: Description, every: bool) -> list[tuple[str, ...]]:
             between = "" if math.isinf(v.lower) and math.isinf(v.upper) else f"{v.lower:g} .. {v.upper:g}"
             start = "" if v.start is None else f"{v.start:g}"
             shown.append((v.name, v.causality, v.variability, start, v.unit, between, use_of(d, v)))
-    return shown
+    return shown  # type: ignore[return-value]
 
 
 def table_text(description: Description, every: bool) -> str:

@@ -134,7 +134,7 @@ class FmuModel:
         if offered[chosen].needs_tool:
             note = (f"{self.path.name} needs the tool that made it to be installed.",)
         else:
-            note = ()
+            note = ()  # type: ignore[assignment]
         if asked == "auto" and len(offered) > 1 and chosen == "model_exchange":
             return chosen, (*note, f"{self.path.name} offers both interfaces; Model Exchange is used, since there the "
                                    "integrator's error is ours to check.")

@@ -193,7 +193,7 @@ class PlainLoop:
             return bool(info.again), bool(info.terminate), bool(info.values), bool(info.defined), info.next
         flags = [flag() for _ in range(5)]
         following = real()
-        self.call(DISCRETE, "UpdateDiscreteStates", *[ctypes.addressof(v) for v in (*flags, following)],
+        self.call(DISCRETE, "UpdateDiscreteStates", *[ctypes.addressof(v) for v in (*flags, following)],  # type: ignore[arg-type]
                   types=(pointer,) * 6)
         again, terminate, _, values, defined = (bool(v.value) for v in flags)
         return again, terminate, values, defined, following.value

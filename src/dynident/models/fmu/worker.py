@@ -46,7 +46,7 @@ def main() -> None:
                 courses = courses if message["keep"] else {}
                 courses[message["course"]] = SentCourse(*arrays)
             elif simulator is not None:
-                outputs = simulator.run(arrays[0], courses[message["course"]], message["states"])
+                outputs = simulator.run(arrays[0], courses[message["course"]], message["states"])  # type: ignore[arg-type]
                 send(answer, {"good": True, "notes": simulator.notes, "log": simulator.instance.log()}, [outputs])
                 simulator.notes = []
         except SimulationFailed as error:
