@@ -33,7 +33,9 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 def words(text: str) -> list[str]:
-    """Lines without their spacing; empty ones do not count."""
+    """Lines without their spacing; empty ones do not count, nor does how many iterations a solver took: that may differ in
+    the last digit of the arithmetic."""
+    text = re.sub(r"after \d+ iterations( in \d+ rounds)?", "after N iterations", text)
     return [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
 
 
