@@ -47,7 +47,8 @@ def by_opty(case: dict) -> list[dict[str, float]]:
     for start in case["starts"]:
         began = time.process_time()
         problem = Problem(cost, slope, equations, (x, v), n, h, known_trajectory_map=known, time_symbol=t,
-                          integration_method="midpoint", bounds={s: tuple(case["bounds"][m]) for s, m in zip(symbols, names, strict=True)})
+                          integration_method="midpoint",
+                          bounds={s: tuple(case["bounds"][m]) for s, m in zip(symbols, names, strict=True)})
         problem.add_option("print_level", 0)
         problem.add_option("max_iter", 500)
         guess = np.concatenate([y, np.gradient(y, h), [start[str(s)] for s in problem.collocator.unknown_parameters]])

@@ -117,7 +117,8 @@ def run() -> Result:
                 lines.append(Line(f"{name}, {tool}: reaches the lowest cost", f"{text}, {took / own:.0f} times ours",
                                   f">= {FASTER:g} times", took / own >= FASTER))
     return Result("Beside other transcription tools", "Trapezoidal rule on the same grid, same random starts, states "
-                  "started from the measurements; CPU time of a start that reaches the lowest cost, median, ours without intervals.", lines, remarks)
+                  "started from the measurements; CPU time of a start that reaches the lowest cost, median, ours without "
+                  "intervals.", lines, remarks)
 
 
 def _median(found: list[dict[str, float]], lowest: float) -> float:

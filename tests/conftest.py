@@ -6,9 +6,17 @@ from dynident.errors import NotSupported
 from dynident.kernels.compiler import compiler
 
 
+def _skipped_where_a_compiler_is_missing(outcome):
+    raised = outcome.excinfo[1] if outcome.excinfo else None
+    if isinstance(raised, NotSupported) and "C compiler" in str(raised) and compiler() is None:
+        outcome.force_exception(pytest.skip.Exception(str(raised), _use_item_location=True))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item):
+    _skipped_where_a_compiler_is_missing((yield))
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
-    outcome = yield
-    raised = outcome.excinfo[1] if outcome.excinfo else None
-    if isinstance(raised, NotSupported) and "needs a C compiler" in str(raised) and compiler() is None:
-        outcome.force_exception(pytest.skip.Exception(str(raised), _use_item_location=True))
+    _skipped_where_a_compiler_is_missing((yield))
