@@ -1,5 +1,6 @@
 """Guaranteed bounds: they hold the truth, agree with the literature, refute what is wrong, and refuse what they cannot."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,11 @@ import pytest
 from rigs import PRIOR, random_rig, rig_problem
 
 import dynident as di
+from dynident.kernels.compiler import compiler
 from dynident.models.library.drive_train import drive_train_record, driving_cycles
+
+pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,
+                                reason="proved bounds need a C compiler, or crival")
 
 DATA = Path(__file__).parents[2] / "data" / "two_exponential.csv"
 # y = 20 exp(-p1 t) - 8 exp(-p2 t), bounded errors: Jaulin, Kieffer, Didrit, Walter, Applied Interval Analysis (2001)
