@@ -1,0 +1,98 @@
+"""Segments: where does each segment of a time interval lead, and how does its end follow its begin?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from os import cpu_count
+from typing import Any, Protocol
+
+import numpy as np
+
+from dynident.integrators.grid import Grid
+from dynident.integrators.march import CompiledMarch, Diverged, March, Marched
+
+WORTH_A_THREAD = 4_000  # steps; below it a thread costs more than it saves
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentEnds:
+    """What a run over all segments gives."""
+
+    states: np.ndarray  # (segments, states): where each segment leads
+    links: Any  # None without sensitivities; (segments, states, states + parameters): by (its begin, p)
+    path: Any = None  # (grid nodes, states): the states inside of the segments, where they are known
+
+
+class Segments(Protocol):
+    """All segments at once; what happens inside of one (steps, inputs, jumps) is its own affair.
+
+    `run` raises Diverged where a number is not finite. Its arrays may be overwritten by the next run with sensitivities.
+    """
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def states(self) -> int: ...
+
+    @property
+    def parameters(self) -> int: ...
+
+    def run(self, begins: np.ndarray, p: np.ndarray, sensitivities: bool) -> SegmentEnds:
+        """`begins`: (count, states); `p`: (parameters,)."""
+        ...
+
+
+class MarchSegments:
+    """A march along a grid; segment i runs from grid node first[i] to first[i + 1].
+
+    `parameters`: as many as the march has free ones; `place` gives all parameters of the model from the free ones.
+    """
+
+    def __init__(self, march: March, grid: Grid, first: np.ndarray, states: int, parameters: int = 0,
+                 place: Callable[[np.ndarray], np.ndarray] | None = None):
+        self.march, self.grid, self.first = march, grid, np.ascontiguousarray(first, dtype=np.int64)
+        self.count, self.states, self.parameters = len(first) - 1, states, parameters
+        self.place = place or (lambda p: p)
+        self.slices = self._slices()
+
+    def _slices(self) -> list[tuple[int, int]]:
+        """Ranges of segments of about equal work, one per thread; only compiled marches can share a process."""
+        steps = np.concatenate([[0], np.cumsum(self.grid.substeps)])[self.first]
+        threads = min(cpu_count() or 1, int(steps[-1] - steps[0]) // WORTH_A_THREAD, self.count)
+        if threads < 2 or not isinstance(self.march, CompiledMarch):
+            return [(0, self.count)]
+        cuts = np.searchsorted(steps, np.linspace(steps[0], steps[-1], threads + 1)[1:-1])
+        edges = np.unique(np.concatenate([[0], cuts, [self.count]])).tolist()
+        return list(zip(edges[:-1], edges[1:], strict=True))
+
+    def run(self, begins: np.ndarray, p: np.ndarray, sensitivities: bool) -> SegmentEnds:
+        everything = self.place(np.asarray(p, dtype=float))
+
+        def part(edges: tuple[int, int]) -> Marched:
+            return self._part(*edges, begins, everything, sensitivities)
+
+        if len(self.slices) == 1:
+            parts = [part(self.slices[0])]
+        else:
+            with ThreadPoolExecutor(len(self.slices)) as pool:
+                parts = list(pool.map(part, self.slices))
+        paths = [m.states[:-1] for m in parts[:-1]] + [parts[-1].states]
+        return SegmentEnds(np.concatenate([m.end_states for m in parts]),
+                           np.concatenate([m.end_jacobian for m in parts]) if sensitivities else None,
+                           np.concatenate(paths))
+
+    def _part(self, begin: int, end: int, begins: np.ndarray, p: np.ndarray, sensitivities: bool) -> Marched:
+        low, high = int(self.first[begin]), int(self.first[end])
+        grid = self.grid if high - low == self.grid.nodes - 1 else _cut(self.grid, low, high)
+        try:
+            return self.march.run(grid, self.first[begin:end + 1] - low, begins[begin:end], p, sensitivities)
+        except Diverged as wall:
+            raise Diverged(wall.time, wall.node + low, wall.detail, wall.what) from None
+
+
+def _cut(grid: Grid, low: int, high: int) -> Grid:
+    return replace(grid, time=grid.time[low:high + 1], substeps=grid.substeps[low:high], u_begin=grid.u_begin[low:high],
+                   u_end=grid.u_end[low:high], u_node=grid.u_node[low:high + 1], wanted=grid.wanted[low:high + 1])

@@ -1,0 +1,81 @@
+"""Linked: segments that must meet, and conditions at both ends, as one square system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.discretizations.ends import Ends
+from dynident.discretizations.segments import Segments
+from dynident.solvers.elimination import Elimination
+from dynident.solvers.square import Linearized
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedFactors:
+    """The factored Jacobian; inside, every state is divided by its typical size."""
+
+    elimination: Elimination
+    sizes: np.ndarray  # (states,)
+    parameter_sizes: np.ndarray  # (parameters,)
+    growth: np.ndarray  # (segments,) how much a change at the begin of a segment can grow to its end
+    path: np.ndarray | None  # states inside of the segments, where the segments know them
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        n, count = self.sizes.size, self.elimination.segments * self.sizes.size
+        s, p = self.elimination.solve(rhs[:count].reshape(-1, n) / self.sizes, rhs[count:])
+        return np.concatenate([(s * self.sizes).ravel(), p * self.parameter_sizes])
+
+    @property
+    def condition(self) -> float:
+        """How far the solution moves at the most, in typical sizes, per unit change of a condition at the ends.
+
+        A unit is what the condition changes by where all states move by their typical size. This is the condition number
+        that MUSN and the thesis warn about: its logarithm is the number of digits that are lost.
+        """
+        still = np.zeros((self.elimination.segments, self.sizes.size))
+        units = self.elimination.row_size[self.sizes.size:]
+        moved = 0.0
+        for k, unit in enumerate(units):
+            s, p = self.elimination.solve(still, unit * np.eye(units.size)[k])
+            moved = max(moved, float(np.max(np.abs(s))), float(np.max(np.abs(p), initial=0.0)))
+        return moved
+
+
+class LinkedSystem:
+    """Unknowns: states at the segments' begins and at the last end, then p. A `SquareSystem`.
+
+    `scale`: typical size of each state, then of each parameter (states + parameters,); ones unless given.
+    """
+
+    def __init__(self, segments: Segments, ends: Ends, scale: np.ndarray | None = None):
+        self.segments, self.ends = segments, ends
+        n, m = segments.states, segments.parameters
+        sizes = np.ones(n + m) if scale is None else np.asarray(scale, dtype=float)
+        self.sizes, self.parameter_sizes = sizes[:n], sizes[n:]
+        self.scale = np.concatenate([np.tile(self.sizes, segments.count + 1), self.parameter_sizes])
+
+    def pack(self, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """z from the states at all nodes (segments + 1, states) and p."""
+        return np.concatenate([np.ravel(nodes), p])
+
+    def unpack(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        count = (self.segments.count + 1) * self.segments.states
+        return z[:count].reshape(-1, self.segments.states), z[count:]
+
+    def value(self, z: np.ndarray) -> np.ndarray:
+        nodes, p = self.unpack(z)
+        ends = self.segments.run(nodes[:-1], p, False)
+        return np.concatenate([(ends.states - nodes[1:]).ravel(), self.ends.value(nodes[0], nodes[-1], p)])
+
+    def linearize(self, z: np.ndarray) -> Linearized:
+        nodes, p = self.unpack(z)
+        ends = self.segments.run(nodes[:-1], p, True)
+        tied, begin, end, shared = self.ends.linearize(nodes[0], nodes[-1], p)
+        n = self.segments.states
+        link = ends.links * np.concatenate([self.sizes, self.parameter_sizes]) / self.sizes[:, None]
+        growth = np.max(np.sum(np.abs(link[:, :, :n]), axis=2), axis=1)
+        elimination = Elimination(link, begin * self.sizes, end * self.sizes, shared * self.parameter_sizes)
+        factors = LinkedFactors(elimination, self.sizes, self.parameter_sizes, growth, ends.path)
+        return Linearized(np.concatenate([(ends.states - nodes[1:]).ravel(), tied]), factors)

@@ -1,0 +1,124 @@
+"""Square: what is a system of as many equations as unknowns, and what does a root finder report?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from dynident.errors import DynidentError
+
+
+class Singular(DynidentError):
+    """A Jacobian that cannot be solved; `code` is the number of Table 6.1 of the thesis."""
+
+    def __init__(self, what: str, code: int):
+        self.code = code
+        super().__init__(what)
+
+
+class Factors(Protocol):
+    """A factored Jacobian; stays valid when the system is asked elsewhere."""
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Linearized:
+    """F at a point, and its factored Jacobian there."""
+
+    value: np.ndarray
+    factors: Any  # Factors
+
+
+class SquareSystem(Protocol):
+    """F(z) = 0. Both methods raise Diverged where a number is not finite; `linearize` raises Singular."""
+
+    @property
+    def scale(self) -> np.ndarray:
+        """(unknowns,) typical size of each; steps are measured in it."""
+        ...
+
+    def value(self, z: np.ndarray) -> np.ndarray: ...
+
+    def linearize(self, z: np.ndarray) -> Linearized: ...
+
+
+@dataclass(frozen=True)
+class Page:
+    """One iteration of a root finder."""
+
+    number: int
+    phase: str  # "newton" or "time stepping"
+    share: float  # of the Newton step that was gone; in time stepping: the step in pseudo-time
+    step: float  # largest change of an unknown, in its typical size
+    residual: float  # largest |F| after it
+    fresh: bool  # the Jacobian was made for this iteration
+    accepted: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """Where a root finder ended. `code`: 0, or the number of Table 6.1 (230 is MUSN's own) that says why not."""
+
+    point: np.ndarray
+    converged: bool
+    reason: str  # a clause: 'after 12 iterations', 'no step helps any more'
+    code: int
+    pages: tuple[Page, ...]
+    jacobians: int
+    evaluations: int  # of F, those with a Jacobian included
+    linear: Linearized | None = None  # the last one that was made; at `point` or close to it
+    interrupted: bool = False
+
+    @property
+    def iterations(self) -> int:
+        return len(self.pages)
+
+
+Watch = Callable[[Page], None]
+
+TOO_MANY = 231  # codes of Table 6.1
+INNER_LOOP = 232
+SINGULAR_BLOCK = 250
+ILL_POSED = 260
+TOO_SHORT = 230  # MUSN's own: the damping factor is too small
+
+
+def largest(step: np.ndarray, scale: np.ndarray) -> float:
+    """The largest entry, each in its typical size."""
+    return float(np.max(np.abs(step / scale))) if step.size else 0.0
+
+
+class Diary:
+    """Counts what a root finder asks of a system, keeps its pages and tells whoever watches."""
+
+    def __init__(self, system: SquareSystem, watch: Watch | None):
+        self.system, self.watch = system, watch
+        self.pages: list[Page] = []
+        self.jacobians = self.evaluations = 0
+        self.linear: Linearized | None = None
+
+    def value(self, z: np.ndarray) -> np.ndarray:
+        self.evaluations += 1
+        return self.system.value(z)
+
+    def linearize(self, z: np.ndarray) -> Linearized:
+        self.evaluations += 1
+        self.jacobians += 1
+        self.linear = self.system.linearize(z)
+        return self.linear
+
+    def write(self, phase: str, share: float, step: np.ndarray, value: np.ndarray, fresh: bool,
+              accepted: bool = True) -> None:
+        residual = float(np.max(np.abs(value))) if value.size else 0.0
+        page = Page(len(self.pages) + 1, phase, float(share), largest(step, self.system.scale), residual, fresh, accepted)
+        self.pages.append(page)
+        if self.watch:
+            self.watch(page)
+
+    def root(self, point: np.ndarray, converged: bool, reason: str, code: int, interrupted: bool = False) -> Root:
+        return Root(point, converged, reason, code, tuple(self.pages), self.jacobians, self.evaluations, self.linear,
+                    interrupted)
