@@ -80,10 +80,13 @@ class Chain:
     link: np.ndarray  # (segments, states, n)
     defect: np.ndarray  # (segments - 1, states): end of a segment minus begin of the next
     stage: Any = None  # (segments - 1, stages, n): how inner stages follow
+    noise: Any = None  # (segments - 1, states, errors): what model errors of unit weight add to a link; none: equalities
 
     def __post_init__(self) -> None:
         if self.stage is None:  # no stages: no rows
             object.__setattr__(self, "stage", np.zeros((len(self.defect), 0, self.link.shape[2])))
+        if self.noise is None:  # a model without error: no columns
+            object.__setattr__(self, "noise", np.zeros((len(self.defect), self.link.shape[1], 0)))
 
 
 @dataclass(frozen=True, eq=False)

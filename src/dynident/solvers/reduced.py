@@ -6,8 +6,9 @@ import numpy as np
 
 from dynident.discretizations.finite import Evaluation, Linear, Spread
 from dynident.integrators.march import Diverged
-from dynident.solvers import sweep
 from dynident.solvers.arrow import Arrow, arrow
+from dynident.solvers.smooth import SmoothSweep
+from dynident.solvers.sweep import Sweep
 
 
 class Reduced:
@@ -18,7 +19,8 @@ class Reduced:
 
     def __init__(self, linear: Linear):
         self.linear = linear
-        triangles = [sweep.factor(chain) for chain in linear.chains]
+        self.sweeps = [SmoothSweep(chain) if chain.noise.shape[2] else Sweep(chain) for chain in linear.chains]
+        triangles = [swept.triangle for swept in self.sweeps]
         if not all(np.all(np.isfinite(T)) for T in triangles):
             raise Diverged(np.nan, 0, what="the derivatives of the simulation are not finite")
         self.rows: Arrow = _joined(linear, triangles)
@@ -27,9 +29,9 @@ class Reduced:
         """Gradient for the residuals and defects of another point, with this point's derivatives."""
         total = np.zeros(self.linear.unknowns)
         self.linear.priors.collect(evaluation.prior, total)
-        for chain, spread, rhs, defect in zip(self.linear.chains, self.linear.spreads, self._reweighed(evaluation),
+        for swept, spread, rhs, defect in zip(self.sweeps, self.linear.spreads, self._reweighed(evaluation),
                                               evaluation.defects, strict=True):
-            spread.collect(sweep.gradient(chain, rhs, defect), total)
+            spread.collect(swept.gradient(rhs, defect), total)
         return total
 
     def _reweighed(self, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
@@ -42,11 +44,11 @@ class Reduced:
     def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Steps of the inner nodes that belong to a step of the unknowns and close the evaluation's defects."""
         nodes = []
-        for chain, spread, defect, correction in zip(self.linear.chains, self.linear.spreads, evaluation.defects,
-                                                     evaluation.corrections, strict=True):
-            nx = chain.link.shape[1]
+        for swept, spread, rhs, defect, correction in zip(self.sweeps, self.linear.spreads, self._reweighed(evaluation),
+                                                          evaluation.defects, evaluation.corrections, strict=True):
+            chain, nx = swept.chain, swept.chain.link.shape[1]
             local = spread.change(step)
-            states = sweep.expand(chain, local[:nx], local[nx:], defect)
+            states = swept.expand(local[:nx], local[nx:], rhs, defect)
             begin = np.hstack([states[:-1], np.tile(local[nx:], (len(states) - 1, 1))])
             stages = correction + (chain.stage @ begin[:, :, None])[:, :, 0]
             nodes.append(np.hstack([states[1:], stages]))

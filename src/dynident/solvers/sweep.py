@@ -23,7 +23,7 @@ def factor(chain: Chain) -> np.ndarray:
     if library is None:
         return _factor(chain)
     T = np.empty((nx + nf + 1, nx + nf + 1))
-    if library.dynident_sweep_factor(segments, *_addresses(chain.first), nx, nf, ny, *_addresses(
+    if library.dynident_sweep_factor(segments, *addresses(chain.first), nx, nf, ny, *addresses(
             chain.jacobian, chain.weight, chain.rhs, chain.link, chain.defect, T)):
         raise MemoryError("the sweep along time is out of memory")
     return T
@@ -37,7 +37,7 @@ def gradient(chain: Chain, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
         return _gradient(chain, rhs, defect)
     g, work, ds = np.empty(nx + nf), np.empty(nx + nf + 1), np.empty((segments, nx))
     rhs, defect = np.ascontiguousarray(rhs), np.ascontiguousarray(defect)
-    library.dynident_sweep_gradient(segments, *_addresses(chain.first), nx, nf, ny, *_addresses(
+    library.dynident_sweep_gradient(segments, *addresses(chain.first), nx, nf, ny, *addresses(
         chain.jacobian, chain.weight, rhs, chain.link, defect, ds, g, work))
     return g
 
@@ -53,8 +53,21 @@ def expand(chain: Chain, first_state: np.ndarray, parameters: np.ndarray, defect
             ds[i + 1] = chain.link[i, :, :nx] @ ds[i] + chain.link[i, :, nx:] @ parameters + defect[i]
         return ds
     defect, parameters = np.ascontiguousarray(defect), np.ascontiguousarray(parameters, dtype=float)
-    library.dynident_sweep_expand(segments, nx, nf, *_addresses(chain.link, defect, parameters, ds))
+    library.dynident_sweep_expand(segments, nx, nf, *addresses(chain.link, defect, parameters, ds))
     return ds
+
+
+class Sweep:
+    """A chain whose links are equalities, factored: its triangle, and steps for these and for other right-hand sides."""
+
+    def __init__(self, chain: Chain):
+        self.chain, self.triangle = chain, factor(chain)
+
+    def gradient(self, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
+        return gradient(self.chain, rhs, defect)
+
+    def expand(self, first_state: np.ndarray, parameters: np.ndarray, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
+        return expand(self.chain, first_state, parameters, defect)
 
 
 def sizes(chain: Chain) -> tuple[int, int, int, int]:
@@ -63,7 +76,7 @@ def sizes(chain: Chain) -> tuple[int, int, int, int]:
     return segments, nx, n - nx, chain.jacobian.shape[1]
 
 
-def _addresses(*arrays: np.ndarray) -> list[int]:
+def addresses(*arrays: np.ndarray) -> list[int]:
     return [a.ctypes.data for a in arrays]
 
 
@@ -81,9 +94,18 @@ def _library() -> ctypes.CDLL | None:
     return library
 
 
-def _own_rows(chain: Chain, i: int) -> slice:
+def _own(chain: Chain, i: int) -> slice:
     last = i == chain.link.shape[0] - 1
     return slice(int(chain.first[i]), int(chain.first[i + 1]) + last)
+
+
+def own_rows(chain: Chain, i: int, rhs: np.ndarray | None = None) -> np.ndarray:
+    """The least squares rows of one segment in (its first state, parameters | right-hand side); only what is measured."""
+    own = _own(chain, i)
+    weight = chain.weight[own].ravel()
+    right = (chain.rhs if rhs is None else rhs)[own].ravel()
+    rows = np.column_stack([chain.jacobian[own].reshape(weight.size, -1) * weight[:, None], right])
+    return rows[weight != 0]
 
 
 def _factor(chain: Chain) -> np.ndarray:
@@ -92,10 +114,7 @@ def _factor(chain: Chain) -> np.ndarray:
     T = np.zeros((n + 1, n + 1))
     future = np.zeros((0, n + 1))
     for i in reversed(range(segments)):
-        own = _own_rows(chain, i)
-        weight = chain.weight[own].ravel()
-        rows = np.column_stack([chain.jacobian[own].reshape(-1, n) * weight[:, None], chain.rhs[own].ravel()])
-        future = np.linalg.qr(np.vstack([future, rows[weight != 0]]), mode="r")  # type: ignore[assignment]
+        future = np.linalg.qr(np.vstack([future, own_rows(chain, i)]), mode="r")  # type: ignore[assignment]
         if i:
             moved = np.vstack([np.column_stack([chain.link[i - 1], chain.defect[i - 1]]),
                                np.column_stack([np.zeros((nf + 1, nx)), np.eye(nf + 1)])])
@@ -111,7 +130,7 @@ def _gradient(chain: Chain, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
     for i in reversed(range(segments)):
         if i < segments - 1:
             g = np.concatenate([np.zeros(nx), g[nx:]]) + chain.link[i].T @ g[:nx]
-        own = _own_rows(chain, i)
+        own = _own(chain, i)
         moved = rhs[own] + chain.weight[own] * (chain.jacobian[own][:, :, :nx] @ shift[i])
         g += np.tensordot(chain.weight[own] * moved, chain.jacobian[own], axes=2)
     return g
