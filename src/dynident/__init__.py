@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dynident.models.equations import EquationModel
     from dynident.models.fmu.model import FmuModel
     from dynident.models.hybrid import Mode, Transition
+    from dynident.parallel.local import local
     from dynident.problem.experiment import Experiment
     from dynident.problem.noise import Bounded, Gaussian
     from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -54,7 +55,8 @@ PUBLIC = {
     "Transition": "models.hybrid",
     "Validation": "estimate.validation", "check": "methods.check", "compare": "methods.compare",
     "full_discretization": "methods.presets", "identify": "methods.identify", "kalman": "methods.presets",
-    "least_squares": "methods.presets", "load": "files.results", "moving_horizon": "methods.presets",
+    "least_squares": "methods.presets", "load": "files.results", "local": "parallel.local",
+    "moving_horizon": "methods.presets",
     "multiple_shooting": "methods.presets", "multistart": "methods.presets",
     "Plan": "design.plan", "bootstrap": "methods.bootstrap", "design_input": "design.design_input",
     "leave_one_out": "methods.bootstrap",
@@ -71,7 +73,7 @@ __all__ = [
     "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "FmuModel", "Gaussian",
     "InitialState", "Mode", "NotConverged", "NotSupported", "Parameter", "Plan", "Prior", "Problem", "ProblemError",
     "Trajectory", "Transition", "Validation", "bootstrap", "check", "compare", "criteria", "design_input",
-    "full_discretization", "identify", "kalman", "least_squares", "leave_one_out", "library", "load", "maths",
+    "full_discretization", "identify", "kalman", "least_squares", "leave_one_out", "library", "load", "local", "maths",
     "moving_horizon", "multiple_shooting", "multistart", "profile", "read_csv", "read_mat", "read_parquet",
     "read_problem", "read_table", "report", "set_membership", "signals", "simulate", "single_shooting", "structure",
     "write_problem",

@@ -35,6 +35,7 @@ class Runner(Protocol):
     scheme: str
     adaptive: bool  # chooses its own steps
     static: bool  # outputs follow inputs at once; sub-steps change nothing
+    side_by_side: bool  # may run in several threads of a process at once
 
     @property
     def notes(self) -> tuple[str, ...]: ...
@@ -51,6 +52,7 @@ class Runner(Protocol):
 class EquationRunner:
     """Equations, integrated by one of our schemes."""
 
+    side_by_side = False
     notes: tuple[str, ...] = ()
 
     def __init__(self, model: EquationModel, scheme: str):
@@ -75,6 +77,7 @@ class FmuRunner:
     """An FMU; only what the problem declares is set, the rest keeps the FMU's own values."""
 
     adaptive = False
+    side_by_side = True  # each thread has an instance of its own
 
     def __init__(self, model: FmuModel, declared: Iterable[str]):
         self.model, self.declared, self.static = model, tuple(declared), model.static

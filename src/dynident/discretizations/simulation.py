@@ -17,6 +17,7 @@ from dynident.discretizations.runners import Runner
 from dynident.discretizations.shooting import Record
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, Marched
+from dynident.parallel.tasks import in_order
 from dynident.problem.problem import Problem
 
 REMEMBERED = 64  # simulations kept for who asks again: weights change, outputs do not
@@ -50,10 +51,10 @@ class BlackBox:
         """What the model does for each row of values: its outputs, or why there are none."""
         keys = [(row.tobytes(), self._steps(grids)) for row in rows]
         new = [i for i, key in enumerate(keys) if key not in self._known]
-        jobs = [(self.runner, *self.problem.values_in(rows[i], e), grid) for i in new for e, grid in enumerate(grids)]
+        jobs = [(e, *self.problem.values_in(rows[i], e)) for i in new for e in range(len(grids))]
         self.simulations += len(new)
-        done = list(self.executor.map(_simulated, jobs) if self.executor is not None and len(jobs) > 1
-                    else map(_simulated, jobs))
+        done = list(in_order(_simulated, (self.runner, tuple(grids)), jobs, self.executor if len(jobs) > 1 else None,
+                             self.runner.side_by_side))
         found: dict[int, Outputs | Diverged] = {}
         for k, i in enumerate(new):
             own = done[k * len(grids):(k + 1) * len(grids)]
@@ -154,10 +155,10 @@ class BlackBox:
             memory.popitem(last=False)
 
 
-def _simulated(job: tuple[Runner, np.ndarray, np.ndarray, Grid]) -> np.ndarray | Diverged:
-    runner, p, x0, grid = job
+def _simulated(common: tuple[Runner, tuple[Grid, ...]], e: int, p: np.ndarray, x0: np.ndarray) -> np.ndarray | Diverged:
+    runner, grids = common
     try:
-        return runner.run(p, x0, grid)[0].copy()
+        return runner.run(p, x0, grids[e])[0].copy()
     except Diverged as bad:
         return bad
 

@@ -16,6 +16,7 @@ from dynident.integrators.march import Diverged
 from dynident.methods.identify import identify
 from dynident.methods.multistart import started
 from dynident.methods.refit import Refit
+from dynident.parallel.tasks import in_order
 from dynident.problem.problem import known_std
 
 KINDS = ("parametric", "residual_block")
@@ -92,9 +93,8 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
     if faults:
         raise ProblemError(faults)
     parts = np.array_split(np.arange(repeats), CHUNKS)
-    tasks = [(estimate, kind, block, seed, [int(k) for k in part]) for part in parts if part.size]
-    run = map if executor is None else executor.map
-    rows = [row for part in run(_part, *zip(*tasks, strict=True)) for row in part]
+    tasks = [([int(k) for k in part],) for part in parts if part.size]
+    rows = [row for part in in_order(_part, (estimate, kind, block, seed), tasks, executor) for row in part]
     good = np.array([row for row in rows if row is not None])
     failed = repeats - len(good)
     if failed > MOST_FAILED * repeats:
@@ -105,8 +105,8 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
                      estimate.problem.held_values())
 
 
-def _part(estimate: Estimate, kind: str, block: int | None, seed: int, numbers: Sequence[int]
-          ) -> list[np.ndarray | None]:
+def _part(common: tuple[Estimate, str, int | None, int], numbers: Sequence[int]) -> list[np.ndarray | None]:
+    estimate, kind, block, seed = common
     refit = Refit(estimate, "bootstrap", SETTLED)
     fitted = refit.free(refit.point).point
     rows: list[np.ndarray | None] = []
@@ -201,9 +201,7 @@ def leave_one_out(estimate: Estimate, executor: Executor | None = None) -> Leave
     count = len(estimate.problem.experiments)
     if count < 2:
         raise ProblemError("leave_one_out needs at least two experiments, and this estimate has one.")
-    tasks = [(estimate, k) for k in range(count)]
-    run = map if executor is None else executor.map
-    return LeaveOneOut(estimate, tuple(run(_without, *zip(*tasks, strict=True))))
+    return LeaveOneOut(estimate, tuple(in_order(_without, estimate, [(k,) for k in range(count)], executor)))
 
 
 def _without(estimate: Estimate, k: int) -> LeftOut:

@@ -14,6 +14,7 @@ from dynident.methods.identify import identify
 from dynident.methods.method import Method
 from dynident.methods.multistart import SAME_COST
 from dynident.methods.presets import method_from, multistart
+from dynident.parallel.tasks import in_order
 from dynident.problem.problem import Problem
 
 LARGEST_LOOKED_AT = 200_000  # variables; beyond it counting nonzeros takes longer than most fits
@@ -51,22 +52,36 @@ def compare(problem: Problem, methods: Iterable[Method | str | Mapping[str, Any]
     """
     estimates: dict[str, Estimate] = {}
     failed: dict[str, str] = {}
+    chosen: dict[str, Method] = {}
     for wanted in methods:
         method = method_from(wanted)
-        label = _label(method, [*estimates, *failed])
-        if starts > 1:
-            method = multistart(method, starts=starts)
-        try:
-            estimates[label] = identify(problem, method, executor, progress)
-        except NotConverged as stopped:
-            if stopped.estimate is None:
-                raise
-            estimates[label] = stopped.estimate
-            if stopped.estimate.counts.get("interrupted"):
-                break
-        except (NotSupported, ProblemError) as reason:
-            failed[label] = str(reason)
+        chosen[_label(method, list(chosen))] = multistart(method, starts=starts) if starts > 1 else method
+    if starts > 1:  # starts are more than methods, and run side by side within each
+        found: Iterator[Estimate | str] = (_found((problem, progress), method, executor) for method in chosen.values())
+    else:
+        found = in_order(_found, (problem, progress if executor is None else False),
+                         [(method,) for method in chosen.values()], executor)
+    for label, answer in zip(chosen, found, strict=False):  # Ctrl-C ends it early
+        if isinstance(answer, str):
+            failed[label] = answer
+            continue
+        estimates[label] = answer
+        if answer.counts.get("interrupted"):
+            break
     return Comparison(_recounted({label: _with_sizes(e) for label, e in estimates.items()}), failed)
+
+
+def _found(common: tuple[Problem, Any], method: Method, executor: Executor | None = None) -> Estimate | str:
+    """The estimate, good or not, or why the method cannot."""
+    problem, progress = common
+    try:
+        return identify(problem, method, executor, progress)
+    except NotConverged as stopped:
+        if stopped.estimate is None:
+            raise
+        return stopped.estimate
+    except (NotSupported, ProblemError) as reason:
+        return str(reason)
 
 
 def _recounted(estimates: dict[str, Estimate]) -> dict[str, Estimate]:

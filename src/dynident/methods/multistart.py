@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 from dynident.errors import DynidentError, NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate, StartResult
 from dynident.methods.method import Method
+from dynident.parallel.faults import in_words, is_lost
+from dynident.parallel.tasks import as_they_end
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
 
@@ -41,22 +44,38 @@ class MultiStart:
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
-        tasks = [started(problem, place) for place in places]
-        if executor is None:
-            finished: Any = (run_start(self.method, task, tell) for task in tasks)
-        else:
-            finished = executor.map(run_start, [self.method] * len(tasks), tasks)
-        results, best = [], None
-        for result, estimate in finished:  # one estimate is kept, however many starts there are
-            results.append(result)
-            if estimate is not None and (best is None or _better(estimate, best)):
-                best = estimate
-            if estimate is not None and estimate.counts.get("interrupted"):
-                break
+        for place in places:
+            started(problem, place)  # a wrong name is said before the first fit
+        results: dict[int, StartResult] = {}
+        best: tuple[int, Estimate] | None = None
+        with suppress(KeyboardInterrupt), closing(self.ends(problem, places, executor, tell)) as ends:
+            for number, result, estimate in ends:  # one estimate is kept, however many starts there are
+                results[number] = result
+                if estimate is not None and (best is None or _better(number, estimate, *best)):
+                    best = number, estimate
+                if estimate is not None and estimate.counts.get("interrupted"):
+                    break
         if best is None:
-            reasons = "; ".join(sorted({r.status for r in results}))
+            if not results:
+                raise KeyboardInterrupt
+            reasons = "; ".join(sorted({r.status for r in results.values()}))
             raise ProblemError(f"None of {len(results)} starts could be fitted: {reasons}")
-        return self.named(problem, best, results, len(places))
+        return self.named(problem, best[1], [results[k] for k in sorted(results)], len(places))
+
+    def ends(self, problem: Problem, places: Sequence[Mapping[str, float]], executor: Executor | None,
+             tell: Callable[..., object]) -> Iterator[tuple[int, StartResult, Estimate | None]]:
+        """Starts as they end, whatever their end; one whose workers were lost is a result too."""
+        common = self.method, problem, tell if executor is None else None
+        with closing(as_they_end(run_start, common, [(dict(place),) for place in places], executor)) as endings:
+            for ended in endings:
+                if ended.error is None:
+                    yield ended.number, *ended.value
+                elif is_lost(ended.error):
+                    begin = _begin(started(problem, ended.task[0]))
+                    why = in_words(ended.error, ended.attempts)
+                    yield ended.number, StartResult(begin, {}, float("inf"), False, why), None
+                else:
+                    raise ended.error
 
     def named(self, problem: Problem, best: Estimate, results: Sequence[StartResult], asked: int) -> Estimate:
         """The best estimate, saying how many starts led there."""
@@ -72,8 +91,13 @@ class MultiStart:
                        counts=counts if whole else {**counts, "interrupted": 1})
 
 
-def _better(a: Estimate, b: Estimate) -> bool:
-    return (not a.converged, a.cost) < (not b.converged, b.cost)
+def _better(k: int, a: Estimate, m: int, b: Estimate) -> bool:
+    """The lower cost, converged ones first; of equals the earlier start, in whichever order they end."""
+    return (not a.converged, a.cost, k) < (not b.converged, b.cost, m)
+
+
+def _begin(problem: Problem) -> dict[str, float]:
+    return {p.name: float(p.start or 0.0) for p in problem.parameters if isinstance(p, Parameter) and p.free}
 
 
 def start_points(problem: Problem, count: int, seed: int) -> list[dict[str, float]]:
@@ -116,10 +140,12 @@ def started(problem: Problem, values: Mapping[str, float]) -> Problem:
     return problem.changed(parameters=tuple(moved(p) for p in problem.parameters))
 
 
-def run_start(method: Method, problem: Problem, tell: Callable[..., object] | None = None
+def run_start(common: tuple[Method, Problem, Callable[..., object] | None], place: Mapping[str, float]
               ) -> tuple[StartResult, Estimate | None]:
     """One start, and what is compared of it; a start that fails is a result too."""
-    begin = {p.name: float(p.start or 0.0) for p in problem.parameters if isinstance(p, Parameter) and p.free}
+    method, problem, tell = common
+    problem = started(problem, place)
+    begin = _begin(problem)
     try:
         e = method.identify(problem, None, tell or (lambda _: None))
     except NotConverged as stopped:

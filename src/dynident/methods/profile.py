@@ -18,6 +18,7 @@ from dynident.integrators.march import Diverged
 from dynident.methods.noise import sizes_wanted
 from dynident.methods.refit import Refit
 from dynident.methods.structure import shown_by_model
+from dynident.parallel.tasks import in_order
 
 SETTLED = 3e-3  # standard errors that a refit may leave: the rise is then right to 1e-5
 ROOT_STEP = 0.9  # how much the root of the rise should grow from point to point
@@ -46,9 +47,8 @@ def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level:
     if faults:
         raise ProblemError(faults)
     base, effects = _base(estimate)
-    tasks = [(estimate, base, name, side, reach(base, name, level)) for name in wanted for side in (-1, 1)]
-    run = map if executor is None else executor.map
-    sides = list(run(_side, *zip(*tasks, strict=True)))
+    tasks = [(name, side, reach(base, name, level)) for name in wanted for side in (-1, 1)]
+    sides = list(in_order(_side, (estimate, base), tasks, executor))
     values = np.array([float(estimate.values[n]) for n in known])
     curves, notes = {}, []
     for name, below, above in zip(wanted, sides[::2], sides[1::2], strict=True):
@@ -82,8 +82,8 @@ class _Side:
     runs: int
 
 
-def _side(estimate: Estimate, base: Covariance, name: str, side: int, target: float) -> _Side:
-    return _Walk(estimate, base, name, side, target).go()
+def _side(common: tuple[Estimate, Covariance], name: str, side: int, target: float) -> _Side:
+    return _Walk(*common, name, side, target).go()
 
 
 class _Walk:

@@ -10,6 +10,7 @@ import copy
 import functools
 import hashlib
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, final
@@ -41,6 +42,7 @@ from dynident.models.written import (
 
 ITEMS = ("states", "modes", "transitions", "outputs", "inputs", "constants", "definitions", "parameters", "units",
          "name")
+BUILT_KEPT = 16  # models that arrived from another process and are kept
 
 
 @final
@@ -242,4 +244,16 @@ class EquationModel:
         raise AttributeError(f"a model is frozen; build another one without '{key}'.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return EquationModel.from_definition, (self.definition(),)
+        return _built_once, (self.content_hash(), self.definition())
+
+
+_built: OrderedDict[str, EquationModel] = OrderedDict()
+
+
+def _built_once(content_hash: str, definition: Mapping[str, Any]) -> EquationModel:
+    """A model that arrives in this process; the same object if it has arrived before, since building takes a while."""
+    if content_hash not in _built:
+        _built[content_hash] = EquationModel.from_definition(definition)
+        while len(_built) > BUILT_KEPT:
+            _built.popitem(last=False)
+    return _built[content_hash]

@@ -1,0 +1,131 @@
+"""Tasks: one function for many tasks, here or on an executor; a lost worker costs one more try, not the run.
+
+The one place through which every verb that takes `executor=` hands out its work. What the tasks have in common travels
+as a parcel; only a few tasks are handed out ahead of those that are done, so that thousands need no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from dynident.errors import DynidentError
+from dynident.parallel import parcel
+from dynident.parallel.faults import WorkerLost, in_words, is_lost, worth_another_try
+
+RETRIES = 1  # of a task whose worker was lost
+AHEAD = 64  # tasks handed out and not yet done; more would only wait elsewhere
+
+Function = Callable[..., Any]  # takes what is common, then the parts of a task
+
+
+@dataclass(frozen=True, eq=False)
+class Ended:
+    """A task that is over: its value, or the error that it ended with."""
+
+    number: int  # its place in the order given
+    task: tuple
+    value: Any = None
+    error: BaseException | None = None
+    attempts: int = 1
+
+
+def in_order(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None,
+             side_by_side: bool = False) -> Iterator[Any]:
+    """Values in the order of the tasks; an error of a task is raised when its turn comes.
+
+    `side_by_side` says that threads of one process may run the function at the same time; see `parcel.alone`.
+    """
+    early: dict[int, Ended] = {}
+    turn = 0
+    with closing(as_they_end(function, common, tasks, executor, side_by_side=side_by_side)) as endings:
+        for ended in endings:
+            early[ended.number] = ended
+            while turn in early:
+                now = early.pop(turn)
+                turn += 1
+                if now.error is not None:
+                    raise lost_in_words(now.error, now.attempts)
+                yield now.value
+
+
+def as_they_end(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None, *,
+                again: Callable[[BaseException], bool] = worth_another_try, retries: int = RETRIES,
+                limit: float | None = None, side_by_side: bool = False,
+                handed_out: Callable[[int], object] = lambda count: None) -> Iterator[Ended]:
+    """Tasks in the order in which they end, tried again up to `retries` times where `again` says so.
+
+    `limit` (s) ends a task that hangs, where the executor can do that. `handed_out` is told how many are under way.
+    """
+    if executor is None:
+        for number, task in enumerate(tasks):
+            handed_out(1)
+            yield _here(function, common, number, task, again, retries)
+        return
+    work = _Work(executor, function, parcel.packed(common), limit, side_by_side)
+    waiting = enumerate(tasks)
+    try:
+        while True:
+            while len(work.flying) < AHEAD and (upcoming := next(waiting, None)) is not None:
+                work.start(*upcoming, attempt=1)
+            if not work.flying:
+                return
+            handed_out(len(work.flying))
+            for future in wait(work.flying, return_when=FIRST_COMPLETED).done:
+                number, task, attempt = work.flying.pop(future)
+                error = CancelledError() if future.cancelled() else future.exception()
+                if error is not None and attempt <= retries and again(error):
+                    work.start(number, task, attempt + 1)
+                else:
+                    yield Ended(number, task, None if error else future.result(), error, attempt)
+    finally:
+        for future in work.flying:
+            future.cancel()
+
+
+class _Work:
+    """What has been handed to an executor and is not yet back."""
+
+    def __init__(self, executor: Executor, function: Function, common: parcel.Parcel, limit: float | None,
+                 side_by_side: bool):
+        self.arguments = function, common, side_by_side
+        self.flying: dict[Future, tuple[int, tuple, int]] = {}
+        within = getattr(executor, "submit_within", None)  # only an executor that owns its processes can end a task
+        self.submit = executor.submit if limit is None or within is None else lambda *call: within(limit, *call)
+
+    def start(self, number: int, task: tuple, attempt: int) -> None:
+        try:
+            future = self.submit(_there, *self.arguments, task, attempt)  # a second attempt must not look like the first
+        except BrokenExecutor as broken:
+            raise WorkerLost("A worker process was killed, and this executor does not survive that. Use di.local() or a "
+                             "Dask cluster, which do.") from broken
+        self.flying[future] = number, task, attempt
+
+
+def _there(function: Function, common: parcel.Parcel, side_by_side: bool, task: tuple, attempt: int) -> Any:
+    """Runs in the worker."""
+    content = common.unpacked()
+    with nullcontext() if side_by_side else parcel.alone:
+        return function(content, *task)
+
+
+def _here(function: Function, common: Any, number: int, task: tuple, again: Callable[[BaseException], bool],
+          retries: int) -> Ended:
+    for attempt in range(1, retries + 2):
+        try:
+            return Ended(number, task, function(common, *task), None, attempt)
+        except Exception as error:
+            failed = error
+            if not again(error):
+                break
+    return Ended(number, task, None, failed, attempt)
+
+
+def lost_in_words(error: BaseException, attempts: int) -> BaseException:
+    """The error as it is, or as a sentence where a worker was lost."""
+    if isinstance(error, DynidentError) or not is_lost(error):
+        return error
+    return WorkerLost(in_words(error, attempts))
