@@ -1,0 +1,138 @@
+"""Smoothing: states at every grid point are unknowns, and the model may miss the next one, at a price.
+
+The functional (3.6) of the thesis on a grid: over an interval of length h a model error xi costs h xi' W xi; the state at its
+end is missed by h xi, which costs defect' W defect / h. It is full discretization in which some equalities have become
+residuals; as W grows it becomes full discretization again, and nothing is divided by W on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dynident.discretizations.collocation import FullDiscretization
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Point, Spread
+from dynident.integrators.march import Diverged
+from dynident.integrators.scheme import Explicit, Implicit
+from dynident.problem.problem import Problem
+
+
+class Smoothing:
+    """A FiniteProblem; `weights` gives W by state (states without an entry, or with an infinite one, cannot be missed).
+
+    States whose initial value is an unknown with log=True are logarithms at every node: they are drifting parameters.
+    """
+
+    noise = 0.0
+    cheap_slopes = True
+
+    def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps: int, std: Mapping[str, float],
+                 weights: Mapping[str, float]):
+        self.problem, self.weights, self.steps, self.integrator = problem, dict(weights), steps, integrator
+        self.full = FullDiscretization(problem, integrator, steps, std)
+        self.frame, self.records, self.counts = self.full.frame, self.full.records, self.full.counts
+        self.names, self.coordinates = self.full.names, self.full.coordinates
+        self.residual_count, self.floor = self.full.residual_count, self.full.floor
+        states = problem.model.states
+        W = np.array([float(weights.get(name, np.inf)) for name in states])
+        self.errs = np.flatnonzero(np.isfinite(W))  # states that may be missed
+        self.hard = np.flatnonzero(~np.isfinite(W))
+        self.equality_count = sum(r.grid.nodes - 1 for r in self.records) * (
+            self.full.block - self.errs.size)
+        self.reach = [np.sqrt(np.diff(r.grid.time)[:, None] / W[self.errs]) for r in self.records]  # (intervals, errors)
+        self.log = np.array([any(u.initial and u.quantity == name and u.log for u in problem.unknowns) for name in states])
+        scale = np.where(self.log, 1.0, self.frame.state_scale)
+        self.node_scale = np.concatenate([scale, np.tile(self.frame.state_scale, self.full.stages // max(1, len(states)))])
+
+    def start(self) -> Point:
+        return self.from_values(self.full.start())
+
+    def from_values(self, point: Point) -> Point:
+        """Nodes as values to nodes as coordinates."""
+        return self._seen(point, np.log)
+
+    def to_values(self, point: Point) -> Point:
+        """Nodes as coordinates to nodes as values."""
+        with np.errstate(over="ignore"):
+            found = self._seen(point, np.exp)
+        if not all(np.all(np.isfinite(nodes)) for nodes in found.nodes):
+            raise Diverged(np.nan, 0, what="a parameter is too large for the computer")
+        return found
+
+    def _seen(self, point: Point, function) -> Point:
+        if not np.any(self.log):
+            return point
+        which = np.flatnonzero(self.log)
+        nodes = []
+        for inner in point.nodes:
+            inner = inner.copy()
+            inner[:, which] = function(inner[:, which])
+            nodes.append(inner)
+        return Point(point.unknowns, tuple(nodes))
+
+    def states(self, point: Point, e: int) -> np.ndarray:
+        """Values of the states at all grid points of one experiment."""
+        return self.full.states(self.to_values(point), e)
+
+    def model_errors(self, point: Point) -> list[np.ndarray]:
+        """xi of (3.5) over each interval, per experiment (intervals, states): what the rate lacks; 0 where it cannot err."""
+        found = []
+        for record, defect in zip(self.records, self.full.evaluate(self.to_values(point)).defects, strict=True):
+            xi = np.zeros_like(defect)
+            xi[:, self.errs] = -defect[:, self.errs] / np.diff(record.grid.time)[:, None]
+            found.append(xi)
+        return found
+
+    def evaluate(self, point: Point) -> Evaluation:
+        values = self.to_values(point)
+        return self._own(self.full.evaluate(values), values)
+
+    def _own(self, evaluation: Evaluation, values: Point) -> Evaluation:
+        """The cost with that of the model errors, defects in coordinates, and as mismatch only what must not be missed."""
+        cost, mismatch, defects = evaluation.cost, 0.0, []
+        for e, (defect, reach) in enumerate(zip(evaluation.defects, self.reach, strict=True)):
+            cost += float(np.sum((defect[:, self.errs] / reach) ** 2))
+            missed = np.abs(defect[:, self.hard]) / self.frame.state_scale[self.hard]
+            mismatch = max(mismatch, float(np.max(missed, initial=0.0)))
+            defects.append(defect / self._slopes(values, e)[1:])
+        if not np.isfinite(cost):
+            raise Diverged(np.nan, 0, what="the sum of squares is too large for the computer")
+        return replace(evaluation, cost=cost, mismatch=mismatch, defects=tuple(defects))
+
+    def _slopes(self, values: Point, e: int) -> np.ndarray:
+        """d value / d coordinate of the states at all grid points."""
+        states = self.full.states(values, e)
+        return np.where(self.log, states, 1.0)
+
+    def linearize(self, point: Point) -> Linear:
+        values = self.to_values(point)
+        linear = self.full.linearize(values)
+        evaluation = self._own(linear.evaluation, values)
+        chains, spreads = [], []
+        for e, (chain, spread) in enumerate(zip(linear.chains, linear.spreads, strict=True)):
+            slopes = self._slopes(values, e)
+            chains.append(self._chain(chain, slopes, evaluation.defects[e], self.reach[e]))
+            nx = slopes.shape[1]
+            spreads.append(Spread(spread.unknown, np.concatenate([spread.slope[:nx] / slopes[0], spread.slope[nx:]])))
+        return replace(linear, evaluation=evaluation, chains=tuple(chains), spreads=tuple(spreads))
+
+    def _chain(self, chain: Chain, slopes: np.ndarray, defect: np.ndarray, reach: np.ndarray) -> Chain:
+        """A chain of full discretization with model errors, in the coordinates of the nodes."""
+        nx = slopes.shape[1]
+        noise = np.zeros((len(defect), nx, self.errs.size))
+        noise[:, self.errs, np.arange(self.errs.size)] = reach
+        if not np.any(self.log):
+            return replace(chain, defect=defect, noise=noise)
+        columns = np.ones((len(slopes), 1, chain.link.shape[2]))
+        columns[:, 0, :nx] = slopes
+        link = chain.link * columns
+        link[:-1] /= slopes[1:, :, None]
+        return replace(chain, jacobian=chain.jacobian * columns, link=link, defect=defect,
+                       stage=chain.stage * columns[:-1], noise=noise / slopes[1:, :, None])
+
+    def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
+        """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
+        total = sum(float(np.sum((n / self.node_scale) ** 2)) for n in nodes)
+        return total / max(1, sum(len(n) for n in nodes))
