@@ -126,7 +126,8 @@ def symbols_of(arguments: Arguments) -> list[casadi.SX]:
     return [t, *(symbol for names in others for symbol in names._symbols.values())]
 
 
-def _returned(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str]) -> Any:
+def returned_by(called: str, function: Callable[..., Any], arguments: Iterable[Any], faults: list[str]) -> Any:
+    """What a user's function returns for symbols; an error inside of it is told in the user's words."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message=r"\s*casadi: a numpy function", category=FutureWarning)
@@ -137,7 +138,7 @@ def _returned(called: str, function: Callable[..., Any], arguments: Arguments, f
 
 def traced_condition(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str]) -> casadi.SX:
     """The condition that a function returns for symbols; a number that is none holds where it is positive."""
-    expression = _scalar(called, _returned(called, function, arguments, faults), faults)
+    expression = scalar_of(called, returned_by(called, function, arguments, faults), faults)
     return expression if is_condition(expression) or expression.is_constant() else expression > 0
 
 
@@ -146,7 +147,7 @@ def traced(what: str, function: Callable[..., Any], arguments: Arguments, names:
     """What the function returns for symbols, by name; without `names` it must be a dict and names them itself."""
     called = f"the {what} function {getattr(function, '__name__', '')}".rstrip() + of
     kind = "output" if what == "output" else "state"
-    returned = _returned(called, function, arguments, faults)
+    returned = returned_by(called, function, arguments, faults)
     if not isinstance(returned, Mapping):
         if names is None or returned is None:
             faults.append(f"{called} returned {type(returned).__name__}; return a dict from name to expression.")
@@ -160,7 +161,7 @@ def traced(what: str, function: Callable[..., Any], arguments: Arguments, names:
     faults += [f"{called} returned a {what} for '{name}', which is not a {kind}.{did_you_mean(name, wanted)}"
                for name in returned if name not in wanted]
     faults += [f"{called} returned no {what} for the {kind} '{name}'." for name in wanted if name not in returned]
-    return {name: _scalar(f"{called}: '{name}'", returned[name], faults) for name in wanted if name in returned}
+    return {name: scalar_of(f"{called}: '{name}'", returned[name], faults) for name in wanted if name in returned}
 
 
 def _what_went_wrong(error: Exception) -> str:
@@ -178,7 +179,7 @@ def _in_order(returned: Any) -> list[Any]:
     return list(returned) if isinstance(returned, Iterable) else [returned]
 
 
-def _scalar(what: str, value: Any, faults: list[str]) -> casadi.SX:
+def scalar_of(what: str, value: Any, faults: list[str]) -> casadi.SX:
     """A returned value as one expression; what it cannot be is a fault, and 0 stands in for it."""
     try:
         expression = casadi.densify(casadi.SX(value))
