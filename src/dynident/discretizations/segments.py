@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from os import cpu_count
 from typing import Any, Protocol
 
@@ -48,14 +49,17 @@ class Segments(Protocol):
 class MarchSegments:
     """A march along a grid; segment i runs from grid node first[i] to first[i + 1].
 
-    `parameters`: as many as the march has free ones; `place` gives all parameters of the model from the free ones.
+    `parameters`: how many there are in all; `place` gives those of the march from them, and `free` says which of them the
+    march's free parameters are, in its order. Unless said otherwise all three are the same.
     """
 
     def __init__(self, march: March, grid: Grid, first: np.ndarray, states: int, parameters: int = 0,
-                 place: Callable[[np.ndarray], np.ndarray] | None = None):
+                 place: Callable[[np.ndarray], np.ndarray] | None = None, free: Sequence[int] | None = None):
         self.march, self.grid, self.first = march, grid, np.ascontiguousarray(first, dtype=np.int64)
         self.count, self.states, self.parameters = len(first) - 1, states, parameters
         self.place = place or (lambda p: p)
+        self.columns = np.concatenate([np.arange(states), states + np.arange(parameters if free is None else 0),
+                                       states + np.array(free or [], dtype=int)]).astype(int)
         self.slices = self._slices()
 
     def _slices(self) -> list[tuple[int, int]]:
@@ -66,7 +70,7 @@ class MarchSegments:
             return [(0, self.count)]
         cuts = np.searchsorted(steps, np.linspace(steps[0], steps[-1], threads + 1)[1:-1])
         edges = np.unique(np.concatenate([[0], cuts, [self.count]])).tolist()
-        return list(zip(edges[:-1], edges[1:], strict=True))
+        return list(pairwise(edges))
 
     def run(self, begins: np.ndarray, p: np.ndarray, sensitivities: bool) -> SegmentEnds:
         everything = self.place(np.asarray(p, dtype=float))
@@ -81,8 +85,17 @@ class MarchSegments:
                 parts = list(pool.map(part, self.slices))
         paths = [m.states[:-1] for m in parts[:-1]] + [parts[-1].states]
         return SegmentEnds(np.concatenate([m.end_states for m in parts]),
-                           np.concatenate([m.end_jacobian for m in parts]) if sensitivities else None,
+                           self._links([m.end_jacobian for m in parts]) if sensitivities else None,
                            np.concatenate(paths))
+
+    def _links(self, parts: list[Any]) -> np.ndarray:
+        """With a column for every parameter, also for those that no segment depends on."""
+        links = np.concatenate(parts)
+        if self.columns.size == self.states + self.parameters:
+            return links
+        wide = np.zeros((*links.shape[:2], self.states + self.parameters))
+        wide[:, :, self.columns] = links
+        return wide
 
     def _part(self, begin: int, end: int, begins: np.ndarray, p: np.ndarray, sensitivities: bool) -> Marched:
         low, high = int(self.first[begin]), int(self.first[end])

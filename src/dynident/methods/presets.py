@@ -68,7 +68,7 @@ def multistart(method: Method | str | Mapping[str, Any] | None = None, starts: i
 
 def set_membership(algorithm: str = "auto", cap: int = 300, subdivisions: int | None = None,
                    velocity_subdivisions: int = 0, velocity: str = "", runs: int = 1,
-                   reset: Mapping[str, str] | None = None, standstill_time: float = 0.5, forgive: int = 0,
+                   reset: Mapping[str, str] | None = None, standstill_time: float = 0.0, forgive: int = 0,
                    input_error: Mapping[str, float] | None = None, tolerance: float = 0.02, order: int | None = None,
                    proved: bool = False, strategy: Any = None) -> SetMembership:
     """Bounds outside of which no value can explain the data, proved; for errors that never exceed a bound.

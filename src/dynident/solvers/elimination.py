@@ -78,7 +78,7 @@ class _Compiled:
 
 class _Plain:
     def __init__(self, link: np.ndarray):
-        self.segments, n, columns = link.shape
+        self.segments, n = link.shape[:2]
         self.n = n
         self.singular = 0
         self.blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # Q, R, what the node owes to the others

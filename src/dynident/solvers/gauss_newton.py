@@ -31,7 +31,9 @@ SMALLEST_MOST = 0.1  # of a step, however much it seems to overshoot
 SHORTEST_SHARE = 1e-3  # of a step; below it the direction is given up and damped instead
 FIRST_DAMPING = 1e-6  # relative to the squared columns, once the direction itself has to be changed
 UNLEASHED = 50  # iterations before it is taken for wandering among unknowns that the data do not see
-LEASH = 1e-2  # standard errors that a step of typical size then costs
+ADRIFT = 1e4  # typical sizes of an undamped step that only unknowns which the data do not see can ask for
+SHORT_LEASH, LONG_LEASH = 1.0, 1e-2  # standard errors that a step of typical size then costs, far away and near by
+LONGER = 0.1  # of a leash after a full step; after less than half a step it is as much shorter
 MOST_DAMPING = 1e4
 CLOSED = 1e-9  # a mismatch relative to the size of the states that counts as none
 CLOSING = 1e-6  # the same for the step that the nodes would still take
@@ -55,8 +57,8 @@ class GaussNewton:
         if used >= self.iterations:
             return free
         begin = free.point if used >= UNLEASHED else point  # a run that got stuck begins anew
-        held = _Run(finite, begin, diary, self.iterations - used, LEASH).outcome_of_run()
-        better = held.converged or held.interrupted or held.evaluation.cost < free.evaluation.cost
+        held = _Run(finite, begin, diary, self.iterations - used, SHORT_LEASH).outcome_of_run()
+        better = held.converged or held.interrupted or used < UNLEASHED or held.evaluation.cost < free.evaluation.cost
         return replace(held if better else free, history=tuple(diary.pages))
 
 
@@ -90,6 +92,8 @@ class _Run:
             left = self.standard_errors_left(reduced, step, nodes)
             if left <= SETTLED:
                 return self.outcome(True, f"after {iteration} iterations")
+            if not self.leash and self.length(step, nodes) > ADRIFT:
+                return self.outcome(False, "where the data do not hold all unknowns")
             self.most = self.without_overshoot(step)
             moved = self.next(reduced)
             self.last = step, self.share
@@ -181,6 +185,10 @@ class _Run:
         self.point, self.evaluation, self.share = candidate, moved.linear.evaluation, share
         if share == self.most:
             self.damping = max(self.damping / 100, TINY_DAMPING)
+        if self.leash and share == 1:
+            self.leash = max(self.leash * LONGER, LONG_LEASH)
+        elif self.leash and share < 0.5:
+            self.leash = min(self.leash / LONGER, SHORT_LEASH)
         self.diary.write(candidate, self.evaluation, share * length)
         return moved
 

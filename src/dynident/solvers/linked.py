@@ -43,6 +43,11 @@ class LinkedFactors:
         return moved
 
 
+def growth_of(link: np.ndarray) -> np.ndarray:
+    """(segments,) how much a change at the begin of a segment grows to its end, at the most; states in typical sizes."""
+    return np.max(np.sum(np.abs(link), axis=2), axis=1)
+
+
 class LinkedSystem:
     """Unknowns: states at the segments' begins and at the last end, then p. A `SquareSystem`.
 
@@ -75,7 +80,7 @@ class LinkedSystem:
         tied, begin, end, shared = self.ends.linearize(nodes[0], nodes[-1], p)
         n = self.segments.states
         link = ends.links * np.concatenate([self.sizes, self.parameter_sizes]) / self.sizes[:, None]
-        growth = np.max(np.sum(np.abs(link[:, :, :n]), axis=2), axis=1)
+        growth = growth_of(link[:, :, :n])
         elimination = Elimination(link, begin * self.sizes, end * self.sizes, shared * self.parameter_sizes)
         factors = LinkedFactors(elimination, self.sizes, self.parameter_sizes, growth, ends.path)
         return Linearized(np.concatenate([(ends.states - nodes[1:]).ravel(), tied]), factors)

@@ -130,20 +130,18 @@ class Jump:
         self.set_anew = np.array([not casadi.is_equal(row, s.x[k]) for k, row in enumerate(after)], bool)[:, None]
         self.reset_at_start, self.reset_meanwhile = (
             interval_kernel(s.function(moment(s, transition.reset)), proved) for moment in (at_start, meanwhile))
-
-
         self.crossing, self.rising = self._rise(transition.guard, rate, s, proved)
 
     @staticmethod
     def _rise(guard: casadi.Function, rate: casadi.Function, s: Symbols, proved: bool
-              ) -> tuple[IntervalKernel | None, Condition | None]:
-        """The guard, and how fast it rises along the rate; for guards that are affine in the state, else nothing."""
+              ) -> tuple[Condition | None, Condition | None]:
+        """Where the guard is zero, and how fast it rises there; for guards that are affine in the state, else nothing."""
         g = at_start(s, guard)
         slope = casadi.jacobian(g, s.x)
-        if not slope.nnz() or casadi.depends_on(slope, casadi.vertcat(s.x, s.p, s.u, s.t)):
+        if casadi.depends_on(slope, casadi.vertcat(s.x, s.p, s.u, s.t)):
             return None, None
         rises = (slope @ at_start(s, rate) + casadi.jtimes(g, s.u, s.slope) + casadi.jtimes(g, s.t, casadi.SX(1)))
-        return (interval_kernel(s.function(s.meanwhile(g)), proved), Condition([s.meanwhile(rises)], s, proved))
+        return Condition([s.meanwhile(g), -s.meanwhile(g)], s, proved), Condition([s.meanwhile(rises)], s, proved)
 
     def can_begin(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         """(boxes,) false only where the guard, not positive at the start, cannot become so within the step.
@@ -154,9 +152,16 @@ class Jump:
         can = self.meanwhile.possible(lo, hi)
         if self.crossing is None or self.rising is None or not can.any():
             return can
-        edge = self.crossing.contract(lo[:, can], hi[:, can], np.zeros((1, 1)), np.zeros((1, 1)))
+        edge = self.crossing.narrowed(lo[:, can], hi[:, can])
         can[can] = self.rising.possible(*edge)
         return can
+
+    def begun(self, lo: np.ndarray, hi: np.ndarray) -> Ends:
+        """The rows of boxes whose guard, not positive at the start, becomes so within the step: where it does, it rises."""
+        low, high = self.meanwhile.narrowed(lo, hi)
+        if self.crossing is None or self.rising is None:
+            return low, high
+        return self.rising.narrowed(*self.crossing.narrowed(low, high))
 
 
 class ModeLaw:

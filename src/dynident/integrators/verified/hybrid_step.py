@@ -17,6 +17,8 @@ from dynident.integrators.verified.flow import FlowChoice, ModeFlow, mapped_into
 from dynident.kernels.interval import Rigour
 from dynident.kernels.interval.rounding import Ends, join, meet
 
+NO_SPREAD = 1e-12  # of a state that all boxes agree on
+
 
 @dataclass(frozen=True, eq=False)
 class Piece:
@@ -38,6 +40,26 @@ class HybridStep:
     def rigour(self) -> Rigour:
         used = {r for flow in self.flows for r in flow.rigours} | {self.automaton.output.rigour}
         return Rigour.MARGIN if Rigour.MARGIN in used else Rigour.PROVED
+
+    def active(self, boxes: Boxes) -> np.ndarray:
+        """(boxes,) bit masks of the modes in which a box may be: here one each."""
+        return np.left_shift(1, boxes.mode)
+
+    def influence(self, boxes: Boxes, step: Step) -> np.ndarray:
+        """(rows, boxes) how far the width of each row spreads the states in the step, relative to how far they are."""
+        n, k = self.layout.states, self.layout.unknowns
+        found = np.zeros((k, boxes.count))
+        low, high = boxes.hull()
+        spread = np.maximum(high - low, NO_SPREAD)[:n]
+        for mode in np.unique(boxes.mode):
+            flow, own = self.flows[mode], boxes.mode == mode
+            if flow.still:
+                continue
+            some = boxes.where(own)
+            first, last = flow.jacobian.evaluate(*rows_of(self.layout, some.lo, some.hi, step))
+            slopes = np.fmax(np.abs(first), np.abs(last)).reshape(k, n, some.count)
+            found[:, own] = np.einsum("kib,i->kb", slopes, 1 / spread) * (some.hi - some.lo)
+        return found
 
     def begin(self, boxes: Boxes, step: Step) -> Boxes:
         """The boxes in every mode in which they may begin."""
@@ -101,15 +123,25 @@ class HybridStep:
         low, high = law.goes_on_at_end.narrowed(low, high)
         kept = np.all(low[:n] <= high[:n], axis=0)
         pieces = [Piece(self._boxes(low, high, mode), flow, (lo[:, kept], hi[:, kept]))]
-        met = np.zeros(lo.shape[1], bool)
         for jump in law.jumps:
-            met |= jump.can_begin(lo, hi)
-        if met.any():
-            pieces += self._events(mode, lo[:, met], hi[:, met])
+            met = jump.can_begin(lo, hi)
+            if met.any():
+                low, high = self._for_any_moment(jump.begun(lo[:, met], hi[:, met]), (lo[:, met], hi[:, met]))
+                begun = np.all(low <= high, axis=0)
+                pieces += self._events(mode, low[:, begun], high[:, begun]) if begun.any() else []
         return pieces
 
+    def _for_any_moment(self, narrowed: Ends, rows: Ends) -> Ends:
+        """What a condition at one moment says of the whole step: nothing about the states passed and the time elapsed."""
+        for side, own in zip(narrowed, rows, strict=True):
+            gone = np.isnan(side).any(axis=0)
+            side[self.layout.passed_rows] = own[self.layout.passed_rows]
+            side[self.layout.elapsed_row] = own[self.layout.elapsed_row]
+            side[:, gone] = np.nan
+        return narrowed
+
     def _events(self, mode: int, lo: np.ndarray, hi: np.ndarray) -> list[Piece]:
-        """Boxes for each transition that can be the last of the step."""
+        """Boxes that leave the mode within the step, for each transition that can be the last."""
         n = self.layout.states
         modes, jumps, lo, hi = self._reached(mode, lo, hi)
         passed = self._passed_in(mode, modes, jumps, lo, hi)
@@ -147,7 +179,8 @@ class HybridStep:
         low, high = lo.copy(), hi.copy()
         low[self.layout.passed_rows], high[self.layout.passed_rows] = passed
         low, high = jump.meanwhile.narrowed(*emptied_rows(low, high))
-        return low, high, jump.reset_meanwhile.evaluate(low, high)
+        after = jump.reset_meanwhile.evaluate(low, high)
+        return *self._for_any_moment((low, high), (lo, hi)), after
 
     def _ahead(self, mode: int, lo: np.ndarray, hi: np.ndarray, start: Ends, passed: Ends) -> Ends:
         """Rows whose states are those that a mode can lead to within the step, from `start` through `passed`."""

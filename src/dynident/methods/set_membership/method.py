@@ -27,7 +27,7 @@ from dynident.methods.set_membership.inversion import (
 )
 from dynident.methods.set_membership.observer import Budget, Observer, Passage, Reset, standing_modes
 from dynident.methods.set_membership.question import Question, question_of
-from dynident.methods.set_membership.splitting import PaperRules, Strategy, WidestParameter
+from dynident.methods.set_membership.splitting import Strategy, strategy_from
 from dynident.methods.set_membership.windows import WindowSolver, windows_of
 from dynident.problem.problem import Problem
 
@@ -47,13 +47,13 @@ class SetMembership:
     velocity: str = ""
     runs: int = 1
     reset: Mapping[str, str] = field(default_factory=dict)
-    standstill_time: float = 0.5
+    standstill_time: float = 0.0
     forgive: int = 0
     input_error: Mapping[str, float] = field(default_factory=dict)
     tolerance: float = 0.02
     order: int | None = None
     proved: bool = False
-    strategy: Strategy | None = None
+    strategy: Strategy | str | None = None
 
     kind = "set_membership"
 
@@ -135,9 +135,9 @@ def _observer(method: SetMembership, question: Question, algorithm: str) -> Obse
     resets = tuple(_reset(method, question, name, signal, paper) for name, signal in method.reset.items())
     cuts = method.subdivisions if method.subdivisions is not None else (50 if paper else max(method.cap // 4, 1))
     sliced = model.states.index(method.velocity) if method.velocity else len(model.states) - 1
-    budget = Budget(method.cap, cuts, method.velocity_subdivisions, sliced, everything=paper)
+    budget = Budget(method.cap, cuts, method.velocity_subdivisions, sliced, overfull=paper)
     choice = PAPER if paper else FlowChoice(method.order or 3)
-    strategy = method.strategy or (PaperRules() if paper else WidestParameter())
+    strategy = strategy_from(method.strategy, "paper" if paper else "influence")
     return Observer(model, HybridStep(question.automaton, choice), strategy, budget, backward=not paper, resets=resets)
 
 

@@ -7,28 +7,57 @@ paper: boxes are split at guards instead of uniting modes, and each measurement 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import casadi
 import numpy as np
 
+from dynident.integrators.verified.automaton import Automaton, Layout
 from dynident.integrators.verified.boxes import Boxes, Step, gathered, rows_of
-from dynident.integrators.verified.hybrid_step import HybridStep, Piece, narrowed
+from dynident.integrators.verified.hybrid_step import Piece, narrowed
+from dynident.kernels.interval import Rigour
 from dynident.methods.set_membership.merging import merged
 from dynident.methods.set_membership.record import BoundedRecord
 from dynident.methods.set_membership.splitting import Situation, Strategy, slice_widest, split
 from dynident.models.equations import EquationModel
 
 
+class VerifiedStep(Protocol):
+    """How boxes go from one sample to the next; what `Boxes.mode` means is its own business."""
+
+    automaton: Automaton
+    layout: Layout
+
+    @property
+    def rigour(self) -> Rigour: ...
+
+    def begin(self, boxes: Boxes, step: Step) -> Boxes:
+        """The boxes in every mode in which they may begin."""
+        ...
+
+    def predict(self, boxes: Boxes, step: Step) -> list[Piece]:
+        """All boxes in which a state can be at the end of the step."""
+        ...
+
+    def active(self, boxes: Boxes) -> np.ndarray:
+        """(boxes,) bit masks of the modes in which a box may be."""
+        ...
+
+    def influence(self, boxes: Boxes, step: Step) -> np.ndarray:
+        """(rows, boxes) how far the width of each row spreads the states in the step, relative to how far they are."""
+        ...
+
+
 @dataclass(frozen=True)
 class Reset:
-    """A parameter that may change while the rig stands, which the record says by measuring `signal` as zero."""
+    """A parameter that may change when the rig comes to rest, which the record says by measuring `signal` as zero."""
 
     parameter: int  # row among the parameters
     signal: int  # output
     minimum_time: float  # seconds of standstill after which it may have changed
     pieces: bool  # the three boxes of (13) instead of one
-    modes: tuple[int, ...]  # in which the signal does not move
+    modes: int  # bit mask of those in which the signal does not move
 
 
 @dataclass(frozen=True)
@@ -39,7 +68,7 @@ class Budget:
     cuts: int  # M
     slices: int = 0  # M_v
     sliced: int = -1  # the row that is sliced
-    everything: bool = False  # states count for the size of a box
+    overfull: bool = False  # cut though the cap is reached, and merge again; else only what fits under the cap is cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +93,11 @@ class Observer:
     """Everything that stays the same along a record."""
 
     model: EquationModel
-    step: HybridStep
+    step: VerifiedStep
     strategy: Strategy
     budget: Budget
     backward: bool = True
     resets: tuple[Reset, ...] = ()
-    acts: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "acts", np.array([_acting(self.model, name) for name in self.model.modes]))
 
     def run(self, first: Boxes, record: BoundedRecord, tell: Callable[..., object] = lambda *_: None) -> Passage:
         """Through the record once; stops where nothing is left."""
@@ -80,33 +105,35 @@ class Observer:
         prior = first.hull()
         width = prior[1] - prior[0]
         width = np.where(np.isfinite(width) & (width > 0), width, 1.0)
-        kept = _Kept(record.samples, layout.unknowns)
+        kept = _Kept(record.samples, layout.unknowns, len(self.resets))
         standing = np.zeros(len(self.resets))
         boxes = self._measured([Piece(first)], record, 0)
         boxes = self.step.begin(boxes, record.steps[0]) if boxes.count else boxes
+        steady = False
         for k in range(record.samples):
             if k:
-                steady = True
                 boxes = self._cut(boxes, record.steps[k - 1], width)
                 pieces = self.step.predict(boxes, record.steps[k - 1])
                 steady = all(piece.flow is not None or not piece.ends.count for piece in pieces)
                 boxes = self._measured(pieces, record, k)
-            else:
-                steady = False
             if not boxes.count:
                 return kept.passage(boxes, empty_at=k)
             boxes = self._reset(boxes, record, k, standing, prior, kept)
             boxes = merged(boxes, self.budget.cap, width)
-            kept.sample(k, boxes, steady)
+            kept.sample(k, boxes, int(np.bitwise_or.reduce(self.step.active(boxes))), steady)
             tell(k, boxes)
         return kept.passage(boxes)
 
     def _cut(self, boxes: Boxes, step: Step, width: np.ndarray) -> Boxes:
+        budget = self.budget
+        cuts = budget.cuts if budget.overfull else min(budget.cuts, budget.cap - boxes.count)
+        boxes = slice_widest(boxes, budget.sliced, budget.slices) if budget.slices else boxes
+        if cuts <= 0:
+            return boxes
         inputs = {n: float(u) for n, u in zip(self.model.inputs, step.inputs[1], strict=True)}
         situation = Situation((*self.model.states, *self.model.parameters), self.step.layout.states, width, inputs,
-                              self.acts)
-        boxes = slice_widest(boxes, self.budget.sliced, self.budget.slices) if self.budget.slices else boxes
-        return split(boxes, situation, self.strategy, self.budget.cuts, self.budget.everything)
+                              lambda some: self.step.influence(some, step))
+        return split(boxes, situation, self.strategy, cuts)
 
     def _measured(self, pieces: list[Piece], record: BoundedRecord, k: int) -> Boxes:
         """Only what the measurement of a sample leaves."""
@@ -139,14 +166,14 @@ class Observer:
             still = still and np.isfinite(record.low[reset.signal, k])
             passed = record.time[k] - record.time[k - 1] if k else 0.0
             standing[j] = standing[j] + passed if still and kept.still[j] else 0.0
-            fresh = still and not kept.was_reset[j]
             kept.still[j] = still
             if not still or standing[j] < reset.minimum_time:
                 kept.was_reset[j] = False
+            if not still or standing[j] < reset.minimum_time or kept.was_reset[j]:
                 continue
             row = self.step.layout.states + reset.parameter
-            renew = three_pieces if reset.pieces and fresh else whole_range
-            stands = np.isin(boxes.mode, reset.modes)  # in any other mode the rig moves, and nothing has changed
+            renew = three_pieces if reset.pieces else whole_range
+            stands = (self.step.active(boxes) & reset.modes) != 0  # in any other mode the rig moves, and nothing changes
             boxes = gathered([renew(boxes.where(stands), row, prior[0][row], prior[1][row]), boxes.where(~stands)],
                              boxes.lo.shape[0])
             kept.was_reset[j] = True
@@ -157,17 +184,17 @@ class Observer:
 class _Kept:
     """Collects the passage while it happens."""
 
-    def __init__(self, samples: int, rows: int):
+    def __init__(self, samples: int, rows: int, resets: int):
         self.low, self.high = np.full((samples, rows), np.nan), np.full((samples, rows), np.nan)
         self.count, self.modes = np.zeros(samples, int), np.zeros(samples, int)
         self.steady = np.zeros(samples, bool)
         self.resets: list[int] = []
-        self.still, self.was_reset = [False] * 8, [False] * 8
+        self.still, self.was_reset = [False] * resets, [False] * resets
 
-    def sample(self, k: int, boxes: Boxes, steady: bool) -> None:
+    def sample(self, k: int, boxes: Boxes, modes: int, steady: bool) -> None:
         self.low[k], self.high[k] = boxes.hull()
         self.count[k] = boxes.count
-        self.modes[k] = sum(1 << int(m) for m in np.unique(boxes.mode))
+        self.modes[k] = modes
         self.steady[k] = steady
 
     def passage(self, boxes: Boxes, empty_at: int | None = None) -> Passage:
@@ -192,22 +219,13 @@ def whole_range(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
     return Boxes(lo[:, first], hi[:, first], boxes.mode[first])
 
 
-def standing_modes(model: EquationModel, output: int) -> tuple[int, ...]:
-    """Modes in which an output cannot change, whatever the values."""
-    standing = []
+def standing_modes(model: EquationModel, output: int) -> int:
+    """Bit mask of the modes in which an output cannot change, whatever the values."""
+    standing = 0
     for k, name in enumerate(model.modes):
         f = model.mode(name).rate
         t, x, u, p = (casadi.SX.sym(n, f.size1_in(j)) for j, n in enumerate("txup"))
         signal = model.output(t, x, u, p)[output]
         change = casadi.simplify(casadi.jtimes(signal, x, f(t, x, u, p)))
-        standing += [k] if change.is_zero() else []
-    return tuple(standing)
-
-
-def _acting(model: EquationModel, mode: str) -> np.ndarray:
-    """(rows,) whether a state or parameter appears in the rates of a mode."""
-    f = model.mode(mode).rate
-    symbols = [casadi.SX.sym(n, f.size1_in(k)) for k, n in enumerate("txup")]
-    rate = f(*symbols)
-    both = casadi.vertcat(symbols[1], symbols[3])
-    return np.array(casadi.which_depends(rate, both, 1, False) if both.numel() else [], bool)
+        standing |= (1 << k) if change.is_zero() else 0
+    return standing

@@ -1,0 +1,123 @@
+"""Result: what does the solution of a boundary value problem hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynident.errors import ProblemError
+from dynident.methods.boundary.mesh import DENSE
+from dynident.solvers.square import Page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HALF = DENSE // 2
+HALF_POINTS = np.arange(HALF + 1) / HALF  # between these, in half a segment, a polynomial of degree 4 stands
+
+
+def _lagrange(points: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """(at, points) values of the Lagrange polynomials."""
+    values = np.ones((at.size, points.size))
+    for j, own in enumerate(points):
+        for other in np.delete(points, j):
+            values[:, j] *= (at - other) / (own - other)
+    return values
+
+
+def interpolation_error(dense: np.ndarray) -> np.ndarray:
+    """(segments, states) how far the interpolation inside of a segment is off at the most.
+
+    A polynomial over the whole segment is compared with points that it does not use; over half the length it is off 32 times
+    less. `dense`: (segments, DENSE + 1, states).
+    """
+    coarse, between = np.arange(0, DENSE + 1, 2) / DENSE, np.arange(1, DENSE, 2) / DENSE
+    foretold = np.einsum("ij,kjn->kin", _lagrange(coarse, between), dense[:, ::2])
+    return np.max(np.abs(foretold - dense[:, 1::2]), axis=1) / 2**coarse.size
+
+
+@dataclass(frozen=True)
+class Round:
+    """One solve on one mesh."""
+
+    solver: str
+    nodes: int
+    iterations: int
+    jacobians: int
+    converged: bool
+    error: float  # estimated, in typical sizes; nan where the solve did not converge
+    growth: float  # largest growth of a change over one segment
+    why: str  # what led to this round
+
+
+@dataclass(frozen=True, eq=False)
+class BoundarySolution:
+    """The solution at the nodes, between them (call it with times), and how it was found.
+
+    Where `converged` is False, values are those of the best point that was found, and solve nothing.
+    """
+
+    time: np.ndarray  # (nodes,)
+    values: np.ndarray  # (nodes, states)
+    names: tuple[str, ...]
+    parameters: Mapping[str, float]
+    converged: bool
+    status: str  # a sentence
+    code: int  # 0, or the number of Table 6.1 of the thesis
+    error: float  # estimated global error, largest over time and states, in typical sizes
+    tolerance: float
+    scale: Mapping[str, float]  # typical size of each state and parameter
+    condition: float  # how far the solution moves per unit change of a condition at the ends
+    history: tuple[Page, ...]  # every iteration of every round
+    rounds: tuple[Round, ...]
+    evaluations: int
+    warnings: tuple[str, ...] = ()
+    output_time: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    dense: np.ndarray = field(default_factory=lambda: np.zeros((0, DENSE + 1, 0)), repr=False)
+    seconds: float = 0.0
+
+    @property
+    def iterations(self) -> int:
+        return len(self.history)
+
+    @property
+    def jacobians(self) -> int:
+        return sum(each.jacobians for each in self.rounds)
+
+    @property
+    def states(self) -> Mapping[str, np.ndarray]:
+        """Values at the nodes, by name."""
+        return {name: self.values[:, k] for k, name in enumerate(self.names)}
+
+    @property
+    def output(self) -> np.ndarray:
+        """(output points, states) at the points that were asked for; they are nodes, so that nothing is interpolated."""
+        return self.values[np.searchsorted(self.time, self.output_time)]
+
+    def __call__(self, t: float | np.ndarray) -> np.ndarray:
+        """(states,) at one time, (times, states) at several; accurate to the tolerance between the nodes too."""
+        at = np.atleast_1d(np.asarray(t, dtype=float))
+        if at.size and not (np.all(at >= self.time[0]) and np.all(at <= self.time[-1])):
+            raise ProblemError(f"The solution is known from t = {self.time[0]:g} to {self.time[-1]:g}; asked for "
+                               f"{np.min(at):g} to {np.max(at):g}.")
+        segment = np.clip(np.searchsorted(self.time, at, side="right") - 1, 0, len(self.time) - 2)
+        within = (at - self.time[segment]) / (self.time[segment + 1] - self.time[segment])
+        half = (within >= 0.5).astype(int)
+        weights = _lagrange(HALF_POINTS, 2 * within - half)
+        places = HALF * half[:, None] + np.arange(HALF + 1)
+        values = np.einsum("ij,ijn->in", weights, self.dense[segment[:, None], places])
+        return values[0] if np.ndim(t) == 0 else values
+
+    def plot(self) -> Figure:
+        """States over time; iterations with their steps; nodes and step sizes."""
+        from dynident.report.boundary_plot import boundary_figure
+
+        return boundary_figure(self)
+
+    def __str__(self) -> str:
+        from dynident.report.boundary_text import boundary_text
+
+        return boundary_text(self)
