@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -89,7 +90,20 @@ EXPORT int fmi2EnterInitializationMode(Instance c) { puts("*** BANNER ***"); ffl
 def test_an_fmu_that_dies_in_reset_gets_a_fresh_instance_each_time():
     fragile = tampered("fragile", {"EXPORT int fmi2Reset(Instance c) { model_reset(M); return OK; }":
                                    "EXPORT int fmi2Reset(Instance c) { abort(); }"})
-    assert np.array_equal(simulator(fragile)(2.0), simulator(exported())(2.0))
+    run, honest = simulator(fragile), simulator(exported())
+    for gain in (2.0, 3.0, 2.0):
+        assert np.array_equal(run(gain), honest(gain))
+
+
+def test_code_that_cannot_be_loaded_is_said_at_once(tmp_path):
+    """A library that needs another one which is not there, as with a missing runtime of the tool that made it."""
+    honest = exported()
+    with zipfile.ZipFile(honest) as archive, zipfile.ZipFile(tmp_path / "broken.fmu", "w") as made:
+        for entry in archive.namelist():
+            made.writestr(entry, b"no code" if entry.startswith("binaries/") else archive.read(entry))
+    for trusted in (True, False):
+        with pytest.raises(FmuBroken, match=r"broken.fmu cannot be loaded.*may be missing"):
+            di.simulate(di.FmuModel(tmp_path / "broken.fmu", trusted=trusted), {}, EXPERIMENT)
 
 
 def test_isolated_and_trusted_give_the_same_bits():

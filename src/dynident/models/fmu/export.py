@@ -86,9 +86,11 @@ def _source(said: Exported) -> str:
     t, x, u, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, *[sizes[k] for k in ("NX", "NU", "NP")]),
                                                               strict=True))
     rate, output = model.rate(t, x, u, p), model.output(t, x, u, p)
-    jacobian = ca.densify(ca.jacobian(ca.vertcat(rate, output), ca.vertcat(x, u, p)))
-    functions = [ca.Function(name, [t, x, u, p], [value]) for name, value in (
-        ("dyn_rate", ca.densify(rate)), ("dyn_output", ca.densify(output)), ("dyn_jacobian", jacobian))]
+    seeds = [ca.SX.sym(f"along_{name}", len(names)) for name, names in (("x", model.states), ("u", model.inputs),
+                                                                        ("p", model.parameters))]
+    change = ca.jtimes(ca.vertcat(rate, output), ca.vertcat(x, u, p), ca.vertcat(*seeds))
+    functions = [ca.Function(name, [t, x, u, p, *more], [ca.densify(value)]) for name, more, value in (
+        ("dyn_rate", [], rate), ("dyn_output", [], output), ("dyn_forward", seeds, change))]
     line = [*(said.starts[n] for n in model.states), *np.zeros(sizes["NX"] + sizes["NU"] + sizes["NY"]),
             *(said.starts[n] for n in model.parameters), 0.0]
     head = [f"#define {name} {size}" for name, size in sizes.items()]

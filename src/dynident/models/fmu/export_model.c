@@ -2,7 +2,7 @@
    start values and
      dyn_rate     (t, x, u, p) -> dx
      dyn_output   (t, x, u, p) -> y
-     dyn_jacobian (t, x, u, p) -> d (dx, y) / d (x, u, p), column by column
+     dyn_forward  (t, x, u, p, direction of x, of u, of p) -> change of (dx, y)
    Values stand in one line: states, rates, inputs, outputs, parameters; time is the last. */
 
 #include <math.h>
@@ -95,26 +95,22 @@ static int model_advance(Model *m, double h) {
 /* d unknowns / d knowns times a direction; unknowns are rates and outputs, knowns states, inputs and parameters */
 static int model_derivative(Model *m, const unsigned *unknown, size_t rows, const unsigned *known, size_t columns,
                             const double *direction, double *result) {
-  static const int height = NX + NY;
-  double *J = malloc(sizeof(double) * (size_t)SIZE((NX + NY) * (NX + NU + NP)));
-  const double *arg[4] = {m->v + AT_T, m->v, m->v + AT_U, m->v + AT_P};
-  double *res[1] = {J};
-  size_t i, j;
-  int good = J != 0;
-  if (good) dyn_jacobian(arg, res, 0, 0, 0);
-  for (i = 0; good && i < rows; i++) {
-    const unsigned r = unknown[i];
-    const int row = r >= AT_DX && r < AT_U ? (int)r - AT_DX : r >= AT_Y && r < AT_P ? (int)r - AT_Y + NX
-      : r < NX ? -1 : -2;
-    result[i] = 0;
-    for (j = 0; j < columns; j++) {
-      const unsigned c = known[j];
-      const int column = c < NX ? (int)c : c >= AT_U && c < AT_Y ? (int)c - AT_U + NX
-        : c >= AT_P && c < AT_T ? (int)c - AT_P + NX + NU : -1;
-      if (column < 0 || row == -2) { good = 0; break; }
-      result[i] += row == -1 ? (r == c) * direction[j] : J[row + height * column] * direction[j];
-    }
+  double seed[AT_T + 1] = {0}, change[SIZE(NX + NY)];
+  const double *arg[7] = {m->v + AT_T, m->v, m->v + AT_U, m->v + AT_P, seed, seed + AT_U, seed + AT_P};
+  double *res[1] = {change};
+  size_t i;
+  for (i = 0; i < columns; i++) {
+    const unsigned c = known[i];
+    if (c >= AT_T || (c >= AT_DX && c < AT_U) || (c >= AT_Y && c < AT_P)) return 0;
+    seed[c] += direction[i];
   }
-  free(J);
-  return good;
+  dyn_forward(arg, res, 0, 0, 0);
+  for (i = 0; i < rows; i++) {
+    const unsigned r = unknown[i];
+    if (r < AT_DX) result[i] = seed[r];
+    else if (r < AT_U) result[i] = change[r - AT_DX];
+    else if (r >= AT_Y && r < AT_P) result[i] = change[r - AT_Y + NX];
+    else return 0;
+  }
+  return 1;
 }

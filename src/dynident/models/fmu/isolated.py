@@ -32,15 +32,15 @@ class IsolatedSimulator:
         self.notes: list[str] = []
         self.log: list[str] = []
         self.courses: list[Course] = []
-        self.answered = False  # this process has finished a simulation
+        self.answered = 0  # simulations that this process has finished
 
     def run(self, values: np.ndarray, course: Course, states: bool = False) -> np.ndarray:
         try:
             return self._run(values, course, states)
         except SimulationFailed as error:
-            if not error.crash or not self.plan.reset or self.answered:
+            if not error.crash or not self.plan.reset or self.answered != 1:
                 raise
-            # it died in its first simulations, where reset is tried: perhaps it cannot be reset
+            # it died in its second simulation, where reset is tried: perhaps it cannot be reset
             self.plan = self.plan.without_reset()
             outputs = self._run(values, course, states)
             self.notes.append(f"{self.plan.file} did not survive a reset: each simulation uses a fresh instance.")
@@ -56,7 +56,7 @@ class IsolatedSimulator:
             raise self._crashed() from None
         message, arrays = self._receive(self.limit)
         self._listen(message)
-        self.answered = True
+        self.answered += 1
         return arrays[0]
 
     def close(self) -> None:
@@ -77,14 +77,18 @@ class IsolatedSimulator:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self.process = subprocess.Popen([sys.executable, "-m", "dynident.models.fmu.worker"], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.words, env=environment)
-        self.courses, self.answered = [], False
+        self.courses, self.answered = [], 0
         self.answers: queue.SimpleQueue = queue.SimpleQueue()
         threading.Thread(target=_read, args=(self.process.stdout, self.answers), daemon=True).start()
         try:
             self._send({"do": "open", "plan": self.plan.to_data()})
         except OSError:
             raise self._crashed() from None
-        self._receive(START_LIMIT)
+        try:
+            self._receive(START_LIMIT)
+        except SimulationFailed:
+            self._end()  # a process without an FMU answers nothing
+            raise
 
     def _send(self, message: dict[str, Any], arrays: Any = ()) -> None:
         assert self.process is not None and self.process.stdin is not None
@@ -112,7 +116,7 @@ class IsolatedSimulator:
         message, arrays = answer
         if not message["good"]:
             self._listen(message)
-            raise SimulationFailed(message["sentence"], float(message["time"]))
+            raise SimulationFailed(message["sentence"], float(message["time"]), useless=message["useless"])
         return message, arrays
 
     def _listen(self, message: dict[str, Any]) -> None:

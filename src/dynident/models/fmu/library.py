@@ -24,11 +24,14 @@ LOG3 = ctypes.CFUNCTYPE(None, pointer, number, ctypes.c_char_p, ctypes.c_char_p)
 
 
 class SimulationFailed(DynidentError):
-    """One simulation came to no good end; the sentence says where. `time` is NaN outside of the course of time."""
+    """One simulation came to no good end; the sentence says where. `time` is NaN outside of the course of time.
 
-    def __init__(self, sentence: str, time: float = float("nan"), crash: bool = False):
+    `crash`: its process is gone; `useless`: no other values will do better, since the code cannot even be loaded.
+    """
+
+    def __init__(self, sentence: str, time: float = float("nan"), crash: bool = False, useless: bool = False):
         super().__init__(sentence)
-        self.time, self.crash = time, crash
+        self.time, self.crash, self.useless = time, crash, useless
 
 
 class _Callbacks2(ctypes.Structure):
@@ -46,7 +49,7 @@ class Instance:
             self.library = ctypes.CDLL(str(self.folder / plan.library))
         except OSError as error:
             raise SimulationFailed(f"The code of {plan.file} cannot be loaded: {error}. A library or a "
-                                   "licence that it needs may be missing.") from error
+                                   "licence that it needs may be missing.", useless=True) from error
         self.functions: dict[str, Any] = {}
         self.messages: list[str] = []
         self._keep = self._logger()
@@ -62,7 +65,7 @@ class Instance:
                 found = getattr(self.library, full)
             except AttributeError:
                 raise SimulationFailed(f"{self.plan.file} lacks the function {full}, which FMI "
-                                       f"{self.version}.0 asks for.") from None
+                                       f"{self.version}.0 asks for.", useless=True) from None
             found.argtypes, found.restype = list(arguments), result
             self.functions[name] = found
         return self.functions[name]

@@ -83,7 +83,8 @@ class FmuModel:
     def static(self) -> bool:
         """Outputs follow inputs at once; only Model Exchange tells of the states inside."""
         d = self.description
-        return "model_exchange" in d.interfaces and not d.states and not d.indicators
+        sampled = any(v.variability == "discrete" and v.causality != "input" for v in d.variables.values())
+        return "model_exchange" in d.interfaces and not (d.states or d.indicators or sampled)
 
     def definition(self) -> dict[str, Any]:
         """What the answer depends on, as plain data; the file by its name and content."""
@@ -119,7 +120,8 @@ class FmuModel:
             file=self.path.name, folder=str(unpacked(self.path)), library=interface.library, version=d.version,
             token=d.token, tolerance=d.tolerance, exchange=self.kind == "model_exchange", states=len(d.states),
             indicators=d.indicators, needs_completed=interface.needs_completed_step,
-            variable_steps=interface.variable_steps, feedthrough=d.feedthrough, alignment=self.options["alignment"],
+            variable_steps=interface.variable_steps, feedthrough=d.feedthrough,
+            alignment="feedthrough" if self.static else self.options["alignment"],
             scheme=self.options["integrator"], inputs=self.inputs, outputs=self.outputs, observed=self.states,
             written=written, constants=dict(self.values), variables=variables)
 

@@ -17,7 +17,7 @@ MOST_CRASHES = 3  # at different values; then the FMU is called broken
 
 
 class FmuBroken(DynidentError):
-    """The FMU crashed or hung again and again; there is no use in going on."""
+    """The FMU cannot be loaded, or crashed or hung again and again; there is no use in going on."""
 
 
 class SimulatorPool:
@@ -40,19 +40,25 @@ class SimulatorPool:
     def _run(self, values: np.ndarray, course: Course, states: bool) -> np.ndarray:
         with self.lock:
             simulator = self.idle.pop() if self.idle else None
-        if simulator is None:
-            simulator = Simulator(self.plan) if self.trusted else IsolatedSimulator(self.plan, self.limit)
         try:
+            if simulator is None:
+                simulator = Simulator(self.plan) if self.trusted else IsolatedSimulator(self.plan, self.limit)
             return simulator.run(values, course, states)
         except SimulationFailed as error:
             if error.crash:
                 self._count(values, str(error))
+            if error.useless:
+                raise FmuBroken(str(error)) from None
             raise
         finally:
-            with self.lock:
-                self.notes += [n for n in simulator.notes if n not in self.notes]
-                simulator.notes = []
-                self.idle.append(simulator)
+            if simulator is not None:
+                self._put_back(simulator)
+
+    def _put_back(self, simulator: Simulator | IsolatedSimulator) -> None:
+        with self.lock:
+            self.notes += [n for n in simulator.notes if n not in self.notes]
+            simulator.notes = []
+            self.idle.append(simulator)
 
     def _count(self, values: np.ndarray, sentence: str) -> None:
         with self.lock:

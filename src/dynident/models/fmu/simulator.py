@@ -12,7 +12,7 @@ TOOK = 1e-9  # relative: a value that was set and reads back within this has tak
 
 
 class Simulator:
-    """Keeps one instance; the first simulation finds out whether reset can be trusted."""
+    """Keeps one instance; the first time that it is used again shows whether reset can be trusted."""
 
     def __init__(self, plan: Plan):
         self.plan = plan
@@ -29,37 +29,35 @@ class Simulator:
 
     def run(self, values: np.ndarray, course: Course, states: bool = False) -> np.ndarray:
         """Outputs, and with `states` the observed states behind them, (nodes, outputs [+ states])."""
+        if self.runs == 0:  # on a fresh instance, so there is nothing to doubt
+            return self._once(values, course, states, check=True)
         if self.trusts_reset is None:
-            tried = self._try_reset(values, course)
-            if not states:
-                return tried
-        return self._once(values, course, states, check=False)
+            return self._try_reset(values, course, states)
+        return self._once(values, course, states)
 
     def close(self) -> None:
         self.instance.free()
 
-    def _try_reset(self, values: np.ndarray, course: Course) -> np.ndarray:
-        """Two simulations with reset and one on a fresh instance must agree in every bit; gives the last."""
-        self.trusts_reset = True
-        first = self._once(values, course, False, check=True)
+    def _try_reset(self, values: np.ndarray, course: Course, states: bool) -> np.ndarray:
+        """After a simulation with other values: a reset instance and a fresh one must agree in every bit."""
+        after_reset: np.ndarray | None = None
+        why = ""
         try:
-            second = self._once(values, course, False, check=False)
+            after_reset = self._once(values, course, states)
         except SimulationFailed as error:
-            second, why = None, f" ({error})"
-        else:
-            why = ""
+            why = f" ({error})"
         self.instance.free()
-        third = self._once(values, course, False, check=False)
-        if second is None or not (_same(first, second) and _same(second, third)):
-            self.trusts_reset = False
+        fresh = self._once(values, course, states)  # if this fails, it is the values that are bad
+        self.trusts_reset = after_reset is not None and _same(after_reset, fresh)
+        if not self.trusts_reset:
             self.notes.append(f"{self.plan.file} does not repeat itself after a reset{why}: each simulation uses a "
                               "fresh instance.")
-            if second is not None and not _same(first, third):
+            if not _same(fresh, self._once(values, course, states)):
                 self.notes.append(f"{self.plan.file} gives different results from fresh instances at equal values; its "
                                   "noise enters the estimate.")
-        return third
+        return fresh
 
-    def _once(self, values: np.ndarray, course: Course, states: bool, check: bool) -> np.ndarray:
+    def _once(self, values: np.ndarray, course: Course, states: bool, check: bool = False) -> np.ndarray:
         self._fresh()
         try:
             self._begin(values, course)
@@ -77,7 +75,7 @@ class Simulator:
 
     def _fresh(self) -> None:
         self.runs += 1
-        if not self.trusts_reset or self.runs % self.plan.renew == 0:
+        if self.trusts_reset is False or self.runs % self.plan.renew == 0:
             self.instance.free()
         self.instance.reset()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -40,18 +41,25 @@ class Slots:
 
 
 def slots_for(variables: Sequence[Variable], version: int, everything: Mapping[str, Variable]) -> tuple[Slots, ...]:
-    """Groups by type for a vector with one entry per variable; an array is always set and got as a whole."""
-    groups: dict[tuple[str, int], dict[int, dict[int, int]]] = {}
+    """Groups by type for a vector with one entry per variable; an array is always set and got as a whole.
+
+    What stands twice in the vector, such as a state that is also an output or an alias, comes in a group of its own.
+    """
+    groups: dict[tuple[str, int, int], dict[int, dict[int, int]]] = {}
     sizes = {v.reference: v.size for v in variables}
+    met: Counter[tuple[str, int, int]] = Counter()
     for place, v in enumerate(variables):
-        groups.setdefault(_kind(v, version), {}).setdefault(v.reference, {})[v.element] = place
+        function, code = _kind(v, version)
+        number = (function, v.reference, v.element)
+        groups.setdefault((function, code, met[number]), {}).setdefault(v.reference, {})[v.element] = place
+        met[number] += 1
     starts: dict[int, dict[int, float]] = {}
     if any(size > 1 for size in sizes.values()):
         for v in everything.values():
             if v.reference in sizes and v.start is not None:
                 starts.setdefault(v.reference, {})[v.element] = v.start
     made = []
-    for (function, code), references in groups.items():
+    for (function, code, _), references in groups.items():
         column, base = [], []
         for reference, places in references.items():
             for element in range(sizes[reference]):

@@ -51,7 +51,8 @@ def main() -> None:
                 simulator.notes = []
         except SimulationFailed as error:
             log = simulator.instance.log() if simulator is not None else ()
-            send(answer, {"good": False, "sentence": str(error), "time": repr(error.time), "log": log})
+            send(answer, {"good": False, "sentence": str(error), "time": repr(error.time), "useless": error.useless,
+                          "log": log})
     os._exit(0)  # no code of the FMU at the end: some hang there
 
 
