@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from dynident.files.tables import read_mat, read_parquet, read_table
     from dynident.files.toml import read_problem, write_problem
     from dynident.methods.bootstrap import bootstrap, leave_one_out
+    from dynident.methods.boundary.solve import solve_boundary_value
     from dynident.methods.check import check
     from dynident.methods.compare import Comparison, compare
     from dynident.methods.identify import identify
     from dynident.methods.presets import (
+        boundary_value,
         full_discretization,
         kalman,
         least_squares,
@@ -58,13 +60,14 @@ PUBLIC = {
     "least_squares": "methods.presets", "load": "files.results", "local": "parallel.local",
     "moving_horizon": "methods.presets",
     "multiple_shooting": "methods.presets", "multistart": "methods.presets",
-    "Plan": "design.plan", "bootstrap": "methods.bootstrap", "design_input": "design.design_input",
+    "Plan": "design.plan", "bootstrap": "methods.bootstrap", "boundary_value": "methods.presets",
+    "design_input": "design.design_input",
     "leave_one_out": "methods.bootstrap",
     "profile": "methods.profile", "structure": "methods.structure",
     "read_csv": "files.csv", "read_mat": "files.tables", "read_parquet": "files.tables",
     "read_problem": "files.toml", "read_table": "files.tables", "set_membership": "methods.presets",
     "simulate": "methods.simulate",
-    "single_shooting": "methods.presets", "write_problem": "files.toml",
+    "single_shooting": "methods.presets", "solve_boundary_value": "methods.boundary.solve", "write_problem": "files.toml",
 }
 MODULES = {"criteria": "design.criteria", "library": "models.library", "maths": "maths", "report": "report",
            "signals": "design.signals"}
@@ -72,10 +75,11 @@ MODULES = {"criteria": "design.criteria", "library": "models.library", "maths": 
 __all__ = [
     "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "FmuModel", "Gaussian",
     "InitialState", "Mode", "NotConverged", "NotSupported", "Parameter", "Plan", "Prior", "Problem", "ProblemError",
-    "Trajectory", "Transition", "Validation", "bootstrap", "check", "compare", "criteria", "design_input",
+    "Trajectory", "Transition", "Validation", "bootstrap", "boundary_value", "check", "compare", "criteria", "design_input",
     "full_discretization", "identify", "kalman", "least_squares", "leave_one_out", "library", "load", "local", "maths",
     "moving_horizon", "multiple_shooting", "multistart", "profile", "read_csv", "read_mat", "read_parquet",
-    "read_problem", "read_table", "report", "set_membership", "signals", "simulate", "single_shooting", "structure",
+    "read_problem", "read_table", "report", "set_membership", "signals", "simulate", "single_shooting",
+    "solve_boundary_value", "structure",
     "write_problem",
 ]
 

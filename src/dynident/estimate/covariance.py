@@ -47,10 +47,13 @@ class Covariance:
     open: tuple[str, ...] = ()  # practically not identifiable: determined on paper, far beyond the linearised range
     logarithmic: tuple[str, ...] = ()  # intervals of these are built in the logarithm
     held: Mapping[str, float] = field(default_factory=dict)
+    assumed: str = ""  # other assumptions than a model that is right, as they end the sentence on what is promised
 
     @property
     def meaning(self) -> str:
         """What is promised, and under which assumptions."""
+        if self.assumed:
+            return f"In repeated experiments the interval holds the true value with the stated probability, if {self.assumed}."
         noise = "of the given size" if np.isinf(self.dof) else "whose size is estimated from the residuals"
         if self.printed == "corrected":
             errors = f"measurement errors that are correlated in time as the residuals are ({self.why})"
@@ -114,7 +117,8 @@ class Covariance:
         data: dict[str, Any] = {"kind": "covariance"}
         data |= {key: list(getattr(self, key)) for key in _TEXTS}
         data |= {key: _plain(getattr(self, key)) for key in _ARRAYS}
-        data |= {"dof": _plain(self.dof), "printed": self.printed, "why": self.why, "active": dict(self.active),
+        data |= {"dof": _plain(self.dof), "printed": self.printed, "why": self.why, "assumed": self.assumed,
+                 "active": dict(self.active),
                  "held": _plain(dict(self.held)), "bound_std": _plain({k: dict(v) for k, v in self.bound_std.items()})}
         return data
 
@@ -127,6 +131,7 @@ class Covariance:
         size = len(fields["names"])
         fields["matrix"] = fields["matrix"].reshape(size, size)
         return cls(**fields, dof=float(data["dof"]), printed=data["printed"], why=data["why"],
+                   assumed=str(data.get("assumed", "")),
                    active=dict(data["active"]), held=_number(data["held"]), bound_std=_number(data["bound_std"]))
 
     def _index(self, name: str) -> int:
@@ -216,7 +221,7 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
                    for kind, m in middles.items()},
         undetermined=known.undetermined, combinations=known.combinations, null=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), held=problem.held_values())
-    return replace(covariance, open=_open(problem, covariance))
+    return replace(covariance, open=open_names(problem, covariance))
 
 
 def _which(problem: Problem, residuals: np.ndarray, series: tuple[Series, ...], correctable: bool) -> tuple[str, str]:
@@ -251,7 +256,7 @@ def _released_std(released: Response, middle: np.ndarray, i: int) -> float:
     return float(np.sqrt(released.gain[i] @ middle @ released.gain[i])) if released.determined[i] else np.inf
 
 
-def _open(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
+def open_names(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
     """Unknowns whose standard deviation reaches beyond anything that a linearisation can speak of.
 
     The value alone is no measure: where the data do not hold it, the fit carries it about one std away.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynident.estimate.filtered import Filtered
+from dynident.estimate.smoothed import Smoothed
 from dynident.estimate.uncertainty import Uncertainty
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
@@ -63,6 +64,7 @@ class Estimate:
     validations: tuple[Any, ...] = ()  # Validation objects made of this estimate
     starts: tuple[StartResult, ...] = ()  # all starts, where there were several
     filtered: Filtered | None = None  # what was known at each sample, where the method goes along time
+    smoothed: Smoothed | None = None  # where the model errs, where the method lets it
 
     def __str__(self) -> str:
         from dynident.report.terminal import estimate_text  # the report sits below; asked only when printed

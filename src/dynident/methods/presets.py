@@ -9,6 +9,7 @@ from typing import Any
 from dynident.errors import ProblemError, did_you_mean
 from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
+from dynident.methods.indirect.options import BoundaryValueMethod, Weight
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.method import Method
 from dynident.methods.multistart import MultiStart
@@ -82,8 +83,17 @@ def set_membership(algorithm: str = "auto", cap: int = 300, subdivisions: int | 
                          standstill_time, forgive, dict(input_error or {}), tolerance, order, proved, strategy)
 
 
+def boundary_value(model_weight: Weight = None, measurement_weight: Weight = None,
+                   initial_weight: Mapping[str, float] | None = None, measurements: str = "discrete",
+                   solver: str = "smoother", integrator: str = "runge_kutta", steps_per_sample: int | str = "auto",
+                   restarts: int = 8, iterations: int = 250, polish: bool = False) -> BoundaryValueMethod:
+    """States and parameters under a model that may err, at a price; for models that are not quite right."""
+    return BoundaryValueMethod(model_weight, measurement_weight, initial_weight or {}, measurements, solver, integrator,
+                               steps_per_sample, restarts, iterations, polish)
+
+
 METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization, least_squares,
-                                              kalman, moving_horizon, multistart, set_membership)
+                                              kalman, moving_horizon, boundary_value, multistart, set_membership)
 
 
 def usual_method(problem: Problem) -> Method:

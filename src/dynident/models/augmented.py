@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from dynident.errors import ProblemError
+from dynident.errors import NotSupported, ProblemError
 from dynident.models.equations import EquationModel
 
 KINDS = ("value", "log", "above", "below", "between")
@@ -125,3 +125,12 @@ def divisors(model: EquationModel, free: tuple[int, ...]) -> tuple[int, ...]:
 
     plain = quotients(())
     return tuple(k for k in range(len(model.parameters)) if k not in free and quotients((k,)) < plain)
+
+
+def disturbed_states(model: EquationModel) -> tuple[str, ...]:
+    """Where disturbances enter: forces act on velocities; without that form, on every state."""
+    try:
+        _, velocities = model.position_velocity()
+    except NotSupported:
+        return model.states
+    return tuple(model.states[i] for i in velocities)

@@ -15,7 +15,7 @@ from dynident.integrators.scheme import Explicit
 from dynident.methods import noise
 from dynident.methods.kalman.options import ESTIMATE, KalmanMethod
 from dynident.methods.kalman.stages import require_explicit
-from dynident.models.augmented import Augmented, coordinate_for, divisors
+from dynident.models.augmented import Augmented, coordinate_for, disturbed_states, divisors
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem, known_std
 
@@ -140,20 +140,11 @@ def _process_noise(method: KalmanMethod, augmented: Augmented, slopes: np.ndarra
     """Variances, and the names whose level has to be found."""
     said: Mapping[str, float | str] = (
         method.process_noise if isinstance(method.process_noise, Mapping)
-        else dict.fromkeys(_disturbed_states(augmented.model), ESTIMATE))
+        else dict.fromkeys(disturbed_states(augmented.model), ESTIMATE))
     levels = {name: 0.0 if value == ESTIMATE else float(value) for name, value in said.items()}
     scale = np.concatenate([np.ones(len(augmented.model.states)), slopes])
     q = (np.array([levels.get(name, 0.0) for name in augmented.names]) / scale) ** 2
     return q, tuple(name for name, value in said.items() if value == ESTIMATE)
-
-
-def _disturbed_states(model: EquationModel) -> tuple[str, ...]:
-    """Where disturbances enter: forces act on velocities; without that form, on every state."""
-    try:
-        _, velocities = model.position_velocity()
-    except NotSupported:
-        return model.states
-    return tuple(model.states[i] for i in velocities)
 
 
 def _variances(problem: Problem, e: int, sizes: Mapping[str, float]) -> np.ndarray:

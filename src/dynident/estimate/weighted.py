@@ -1,0 +1,55 @@
+"""Weighted: which interval does a sum of weighted squares promise, of measurements and of model errors?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dynident.estimate.covariance import Covariance, magnitudes, open_names
+from dynident.estimate.identifiability import SMALLEST_SINGULAR, identifiability
+from dynident.problem.problem import Problem
+
+
+def weighted_covariance(problem: Problem, values: np.ndarray, triangle: np.ndarray, active: Mapping[str, str],
+                        assumed: str, middle: np.ndarray | None = None, smallest: float = SMALLEST_SINGULAR) -> Covariance:
+    """The covariance at a minimum; `triangle` (rows, unknowns) is a factor of half the Hessian in the user's units.
+
+    Where weights are inverse variances that is all. Where they are not, `middle` (unknowns, unknowns) is the covariance of
+    the gradient. `assumed` completes 'In repeated experiments ..., if'.
+    """
+    names = problem.names
+    free = [i for i, name in enumerate(names) if name not in active]
+    scales = magnitudes(problem, values)
+    known = identifiability([names[i] for i in free], values[free], scales[free], triangle[:, free], smallest)
+    matrix = np.zeros((len(names), len(names)))
+    matrix[np.ix_(free, free)] = _inverse(triangle[:, free], smallest, _part(middle, free))
+    null = np.zeros((len(names), known.null.shape[1]))
+    null[free] = known.null
+    released = {}
+    for name in active:
+        which = sorted([*free, names.index(name)])
+        spread = _inverse(triangle[:, which], smallest, _part(middle, which))
+        at = which.index(names.index(name))
+        released[name] = float(np.sqrt(spread[at, at]))
+    covariance = Covariance(
+        names=names, values=values, matrix=matrix, active=dict(active), bound_std={"plain": released},
+        undetermined=known.undetermined, combinations=known.combinations, null=null, assumed=assumed,
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), held=problem.held_values())
+    return replace(covariance, open=open_names(problem, covariance))
+
+
+def _part(middle: np.ndarray | None, which: list[int]) -> np.ndarray | None:
+    return None if middle is None else middle[np.ix_(which, which)]
+
+
+def _inverse(triangle: np.ndarray, smallest: float, middle: np.ndarray | None) -> np.ndarray:
+    """(T'T)^-1, or (T'T)^-1 middle (T'T)^-1, within what the rows determine."""
+    lengths = np.sqrt(np.sum(triangle**2, axis=0))
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    _, s, right = np.linalg.svd(triangle / lengths, full_matrices=False)
+    kept = s > smallest * max(s[0], 1.0) if s.size else np.zeros(0, bool)
+    directions = right[kept].T / s[kept]
+    inverse = directions @ directions.T / lengths / lengths[:, None]
+    return inverse if middle is None else inverse @ middle @ inverse

@@ -1,0 +1,167 @@
+"""Assemble: from a smoothed point to an estimate with its uncertainty, model errors and remarks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.discretizations.smoothing import Smoothing
+from dynident.estimate.covariance import Covariance
+from dynident.estimate.estimate import Estimate, Trajectory
+from dynident.estimate.information import information_of
+from dynident.estimate.residuals import noise_level
+from dynident.estimate.smoothed import Smoothed, SmoothedRecord, Stride
+from dynident.estimate.weighted import weighted_covariance
+from dynident.methods.assemble import as_sentence, fits, noise_std, sentence
+from dynident.methods.indirect.setup import Setup
+from dynident.methods.indirect.spread import Spreads
+from dynident.problem.problem import known_std
+from dynident.solvers.outcome import Outcome
+
+AS_WEIGHTED = ("model errors and measurement errors are independent and normal, with the inverse of their weights as "
+               "variances, and the model is nearly linear over the interval")
+NO_MODEL_ERROR = ("the model is right and nearly linear over the interval, and measurement errors are independent and normal "
+                  "with a standard deviation {}; the weights are not taken as variances")
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a fit hands over."""
+
+    setup: Setup
+    finite: Smoothing
+    outcome: Outcome
+    sizes: Mapping[str, float]
+    by: str
+    strides: tuple[Stride, ...]
+    counts: Mapping[str, int]
+    times: Mapping[str, float]
+
+
+def assemble(found: Found) -> Estimate:
+    began = time.perf_counter()
+    setup, finite, outcome = found.setup, found.finite, found.outcome
+    problem, place = setup.problem, setup.place()
+    values = finite.coordinates.values(outcome.point.unknowns)[place]
+    active = {name: "lower" if side < 0 else "upper" for name, side in
+              zip(problem.names, outcome.held[place], strict=True) if side}
+    trajectories, residuals = _trajectories(found)
+    spreads = Spreads(finite, outcome.point, outcome.held)
+    uncertainty = _uncertainty(found, spreads, values, active, residuals)
+    smoothed = _smoothed(found, spreads)
+    counts = {**found.counts, **({"interrupted": 1} if outcome.interrupted else {})}
+    return Estimate(
+        problem=problem, method=setup.method, values={**dict(zip(problem.names, map(float, values), strict=True)),
+                                                      **problem.held_values()},
+        uncertainty=uncertainty, converged=outcome.converged, status=sentence(outcome, found.by),
+        cost=outcome.evaluation.cost, trajectories=trajectories, residuals=residuals,
+        noise_std=noise_std(problem, found.sizes or _given_sizes(setup, residuals)), notes=tuple(_notes(found, uncertainty, smoothed)),
+        history=outcome.history, counts=counts, times={**found.times, "trust": time.perf_counter() - began},
+        statistics={**information_of(problem, residuals, fixed=len(active)), **fits(problem, trajectories),
+                    **_costs(found, smoothed)}, smoothed=smoothed)
+
+
+def _given_sizes(setup: Setup, residuals: tuple[Mapping[str, np.ndarray], ...]) -> dict[str, float]:
+    """Sizes of errors that nothing sized: those of the residuals."""
+    sizes = {}
+    for name in setup.problem.model.outputs:
+        own = [r[name] for r, e in zip(residuals, setup.problem.experiments, strict=True)
+               if name in r and known_std(e, name) is None]
+        if own:
+            sizes[name] = float(np.sqrt(np.nanmean(np.concatenate(own) ** 2)))
+    return sizes
+
+
+def _trajectories(found: Found) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
+    """Smoothed states and outputs at the samples, and measured minus smoothed."""
+    setup, finite, point = found.setup, found.finite, found.outcome.point
+    names, inner = setup.problem.model, setup.inner.model
+    trajectories, residuals = [], []
+    values = finite.coordinates.values(point.unknowns)
+    output = inner.output.map
+    for e, (record, experiment) in enumerate(zip(finite.records, setup.problem.experiments, strict=True)):
+        states = finite.states(point, e)[record.places]
+        p, _ = setup.inner.values_in(values, e)
+        time, inputs = record.grid.time[record.places], record.grid.u_node[record.places]
+        outputs = np.asarray(output(len(time))(time[None], states.T, inputs.T, p)).T.reshape(len(time), -1)
+        trajectories.append(Trajectory(experiment.name, np.asarray(experiment.time),
+                                       {n: states[:, inner.states.index(n)].copy() for n in names.states},
+                                       {n: outputs[:, j].copy() for j, n in enumerate(names.outputs)}))
+        residuals.append({n: np.asarray(y) - trajectories[-1].outputs[n] for n, y in experiment.outputs.items()})
+    return tuple(trajectories), tuple(residuals)
+
+
+def _uncertainty(found: Found, spreads: Spreads, values: np.ndarray, active: Mapping[str, str],
+                 residuals: tuple[Mapping[str, np.ndarray], ...]) -> Covariance:
+    setup, finite = found.setup, found.finite
+    slope = finite.coordinates.slope(found.outcome.point.unknowns)
+    place = setup.place()
+    triangle = (spreads.triangle / slope)[:, place]
+    if setup.method.measurement_weight is None:
+        return weighted_covariance(setup.problem, values, triangle, active, AS_WEIGHTED)
+    estimated = _given_sizes(setup, residuals)
+    std = [_true_std(found, e, estimated) for e in range(len(finite.records))]
+    middle = (spreads.influence(std) / slope / slope[:, None])[np.ix_(place, place)]
+    assumed = NO_MODEL_ERROR.format("as large as the residuals'" if estimated else "as given")
+    return weighted_covariance(setup.problem, values, triangle, active, assumed, middle)
+
+
+def _true_std(found: Found, e: int, estimated: Mapping[str, float]) -> np.ndarray:
+    """Standard deviation of each measured value in units of 1/weight, (nodes, outputs)."""
+    record, experiment = found.finite.records[e], found.setup.problem.experiments[e]
+    std = np.zeros_like(record.weight)
+    for j, name in enumerate(found.setup.problem.model.outputs):
+        if name in experiment.outputs:
+            given = known_std(experiment, name)
+            std[record.places, j] = estimated[name] if given is None else given
+    return std * record.weight
+
+
+def _smoothed(found: Found, spreads: Spreads) -> Smoothed:
+    setup, finite, point = found.setup, found.finite, found.outcome.point
+    errors, variances = finite.model_errors(point), spreads.along()
+    records = []
+    for e, record in enumerate(finite.records):
+        states = finite.states(point, e)
+        nx = states.shape[1]
+        std = np.sqrt(np.maximum(np.einsum("kaa->ka", variances[e])[:, :nx], 0.0)) * np.where(finite.log, states, 1.0)
+        if setup.method.measurement_weight is not None:
+            std = np.full_like(std, np.nan)
+        xi = np.vstack([errors[e], np.full((1, nx), np.nan)])
+        records.append(SmoothedRecord(record.name, record.grid.time, setup.inner.model.states, states, std, xi))
+    return Smoothed(tuple(records), dict(setup.weights), setup.drifting, found.strides)
+
+
+def _costs(found: Found, smoothed: Smoothed) -> dict[str, float]:
+    """The parts of the sum that was made small."""
+    model = sum(smoothed.share_of_cost().values())
+    measured = sum(float(np.sum(rhs**2)) for rhs in found.outcome.evaluation.rhs)
+    return {"measurement_cost": measured, "model_cost": model}
+
+
+def _notes(found: Found, uncertainty: Covariance, smoothed: Smoothed) -> list[str]:
+    setup, finite, outcome = found.setup, found.finite, found.outcome
+    notes = [as_sentence(words) for words in uncertainty.combinations]
+    notes += [f"{name} rests on its {side} bound; its interval is one-sided." for name, side in uncertainty.active.items()]
+    notes += [f"{name} can hardly be told from these data: its interval is open." for name in uncertainty.open]
+    if smoothed.drifting:
+        several = len(smoothed.drifting) > 1
+        notes.append(f"{', '.join(smoothed.drifting)} may drift: the value{'s' if several else ''} printed hold{'' if several else 's'} "
+                     "at the begin of the record; the course is among the smoothed signals.")
+    if setup.method.measurement_weight is None and not found.sizes:
+        test = noise_level(outcome.evaluation.cost, finite.residual_count - len(finite.names) + len(uncertainty.active),
+                           "all errors with their weights")
+        if not test.passed:
+            far = "smaller" if test.value > 1 else "larger"
+            notes.append(as_sentence(f"{test.sentence.split(';')[0]}; the weights do not fit the errors: {far} model weights, or "
+                                     f"{'larger' if test.value > 1 else 'smaller'} standard deviations, would"))
+    where = smoothed.largest()
+    if where is not None:
+        record, name, begin, end = where
+        place = f" of {record}" if len(setup.problem.experiments) > 1 else ""
+        notes.append(f"Against its weight the model errs most in the rate of {name}, from t = {begin:.4g} to {end:.4g}{place}.")
+    notes += [note for e in setup.problem.experiments for note in e.notes]
+    return notes

@@ -1,0 +1,166 @@
+"""Attempts: from which starts, in which coordinates and in how many stages is the smoother tried until it converges?
+
+1. From the user's start, with logarithms of positive parameters.
+2. From parameters that match the rates of the measured states, where the record shows all states.
+3. The same with weak model weights first, which let the states follow the record, then stronger ones.
+4. From other starts, each a few decades away, matched.
+5. From the user's start in the user's own coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import qmc
+
+from dynident.discretizations.coordinates import coordinates_of
+from dynident.discretizations.finite import Point
+from dynident.discretizations.guess import start_values, states_at
+from dynident.discretizations.matching import matched_start
+from dynident.discretizations.smoothing import Smoothing
+from dynident.integrators.march import Diverged
+from dynident.methods.indirect.setup import Setup
+from dynident.models.equations import EquationModel
+from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.problem import Problem
+from dynident.solvers.gauss_newton import GaussNewton
+from dynident.solvers.outcome import Outcome, Watch
+
+STAGES = (1e-6, 1e-4, 1e-2, 1.0)  # of the model weights, from weak to what was asked for
+SPREAD = 2.0  # decades to either side over which other starts lie
+STABLE = 2.5  # step times spectral radius up to which a Runge-Kutta step stays bounded
+MOST_STEPS = 16  # between two samples, for stability; beyond it a better start is the way
+LOOKS = 20  # places at which the spectral radius is asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """Where one attempt ended."""
+
+    label: str
+    finite: Smoothing
+    outcome: Outcome
+
+
+class Attempts:
+    """Tries one after the other; what happens goes to `watch` with the finite problem it happened in."""
+
+    def __init__(self, setup: Setup, sizes: Mapping[str, float], steps: int | None, iterations: int,
+                 watch: Callable[[Smoothing], Watch]):
+        self.setup, self.sizes, self.steps, self.iterations, self.watch = setup, sizes, steps, iterations, watch
+        self.wall: Diverged | None = None  # why an attempt could not begin
+        self.counts = {"simulations": 0, "jacobians": 0, "iterations": 0, "attempts": 0}
+
+    def smoothing(self, inner: Problem, weights: Mapping[str, float]) -> Smoothing:
+        steps = self.steps if self.steps is not None else stable_steps(inner)
+        return Smoothing(inner, self.setup.method.scheme(), steps, self.sizes, weights)
+
+    def run(self) -> Iterator[Attempt]:
+        """Attempts in turn; the caller stops where one is good enough."""
+        setup = self.setup
+        logarithmic = setup.logarithmic()
+        yield from self.tried("from the start", logarithmic)
+        matched = self.matched(logarithmic)
+        if matched is not None:
+            yield from self.tried("from matched rates", matched)
+            yield from self.staged("in stages of the model weight", matched)
+        for number, other in enumerate(_other_starts(logarithmic, setup.method.restarts), 1):
+            label = f"from restart {number}"
+            yield from self.tried(label, self.matched(other) or other)
+        if logarithmic.parameters != setup.inner.parameters:
+            yield from self.tried("from the start, without logarithms", setup.inner)
+
+    def tried(self, label: str, inner: Problem) -> Iterator[Attempt]:
+        finite = self.smoothing(inner, self.setup.weights)
+        outcome = self.solved(finite, finite.start())
+        if outcome is not None:
+            yield Attempt(label, finite, outcome)
+
+    def staged(self, label: str, inner: Problem) -> Iterator[Attempt]:
+        """Weak model weights first; parameters that may drift do so as asked in every stage."""
+        states = self.setup.problem.model.states
+        point: Point | None = None
+        for share in STAGES:
+            weights = {name: w * share if name in states else w for name, w in self.setup.weights.items()}
+            finite = self.smoothing(inner, weights)
+            outcome = self.solved(finite, point or finite.start())
+            if outcome is None:
+                return
+            if outcome.interrupted or (share == STAGES[-1]):
+                yield Attempt(label, finite, outcome)
+                return
+            point = outcome.point
+
+    def solved(self, finite: Smoothing, point: Point) -> Outcome | None:
+        self.counts["attempts"] += 1
+        try:
+            outcome = GaussNewton(self.iterations).solve(finite, point, self.watch(finite))
+            self.counts["iterations"] += len(outcome.history) - 1
+            return outcome
+        except Diverged as wall:
+            self.wall = self.wall or wall
+            return None
+        finally:
+            for key, count in finite.counts.items():
+                self.counts[key] += count
+
+    def matched(self, inner: Problem) -> Problem | None:
+        """The inner problem starting from parameters that match the rates."""
+        starts = {_name(it): it for it in inner.parameters}
+        own = self.setup.problem.changed(parameters=[
+            replace(it, start=starts[_name(it)].start, log=starts[_name(it)].log) if isinstance(it, Parameter) else it
+            for it in self.setup.problem.parameters])
+        values = start_values(own)
+        coordinates = coordinates_of(own, values)
+        found = matched_start(own, coordinates, coordinates.coordinates(values))
+        if found is None:
+            return None
+        values = coordinates.values(found)
+        better = {u.quantity: float(v) for u, v in zip(own.unknowns, values, strict=True) if not u.initial}
+        return _starting(inner, better)
+
+
+def _name(it: Parameter | InitialState) -> str:
+    return it.name if isinstance(it, Parameter) else it.state
+
+
+def _starting(problem: Problem, values: Mapping[str, float]) -> Problem:
+    """With other starts, kept within the bounds; a value of one experiment stands for all of them."""
+    return problem.changed(parameters=[
+        replace(it, start=float(np.clip(values[_name(it)], it.lower, it.upper)))
+        if it.free and _name(it) in values and not (it.log and values[_name(it)] <= 0) else it for it in problem.parameters])
+
+
+def _other_starts(problem: Problem, count: int) -> Iterator[Problem]:
+    """Starts around the first, parameters that are logarithms spread over decades: always the same ones."""
+    moved = [it for it in problem.parameters if it.free and it.log and it.start]
+    if not moved or not count:
+        return
+    for shares in qmc.Halton(len(moved), scramble=False).random(count + 1)[1:]:
+        yield _starting(problem, {_name(it): float(it.start or 1.0) * 10 ** (SPREAD * (2 * share - 1))
+                                  for it, share in zip(moved, shares, strict=True)})
+
+
+def stable_steps(problem: Problem) -> int:
+    """How many Runge-Kutta steps per sample stay bounded at the start values, as far as that is not too many."""
+    model, start = problem.model, start_values(problem)
+    assert isinstance(model, EquationModel)
+    slope = model.rate.jacobian()
+    most = 1.0
+    for e, experiment in enumerate(problem.experiments):
+        time = np.asarray(experiment.time)
+        if time.size < 2:
+            continue
+        rows = np.unique(np.linspace(0, time.size - 1, LOOKS).astype(int))
+        p, x0 = problem.values_in(start, e)
+        states = states_at(model, experiment, time[rows])
+        states = np.where(np.isnan(states), x0, states)
+        gap = float(np.median(np.diff(time)))
+        for row, x in zip(rows, states, strict=True):
+            u = [experiment.inputs[name][row] for name in model.inputs]
+            A = np.asarray(slope(time[row], x, u, p, np.zeros(len(x)))[1])
+            if A.size and np.all(np.isfinite(A)):
+                most = max(most, gap * float(np.max(np.abs(np.linalg.eigvals(A)))) / STABLE)
+    return int(min(np.ceil(most), MOST_STEPS))

@@ -1,0 +1,243 @@
+"""Fit: find the smallest sum of weighted errors, by the smoother or as a root of the boundary value problem."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dynident.discretizations.finite import Point
+from dynident.discretizations.shooting import Shooting, usual_segments
+from dynident.discretizations.smoothing import Smoothing
+from dynident.errors import ProblemError
+from dynident.estimate.estimate import Estimate
+from dynident.estimate.residuals import noise_level
+from dynident.estimate.smoothed import Stride
+from dynident.integrators.march import Diverged
+from dynident.kernels import compiler
+from dynident.methods.indirect.assemble import Found, assemble
+from dynident.methods.indirect.attempts import Attempt, Attempts
+from dynident.methods.indirect.bvp import BoundaryValueProblem
+from dynident.methods.indirect.levels import better_sizes
+from dynident.methods.indirect.options import BoundaryValueMethod
+from dynident.methods.indirect.setup import Setup, first_sizes, setup_of
+from dynident.methods.substeps import choose_substeps
+from dynident.problem.problem import Problem
+from dynident.solvers.davidenko import Davidenko
+from dynident.solvers.gauss_newton import GaussNewton
+from dynident.solvers.newton import DampedNewton
+from dynident.solvers.outcome import Iteration, Outcome, Watch
+from dynident.solvers.square import Page, Root
+
+MOST_ROUNDS = 30  # of estimated noise sizes and of steps per sample; each is a warm start
+SAME_COST = 1e-6  # relative: two attempts that differ by less have found the same minimum
+
+
+def identify(method: BoundaryValueMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
+    return Fit(setup_of(method, problem), tell).go()
+
+
+class Fit:
+    """One run of the method."""
+
+    def __init__(self, setup: Setup, tell: Callable[..., object]):
+        self.setup, self.tell = setup, tell
+        self.sizes = first_sizes(setup)
+        asked = setup.method.steps_per_sample
+        self.steps: int | None = None if asked == "auto" else int(asked)
+        self.history: list[Iteration] = []
+        self.counts = {"iterations": 0, "simulations": 0, "jacobians": 0, "attempts": 0}
+        self.compiled = compiler.seconds_compiling
+        self.began = time.perf_counter()
+        self.place = setup.place()
+
+    def go(self) -> Estimate:
+        if self.setup.method.solver_name == "smoother":
+            finite, outcome, by, strides = *self.smoothed(), ()
+            if self.setup.method.polish and outcome.converged:
+                finite, outcome, by, strides = self.polished(finite, outcome)
+        else:
+            finite, outcome, by, strides = self.rooted()
+        compiling = compiler.seconds_compiling - self.compiled
+        times = {"compile": compiling, "fit": time.perf_counter() - self.began - compiling}
+        outcome = replace(outcome, history=tuple(self.history))
+        counts = {**self.counts, "steps_per_sample": finite.steps}
+        return assemble(Found(self.setup, finite, outcome, self.sizes, by, strides, counts, times))
+
+    # the smoother
+
+    def smoothed(self) -> tuple[Smoothing, Outcome, str]:
+        attempt = self.best_attempt()
+        finite = self.make(attempt.finite.steps)
+        point = self.moved(attempt.finite, attempt.outcome.point, finite)
+        outcome = attempt.outcome
+        if not outcome.converged:
+            return finite, replace(outcome, point=point, evaluation=finite.evaluate(point)), self.said(attempt)
+        for rounds in range(1, MOST_ROUNDS + 1):
+            outcome = self.solve(finite, point)
+            if not outcome.converged:
+                break
+            sizes = better_sizes(self.setup, finite, outcome.point, self.sizes)
+            steps = self.enough_steps(finite, outcome.point)
+            if sizes is None and steps == finite.steps:
+                outcome = replace(outcome, reason=f"after {self.counts['iterations']} iterations"
+                                  + (f" in {rounds} rounds" if rounds > 1 else ""))
+                break
+            self.sizes = sizes or self.sizes
+            before, finite = finite, self.make(steps)
+            point = self.moved(before, outcome.point, finite)
+        else:
+            outcome = replace(outcome, converged=False, reason="because the estimated noise sizes did not settle")
+        return finite, outcome, self.said(attempt)
+
+    def said(self, attempt: Attempt) -> str:
+        tried = self.counts["attempts"]
+        return f"square-root smoother {attempt.label}" + (f", {tried} attempts" if tried > 1 else "")
+
+    def best_attempt(self) -> Attempt:
+        """The first that converges to what the weights expect, else the best of those that converge, else the best."""
+        attempts = Attempts(self.setup, self.sizes, self.steps, self.setup.method.iterations, self.watch)
+        found: list[Attempt] = []
+        for attempt in attempts.run():
+            found.append(attempt)
+            if attempt.outcome.interrupted:
+                break
+            converged = [a for a in found if a.outcome.converged]
+            if attempt.outcome.converged and (self.plausible(attempt) or len(converged) > 1):
+                break
+        for key, count in attempts.counts.items():
+            self.counts[key] += count
+        if not found:
+            raise self.refusal(attempts.wall)
+        return min(found, key=lambda a: (not a.outcome.converged, a.outcome.evaluation.cost))
+
+    def plausible(self, attempt: Attempt) -> bool:
+        """The sum of squares is not larger than the weights expect; where they are no variances, nothing is expected."""
+        if self.sizes or self.setup.method.measurement_weight is not None:
+            return True
+        finite = attempt.finite
+        test = noise_level(attempt.outcome.evaluation.cost, finite.residual_count - len(finite.names))
+        return not test.value > test.threshold[1]
+
+    def make(self, steps: int) -> Smoothing:
+        return Smoothing(self.setup.inner, self.setup.method.scheme(), steps, self.sizes, self.setup.weights)
+
+    def moved(self, before: Smoothing, point: Point, after: Smoothing) -> Point:
+        """A point of one smoothing problem in the coordinates and on the grid of another."""
+        values = before.coordinates.values(point.unknowns)
+        unknowns = np.clip(after.coordinates.coordinates(values), after.coordinates.lower, after.coordinates.upper)
+        states = [before.states(point, e) for e in range(len(before.records))]
+        return after.from_values(after.full.from_states(unknowns, [r.grid.time for r in before.records], states))
+
+    def solve(self, finite: Smoothing, point: Point) -> Outcome:
+        before = dict(finite.counts)
+        outcome = GaussNewton(self.setup.method.iterations).solve(finite, point, self.watch(finite))
+        self.counts["iterations"] += len(outcome.history) - 1
+        for key, count in finite.counts.items():
+            self.counts[key] += count - before[key]
+        return outcome
+
+    def enough_steps(self, finite: Smoothing, point: Point) -> int:
+        """Steps per sample that make the integrator's error harmless at the solution; never fewer than there are."""
+        if self.steps is not None:
+            return finite.steps
+        inner = self.setup.inner
+        segments = [usual_segments(e.samples) for e in inner.experiments]
+
+        def shooting(steps: int) -> Shooting:
+            return Shooting(inner, self.setup.method.scheme(), segments, steps, self.sizes)
+
+        times = [r.grid.time for r in finite.records]
+        there = shooting(1).from_states(point.unknowns, times, [finite.states(point, e) for e in range(len(times))])
+        return max(finite.steps, choose_substeps(shooting, lambda _: there)[0])
+
+    def watch(self, finite: Smoothing) -> Watch:
+        place = self.place
+
+        def told(page: Iteration) -> None:
+            page = replace(page, number=len(self.history), values=tuple(page.values[i] for i in place))
+            self.history.append(page)
+            self.tell(page)
+
+        return told
+
+    def refusal(self, wall: Diverged | None) -> ProblemError:
+        starts = ", ".join(f"{u.name} = {u.start:.4g}" for u in self.setup.problem.unknowns if u.start is not None)
+        return ProblemError(f"At the start values {wall}{f' ({starts})' if starts else ''}. Choose other start values, or "
+                            'try integrator="radau" if the model is stiff.')
+
+    # roots of the boundary value problem
+
+    def rooted(self) -> tuple[Smoothing, Outcome, str, tuple[Stride, ...]]:
+        name, iterations = self.setup.method.solver_name, self.setup.method.iterations
+        finite = self.make(self.steps or 1)
+        problem = BoundaryValueProblem(self.setup, finite, scaled=name == "newton")
+        solver = Davidenko(iterations=iterations) if name == "davidenko" else DampedNewton(iterations=iterations)
+        try:
+            root = self.followed(solver, problem, problem.guess())
+        except Diverged as wall:
+            raise self.refusal(wall) from None
+        return self.as_outcome(finite, problem, root, solver.name)
+
+    def polished(self, finite: Smoothing, outcome: Outcome) -> tuple[Smoothing, Outcome, str, tuple[Stride, ...]]:
+        """Newton on the boundary value problem from the smoother's answer."""
+        problem = BoundaryValueProblem(self.setup, finite, scaled=True)
+        solver = DampedNewton()
+        root = self.followed(solver, problem, problem.system.pack(problem.with_costates(outcome.point), np.zeros(0)))
+        return self.as_outcome(finite, problem, root, f"square-root smoother, polished by {solver.name}")
+
+    def followed(self, solver: Any, problem: BoundaryValueProblem, z: np.ndarray) -> Root:
+        """Let a root finder work, and keep its diary."""
+        seen = _Seen(problem.system)
+
+        def told(page: Page) -> None:
+            values = problem.values(seen.last)
+            self.history.append(Iteration(len(self.history), page.residual, page.step, 0.0,
+                                          tuple(float(values[i]) for i in self.place)))
+            self.tell(self.history[-1])
+
+        root = solver.solve(seen, z, told)
+        self.counts["iterations"] += root.iterations
+        self.counts["jacobians"] += root.jacobians
+        self.counts["simulations"] += root.evaluations - root.jacobians
+        self.counts["attempts"] += 1
+        return root
+
+    def as_outcome(self, finite: Smoothing, problem: BoundaryValueProblem, root: Root, name: str
+                   ) -> tuple[Smoothing, Outcome, str, tuple[Stride, ...]]:
+        strides = tuple(Stride(p.number, p.phase, p.share, p.step, p.residual, p.fresh, p.accepted) for p in root.pages)
+        held = np.zeros(len(finite.names), dtype=int)
+        code = f" (code {root.code} of Table 6.1)" if root.code else ""
+        try:
+            point = problem.point(root.point)
+            evaluation = finite.evaluate(point)
+        except Diverged as wall:
+            point = finite.start()
+            return finite, Outcome(point, finite.evaluate(point), False, f"where {wall}{code}; the start is shown", (), held,
+                                   root.interrupted), name, strides
+        c = finite.coordinates
+        outside = [self.setup.printed(u) for u, low, high, at in zip(self.setup.inner.unknowns, c.lower, c.upper,
+                                                                     point.unknowns, strict=True) if not low <= at <= high]
+        reason, converged = f"{root.reason}{code}", root.converged
+        if outside and converged:
+            reason, converged = f"at a root where {', '.join(outside)} lies outside of its bounds, which a root finder " \
+                                "does not know of; solver=\"smoother\" does", False
+        return finite, Outcome(point, evaluation, converged, reason, (), held, root.interrupted), name, strides
+
+
+class _Seen:
+    """A square system that remembers where it was asked last."""
+
+    def __init__(self, system: Any):
+        self.system, self.scale, self.last = system, system.scale, np.zeros(0)
+
+    def value(self, z: np.ndarray) -> np.ndarray:
+        self.last = z
+        return self.system.value(z)
+
+    def linearize(self, z: np.ndarray) -> Any:
+        self.last = z
+        return self.system.linearize(z)

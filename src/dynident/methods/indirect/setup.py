@@ -1,0 +1,162 @@
+"""Setup: a problem and its weights as the problem that a smoother solves.
+
+Parameters that may drift become states; weights of measurements become standard deviations, weights of the first state
+become priors. What remains is an ordinary problem, and a weight per state for the model's errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynident.discretizations.frame import Frame
+from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.methods import noise
+from dynident.methods.direct import check_problem
+from dynident.methods.indirect.options import BoundaryValueMethod
+from dynident.models.augmented import disturbed_states
+from dynident.models.equations import EquationModel
+from dynident.models.optimality import with_parameters_as_states
+from dynident.problem.experiment import Experiment
+from dynident.problem.noise import Gaussian
+from dynident.problem.parameter import InitialState, Parameter, Prior
+from dynident.problem.problem import Problem, Unknown
+
+USUAL_ERROR = 0.01  # of a state's typical size: what unknown model errors add up to over a record where nothing is said
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """The user's problem, the one that is solved in its place, and the weights of the model's errors."""
+
+    problem: Problem
+    method: BoundaryValueMethod
+    inner: Problem
+    weights: Mapping[str, float]  # W by state of the inner model, finite ones only
+    drifting: tuple[str, ...]  # parameters that are states of the inner model
+
+    def logarithmic(self) -> Problem:
+        """The inner problem with logarithms of every parameter that is positive at the start and may stay so."""
+        states = self.problem.model.states
+
+        def positive(it: Parameter | InitialState) -> bool:
+            parameter = isinstance(it, Parameter) or it.state not in states
+            return parameter and it.free and it.start is not None and it.start > 0 and it.upper > 0
+
+        return self.inner.changed(parameters=[replace(it, log=True) if positive(it) else it for it in self.inner.parameters])
+
+    def place(self) -> np.ndarray:
+        """Index of each unknown of the user's problem among those of the inner one."""
+        inner = {(u.quantity, u.experiments): i for i, u in enumerate(self.inner.unknowns)}
+        return np.array([inner[u.quantity, u.experiments] for u in self.problem.unknowns], dtype=int)
+
+    def printed(self, unknown: Unknown) -> str:
+        """The name of an inner unknown as the user knows it."""
+        own = {(u.quantity, u.experiments): u.name for u in self.problem.unknowns}
+        return own[unknown.quantity, unknown.experiments]
+
+
+def setup_of(method: BoundaryValueMethod, problem: Problem) -> Setup:
+    """Resolve every default; all faults of names are listed at once."""
+    check_problem(problem, method.kind, one_mode=True)
+    if problem.constraints:
+        raise NotSupported("boundary_value takes bounds on parameters, but no other constraints; use "
+                           "full_discretization(), which hands them to Ipopt.")
+    model = problem.model
+    assert isinstance(model, EquationModel)
+    free = tuple(p.name for p in problem.parameters if isinstance(p, Parameter) and p.free)
+    faults = _name_faults(method, problem, free)
+    if faults:
+        raise ProblemError(faults)
+    weights = model_weights(method, problem)
+    drifting = tuple(name for name in free if np.isfinite(weights.get(name, np.inf)))
+    augmented = with_parameters_as_states(model, drifting)
+    experiments = [_weighted(method, e) for e in problem.experiments]
+    parameters = _declared(method, problem, drifting)
+    inner = problem.changed(model=augmented, experiments=experiments, parameters=parameters)
+    return Setup(problem, method, inner, {n: w for n, w in weights.items() if np.isfinite(w)}, drifting)
+
+
+def _name_faults(method: BoundaryValueMethod, problem: Problem, free: tuple[str, ...]) -> list[str]:
+    model, known = problem.model, (*problem.model.states, *free)
+    faults = []
+    for option in ("model_weight", "initial_weight"):
+        said = getattr(method, option)
+        for name in said if isinstance(said, Mapping) else ():
+            if name in model.parameters and name not in free:
+                faults.append(f"{option} names '{name}', which is held (free=False); let it free, or leave it out.")
+            elif name not in known:
+                faults.append(f"{option} names '{name}', which is neither a state nor a parameter."
+                              f"{did_you_mean(name, known)}")
+    if isinstance(method.measurement_weight, Mapping):
+        faults += [f"measurement_weight names '{name}', which is not an output.{did_you_mean(name, model.outputs)}"
+                   for name in method.measurement_weight if name not in model.outputs]
+        measured = {name for e in problem.experiments for name in e.outputs}
+        faults += [f"measurement_weight says nothing about the measured output '{name}'; add it, or give one number for all."
+                   for name in sorted(measured - set(method.measurement_weight))]
+    for name in method.initial_weight:
+        declared = next((p for p in problem.parameters if name in (getattr(p, "name", ""), getattr(p, "state", ""))), None)
+        if declared is not None and declared.prior is not None:
+            faults.append(f"initial_weight and a prior both speak of '{name}'; keep one of the two.")
+        if name in model.states:
+            if any(name in e.initial for e in problem.experiments) or (declared is not None and not declared.free):
+                faults.append(f"initial_weight names '{name}', whose initial value is known; leave it out.")
+            elif declared is None or declared.start is None:
+                faults.append(f"initial_weight of '{name}' pulls towards a start value that is not given; add "
+                              f"InitialState('{name}', start=...).")
+    return faults
+
+
+def model_weights(method: BoundaryValueMethod, problem: Problem) -> dict[str, float]:
+    """W by state, and by parameter where one may drift."""
+    states, said = problem.model.states, method.model_weight
+    if isinstance(said, Mapping):
+        return {name: float(value) for name, value in said.items()}
+    if said is not None:
+        return dict.fromkeys(states, float(said))
+    scale = Frame(problem).state_scale
+    longest = max(float(e.time[-1] - e.time[0]) for e in problem.experiments)
+    return {name: longest / (USUAL_ERROR * scale[states.index(name)]) ** 2 if longest > 0 else np.inf
+            for name in disturbed_states(problem.model)}
+
+
+def _weighted(method: BoundaryValueMethod, experiment: Experiment) -> Experiment:
+    """The record with standard deviations that say what the weights say."""
+    V = method.measurement_weight
+    time = np.asarray(experiment.time)
+    share = np.ones(time.size)
+    if method.measurements == "continuous":
+        share = np.gradient(time) if time.size > 1 else share
+        if time.size > 1:  # the trapezoidal rule: half an interval at either end
+            share[0], share[-1] = (time[1] - time[0]) / 2, (time[-1] - time[-2]) / 2
+    levels = {}
+    for name, given in experiment.noise.items():
+        if V is not None:
+            weight = float(V[name] if isinstance(V, Mapping) else V)
+            levels[name] = Gaussian(1 / np.sqrt(weight * share))
+        elif method.measurements == "continuous":
+            raise ProblemError("measurements = \"continuous\" weighs the integral over time, for which the std of a sample "
+                               "says nothing; give measurement_weight too.")
+        else:
+            levels[name] = given
+    return replace(experiment, noise=levels)
+
+
+def _declared(method: BoundaryValueMethod, problem: Problem, drifting: tuple[str, ...]) -> list[Parameter | InitialState]:
+    """Parameters and initial states of the inner problem, with the weights of the first state as priors."""
+    found: list[Parameter | InitialState] = []
+    for it in problem.parameters:
+        name = it.name if isinstance(it, Parameter) else it.state
+        if name in method.initial_weight:
+            it = replace(it, prior=Prior(float(it.start), 1 / np.sqrt(method.initial_weight[name])))  # type: ignore[arg-type]
+        if isinstance(it, Parameter) and name in drifting:
+            it = InitialState(name, it.start, it.lower, it.upper, it.scale, it.log, it.unit, True, it.shared, it.prior)
+        found.append(it)
+    return found
+
+
+def first_sizes(setup: Setup) -> dict[str, float]:
+    """Outputs of the inner problem whose std is estimated, and a first value."""
+    return noise.first_sizes(setup.inner)
