@@ -130,18 +130,9 @@ class Jump:
         self.set_anew = np.array([not casadi.is_equal(row, s.x[k]) for k, row in enumerate(after)], bool)[:, None]
         self.reset_at_start, self.reset_meanwhile = (
             interval_kernel(s.function(moment(s, transition.reset)), proved) for moment in (at_start, meanwhile))
-        self.crossing, self.rising = self._rise(transition.guard, rate, s, proved)
-
-    @staticmethod
-    def _rise(guard: casadi.Function, rate: casadi.Function, s: Symbols, proved: bool
-              ) -> tuple[Condition | None, Condition | None]:
-        """Where the guard is zero, and how fast it rises there; for guards that are affine in the state, else nothing."""
-        g = at_start(s, guard)
-        slope = casadi.jacobian(g, s.x)
-        if casadi.depends_on(slope, casadi.vertcat(s.x, s.p, s.u, s.t)):
-            return None, None
-        rises = (slope @ at_start(s, rate) + casadi.jtimes(g, s.u, s.slope) + casadi.jtimes(g, s.t, casadi.SX(1)))
-        return Condition([s.meanwhile(g), -s.meanwhile(g)], s, proved), Condition([s.meanwhile(rises)], s, proved)
+        g, self.rise = meanwhile(s, transition.guard), _rise(transition.guard, rate, s)
+        self.crossing = None if self.rise is None else Condition([g, -g], s, proved)  # where the guard is zero
+        self.rising = None if self.rise is None else Condition([self.rise], s, proved)
 
     def can_begin(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         """(boxes,) false only where the guard, not positive at the start, cannot become so within the step.
@@ -164,6 +155,15 @@ class Jump:
         return self.rising.narrowed(*self.crossing.narrowed(low, high))
 
 
+def _rise(guard: casadi.Function, rate: casadi.Function, s: Symbols) -> casadi.SX | None:
+    """How fast the guard rises during the step; for guards that are affine in the state, else nothing."""
+    g = at_start(s, guard)
+    slope = casadi.jacobian(g, s.x)
+    if casadi.depends_on(slope, casadi.vertcat(s.x, s.p, s.u, s.t)):
+        return None
+    return s.meanwhile(slope @ at_start(s, rate) + casadi.jtimes(g, s.u, s.slope) + casadi.jtimes(g, s.t, casadi.SX(1)))
+
+
 class ModeLaw:
     """One mode over boxes: its rate, where it may begin, when it goes on, and how it is left."""
 
@@ -176,8 +176,9 @@ class ModeLaw:
         earlier = model.modes[:model.modes.index(name)]  # where one of these is possible, it is taken
         self.not_earlier = Condition([-at_start(s, model.mode(m).invariant) for m in earlier], s, proved)
         self.may_begin = Condition([at_start(s, functions.invariant)] if model.hybrid else [], s, proved)
-        self.goes_on_at_start, self.goes_on_at_end = (
-            Condition([-moment(s, t.guard) for t in leaving], s, proved) for moment in (at_start, at_end))
+        self.goes_on_at_start, self.goes_on_meanwhile, self.goes_on_at_end = (
+            Condition([-moment(s, t.guard) for t in leaving], s, proved) for moment in (at_start, meanwhile, at_end))
+        self.rises = Condition([casadi.SX(1) if j.rise is None else j.rise for j in self.jumps], s, proved)
 
 
 class Automaton:

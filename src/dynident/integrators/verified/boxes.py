@@ -26,6 +26,10 @@ class Boxes:
     def where(self, chosen: np.ndarray) -> Boxes:
         return Boxes(self.lo[:, chosen], self.hi[:, chosen], self.mode[chosen])
 
+    def in_mode(self, mode: int) -> Boxes:
+        own = self.mode == mode
+        return self if own.all() else self.where(own)
+
     def without_empty(self) -> Boxes:
         return self.where(np.all(self.lo <= self.hi, axis=0))
 

@@ -83,6 +83,7 @@ class ModeFlow:
         """The polynomial over the boxes; and whether every derivative had one sign everywhere."""
         n, k, boxes = self.layout.states, self.layout.unknowns, lo.shape[1]
         first, last = self.jacobian.evaluate(lo, hi)  # by columns of the Jacobian
+        first, last = np.where(np.isnan(first), -np.inf, first), np.where(np.isnan(last), np.inf, last)  # no derivative
         slopes = first.reshape(k, n, boxes), last.reshape(k, n, boxes)
         growing, falling = slopes[0] >= 0, slopes[1] <= 0
         open_ = ~(growing | falling)

@@ -7,34 +7,34 @@ target's rate acts, so x lies in reset(B and guard) + [0, h] f(B), B bounding al
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from dynident.integrators.verified.automaton import Automaton, Jump
 from dynident.integrators.verified.boxes import Boxes, Step, gathered, rows_of
 from dynident.integrators.verified.flow import FlowChoice, ModeFlow, mapped_into_itself
+from dynident.integrators.verified.pieces import Piece, Sample, measured
 from dynident.kernels.interval import Rigour
 from dynident.kernels.interval.rounding import Ends, join, meet
+from dynident.kernels.interval.stride import Fate, Programs, Seen, Stride, stride_of
 
 NO_SPREAD = 1e-12  # of a state that all boxes agree on
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """Boxes after a step, with the rows they came from where one flow leads from these to those."""
-
-    ends: Boxes
-    flow: ModeFlow | None = None
-    rows: Ends | None = None
 
 
 class HybridStep:
     """One step of a model over boxes."""
 
-    def __init__(self, automaton: Automaton, choice: FlowChoice):
+    def __init__(self, automaton: Automaton, choice: FlowChoice, compiled: bool = True):
         self.automaton, self.layout = automaton, automaton.layout
         self.flows = tuple(ModeFlow(automaton.layout, law.rate, choice, automaton.proved) for law in automaton.modes)
+        self.strides = tuple(self._stride(mode) if compiled and choice.form == "monotone" else None
+                             for mode in range(len(automaton.modes)))
+
+    def _stride(self, mode: int) -> Stride | None:
+        law, flow, layout = self.automaton.modes[mode], self.flows[mode], self.layout
+        programs = Programs(law.goes_on_at_start.kernel, flow.picard, law.goes_on_meanwhile.kernel,
+                            law.rises.kernel, flow.jacobian, flow.remainder, flow.whole, law.goes_on_at_end.kernel,
+                            self.automaton.output, flow.polynomial)
+        return stride_of(programs, layout.states, layout.parameters, layout.rows, layout.passed_rows.start, flow.still)
 
     @property
     def rigour(self) -> Rigour:
@@ -51,7 +51,7 @@ class HybridStep:
         found = np.zeros((k, boxes.count))
         low, high = boxes.hull()
         spread = np.maximum(high - low, NO_SPREAD)[:n]
-        for mode in np.unique(boxes.mode):
+        for mode in np.flatnonzero(np.bincount(boxes.mode)):
             flow, own = self.flows[mode], boxes.mode == mode
             if flow.still:
                 continue
@@ -70,13 +70,45 @@ class HybridStep:
             parts.append(self._boxes(*law.may_begin.narrowed(lo[:, can], hi[:, can]), mode))
         return gathered(parts, self.layout.unknowns)
 
+    def advance(self, boxes: Boxes, step: Step, sample: Sample, backward: bool) -> tuple[Boxes, bool]:
+        """What is left of the boxes at the next sample, and whether each stayed in its mode for certain."""
+        seen = Seen(self._given(step), self._given(sample.step),
+                    None if sample.empty else np.array([sample.low, sample.high]))
+        done, left = self._strides(boxes, seen, backward, begun=False)
+        again, left = self._strides(self.at_once(left, step), seen, backward, begun=True)
+        pieces = self._from_each(left, step)
+        steady = all(piece.flow is not None or not piece.ends.count for piece in pieces)
+        kept = [*done, *again, measured(pieces, self.automaton, sample, backward)]
+        return gathered(kept, self.layout.unknowns), steady
+
+    def _strides(self, boxes: Boxes, seen: Seen, backward: bool, begun: bool) -> tuple[list[Boxes], Boxes]:
+        """What compiled strides leave of the boxes, and the boxes that need a closer look."""
+        done, left = [], []
+        for mode in np.flatnonzero(np.bincount(boxes.mode)):
+            own, stride = boxes.in_mode(mode), self.strides[mode]
+            if stride is None:
+                left.append(own)
+                continue
+            (lo, hi), fate = stride.run(own.lo, own.hi, seen, backward, begun)
+            alive = fate == Fate.ALIVE
+            done.append(Boxes(lo, hi, own.mode) if alive.all() else Boxes(lo[:, alive], hi[:, alive], own.mode[alive]))
+            left.append(own.where(fate == Fate.OPEN))
+        return done, gathered(left, self.layout.unknowns)
+
+    def _given(self, step: Step) -> np.ndarray:
+        """(2, rows) what a step says of the rows behind the unknowns."""
+        nothing = np.zeros((self.layout.unknowns, 1))
+        return np.array(rows_of(self.layout, nothing, nothing, step))[:, :, 0].copy()
+
     def predict(self, boxes: Boxes, step: Step) -> list[Piece]:
         """All boxes in which a state can be at the end of the step."""
+        return self._from_each(self.at_once(boxes, step), step)
+
+    def _from_each(self, boxes: Boxes, step: Step) -> list[Piece]:
         pieces = []
-        boxes = self.at_once(boxes, step)
-        for mode in np.unique(boxes.mode):
-            lo, hi = rows_of(self.layout, *_ends(boxes.where(boxes.mode == mode)), step)
-            pieces += self._from(int(mode), lo, hi)
+        for mode in np.flatnonzero(np.bincount(boxes.mode)):
+            own = boxes.in_mode(mode)
+            pieces += self._from(int(mode), *rows_of(self.layout, own.lo, own.hi, step))
         return pieces
 
     def at_once(self, boxes: Boxes, step: Step) -> Boxes:
@@ -94,9 +126,9 @@ class HybridStep:
 
     def _split(self, boxes: Boxes, step: Step) -> tuple[Boxes, Boxes]:
         stay, leave = [], []
-        for mode in np.unique(boxes.mode):
+        for mode in np.flatnonzero(np.bincount(boxes.mode)):
             law = self.automaton.modes[mode]
-            own = boxes.where(boxes.mode == mode)
+            own = boxes.in_mode(mode)
             if not law.jumps:
                 stay.append(own)
                 continue
@@ -237,21 +269,3 @@ def emptied_rows(lo: np.ndarray, hi: np.ndarray) -> Ends:
     lo[:, gone] = np.nan
     hi[:, gone] = np.nan
     return lo, hi
-
-
-def narrowed(piece: Piece, layout_states: int) -> Piece:
-    """Backward: no parameters or ends without a way from where the boxes came from to where they are."""
-    if piece.flow is None or piece.rows is None or piece.flow.still or not piece.ends.count:
-        return piece
-    n, k = layout_states, piece.ends.lo.shape[0]
-    lo, hi = piece.rows[0].copy(), piece.rows[1].copy()
-    lo[n:k], hi[n:k] = piece.ends.lo[n:], piece.ends.hi[n:]
-    low, high = piece.flow.narrow(lo, hi, (piece.ends.lo[:n], piece.ends.hi[:n]))
-    end = meet(piece.flow.whole.evaluate(low, high), (piece.ends.lo[:n], piece.ends.hi[:n]))  # forward again
-    fits = np.all(low[:k] <= high[:k], axis=0) & np.all(end[0] <= end[1], axis=0)
-    ends = replace(piece.ends, lo=np.concatenate([end[0], low[n:k]]), hi=np.concatenate([end[1], high[n:k]]))
-    return Piece(ends.where(fits), piece.flow, (low[:, fits], high[:, fits]))
-
-
-def _ends(boxes: Boxes) -> Ends:
-    return boxes.lo, boxes.hi

@@ -20,7 +20,7 @@ from dynident.errors import NotSupported
 from dynident.kernels.compiler import load_library
 from dynident.kernels.interval.tape import Tape, tape_of
 
-PARTS = ("arithmetic.c", "elementary.c", "backward.c", "tape.c")
+PARTS = ("arithmetic.c", "elementary.c", "backward.c", "tape.c", "stride.c")
 SOUND_FLAGS = ("-O3", "-ffp-contract=off")  # the proof of the outward step counts roundings: none may be fused away
 STRIP = 64  # boxes; W in arithmetic.c
 
@@ -50,9 +50,9 @@ class IntervalKernel(Protocol):
 def interval_kernel(function: casadi.Function, proved: bool = False) -> IntervalKernel:
     """The fastest kernel that this machine can have; `proved=True` asks for one that trusts no libm."""
     tape = tape_of(function)
-    library = _library()
-    if library is not None and (tape.proved or not proved):
-        return CompiledKernel(tape, library)
+    compiled = library()
+    if compiled is not None and (tape.proved or not proved):
+        return CompiledKernel(tape, compiled)
     from dynident.kernels.interval.correctly_rounded import CorrectlyRoundedKernel
 
     return CorrectlyRoundedKernel(tape)
@@ -64,7 +64,7 @@ def _source() -> str:
     return "\n".join(folder.joinpath(part).read_text() for part in PARTS)
 
 
-def _library() -> ctypes.CDLL | None:
+def library() -> ctypes.CDLL | None:
     return load_library(f"interval {hashlib.sha256(_source().encode()).hexdigest()}", _source, SOUND_FLAGS)
 
 

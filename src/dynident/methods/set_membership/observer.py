@@ -7,15 +7,15 @@ paper: boxes are split at guards instead of uniting modes, and each measurement 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import casadi
 import numpy as np
 
 from dynident.integrators.verified.automaton import Automaton, Layout
-from dynident.integrators.verified.boxes import Boxes, Step, gathered, rows_of
-from dynident.integrators.verified.hybrid_step import Piece, narrowed
+from dynident.integrators.verified.boxes import Boxes, Step, gathered
+from dynident.integrators.verified.pieces import Piece, Sample, measured
 from dynident.kernels.interval import Rigour
 from dynident.methods.set_membership.merging import merged
 from dynident.methods.set_membership.record import BoundedRecord
@@ -36,8 +36,8 @@ class VerifiedStep(Protocol):
         """The boxes in every mode in which they may begin."""
         ...
 
-    def predict(self, boxes: Boxes, step: Step) -> list[Piece]:
-        """All boxes in which a state can be at the end of the step."""
+    def advance(self, boxes: Boxes, step: Step, sample: Sample, backward: bool) -> tuple[Boxes, bool]:
+        """What is left of the boxes at the next sample, and whether each stayed in its mode for certain."""
         ...
 
     def active(self, boxes: Boxes) -> np.ndarray:
@@ -107,15 +107,13 @@ class Observer:
         width = np.where(np.isfinite(width) & (width > 0), width, 1.0)
         kept = _Kept(record.samples, layout.unknowns, len(self.resets))
         standing = np.zeros(len(self.resets))
-        boxes = self._measured([Piece(first)], record, 0)
+        boxes = measured([Piece(first)], self.step.automaton, record.sample(0), backward=False)
         boxes = self.step.begin(boxes, record.steps[0]) if boxes.count else boxes
         steady = False
         for k in range(record.samples):
             if k:
                 boxes = self._cut(boxes, record.steps[k - 1], width)
-                pieces = self.step.predict(boxes, record.steps[k - 1])
-                steady = all(piece.flow is not None or not piece.ends.count for piece in pieces)
-                boxes = self._measured(pieces, record, k)
+                boxes, steady = self.step.advance(boxes, record.steps[k - 1], record.sample(k), self.backward)
             if not boxes.count:
                 return kept.passage(boxes, empty_at=k)
             boxes = self._reset(boxes, record, k, standing, prior, kept)
@@ -134,30 +132,6 @@ class Observer:
         situation = Situation((*self.model.states, *self.model.parameters), self.step.layout.states, width, inputs,
                               lambda some: self.step.influence(some, step))
         return split(boxes, situation, self.strategy, cuts)
-
-    def _measured(self, pieces: list[Piece], record: BoundedRecord, k: int) -> Boxes:
-        """Only what the measurement of a sample leaves."""
-        low, high = record.low[:, [k]], record.high[:, [k]]
-        seen = np.isfinite(low).any()
-        done = []
-        for piece in pieces:
-            if not piece.ends.count:
-                continue
-            if seen:
-                piece = self._fitting(piece, record.steps[k], low, high)
-            if seen and self.backward:
-                piece = narrowed(piece, self.step.layout.states)
-            done.append(piece.ends)
-        return gathered(done, self.step.layout.unknowns)
-
-    def _fitting(self, piece: Piece, step: Step, low: np.ndarray, high: np.ndarray) -> Piece:
-        unknowns = self.step.layout.unknowns
-        rows = rows_of(self.step.layout, piece.ends.lo, piece.ends.hi, step)
-        lo, hi = self.step.automaton.output.contract(*rows, low, high)
-        fits = np.all(lo[:unknowns] <= hi[:unknowns], axis=0)
-        ends = Boxes(lo[:unknowns, fits], hi[:unknowns, fits], piece.ends.mode[fits])
-        return replace(piece, ends=ends, rows=None if piece.rows is None else (piece.rows[0][:, fits],
-                                                                              piece.rows[1][:, fits]))
 
     def _reset(self, boxes: Boxes, record: BoundedRecord, k: int, standing: np.ndarray, prior: tuple,
                kept: _Kept) -> Boxes:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dynident.errors import NotSupported
 from dynident.integrators.verified.boxes import Step
+from dynident.integrators.verified.pieces import Sample
 from dynident.kernels.interval.rounding import down, up
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded
@@ -27,6 +28,9 @@ class BoundedRecord:
     @property
     def samples(self) -> int:
         return self.time.size
+
+    def sample(self, k: int) -> Sample:
+        return Sample(self.steps[k], self.low[:, k], self.high[:, k])
 
     def inflated(self, factor: float) -> BoundedRecord:
         """The same with every radius `factor` times as large."""
