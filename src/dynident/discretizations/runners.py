@@ -36,6 +36,7 @@ class Runner(Protocol):
     adaptive: bool  # chooses its own steps
     static: bool  # outputs follow inputs at once; sub-steps change nothing
     side_by_side: bool  # may run in several threads of a process at once
+    separate: bool  # each thread that runs it has a process of its own behind it
 
     @property
     def notes(self) -> tuple[str, ...]: ...
@@ -53,6 +54,7 @@ class EquationRunner:
     """Equations, integrated by one of our schemes."""
 
     side_by_side = False
+    separate = False
     notes: tuple[str, ...] = ()
 
     def __init__(self, model: EquationModel, scheme: str):
@@ -80,6 +82,7 @@ class FmuRunner:
     side_by_side = True  # each thread has an instance of its own
 
     def __init__(self, model: FmuModel, declared: Iterable[str]):
+        self.separate = not model.options["trusted"]
         self.model, self.declared, self.static = model, tuple(declared), model.static
         self.scheme = model.options["integrator"] if model.kind == "model_exchange" else "the FMU's own solver"
         wanted = set(self.declared)

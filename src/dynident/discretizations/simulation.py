@@ -15,6 +15,7 @@ from dynident.discretizations.finite import Chain, Evaluation, Linear, Lineariza
 from dynident.discretizations.frame import Frame
 from dynident.discretizations.runners import Runner
 from dynident.discretizations.shooting import Record
+from dynident.discretizations.side_by_side import SideBySide
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, Marched
 from dynident.parallel.tasks import in_order
@@ -36,12 +37,14 @@ class BlackBoxScheme:
 class BlackBox:
     """A model simulated on all records for values of the unknowns; remembers what it has simulated.
 
-    Columns of differences are simulated side by side where there is an executor.
+    Columns of differences are simulated side by side where there is an executor, or where processes of this machine
+    pay.
     """
 
     def __init__(self, problem: Problem, runner: Runner, executor: Executor | None = None):
         self.problem, self.runner, self.executor = problem, runner, executor
         self.simulations = 0
+        self.here = SideBySide(runner.separate)
         self.noise: float | None = None  # relative; measured before the first derivative
         self.influence: np.ndarray | None = None  # per unknown, from the last derivative
         self._known: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
@@ -53,8 +56,11 @@ class BlackBox:
         new = [i for i, key in enumerate(keys) if key not in self._known]
         jobs = [(e, *self.problem.values_in(rows[i], e)) for i in new for e in range(len(grids))]
         self.simulations += len(new)
-        done = list(in_order(_simulated, (self.runner, tuple(grids)), jobs, self.executor if len(jobs) > 1 else None,
-                             self.runner.side_by_side))
+        common = self.runner, tuple(grids)
+        if self.executor is None or len(jobs) < 2:
+            done = self.here.map(lambda job: _simulated(common, *job), jobs)
+        else:
+            done = list(in_order(_simulated, common, jobs, self.executor, self.runner.side_by_side))
         found: dict[int, Outputs | Diverged] = {}
         for k, i in enumerate(new):
             own = done[k * len(grids):(k + 1) * len(grids)]

@@ -31,6 +31,7 @@ FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-15
 MOST_DAMPING = 1e14  # beyond it a step changes nothing
 FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as much
+NEAR_DAMPING = 1e-8  # it may fall to this at once when less than a standard error is left
 ENOUGH = 1e-4  # of the fall that the linear problem promises; less is no success
 MEMORY = 0.1  # of a column's length, from one iteration to the next; it may shrink by decades on the way
 
@@ -80,6 +81,8 @@ class _Run:
             left = self.standard_errors_left(reduced)
             if left <= self.settled:
                 return self.outcome(True, f"after {iteration} iterations")
+            if left < 1 and not self.finite.cheap_slopes:  # as its square: the last step doubles the digits, and saves one
+                self.damping = min(self.damping, max(NEAR_DAMPING, FIRST_DAMPING * left**2))
             moved = self.step(reduced)
             if left <= self.hidden():
                 return self.blurred(iteration + 1)

@@ -19,12 +19,20 @@ def zipped(path, entries):
     return path
 
 
-@pytest.mark.parametrize("name", ["../evil.txt", "/etc/evil", "a/../../evil", "..\\evil.txt", "C:/evil.txt"])
+@pytest.mark.parametrize("name", ["../evil.txt", "/etc/evil", "a/../../evil", "..\\evil.txt", "a\\..\\..\\evil.txt",
+                                  "C:/evil.txt", "C:\\evil.txt", "\\etc\\evil"])
 def test_an_entry_that_leaves_the_folder_is_refused(tmp_path, name):
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), (name, "boo")])
     with pytest.raises(ProblemError, match="outside of the folder"):
         unpacked(path)
     assert not (tmp_path.parent / "evil.txt").exists()
+
+
+def test_separators_of_windows_are_understood(tmp_path):
+    """As written by some Windows tools: an FMU of JModelica.org in modestpy's tests holds 'binaries\\win32\\Simple2R1C.dll'."""
+    path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("binaries\\linux64\\m.so", "code")])
+    assert (unpacked(path) / "binaries" / "linux64" / "m.so").read_text() == "code"
+    assert archive.entry_names(path)[1] == "binaries/linux64/m.so"
 
 
 def test_a_link_is_refused(tmp_path):

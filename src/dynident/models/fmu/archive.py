@@ -70,8 +70,8 @@ def _unpacked(path: str, digest: str) -> Path:
         _check(Path(path), archive)
         left = MOST_BYTES
         for info in archive.infolist():
-            target = folder / info.filename
-            if info.is_dir():
+            target = folder / _slashed(info.filename)
+            if _slashed(info.filename).endswith("/"):
                 target.mkdir(parents=True, exist_ok=True)
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -103,15 +103,15 @@ def _check(path: Path, archive: zipfile.ZipFile) -> None:
         faults.append(f"{path}: unpacks from {packed} to {total} bytes, which no FMU needs; it is refused.")
     seen: set[str] = set()
     for info in entries[:MOST_FILES]:
-        name = PurePosixPath(info.filename.replace("\\", "/"))
-        if name.is_absolute() or ".." in name.parts or (name.parts and ":" in name.parts[0]) or "\\" in info.filename:
+        name = PurePosixPath(_slashed(info.filename))
+        if name.is_absolute() or ".." in name.parts or (name.parts and ":" in name.parts[0]):
             faults.append(f"{path}: the entry '{info.filename}' would be written outside of the folder; it is refused.")
         if stat.S_ISLNK(info.external_attr >> 16):
             faults.append(f"{path}: the entry '{info.filename}' is a link; links are refused.")
         if info.flag_bits & 0x1:
             faults.append(f"{path}: the entry '{info.filename}' is encrypted.")
         folded = str(name).casefold()
-        if folded in seen and not info.is_dir():
+        if folded in seen and not _slashed(info.filename).endswith("/"):
             faults.append(f"{path}: two entries are called '{info.filename}'.")
         seen.add(folded)
     if faults:
@@ -149,4 +149,9 @@ def library_in(names: list[str], path: Path, version: int, identifier: str) -> s
 
 def entry_names(path: Path) -> list[str]:
     with _opened(path) as archive:
-        return archive.namelist()
+        return [_slashed(name) for name in archive.namelist()]
+
+
+def _slashed(name: str) -> str:
+    """Some tools on Windows write their own separator, which no FMU uses otherwise."""
+    return name.replace("\\", "/")
