@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dynident.files.results import load
     from dynident.files.tables import read_mat, read_parquet, read_table
     from dynident.files.toml import read_problem, write_problem
+    from dynident.fleet.file import read_fleet
+    from dynident.fleet.question import Fleet
+    from dynident.fleet.run import fleet
     from dynident.methods.bootstrap import bootstrap, leave_one_out
     from dynident.methods.boundary.solve import solve_boundary_value
     from dynident.methods.check import check
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
 PUBLIC = {
     "Bounded": "problem.noise", "Comparison": "methods.compare", "DynidentError": "errors",
     "EquationModel": "models.equations", "Estimate": "estimate.estimate", "Experiment": "problem.experiment",
-    "FmuModel": "models.fmu.model",
+    "Fleet": "fleet.question", "FmuModel": "models.fmu.model", "fleet": "fleet.run", "read_fleet": "fleet.file",
     "Gaussian": "problem.noise", "InitialState": "problem.parameter", "Mode": "models.hybrid", "NotConverged": "errors",
     "NotSupported": "errors", "Parameter": "problem.parameter", "Prior": "problem.parameter",
     "Problem": "problem.problem", "ProblemError": "errors", "Trajectory": "estimate.estimate",
@@ -73,11 +76,11 @@ MODULES = {"criteria": "design.criteria", "library": "models.library", "maths": 
            "signals": "design.signals"}
 
 __all__ = [
-    "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "FmuModel", "Gaussian",
+    "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "Fleet", "FmuModel", "Gaussian",
     "InitialState", "Mode", "NotConverged", "NotSupported", "Parameter", "Plan", "Prior", "Problem", "ProblemError",
     "Trajectory", "Transition", "Validation", "bootstrap", "boundary_value", "check", "compare", "criteria", "design_input",
-    "full_discretization", "identify", "kalman", "least_squares", "leave_one_out", "library", "load", "local", "maths",
-    "moving_horizon", "multiple_shooting", "multistart", "profile", "read_csv", "read_mat", "read_parquet",
+    "fleet", "full_discretization", "identify", "kalman", "least_squares", "leave_one_out", "library", "load", "local", "maths",
+    "moving_horizon", "multiple_shooting", "multistart", "profile", "read_csv", "read_fleet", "read_mat", "read_parquet",
     "read_problem", "read_table", "report", "set_membership", "signals", "simulate", "single_shooting",
     "solve_boundary_value", "structure",
     "write_problem",

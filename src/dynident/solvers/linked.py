@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.discretizations.ends import Ends
+from dynident.discretizations.ends import Ends, Tied
 from dynident.discretizations.segments import Segments
 from dynident.solvers.elimination import Elimination
 from dynident.solvers.square import Linearized
@@ -20,7 +20,6 @@ class LinkedFactors:
     sizes: np.ndarray  # (states,)
     parameter_sizes: np.ndarray  # (parameters,)
     growth: np.ndarray  # (segments,) how much a change at the begin of a segment can grow to its end
-    path: np.ndarray | None  # states inside of the segments, where the segments know them
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         n, count = self.sizes.size, self.elimination.segments * self.sizes.size
@@ -43,9 +42,18 @@ class LinkedFactors:
         return moved
 
 
-def growth_of(link: np.ndarray) -> np.ndarray:
+def linked_factors(links: np.ndarray, tied: Tied, sizes: np.ndarray, parameter_sizes: np.ndarray) -> LinkedFactors:
+    """From the derivatives of all segments' ends and of the conditions at both ends."""
+    _, begin, end, shared = tied
+    scaled = links * np.concatenate([sizes, parameter_sizes]) / sizes[:, None]
+    elimination = Elimination(scaled, begin * sizes, end * sizes, shared * parameter_sizes)
+    return LinkedFactors(elimination, sizes, parameter_sizes, growth_of(links, sizes))
+
+
+def growth_of(links: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """(segments,) how much a change at the begin of a segment grows to its end, at the most; states in typical sizes."""
-    return np.max(np.sum(np.abs(link), axis=2), axis=1)
+    scaled = np.abs(links[:, :, :sizes.size]) * sizes / sizes[:, None]
+    return np.max(np.sum(scaled, axis=2), axis=1)
 
 
 class LinkedSystem:
@@ -77,10 +85,6 @@ class LinkedSystem:
     def linearize(self, z: np.ndarray) -> Linearized:
         nodes, p = self.unpack(z)
         ends = self.segments.run(nodes[:-1], p, True)
-        tied, begin, end, shared = self.ends.linearize(nodes[0], nodes[-1], p)
-        n = self.segments.states
-        link = ends.links * np.concatenate([self.sizes, self.parameter_sizes]) / self.sizes[:, None]
-        growth = growth_of(link[:, :, :n])
-        elimination = Elimination(link, begin * self.sizes, end * self.sizes, shared * self.parameter_sizes)
-        factors = LinkedFactors(elimination, self.sizes, self.parameter_sizes, growth, ends.path)
-        return Linearized(np.concatenate([(ends.states - nodes[1:]).ravel(), tied]), factors)
+        tied = self.ends.linearize(nodes[0], nodes[-1], p)
+        factors = linked_factors(ends.links, tied, self.sizes, self.parameter_sizes)
+        return Linearized(np.concatenate([(ends.states - nodes[1:]).ravel(), tied[0]]), factors)

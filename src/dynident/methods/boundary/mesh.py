@@ -1,20 +1,25 @@
-"""Mesh: at which times do segments begin, and which of them are cut?"""
+"""Mesh: at which times do segments begin, what are the equations there, and how far off are they?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from dynident.discretizations.ends import Ends
 from dynident.discretizations.segments import MarchSegments
+from dynident.errors import ProblemError
+from dynident.integrators import integrator_named
+from dynident.integrators.collocate import collocator_for
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Diverged, March
+from dynident.integrators.march import Diverged, march_for
+from dynident.integrators.scheme import Adaptive, Explicit, Implicit
+from dynident.methods.boundary.statement import Statement
+from dynident.solvers.lifted import LiftedSystem
+from dynident.solvers.linked import LinkedSystem, growth_of
 
-STEPS = 2  # per segment; the state between them is known too
-CHECKED = 4  # steps per segment in the check: those of half the length show how far off the others are
-DENSE = 8  # points per segment between which the solution is interpolated
-MOST_PIECES = 8  # into which one segment is cut at a time
+EXPLICIT_STEPS = 4  # per segment; between their ends the solution is interpolated
 
 
 def split(times: np.ndarray, pieces: np.ndarray) -> np.ndarray:
@@ -24,9 +29,9 @@ def split(times: np.ndarray, pieces: np.ndarray) -> np.ndarray:
     return np.append(times[segment] + within * np.diff(times)[segment], times[-1])
 
 
-def moved_to(times: np.ndarray, nodes: np.ndarray, new: np.ndarray) -> np.ndarray:
+def moved_to(times: np.ndarray, values: np.ndarray, new: np.ndarray) -> np.ndarray:
     """States at new times between known ones, without overshoot."""
-    return PchipInterpolator(times, nodes, axis=0)(new)
+    return PchipInterpolator(times, values, axis=0)(new)
 
 
 def too_short(times: np.ndarray) -> np.ndarray:
@@ -35,25 +40,56 @@ def too_short(times: np.ndarray) -> np.ndarray:
     return np.diff(times) <= 1e3 * np.finfo(float).eps * np.maximum(reach, times[-1] - times[0])
 
 
-@dataclass(frozen=True, eq=False)
-class Stepper:
-    """One march, on any mesh."""
+class Steps(Protocol):
+    """A way to make equations on a mesh. `fractions`: where in a segment its polynomial goes through known states."""
 
-    march: March
     order: int
-    states: int
-    parameters: int
-    used: tuple[int, ...]  # places of the march's parameters among all
+    fractions: np.ndarray
+    system: LinkedSystem | LiftedSystem
 
-    def segments(self, times: np.ndarray, steps: int = STEPS) -> MarchSegments:
-        """Every segment in `steps` steps, whose ends are nodes of the grid."""
-        fine = split(times, np.full(len(times) - 1, steps))
-        nothing = np.zeros((fine.size - 1, 0))
-        grid = Grid(fine, 0, np.ones(fine.size - 1, np.int32), nothing, nothing, np.zeros((fine.size, 0)),
-                    np.zeros(fine.size, np.uint8))
-        used = list(self.used)
-        return MarchSegments(self.march, grid, np.arange(0, fine.size, steps), self.states, self.parameters,
-                             lambda p: p[used], used)
+    def growth(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """(segments,) how much a change grows over each; infinite where the segment leads out of the finite numbers."""
+        ...
+
+
+def _grid(times: np.ndarray, steps: int) -> Grid:
+    fine = split(times, np.full(len(times) - 1, steps))
+    nothing = np.zeros((fine.size - 1, 0))
+    return Grid(fine, 0, np.ones(fine.size - 1, np.int32), nothing, nothing, np.zeros((fine.size, 0)),
+                np.zeros(fine.size, np.uint8))
+
+
+class Shot:
+    """Segments of a few explicit steps, followed from their begin: multiple shooting."""
+
+    follows = True
+
+    def __init__(self, statement: Statement, scheme: Explicit | Implicit, steps: int):
+        self.statement, self.steps, self.order = statement, steps, scheme.order
+        self.fractions = np.arange(steps + 1) / steps
+        self.march = march_for(statement.model, scheme, tuple(range(len(statement.model.parameters))))
+
+    def segments(self, times: np.ndarray, steps: int) -> MarchSegments:
+        used = list(self.statement.used)
+        return MarchSegments(self.march, _grid(times, steps), np.arange(0, steps * len(times), steps)[:len(times)],
+                             len(self.statement.states), len(self.statement.parameters), lambda p: p[used], used)
+
+    def system(self, times: np.ndarray, ends: Ends, sizes: np.ndarray) -> LinkedSystem:
+        return LinkedSystem(self.segments(times, self.steps), ends, sizes)
+
+    def start(self, system: LinkedSystem, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return system.pack(nodes, p)
+
+    def inside(self, system: LinkedSystem, z: np.ndarray) -> np.ndarray:
+        """(segments, fractions, states) of a point."""
+        nodes, p = system.unpack(z)
+        return _by_segment(system.segments.run(nodes[:-1], p, False).path, nodes)
+
+    def growth(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        broken = self.broken(times, nodes, p)
+        if np.any(broken):
+            return np.where(broken, np.inf, 1.0)
+        return growth_of(self.segments(times, self.steps).run(nodes[:-1], p, True).links, sizes[:nodes.shape[1]])
 
     def broken(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
         """(segments,) whether the way from the begin of a segment to its end leaves the finite numbers."""
@@ -61,10 +97,65 @@ class Stepper:
         begin = 0
         while begin < bad.size:
             try:
-                self.segments(times[begin:]).run(nodes[begin:-1], p, False)
+                self.segments(times[begin:], self.steps).run(nodes[begin:-1], p, False)
                 break
             except Diverged as wall:
-                begin += max(wall.node - 1, 0) // STEPS
+                begin += max(wall.node - 1, 0) // self.steps
                 bad[begin] = True
                 begin += 1
         return bad
+
+    def checked(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same with steps of half the length: ends (segments, states), and states after each step but the last."""
+        out = self.segments(times, 2 * self.steps).run(nodes[:-1], p, False)
+        return out.states, out.path[:-1].reshape(len(times) - 1, 2 * self.steps, -1)[:, 1:]
+
+
+def _by_segment(path: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    count, n = len(nodes) - 1, nodes.shape[1]
+    return np.concatenate([path[:-1].reshape(count, -1, n), nodes[1:, None]], axis=1)
+
+
+class Lifted:
+    """One implicit step per segment, its stages unknowns too: collocation."""
+
+    follows = False
+
+    def __init__(self, statement: Statement, scheme: Implicit):
+        self.statement, self.points, self.order = statement, scheme.points, scheme.order
+        self.fractions = np.unique([0.0, *scheme.points, 1.0])
+        self.collocator = collocator_for(statement.model, scheme, tuple(range(len(statement.model.parameters))))
+        self.shot = Shot(statement, scheme, 2)
+
+    def system(self, times: np.ndarray, ends: Ends, sizes: np.ndarray) -> LiftedSystem:
+        return LiftedSystem(self.collocator, _grid(times, 1), ends, self.points, len(self.statement.states),
+                            self.statement.used, sizes)
+
+    def start(self, system: LiftedSystem, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+        at = times[:-1, None] + np.array(self.points) * np.diff(times)[:, None]
+        return system.pack(nodes, p, moved_to(times, nodes, at.ravel()))
+
+    def inside(self, system: LiftedSystem, z: np.ndarray) -> np.ndarray:
+        nodes, _ = system.unpack(z)
+        inner = system.stages(z)[:, [k for k, c in enumerate(self.points) if 0 < c < 1]]
+        return np.concatenate([nodes[:-1, None], inner, nodes[1:, None]], axis=1)
+
+    def growth(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        system = self.system(times, self.statement.ends, sizes)
+        try:
+            links = system.run(self.start(system, times, nodes, p), True).link[:-1]
+        except Diverged as wall:
+            return np.where(np.arange(len(times) - 1) == wall.node - 1, np.inf, 1.0)
+        return growth_of(links, sizes[:nodes.shape[1]])
+
+    def checked(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.shot.checked(times, nodes, p)
+
+
+def steps_for(statement: Statement, integrator: str, degree: int | None) -> Shot | Lifted:
+    """Explicit schemes are followed from node to node, implicit ones have their stages as unknowns."""
+    scheme = integrator_named(integrator, degree)
+    if isinstance(scheme, Adaptive):
+        raise ProblemError(f"'{integrator}' chooses its own steps; a boundary value problem takes a scheme with fixed steps, "
+                           "and chooses them itself.")
+    return Lifted(statement, scheme) if isinstance(scheme, Implicit) else Shot(statement, scheme, EXPLICIT_STEPS)

@@ -9,34 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynident.errors import ProblemError
-from dynident.methods.boundary.mesh import DENSE
 from dynident.solvers.square import Page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HALF = DENSE // 2
-HALF_POINTS = np.arange(HALF + 1) / HALF  # between these, in half a segment, a polynomial of degree 4 stands
-
-
-def _lagrange(points: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """(at, points) values of the Lagrange polynomials."""
+def polynomials(points: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """(at, points) values of the Lagrange polynomials on `points`."""
     values = np.ones((at.size, points.size))
     for j, own in enumerate(points):
         for other in np.delete(points, j):
             values[:, j] *= (at - other) / (own - other)
     return values
-
-
-def interpolation_error(dense: np.ndarray) -> np.ndarray:
-    """(segments, states) how far the interpolation inside of a segment is off at the most.
-
-    A polynomial over the whole segment is compared with points that it does not use; over half the length it is off 32 times
-    less. `dense`: (segments, DENSE + 1, states).
-    """
-    coarse, between = np.arange(0, DENSE + 1, 2) / DENSE, np.arange(1, DENSE, 2) / DENSE
-    foretold = np.einsum("ij,kjn->kin", _lagrange(coarse, between), dense[:, ::2])
-    return np.max(np.abs(foretold - dense[:, 1::2]), axis=1) / 2**coarse.size
 
 
 @dataclass(frozen=True)
@@ -76,7 +60,8 @@ class BoundarySolution:
     evaluations: int
     warnings: tuple[str, ...] = ()
     output_time: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    dense: np.ndarray = field(default_factory=lambda: np.zeros((0, DENSE + 1, 0)), repr=False)
+    fractions: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0]), repr=False)
+    inside: np.ndarray = field(default_factory=lambda: np.zeros((0, 2, 0)), repr=False)  # (segments, fractions, states)
     seconds: float = 0.0
 
     @property
@@ -105,10 +90,7 @@ class BoundarySolution:
                                f"{np.min(at):g} to {np.max(at):g}.")
         segment = np.clip(np.searchsorted(self.time, at, side="right") - 1, 0, len(self.time) - 2)
         within = (at - self.time[segment]) / (self.time[segment + 1] - self.time[segment])
-        half = (within >= 0.5).astype(int)
-        weights = _lagrange(HALF_POINTS, 2 * within - half)
-        places = HALF * half[:, None] + np.arange(HALF + 1)
-        values = np.einsum("ij,ijn->in", weights, self.dense[segment[:, None], places])
+        values = np.einsum("ij,ijn->in", polynomials(self.fractions, within), self.inside[segment])
         return values[0] if np.ndim(t) == 0 else values
 
     def plot(self) -> Figure:

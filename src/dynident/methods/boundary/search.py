@@ -1,8 +1,8 @@
 """Search: from a guess on a mesh to a solution within the tolerance; which steps are tried, in which order?
 
 1. Segments are cut where a trajectory from the guess runs away, or where a change grows too much from begin to end.
-2. A root finder solves the equations on this mesh. By default Newton with the natural test; where it fails, Davidenko;
-   then both again on meshes with more nodes.
+2. A root finder solves the equations on this mesh. By default Newton with the natural test; where it fails, on finer meshes;
+   then on one where changes grow little over each segment; then Davidenko.
 3. The same nodes with steps of half the length show how far off each segment is; the factored Jacobian turns this into the
    error of the solution. Segments that add most are cut, and Newton repeats, until the error is below the tolerance.
 """
@@ -10,16 +10,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynident.discretizations.ends import Ends
 from dynident.integrators.march import Diverged
-from dynident.methods.boundary.mesh import CHECKED, DENSE, MOST_PIECES, Stepper, moved_to, split, too_short
-from dynident.methods.boundary.result import Round, interpolation_error
+from dynident.methods.boundary.mesh import Lifted, Shot, moved_to, split, too_short
+from dynident.methods.boundary.result import Round, polynomials
 from dynident.solvers.davidenko import Davidenko
-from dynident.solvers.linked import LinkedSystem, growth_of
 from dynident.solvers.newton import DampedNewton
 from dynident.solvers.square import TOO_MANY, Page, Root, Watch
 
@@ -32,8 +31,9 @@ PREPARING = 30  # rounds of cuts before the first solve
 CAREFUL = 2  # pieces per cut while the error is so large that it tells no more than where
 ROUGH = 0.1  # an error, in typical sizes, from which on that is so
 NOISE = 1e3 * np.finfo(float).eps  # error of one segment, in typical sizes, that more steps cannot lower
-INTERPOLATED = 5  # order of the interpolation inside of a segment
-FINER = (1, 2, 4)  # pieces per segment of the meshes on which the first solve is tried
+MOST_PIECES = 8  # into which one segment is cut at a time
+FINER = (1, 4, 16, 64)  # pieces per segment of the meshes on which Newton is tried: more nodes bend a poor guess less
+PATIENCE = 50  # iterations of Newton on one mesh
 NEGLIGIBLE = 1e-12  # a state that nowhere exceeds this is taken to be zero; give `scale` if yours are that small
 
 
@@ -51,9 +51,9 @@ class Options:
 class Search:
     """The state of one search."""
 
-    def __init__(self, stepper: Stepper, ends: Ends, times: np.ndarray, guess: Callable[[np.ndarray], np.ndarray],
+    def __init__(self, steps: Shot | Lifted, ends: Ends, times: np.ndarray, guess: Callable[[np.ndarray], np.ndarray],
                  p: np.ndarray, options: Options, watch: Watch | None = None):
-        self.stepper, self.ends, self.options, self.watch = stepper, ends, options, watch
+        self.steps, self.ends, self.options, self.watch = steps, ends, options, watch
         self.guess, self.first_p = guess, p
         self.times, self.nodes, self.p = times, guess(times), p
         self.rounds: list[Round] = []
@@ -62,7 +62,7 @@ class Search:
         self.error = np.inf
         self.story: list[str] = []  # clauses for the status: what had to be done beyond the usual
         self.root: Root | None = None
-        self.dense: np.ndarray | None = None
+        self.inside: np.ndarray | None = None  # (segments, fractions, states)
 
     # -- sizes and systems
 
@@ -91,8 +91,10 @@ class Search:
             if not root.converged:
                 return False, root.reason, root.code
             pieces = self.judged(root)
-            if self.error <= self.options.tolerance:
+            grown = root.linear.factors.growth > self.options.growth if root.linear is not None else np.zeros(1, bool)
+            if self.error <= self.options.tolerance and not np.any(grown & ~too_short(self.times)):
                 return True, "", 0
+            pieces = np.where(grown & ~too_short(self.times), np.maximum(pieces, 2), pieces)
             if not np.any(pieces > 1):
                 return False, f"rounding keeps the error at {self.error:.1e}", TOO_MANY
             if np.sum(pieces) > self.options.most_nodes:
@@ -103,7 +105,13 @@ class Search:
         return False, f"at the limit of {MOST_ROUNDS} meshes", TOO_MANY
 
     def prepare(self) -> None:
+        """Nothing may run away from the guess; where no trajectory is followed, nothing can."""
+        if self.steps.follows:
+            self.cut_growing()
+
+    def cut_growing(self) -> None:
         """Cut where trajectories from the guess run away or changes grow too much."""
+        self.restart()
         for _ in range(PREPARING):
             pieces = self.growing()
             if not np.any(pieces > 1) or np.sum(pieces) > self.options.most_nodes / 4:
@@ -113,49 +121,42 @@ class Search:
 
     def growing(self) -> np.ndarray:
         """(segments,) into how many pieces each should be cut for its trajectory to stay near, 1 for none."""
-        short = too_short(self.times)
-        broken = self.stepper.broken(self.times, self.nodes, self.p) & ~short
-        if np.any(broken):
-            return np.where(broken, 2, 1)
-        try:
-            links = self.stepper.segments(self.times).run(self.nodes[:-1], self.p, True).links
-        except Diverged:
-            return np.ones(len(self.times) - 1, dtype=int)
-        sizes, n = self.sizes, self.nodes.shape[1]
-        growth = growth_of(links[:, :, :n] * sizes[:n] / sizes[:n, None])
-        with np.errstate(over="ignore", invalid="ignore"):
-            pieces = np.ceil(np.log(growth) / np.log(self.options.growth))
-        return np.where(short, 1, np.clip(np.nan_to_num(pieces, nan=MOST_PIECES), 1, MOST_PIECES)).astype(int)
+        growth = self.steps.growth(self.times, self.nodes, self.p, self.sizes)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pieces = np.where(np.isfinite(growth), np.ceil(np.log(growth) / np.log(self.options.growth)), 2)
+        return np.where(too_short(self.times), 1, np.clip(np.nan_to_num(pieces, nan=1), 1, MOST_PIECES)).astype(int)
 
     def first_solution(self) -> Root:
-        """On the prepared mesh by each solver in turn, then on finer ones."""
-        best: Root | None = None
-        for finer, solver in self.attempts():
-            if finer > 1 and solver is self.solvers()[0]:
-                if np.size(self.times) * 2 > self.options.most_nodes:
-                    break
-                self.times = split(self.times, np.full(len(self.times) - 1, 2))
-            if best is not None:
-                self.restart()
-            root = self.solve(solver, "start" if best is None else f"rescue on {len(self.times)} nodes")
+        """By each attempt in turn, from the guess."""
+        first: Root | None = None
+        for solver, times in self.attempts():
+            self.times = times
+            self.restart()
+            root = self.solve(solver, "start" if first is None else "rescue")
             if root.converged or root.interrupted:
-                if best is not None:
-                    self.story.append(f"Newton stopped ({best.reason}); {solver.name} on {len(self.times)} nodes found it")
+                if first is not None:
+                    self.story.append(f"{self.rounds[0].solver} stopped at first ({first.reason}), {solver.name} on "
+                                      f"{len(times)} nodes did not")
                 return root
-            best = best or root
-        assert best is not None
-        return best
+            first = first or root
+        assert first is not None
+        return first
 
-    def solvers(self) -> tuple[Solver, ...]:
+    def attempts(self) -> Iterator[tuple[Solver, np.ndarray]]:
+        """Newton on finer and finer meshes, then where changes grow little, then Davidenko; or what the user chose."""
+        close, times = CLOSE * self.options.tolerance, self.times
+        newton, davidenko = DampedNewton(tolerance=close, iterations=PATIENCE), Davidenko(tolerance=close)
+        finer = [split(times, np.full(len(times) - 1, pieces)) for pieces in FINER
+                 if pieces == 1 or pieces * len(times) <= self.options.most_nodes]
         if self.options.solver is not None:
-            return (self.options.solver,)
-        close = CLOSE * self.options.tolerance
-        return DampedNewton(tolerance=close), Davidenko(tolerance=close)
-
-    def attempts(self) -> Iterator[tuple[int, Solver]]:
-        for finer in FINER if self.options.solver is None else FINER[:1]:
-            for solver in self.solvers():
-                yield finer, solver
+            yield self.options.solver, times
+            return
+        yield from ((newton, mesh) for mesh in finer)
+        self.times = times
+        self.cut_growing()
+        if len(self.times) > len(times):
+            yield newton, self.times
+        yield from ((davidenko, mesh) for mesh in (finer[0], finer[-1]))
 
     def again(self) -> Root:
         """On a finer mesh from the solution on the last one; where that fails, anew from the guess."""
@@ -169,13 +170,16 @@ class Search:
         return self.first_solution()
 
     def solve(self, solver: Solver, why: str) -> Root:
-        system = LinkedSystem(self.stepper.segments(self.times), self.ends, self.sizes)
+        system = self.steps.system(self.times, self.ends, self.sizes)
         before = self.nodes, self.p
+        begin = self.steps.start(system, self.times, self.nodes, self.p)  # type: ignore[arg-type]
         try:
-            root = solver.solve(system, system.pack(self.nodes, self.p), self.watch)
+            root = solver.solve(system, begin, self.watch)
         except Diverged as wall:
-            root = Root(system.pack(self.nodes, self.p), False, str(wall), TOO_MANY, (), 0, 1)
+            root = Root(begin, False, str(wall), TOO_MANY, (), 0, 1)
         self.nodes, self.p = (part.copy() for part in system.unpack(root.point))
+        if root.converged:
+            self.inside = self.steps.inside(system, root.point)  # type: ignore[arg-type]
         self.pages += root.pages
         self.evaluations += root.evaluations
         growth = float(np.max(root.linear.factors.growth)) if root.linear is not None else np.nan
@@ -191,33 +195,30 @@ class Search:
 
     def judged(self, root: Root) -> np.ndarray:
         """Estimate the error; (segments,) into how many pieces each should be cut."""
-        assert root.linear is not None
+        assert root.linear is not None and self.inside is not None
         n, sizes = self.nodes.shape[1], self.sizes
         try:
-            checked = self.stepper.segments(self.times, CHECKED).run(self.nodes[:-1], self.p, False)
-            between = self.stepper.segments(self.times, DENSE).run(self.nodes[:-1], self.p, False).path
+            ends, between = self.steps.checked(self.times, self.nodes, self.p)
         except Diverged:
             self.error = np.inf
             return np.full(len(self.times) - 1, 2)
-        lacks = checked.states - self.nodes[1:]
-        tied = self.ends.value(self.nodes[0], self.nodes[-1], self.p)
-        off = np.abs(root.linear.factors.solve(np.concatenate([lacks.ravel(), tied]))) / np.concatenate(
-            [np.tile(sizes[:n], len(self.times)), sizes[n:]])
-        self.dense = np.concatenate([between[:-1].reshape(-1, DENSE, n), self.nodes[1:, None]], axis=1)
-        local = np.max(np.abs(lacks) / sizes[:n], axis=1)
-        interpolated = np.max(interpolation_error(self.dense) / sizes[:n], axis=1)
-        at_nodes = float(np.max(off))
+        lacks = ends - self.nodes[1:]
+        outer = np.concatenate([lacks.ravel(), self.ends.value(self.nodes[0], self.nodes[-1], self.p)])
+        off = root.linear.factors.solve(np.append(outer, np.zeros(root.point.size - outer.size)))[:outer.size]
+        at_nodes = float(np.max(np.abs(off) / np.concatenate([np.tile(sizes[:n], len(self.times)), sizes[n:]])))
+        at = np.arange(1, between.shape[1] + 1) / (between.shape[1] + 1)
+        foretold = np.einsum("ij,kjn->kin", polynomials(self.steps.fractions, at), self.inside)
+        interpolated = np.max(np.abs(foretold - between) / sizes[:n], axis=(1, 2))
         self.error = max(at_nodes, float(np.max(interpolated)))
-        last = self.rounds[-1]
-        self.rounds[-1] = Round(**{**last.__dict__, "error": self.error})
-        return self.pieces(local, at_nodes, interpolated)
+        self.rounds[-1] = replace(self.rounds[-1], error=self.error)
+        return self.pieces(np.max(np.abs(lacks) / sizes[:n], axis=1), at_nodes, interpolated)
 
     def pieces(self, local: np.ndarray, at_nodes: float, interpolated: np.ndarray) -> np.ndarray:
+        """From what each segment adds to the error at the nodes and what it lacks in between."""
         aim = SAFETY * self.options.tolerance
         most = CAREFUL if self.error > ROUGH else MOST_PIECES
-        pieces = (interpolated / aim) ** (1 / INTERPOLATED)
+        pieces = (interpolated / aim) ** (1 / (self.steps.fractions.size - 1))
         if at_nodes > self.options.tolerance:
             fair = aim * max(float(np.sum(local)) / at_nodes, np.finfo(float).tiny) / local.size
-            pieces = np.maximum(pieces, np.where(local > NOISE, (local / fair) ** (1 / (self.stepper.order + 1)), 1))
-        short = too_short(self.times)
-        return np.where(short, 1, np.clip(np.ceil(pieces), 1, most)).astype(int)
+            pieces = np.maximum(pieces, np.where(local > NOISE, (local / fair) ** (1 / (self.steps.order + 1)), 1))
+        return np.where(too_short(self.times), 1, np.clip(np.ceil(pieces), 1, most)).astype(int)

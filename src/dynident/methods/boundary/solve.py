@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.integrators import integrator_named
-from dynident.integrators.march import march_for
-from dynident.integrators.scheme import Adaptive
-from dynident.methods.boundary.mesh import DENSE, Stepper, moved_to, split
+from dynident.methods.boundary.mesh import moved_to, split, steps_for
 from dynident.methods.boundary.result import BoundarySolution
 from dynident.methods.boundary.search import Options, Search, Solver
 from dynident.methods.boundary.statement import Statement, statement_of
@@ -33,7 +30,7 @@ def solve_boundary_value(rate: Callable[..., Any] | EquationModel, boundary: Cal
                          guess: Any, *, parameters: Mapping[str, float] | None = None,
                          states: Sequence[str] | None = None, output: Sequence[float] | None = None,
                          tolerance: float = 1e-6, method: str | Solver = "auto", integrator: str = "gauss_legendre",
-                         degree: int | None = 3, scale: Mapping[str, float] | None = None, growth: float = 100.0,
+                         degree: int | None = 4, scale: Mapping[str, float] | None = None, growth: float = 100.0,
                          nodes: int = 20_000, watch: Watch | None = None) -> BoundarySolution:
     """Solve y' = rate(t, y, p), boundary(y(a), y(b), p) = 0 for y(t) and, where there are any, the unknown parameters p.
 
@@ -55,7 +52,7 @@ def solve_boundary_value(rate: Callable[..., Any] | EquationModel, boundary: Cal
     options = _options(statement, tolerance, method, growth, nodes, scale)
     p = np.array([float(v) for v in start.values()])
     _check_start(statement, times, values(times), p)
-    search = Search(_stepper(statement, integrator, degree), statement.ends, times, values, p, options, watch)
+    search = Search(steps_for(statement, integrator, degree), statement.ends, times, values, p, options, watch)
     found, reason, code = search.run()
     return _solution(statement, search, found, reason, code, wanted, time.perf_counter() - began)
 
@@ -90,7 +87,8 @@ def _guess(guess: Any, mesh: np.ndarray) -> tuple[Guess, int]:
     try:
         array = np.asarray(guess, dtype=float)
     except (TypeError, ValueError):
-        raise ProblemError("guess must be a function of t, an array of numbers (mesh, states), or one number per state.") from None
+        raise ProblemError("guess must be a function of t, an array of numbers (mesh, states), or one number per state."
+                           ) from None
     if array.ndim == 2 and array.shape[0] == mesh.size:
         return (lambda t: moved_to(mesh, array, t)), array.shape[1]
     if array.ndim <= 1 and array.size:
@@ -139,25 +137,14 @@ def _check_start(statement: Statement, times: np.ndarray, values: np.ndarray, p:
     statement.ends.value(values[0], values[-1], p)
 
 
-def _stepper(statement: Statement, integrator: str, degree: int | None) -> Stepper:
-    scheme = integrator_named(integrator, degree if integrator in ("gauss_legendre", "radau") else None)
-    if isinstance(scheme, Adaptive):
-        raise ProblemError(f"'{integrator}' chooses its own steps; a boundary value problem takes a scheme with fixed steps, "
-                           "and chooses them itself.")
-    free = tuple(range(len(statement.model.parameters)))
-    return Stepper(march_for(statement.model, scheme, free), scheme.order, len(statement.states),
-                   len(statement.parameters), statement.used)
-
-
 def _solution(statement: Statement, search: Search, found: bool, reason: str, code: int, wanted: np.ndarray,
               seconds: float) -> BoundarySolution:
     root = search.root
     condition = root.linear.factors.condition if root is not None and root.linear is not None else np.inf
     sizes = dict(zip((*statement.states, *statement.parameters), search.sizes.tolist(), strict=True))
-    dense = search.dense
-    if dense is None or len(dense) != len(search.times) - 1:  # no solution: straight lines between nodes
-        share = np.linspace(0, 1, DENSE + 1)[None, :, None]
-        dense = (1 - share) * search.nodes[:-1, None] + share * search.nodes[1:, None]
+    fractions, inside = search.steps.fractions, search.inside
+    if not found or inside is None:  # no solution: straight lines between nodes
+        fractions, inside = np.array([0.0, 1.0]), np.stack([search.nodes[:-1], search.nodes[1:]], axis=1)
     warnings = []
     if not condition <= BADLY_CONDITIONED:
         warnings.append(f"The condition number is {condition:.1e}, above 1e8: the solution may be wrong in the first digits, "
@@ -166,11 +153,13 @@ def _solution(statement: Statement, search: Search, found: bool, reason: str, co
         search.times, search.nodes, statement.states,
         dict(zip(statement.parameters, (float(v) for v in search.p), strict=True)), found,
         _sentence(search, found, reason, code), code, search.error if found else np.nan, search.options.tolerance, sizes,
-        condition, tuple(search.pages), tuple(search.rounds), search.evaluations, tuple(warnings), wanted, dense, seconds)
+        condition, tuple(search.pages), tuple(search.rounds), search.evaluations, tuple(warnings), wanted, fractions, inside,
+        seconds)
 
 
 def _sentence(search: Search, found: bool, reason: str, code: int) -> str:
-    story = f" {'; '.join(search.story)}.".replace(" n", " N", 1) if search.story else ""
+    told = "; ".join(search.story)
+    story = f" {told[0].upper()}{told[1:]}." if told else ""
     work = f"{len(search.pages)} iterations on {len(search.rounds)} meshes, the last of {len(search.times)} nodes"
     if found:
         return f"Converged: {work}; estimated error {search.error:.1e}.{story}"

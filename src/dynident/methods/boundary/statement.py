@@ -155,7 +155,8 @@ def _arity(called: str, function: Callable[..., Any], least: int, with_parameter
     if len(taken) == least and not with_parameters:
         return least
     more = usual.replace(")", ", p)")
-    faults.append(f"{called} takes {len(taken)} arguments; it is called with {more if with_parameters else f'{usual} or {more}'}.")
+    way = more if with_parameters else f"{usual} or {more}"
+    faults.append(f"{called} takes {len(taken)} arguments; it is called with {way}.")
     return least + with_parameters
 
 

@@ -1,0 +1,100 @@
+"""Lifted: one implicit step per segment, whose stages are unknowns beside the states at the nodes.
+
+Nothing is simulated, so that nothing can run away from a poor guess: a step is an equation between the values that stand
+there. Stages are eliminated segment by segment; what remains is a `LinkedSystem` with one step per segment, and the same
+elimination along time solves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.discretizations.ends import Ends
+from dynident.integrators.collocate import Collocated, Collocator
+from dynident.integrators.grid import Grid
+from dynident.solvers.linked import LinkedFactors, linked_factors
+from dynident.solvers.square import Linearized
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedFactors:
+    """The factored Jacobian; stages follow state and parameters."""
+
+    linked: LinkedFactors
+    stage: np.ndarray  # (segments, stage unknowns, states + parameters)
+
+    @property
+    def condition(self) -> float:
+        return self.linked.condition
+
+    @property
+    def growth(self) -> np.ndarray:
+        return self.linked.growth
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        segments, unknowns, _ = self.stage.shape
+        outer = self.linked.solve(rhs[:rhs.size - segments * unknowns])
+        n, m = self.linked.sizes.size, self.linked.parameter_sizes.size
+        begins = outer[:segments * n].reshape(segments, n)
+        moved = np.hstack([begins, np.tile(outer[outer.size - m:], (segments, 1))])
+        inner = rhs[rhs.size - segments * unknowns:] + np.einsum("kij,kj->ki", self.stage, moved).ravel()
+        return np.concatenate([outer, inner])
+
+
+class LiftedSystem:
+    """Unknowns: states at all nodes, p, then the stages of every segment. A `SquareSystem`.
+
+    The equations of the stages are given as what Newton's method would change them by, at fixed state and parameters.
+    `n`: number of states; `free`: which of the parameters the collocator's are; `points`: where in a step each stage is the
+    state.
+    """
+
+    def __init__(self, collocator: Collocator, grid: Grid, ends: Ends, points: tuple[float, ...], n: int,
+                 free: tuple[int, ...], scale: np.ndarray):
+        self.collocator, self.grid, self.ends, self.points, self.free = collocator, grid, ends, points, list(free)
+        self.states, self.count = n, grid.nodes - 1
+        self.sizes, self.parameter_sizes = scale[:n], scale[n:]
+        self.scale = np.concatenate([np.tile(self.sizes, self.count + 1), self.parameter_sizes,
+                                     np.tile(self.sizes, self.count * len(points))])
+
+    def pack(self, nodes: np.ndarray, p: np.ndarray, stages: np.ndarray | None = None) -> np.ndarray:
+        """z from states at the nodes (segments + 1, states), p, and stages (segments, points, states)."""
+        if stages is None:
+            share = np.array(self.points)[None, :, None]
+            stages = (1 - share) * nodes[:-1, None] + share * nodes[1:, None]
+        return np.concatenate([np.ravel(nodes), p, np.ravel(stages)])
+
+    def unpack(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        count, m = (self.count + 1) * self.states, self.parameter_sizes.size
+        return z[:count].reshape(-1, self.states), z[count:count + m]
+
+    def stages(self, z: np.ndarray) -> np.ndarray:
+        """(segments, points, states)"""
+        return z[z.size - self.count * len(self.points) * self.states:].reshape(self.count, len(self.points), self.states)
+
+    def run(self, z: np.ndarray, sensitivities: bool) -> Collocated:
+        nodes, p = self.unpack(z)
+        return self.collocator.run(self.grid, nodes, self.stages(z).reshape(self.count, -1), p[self.free], sensitivities)
+
+    def value(self, z: np.ndarray) -> np.ndarray:
+        nodes, p = self.unpack(z)
+        out = self.run(z, False)
+        return np.concatenate([out.defect.ravel(), self.ends.value(nodes[0], nodes[-1], p), -out.correction.ravel()])
+
+    def linearize(self, z: np.ndarray) -> Linearized:
+        nodes, p = self.unpack(z)
+        out = self.run(z, True)
+        tied = self.ends.linearize(nodes[0], nodes[-1], p)
+        linked = linked_factors(self.widened(out.link[:-1]), tied, self.sizes, self.parameter_sizes)
+        value = np.concatenate([out.defect.ravel(), tied[0], -out.correction.ravel()])
+        return Linearized(value, LiftedFactors(linked, self.widened(out.stage)))
+
+    def widened(self, slopes: np.ndarray) -> np.ndarray:
+        """With a column for every parameter, also for those that no step depends on."""
+        n, m = self.states, self.parameter_sizes.size
+        wide = np.zeros((*slopes.shape[:2], n + m))
+        wide[:, :, :n] = slopes[:, :, :n]
+        wide[:, :, [n + k for k in self.free]] = slopes[:, :, n:]
+        return wide
