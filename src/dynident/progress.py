@@ -15,27 +15,31 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from dynident.estimate.estimate import Iteration
 
-Tell = Callable[["Iteration"], object]
+Tell = Callable[..., object]  # takes an Iteration
+Said = Callable[..., str]
 
 PATIENCE = 1.0  # s; a fit that ends sooner shows nothing
 BETWEEN_LINES = 1.0  # s; a log gets at most one line in this time
 
 
 @contextmanager
-def shown(progress: Tell | bool | None = None) -> Iterator[Tell]:
+def shown(progress: Tell | bool | None = None, said: Said | None = None) -> Iterator[Tell]:
     """What to call after each iteration: `progress` itself, or a live line on a terminal, or nothing (False)."""
     if callable(progress):
         yield progress
     elif progress is not False and sys.stderr.isatty():
-        with live_line(sys.stderr, PATIENCE) as tell:
+        with live_line(sys.stderr, PATIENCE, said) as tell:
             yield tell
     else:
         yield lambda iteration: None
 
 
 @contextmanager
-def live_line(stream: TextIO, patience: float = 0.0) -> Iterator[Tell]:
-    """One line that is written over again and again, from `patience` seconds on, and vanishes at the end."""
+def live_line(stream: TextIO, patience: float = 0.0, said: Said | None = None) -> Iterator[Tell]:
+    """One line that is written over again and again, from `patience` seconds on, and vanishes at the end.
+
+    `said` makes the line from what is told and the seconds so far; that of an iteration unless given.
+    """
     from rich.console import Console  # takes 0.1 s, and most runs never need it
     from rich.live import Live
     from rich.text import Text
@@ -47,7 +51,7 @@ def live_line(stream: TextIO, patience: float = 0.0) -> Iterator[Tell]:
         elapsed = time.monotonic() - begin
         if elapsed >= patience:
             live.start()
-            live.update(Text(line(iteration, elapsed), overflow="ellipsis", no_wrap=True), refresh=True)
+            live.update(Text((said or line)(iteration, elapsed), overflow="ellipsis", no_wrap=True), refresh=True)
 
     try:
         yield tell
@@ -56,8 +60,8 @@ def live_line(stream: TextIO, patience: float = 0.0) -> Iterator[Tell]:
 
 
 @contextmanager
-def plain_lines(stream: TextIO, between: float = BETWEEN_LINES) -> Iterator[Tell]:
-    """A line for the first iteration, then at most one in `between` seconds."""
+def plain_lines(stream: TextIO, between: float = BETWEEN_LINES, said: Said | None = None) -> Iterator[Tell]:
+    """A line for the first iteration, then at most one in `between` seconds; `said` as above."""
     begin = time.monotonic()
     last = -float("inf")
 
@@ -66,7 +70,7 @@ def plain_lines(stream: TextIO, between: float = BETWEEN_LINES) -> Iterator[Tell
         now = time.monotonic()
         if now - last >= between:
             last = now
-            print(line(iteration, now - begin), file=stream, flush=True)
+            print((said or line)(iteration, now - begin), file=stream, flush=True)
 
     yield tell
 

@@ -11,14 +11,29 @@ import sys
 
 import typer
 
-from dynident.cli import check, compare, demo, design, export, export_c, fit, fmu, profile, report, simulate, validate, watch
+from dynident.cli import (
+    check,
+    compare,
+    demo,
+    design,
+    export,
+    export_c,
+    fit,
+    fleet,
+    fmu,
+    profile,
+    report,
+    simulate,
+    validate,
+    watch,
+)
 from dynident.cli.shared import BAD_INPUT, INTERRUPTED, NOT_GOOD, OUR_FAULT, Stop, complain
 
 app = typer.Typer(name="dynident", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
                   pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
 
 COMMANDS = {"check": check, "fit": fit, "simulate": simulate, "validate": validate, "compare": compare,
-            "profile": profile, "design": design,
+            "fleet": fleet, "profile": profile, "design": design,
             "report": report, "demo": demo, "watch": watch}
 for _name, _module in COMMANDS.items():
     app.command(_name)(_module.run)

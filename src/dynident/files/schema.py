@@ -176,10 +176,9 @@ class OutputTable(_Table):
         return column, Gaussian() if size is True else kind(size)
 
 
-class ExperimentTable(_Table):
-    """One record; the keys are the arguments of `read_table`, and `file`."""
+class RecordTable(_Table):
+    """How a record is read; the keys are the arguments of `read_table`."""
 
-    file: str
     time: Column = None
     inputs: Annotated[dict[str, Column], BeforeValidator(_names_or_table)] = {}
     outputs: Annotated[dict[str, OutputTable], BeforeValidator(_outputs)] = {}
@@ -187,12 +186,23 @@ class ExperimentTable(_Table):
     initial: dict[str, Number] = {}
     start: Number = None
     mode: str = ""
-    name: str | None = None
     units: dict[str, str] | None = None
     time_unit: str | None = None
     sample_time: Number = None
     separator: str | None = None
     decimal: str | None = None
+
+    def request(self) -> dict[str, Any]:
+        """As `read_table` takes it."""
+        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "outputs"}}
+        return {**given, "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
+
+
+class ExperimentTable(RecordTable):
+    """One record, with its file and its name."""
+
+    file: str
+    name: str | None = None
 
 
 class PriorTable(_Table):
@@ -272,12 +282,59 @@ class DesignTable(_Table):
     seed: int = 0
 
 
-class ProblemTable(_Table):
+class _QuestionTable(_Table):
+    """What is asked, whatever the records."""
+
     model: ModelTable
-    experiment: list[ExperimentTable] = Field(min_length=1)
-    validation: list[ExperimentTable] = []
     parameters: dict[str, ParameterTable] = {}
     initial_states: dict[str, InitialTable] = {}
     constraints: list[str] = []
     method: MethodTable | None = None
+
+    def unknowns(self) -> list[Parameter | InitialState]:
+        return [*(Parameter(name, **table.fields()) for name, table in self.parameters.items()),
+                *(InitialState(state, **table.fields()) for state, table in self.initial_states.items())]
+
+
+class ProblemTable(_QuestionTable):
+    experiment: list[ExperimentTable] = Field(min_length=1)
+    validation: list[ExperimentTable] = []
     design: DesignTable | None = None
+
+
+def _positive(value: Any) -> Any:
+    if not _number(value) > 0:
+        raise ValueError(f"is {value}, but must be positive.")
+    return value
+
+
+class IndexColumns(_Table):
+    """How the columns of an index are called."""
+
+    file: str = "file"
+    machine: str = "machine"
+    time: str = "time"
+
+
+class FleetTable(_Table):
+    """Which records there are, and what the whole fleet shares."""
+
+    records: str | None = None  # "data/{machine}/{time}.csv"
+    index: str | None = None  # a table with a line per record
+    columns: IndexColumns = IndexColumns()
+    shared: list[str] = []
+    timeout: Annotated[Any, BeforeValidator(_positive)] = None  # s, per record
+    retries: int = Field(default=1, ge=0)
+
+    @model_validator(mode="after")
+    def one_list(self) -> FleetTable:
+        if (self.records is None) == (self.index is None):
+            raise ValueError("needs exactly one of records and index, but has " + ("none." if self.index is None else "both."))
+        if self.records is not None and "columns" in self.model_fields_set:
+            raise ValueError("columns belong to an index; remove them, or name an index in the place of records.")
+        return self
+
+
+class FleetFileTable(_QuestionTable):
+    record: RecordTable
+    fleet: FleetTable

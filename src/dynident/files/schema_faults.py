@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -11,6 +11,9 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.files.schema import (
     DesignTable,
     ExperimentTable,
+    FleetFileTable,
+    FleetTable,
+    IndexColumns,
     InitialTable,
     ModelTable,
     ModeTable,
@@ -18,10 +21,13 @@ from dynident.files.schema import (
     ParameterTable,
     PriorTable,
     ProblemTable,
+    RecordTable,
     TransitionTable,
     shown,
 )
 from dynident.files.toml_text import Path, line_of, printed
+
+File = TypeVar("File", ProblemTable, FleetFileTable)
 
 _KINDS = {"string_type": "a text", "bool_type": "true or false", "dict_type": "a table", "list_type": "a list",
           "model_type": "a table", "model_attributes_type": "a table", "int_type": "a whole number"}
@@ -41,13 +47,13 @@ class Located:
         return f"{where}: {printed(path)}: {sentence}"
 
 
-def checked(content: dict[str, Any], located: Located) -> ProblemTable:
+def checked(content: dict[str, Any], located: Located, table: type[File] = ProblemTable) -> File:  # type: ignore[assignment]
     """The content in its nouns, or all faults in one error."""
     faults = _starts_missing(content, located)
     try:
-        tables = ProblemTable.model_validate(content)
+        tables = table.model_validate(content)
     except ValidationError as error:
-        faults += [fault for one in error.errors() for fault in _faults(one, located)]
+        faults += [fault for one in error.errors() for fault in _faults(one, located, table)]
     if faults:
         raise ProblemError(faults)
     return tables
@@ -62,7 +68,7 @@ def _starts_missing(content: dict[str, Any], located: Located) -> list[str]:
             for name, table in parameters.items() if isinstance(table, dict) and "start" not in table]
 
 
-def _faults(error: Any, located: Located) -> list[str]:
+def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
     path: Path = tuple(error["loc"])
     kind = error["type"]
     if kind == "value_error":
@@ -72,7 +78,7 @@ def _faults(error: Any, located: Located) -> list[str]:
             told.append(located.fault(path + key, sentence))
         return told
     if kind == "extra_forbidden":
-        return [located.fault(path, f"this key has no meaning here.{did_you_mean(str(path[-1]), _known_keys(path))}")]
+        return [located.fault(path, f"this key has no meaning here.{did_you_mean(str(path[-1]), _known_keys(path, table))}")]
     if kind == "missing":
         return [located.fault(path, "is required, but not given.")]
     if kind == "too_short":
@@ -93,13 +99,16 @@ def _key_in(sentence: str, table: Any) -> Path:
     return (first.group(),) if first and first.group() in table else ()
 
 
-def _known_keys(path: Path) -> list[str]:
+def _known_keys(path: Path, whole: type[BaseModel]) -> list[str]:
     """The keys that could stand in the place of the last of the path."""
     tables: dict[str, type[BaseModel]] = {
         "model": ModelTable, "experiment": ExperimentTable, "validation": ExperimentTable,
-        "parameters": ParameterTable, "initial_states": InitialTable, "design": DesignTable}
-    table = ProblemTable if len(path) == 1 else tables[str(path[0])]
-    if "outputs" in path[2:4] and len(path) == 5:
+        "parameters": ParameterTable, "initial_states": InitialTable, "design": DesignTable, "record": RecordTable,
+        "fleet": FleetTable}
+    table = whole if len(path) == 1 else tables[str(path[0])]
+    if path[:2] == ("fleet", "columns"):
+        table = IndexColumns
+    elif "outputs" in path[1:4] and len(path) == (4 if path[0] == "record" else 5):
         table = OutputTable
     elif "prior" in path[2:-1]:
         table = PriorTable

@@ -14,7 +14,7 @@ from dynident.errors import NotSupported, ProblemError
 from dynident.files.atomic import written_aside
 from dynident.files.columns import existing_file
 from dynident.files.problem_tables import experiment_table, model_table, unknown_table, write_columns
-from dynident.files.schema import FMU_OPTIONS, ExperimentTable, ModelTable, ProblemTable
+from dynident.files.schema import FMU_OPTIONS, ExperimentTable, ModelTable
 from dynident.files.schema_faults import Located, checked
 from dynident.files.tables import read_table
 from dynident.files.toml_text import to_toml
@@ -42,15 +42,9 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
     Data must lie in the folder of the file unless `allow_outside`; a model from a Python file runs that file's code
     and needs `allow_python`.
     """
-    file = existing_file(path)
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-        content = tomllib.loads(text.replace("\r\n", "\n"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ProblemError(f"{file.name} is not valid TOML: {error}.") from error
-    located = Located(file.name, text)
+    file, located, content = parsed(path)
     tables = checked(content, located)
-    reader = _Reader(file, located, allow_outside, allow_python)
+    reader = Reader(file, located, allow_outside, allow_python)
     records = [*tables.experiment, *tables.validation]
     model = reader.model(tables.model, list(dict.fromkeys(signal for table in records for signal in table.outputs)))
     experiments = [reader.experiment(("experiment", k), table) for k, table in enumerate(tables.experiment)]
@@ -58,13 +52,22 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
     if reader.faults or model is None:
         raise ProblemError(reader.faults)
     try:
-        problem = Problem(model, [e for e in experiments if e is not None], _unknowns(tables),
-                          tables.constraints)
+        problem = Problem(model, [e for e in experiments if e is not None], tables.unknowns(), tables.constraints)
     except ProblemError as error:
         raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
     method = tables.method.model_dump() if tables.method else {}
     design = tables.design.model_dump(exclude_unset=True) if tables.design else {}
     return ProblemFile(problem, method, tuple(e for e in validation if e is not None), file, design)
+
+
+def parsed(path: str | Path) -> tuple[Path, Located, dict[str, Any]]:
+    """The file, a way to say where in it something stands, and its content."""
+    file = existing_file(path)
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+        return file, Located(file.name, text), tomllib.loads(text.replace("\r\n", "\n"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{file.name} is not valid TOML: {error}.") from error
 
 
 def write_problem(problem: Problem, method: Mapping[str, Any], path: str | Path,
@@ -96,12 +99,7 @@ def write_problem(problem: Problem, method: Mapping[str, Any], path: str | Path,
     return path
 
 
-def _unknowns(tables: ProblemTable) -> list[Parameter | InitialState]:
-    return [*(Parameter(name, **table.fields()) for name, table in tables.parameters.items()),
-            *(InitialState(state, **table.fields()) for state, table in tables.initial_states.items())]
-
-
-class _Reader:
+class Reader:
     """Builds the model and the experiments, gathering what goes wrong on the way."""
 
     def __init__(self, file: Path, located: Located, allow_outside: bool, allow_python: bool):
@@ -136,7 +134,7 @@ class _Reader:
         options = {key: getattr(table, key) for key in table.model_fields_set & {*FMU_OPTIONS} - {"interface"}}
         inputs = table.inputs if "inputs" in table.model_fields_set else None
         outputs = list(table.outputs) if table.outputs is not None else list(measured) or None
-        return FmuModel(self._inside(named), inputs=inputs, outputs=outputs, kind=table.interface, **options)
+        return FmuModel(self.inside(named), inputs=inputs, outputs=outputs, kind=table.interface, **options)
 
     def _python_model(self, named: str) -> Model:
         name, _, attribute = named.rpartition(":")
@@ -145,7 +143,7 @@ class _Reader:
         if not self.allow_python:
             raise ProblemError(f"'{named}' would run Python code of a problem file. If you trust it, allow it with "
                                "allow_python=True (--allow-python).")
-        file = self._inside(name)
+        file = self.inside(name)
         spec = importlib.util.spec_from_file_location(file.stem, file)
         if spec is None or spec.loader is None:
             raise ProblemError(f"'{name}' is not a Python file.")
@@ -163,12 +161,9 @@ class _Reader:
         return self._gather((*path, "file"), lambda: self._read(table))
 
     def _read(self, table: ExperimentTable) -> Experiment:
-        given = {key: getattr(table, key) for key in table.model_fields_set - {"file", "outputs"}}
-        outputs = {signal: output.request(signal) for signal, output in table.outputs.items()}
-        file = self._inside(table.file)
-        return read_table(file, outputs=outputs, **given)
+        return read_table(self.inside(table.file), **table.request())
 
-    def _inside(self, name: str) -> Path:
+    def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""
         absolute = PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or name.startswith("\\")
         leaves = absolute or not (self.folder / name).resolve().is_relative_to(self.folder)

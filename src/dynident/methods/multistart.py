@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -63,7 +63,7 @@ class MultiStart:
         return self.named(problem, best[1], [results[k] for k in sorted(results)], len(places))
 
     def ends(self, problem: Problem, places: Sequence[Mapping[str, float]], executor: Executor | None,
-             tell: Callable[..., object]) -> Iterator[tuple[int, StartResult, Estimate | None]]:
+             tell: Callable[..., object]) -> Generator[tuple[int, StartResult, Estimate | None]]:
         """Starts as they end, whatever their end; one whose workers were lost is a result too."""
         common = self.method, problem, tell if executor is None else None
         with closing(as_they_end(run_start, common, [(dict(place),) for place in places], executor)) as endings:

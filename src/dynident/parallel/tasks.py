@@ -6,7 +6,7 @@ as a parcel; only a few tasks are handed out ahead of those that are done, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Ended:
 
 
 def in_order(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None,
-             side_by_side: bool = False) -> Iterator[Any]:
+             side_by_side: bool = False) -> Generator[Any]:
     """Values in the order of the tasks; an error of a task is raised when its turn comes.
 
     `side_by_side` says that threads of one process may run the function at the same time; see `parcel.alone`.
@@ -55,7 +55,7 @@ def in_order(function: Function, common: Any, tasks: Iterable[tuple], executor: 
 def as_they_end(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None, *,
                 again: Callable[[BaseException], bool] = worth_another_try, retries: int = RETRIES,
                 limit: float | None = None, side_by_side: bool = False,
-                handed_out: Callable[[int], object] = lambda count: None) -> Iterator[Ended]:
+                handed_out: Callable[[int], object] = lambda count: None) -> Generator[Ended]:
     """Tasks in the order in which they end, tried again up to `retries` times where `again` says so.
 
     `limit` (s) ends a task that hangs, where the executor can do that. `handed_out` is told how many are under way.

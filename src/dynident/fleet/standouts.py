@@ -1,0 +1,154 @@
+"""Standouts: which machines differ from the rest by more than chance and their own uncertainty explain?
+
+Values of machines are taken as middle + difference between machines + error of the estimate. The size of the usual
+difference (the spread) is chosen such that half of the machines lie within 0.6745 standard deviations of the middle, each
+counted with its own error: a few odd machines do not move it, and a machine that is only poorly known does not stand out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.estimate.distributions import normal_quantile
+
+HALF = 0.6745  # half of all normal values lie this many standard deviations around the middle
+FALSE_ALARM = 0.05  # probability that a fleet of equal machines shows any
+FEWEST = 5  # machines below which nobody can be said to stand out
+ROUNDS = 50  # of middle and spread; far fewer are needed
+BISECTIONS = 60
+
+
+@dataclass(frozen=True)
+class Standout:
+    """A machine, or a record of a machine, and by how much it is away."""
+
+    parameter: str
+    machine: str
+    record: str  # empty where the whole machine is meant
+    value: float
+    std: float
+    middle: float
+    spread: float
+    away: float  # in standard deviations of spread and error together, with its sign
+
+    def sentence(self, unit: str = "") -> str:
+        side = "above" if self.away > 0 else "below"
+        who = f"{self.machine}, {self.record}" if self.record and self.machine else self.machine or self.record
+        of = "the machine's own middle" if self.record else "the fleet's middle"
+        in_unit = f" {unit}" if unit else ""
+        return (f"{who}: {self.parameter} = {self.value:.4g} ± {1.96 * self.std:.2g}{in_unit} lies {abs(self.away):.1f} "
+                f"standard deviations {side} {of} of {self.middle:.4g}{in_unit} (usual spread {self.spread:.2g}).")
+
+
+@dataclass(frozen=True, eq=False)
+class Centre:
+    """The middle of values with known errors, and the spread that they have beyond these errors."""
+
+    middle: float
+    spread: float
+
+    def away(self, values: np.ndarray, std: np.ndarray) -> np.ndarray:
+        size = np.hypot(self.spread, std)
+        return (values - self.middle) / np.where(size > 0, size, np.inf)
+
+
+def centre_of(values: np.ndarray, std: np.ndarray) -> Centre:
+    """Weighted median, and the spread by the median of the distances from it."""
+    middle, spread = float(np.median(values)), 0.0
+    for _ in range(ROUNDS):
+        before = middle, spread
+        spread = spread_of(values - middle, std)
+        middle = weighted_median(values, 1 / np.maximum(np.hypot(spread, std), np.finfo(float).tiny))
+        if np.allclose(before, (middle, spread), rtol=1e-9, atol=0.0):
+            break
+    return Centre(middle, spread)
+
+
+def spread_of(differences: np.ndarray, std: np.ndarray) -> float:
+    """What must be added to the errors so that half of the differences lie within HALF; 0 if the errors explain them."""
+    def share(spread: float) -> float:
+        return float(np.median(np.abs(differences) / np.maximum(np.hypot(spread, std), np.finfo(float).tiny)))
+
+    if share(0.0) <= HALF:
+        return 0.0
+    low, high = 0.0, float(np.max(np.abs(differences))) / HALF
+    for _ in range(BISECTIONS):
+        half = (low + high) / 2
+        low, high = (half, high) if share(half) > HALF else (low, half)
+    return high
+
+
+def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    order = np.argsort(values, kind="stable")
+    running = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(running, running[-1] / 2)])
+
+
+def standouts(parameter: str, machines: Sequence[str], records: Sequence[str], values: np.ndarray, std: np.ndarray,
+              log: bool = False) -> tuple[list[Standout], Centre | None]:
+    """Machines away from the fleet, and records away from their machine, the farthest first; and the fleet's centre.
+
+    Values without a finite error take no part. Logarithms are compared where the parameter is estimated as one.
+    """
+    use = np.isfinite(values) & np.isfinite(std) & (std > 0) & ((values > 0) | (not log))
+    if np.count_nonzero(use) < FEWEST:
+        return [], None
+    x, s = (np.log(values[use]), std[use] / values[use]) if log else (values[use], std[use])
+    who = [m or r for m, r, u in zip(machines, records, use, strict=True) if u]
+    which = [r for r, u in zip(records, use, strict=True) if u]
+    groups = _groups(who)
+    within, own = _within(x, s, groups)
+    mean, error = _machine_values(x, s, groups, own)
+    fleet = centre_of(mean, error)
+    found = []
+    limit = normal_quantile(1 - FALSE_ALARM / (2 * len(groups)))
+    for name, z, value, e in zip(groups, fleet.away(mean, error), mean, error, strict=True):
+        if abs(z) > limit and len(groups) >= FEWEST:
+            found.append(_made(parameter, name, "", value, e, fleet, z, log))
+    limit = normal_quantile(1 - FALSE_ALARM / (2 * len(x)))
+    for k, z in enumerate(within):
+        if abs(z) > limit and len(groups[who[k]]) >= FEWEST:
+            there = Centre(float(np.median(x[groups[who[k]]])), own)
+            found.append(_made(parameter, who[k], which[k], x[k], s[k], there, z, log))
+    shown = Centre(float(np.exp(fleet.middle)), float(np.exp(fleet.middle) * fleet.spread)) if log else fleet
+    return sorted(found, key=lambda it: (bool(it.record), -abs(it.away))), shown
+
+
+def _groups(who: Sequence[str]) -> dict[str, np.ndarray]:
+    rows: dict[str, list[int]] = {}
+    for k, name in enumerate(who):
+        rows.setdefault(name, []).append(k)
+    return {name: np.array(own) for name, own in rows.items()}
+
+
+def _within(x: np.ndarray, s: np.ndarray, groups: dict[str, np.ndarray]) -> tuple[np.ndarray, float]:
+    """Distance of each record from the middle of its machine, and the spread of records within a machine."""
+    differences = x.copy()
+    for rows in groups.values():
+        differences[rows] -= np.median(x[rows])
+    several = np.concatenate([rows for rows in groups.values() if len(rows) >= FEWEST] or [np.zeros(0, int)])
+    spread = spread_of(differences[several], s[several]) if several.size else 0.0
+    size = np.hypot(spread, s)
+    return differences / np.where(size > 0, size, np.inf), spread
+
+
+def _machine_values(x: np.ndarray, s: np.ndarray, groups: dict[str, np.ndarray], own: float
+                    ) -> tuple[np.ndarray, np.ndarray]:
+    """Per machine: the weighted median of its records, and its error."""
+    mean, error = [], []
+    for rows in groups.values():
+        variance = s[rows] ** 2 + own**2
+        mean.append(weighted_median(x[rows], 1 / variance))
+        error.append(np.sqrt(np.pi / 2 if len(rows) > 2 else 1.0) / np.sqrt(np.sum(1 / variance)))  # of a median
+    return np.array(mean), np.array(error)
+
+
+def _made(parameter: str, machine: str, record: str, value: float, std: float, centre: Centre, away: float, log: bool
+          ) -> Standout:
+    if log:
+        value, std = float(np.exp(value)), float(np.exp(value) * std)
+        centre = Centre(float(np.exp(centre.middle)), float(np.exp(centre.middle) * centre.spread))
+    return Standout(parameter, machine, record, float(value), float(std), centre.middle, centre.spread, float(away))
