@@ -33,6 +33,7 @@ from dynident.files.saved import (
     uncertainty_of,
     validations_of,
 )
+from dynident.files.smoothed import read_smoothed, smoothed_table
 from dynident.files.toml import read_problem, write_problem
 from dynident.files.trajectories import (
     estimate_table,
@@ -47,7 +48,7 @@ from dynident.problem.problem import Problem
 ESTIMATE, PROBLEM, REPORT = "estimate.json", "problem.toml", "report.html"
 TABLE, TABLE_TO_LOOK_AT = "trajectories.parquet", "trajectories.csv"
 VALIDATIONS = "validations.parquet"
-FILTERED = "filtered.parquet"
+FILTERED, SMOOTHED = "filtered.parquet", "smoothed.parquet"
 PARAMETERS = "parameters.ssv"
 AS_GIVEN = "problem_as_given.toml"  # tells how the columns of the user's own records are called
 
@@ -88,6 +89,8 @@ def write(estimate: Estimate, folder: str | Path, as_given: bytes | None = None)
             write_parquet(validation_table(estimate.validations), aside / VALIDATIONS)
         if estimate.filtered is not None:
             write_parquet(filtered_table(estimate.filtered), aside / FILTERED)
+        if estimate.smoothed is not None:
+            write_parquet(smoothed_table(estimate.smoothed), aside / SMOOTHED)
         if given_by(estimate.problem.model):  # an FMU wants its parameters back
             (aside / PARAMETERS).write_bytes(parameter_set(estimate))
         if as_given is not None:
@@ -135,7 +138,8 @@ def load(folder: str | Path) -> Estimate:
             times=saved.times,
             statistics=saved.statistics,
             validations=validations_of(saved, validation_signals),
-            filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None)
+            filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None,
+            smoothed=read_smoothed(folder / SMOOTHED) if SMOOTHED in saved.files else None)
     except (KeyError, TypeError, ValueError) as error:
         raise ProblemError(f"{folder / ESTIMATE} is damaged ({error!r}). {WAY_OUT}") from error
 

@@ -58,7 +58,8 @@ def assemble(found: Found) -> Estimate:
                                                       **problem.held_values()},
         uncertainty=uncertainty, converged=outcome.converged, status=sentence(outcome, found.by),
         cost=outcome.evaluation.cost, trajectories=trajectories, residuals=residuals,
-        noise_std=noise_std(problem, found.sizes or _given_sizes(setup, residuals)), notes=tuple(_notes(found, uncertainty, smoothed)),
+        noise_std=noise_std(problem, found.sizes or _given_sizes(setup, residuals)),
+        notes=tuple(_notes(found, uncertainty, smoothed)),
         history=outcome.history, counts=counts, times={**found.times, "trust": time.perf_counter() - began},
         statistics={**information_of(problem, residuals, fixed=len(active)), **fits(problem, trajectories),
                     **_costs(found, smoothed)}, smoothed=smoothed)
@@ -148,16 +149,15 @@ def _notes(found: Found, uncertainty: Covariance, smoothed: Smoothed) -> list[st
     notes += [f"{name} rests on its {side} bound; its interval is one-sided." for name, side in uncertainty.active.items()]
     notes += [f"{name} can hardly be told from these data: its interval is open." for name in uncertainty.open]
     if smoothed.drifting:
-        several = len(smoothed.drifting) > 1
-        notes.append(f"{', '.join(smoothed.drifting)} may drift: the value{'s' if several else ''} printed hold{'' if several else 's'} "
-                     "at the begin of the record; the course is among the smoothed signals.")
+        notes.append(f"{', '.join(smoothed.drifting)} may drift: what is printed holds at the begin of the record; the course "
+                     "is among the smoothed signals.")
     if setup.method.measurement_weight is None and not found.sizes:
         test = noise_level(outcome.evaluation.cost, finite.residual_count - len(finite.names) + len(uncertainty.active),
                            "all errors with their weights")
         if not test.passed:
-            far = "smaller" if test.value > 1 else "larger"
-            notes.append(as_sentence(f"{test.sentence.split(';')[0]}; the weights do not fit the errors: {far} model weights, or "
-                                     f"{'larger' if test.value > 1 else 'smaller'} standard deviations, would"))
+            way = "smaller model weights, or larger" if test.value > 1 else "larger model weights, or smaller"
+            notes.append(as_sentence(f"{test.sentence.split(';')[0]}; the weights do not fit the errors: {way} standard "
+                                     "deviations, would"))
     where = smoothed.largest()
     if where is not None:
         record, name, begin, end = where

@@ -55,8 +55,9 @@ class Fit:
         self.place = setup.place()
 
     def go(self) -> Estimate:
+        strides: tuple[Stride, ...] = ()
         if self.setup.method.solver_name == "smoother":
-            finite, outcome, by, strides = *self.smoothed(), ()
+            finite, outcome, by = self.smoothed()
             if self.setup.method.polish and outcome.converged:
                 finite, outcome, by, strides = self.polished(finite, outcome)
         else:

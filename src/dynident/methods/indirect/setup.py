@@ -20,7 +20,7 @@ from dynident.models.augmented import disturbed_states
 from dynident.models.equations import EquationModel
 from dynident.models.optimality import with_parameters_as_states
 from dynident.problem.experiment import Experiment
-from dynident.problem.noise import Gaussian
+from dynident.problem.noise import Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter, Prior
 from dynident.problem.problem import Problem, Unknown
 
@@ -131,8 +131,8 @@ def _weighted(method: BoundaryValueMethod, experiment: Experiment) -> Experiment
         share = np.gradient(time) if time.size > 1 else share
         if time.size > 1:  # the trapezoidal rule: half an interval at either end
             share[0], share[-1] = (time[1] - time[0]) / 2, (time[-1] - time[-2]) / 2
-    levels = {}
-    for name, given in experiment.noise.items():
+    levels: dict[str, Noise] = {}
+    for name, given in dict(experiment.noise).items():
         if V is not None:
             weight = float(V[name] if isinstance(V, Mapping) else V)
             levels[name] = Gaussian(1 / np.sqrt(weight * share))

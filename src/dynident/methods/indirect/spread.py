@@ -53,7 +53,8 @@ class Spreads:
             J = np.zeros((spread.unknown.size, len(unknowns)))
             free = np.flatnonzero(spread.unknown >= 0)
             J[free, spread.unknown[free]] = spread.slope[free]
-            found.append((swept if isinstance(swept, SmoothSweep) else SmoothSweep(swept.chain)).covariances(J @ unknowns @ J.T))
+            smooth = swept if isinstance(swept, SmoothSweep) else SmoothSweep(swept.chain)
+            found.append(smooth.covariances(J @ unknowns @ J.T))
         return found
 
     def output_variances(self) -> list[np.ndarray]:
@@ -72,7 +73,8 @@ class Spreads:
         still = self.linear.evaluation
         zero = [np.zeros_like(rhs) for rhs in still.rhs]
         none = [np.zeros_like(defect) for defect in still.defects]
-        for e, (swept, chain, spread) in enumerate(zip(self.reduced.sweeps, self.linear.chains, self.linear.spreads, strict=True)):
+        for e, (swept, spread) in enumerate(zip(self.reduced.sweeps, self.linear.spreads, strict=True)):
+            chain = swept.chain
             nx, n = chain.link.shape[1], spread.unknown.size
             answers = np.empty((*chain.weight.shape, n))
             for j in range(n):  # how the best trajectory moves with first state and parameters

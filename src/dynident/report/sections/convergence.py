@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
-from dynident.report.charts import Panel, drawn, numbers, stacked
+from dynident.report.charts import Panel, drawn, numbers, plain, stacked
 from dynident.report.sections.section import Section, filled
 
-COST_HEIGHT, STEP_HEIGHT = 170, 130  # pixels
+COST_HEIGHT, STEP_HEIGHT, COURSE_HEIGHT = 170, 130, 170  # pixels
+MOST_COURSES = 12  # parameters whose way is drawn; more lines hide each other
+COLORS = ("var(--fitted)", "var(--measured)", "var(--second)", "var(--input)", "var(--residual)")
 
 TEMPLATE = """{{ chart }}"""
 
@@ -26,7 +30,22 @@ def body(estimate: Estimate) -> Markup | None:
     shown = [_dotted(count, _positive(values), name, color) for name, color, values in lengths if max(values) > 0]
     if shown:
         panels.append(Panel("what is still moving", shown, STEP_HEIGHT, log=True))
-    return filled(TEMPLATE, chart=drawn(stacked(panels, "iteration"), "Cost and step per iteration"))
+    panels += _courses(estimate, count)
+    return filled(TEMPLATE, chart=drawn(stacked(panels, "iteration"), "Cost, step and parameters per iteration"))
+
+
+def _courses(estimate: Estimate, count: np.ndarray) -> list[Panel]:
+    """The way of each parameter, over where it ended: 1 at the end."""
+    unknowns = estimate.problem.unknowns
+    if any(len(entry.values) != len(unknowns) for entry in estimate.history) or count.size < 2:
+        return []
+    values = np.array([entry.values for entry in estimate.history])
+    shown = [i for i, u in enumerate(unknowns) if not u.initial and estimate.values[u.name] != 0][:MOST_COURSES]
+    traces = []
+    for i, color in zip(shown, itertools.cycle(COLORS)):
+        way = values[:, i] / estimate.values[unknowns[i].name]
+        traces.append(_dotted(count, np.where(way > 0, way, np.nan), unknowns[i].name, color))
+    return [Panel("parameters over their last value", traces, COURSE_HEIGHT, log=True)] if traces else []
 
 
 def _positive(values: list[float]) -> np.ndarray:
@@ -36,7 +55,7 @@ def _positive(values: list[float]) -> np.ndarray:
 
 
 def _dotted(count: np.ndarray, values: np.ndarray, name: str, color: str) -> dict:
-    return {"type": "scatter", "mode": "lines+markers", "name": name, "x": numbers(count),
+    return {"type": "scatter", "mode": "lines+markers", "name": plain(name), "x": numbers(count),
             "y": [float(v) if np.isfinite(v) else None for v in values],  # unrounded: the axis may span many decades
             "line": {"color": color, "width": 1.6}, "marker": {"color": color, "size": 5}}
 
