@@ -34,7 +34,8 @@ def simulated(samples: int = 101, duration: float = 10.0, std: float = 0.01, see
             y.append(x[0])
     measured = np.array(y) + std * rng.standard_normal(samples)
     return di.Experiment(**{"time": time, "inputs": {"u": np.sin(0.8 * time) + np.sin(1.2 * time)},
-                            "outputs": {"position": measured}, "noise": {"position": di.Gaussian(std or 0.01)}, "hold": "linear"}
+                            "outputs": {"position": measured}, "hold": "linear",
+                            "noise": {"position": di.Gaussian(std or 0.01)}}
                          | fields)
 
 

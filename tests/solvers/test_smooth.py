@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from solvers.test_sweep import dense, random_chain, without_signs
 
 from dynident.discretizations.finite import Chain
 from dynident.solvers import smooth, sweep
 from dynident.solvers.smooth import SmoothSweep
+from solvers.test_sweep import dense, random_chain, without_signs
 
 # segments, states, free parameters, outputs, samples per segment, model errors
 SHAPES = [(1, 2, 3, 1, 30, 1), (2, 3, 0, 2, 5, 3), (5, 2, 4, 3, 1, 1), (12, 4, 7, 2, 9, 2), (300, 3, 2, 1, 1, 3)]
@@ -26,7 +26,7 @@ def noisy_chain(segments: int, nx: int, nf: int, ny: int, samples: int, nw: int,
 
 def dense_solution(chain: Chain, rhs: np.ndarray, defect: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Best states and parameters, their covariance and what is left, by one big least squares problem in (z, w)."""
-    A, b, C, d = dense(replace(chain, rhs=rhs, defect=defect))
+    A, b, C, _ = dense(replace(chain, rhs=rhs, defect=defect))
     segments, nx, nf, _ = sweep.sizes(chain)
     nw, links = chain.noise.shape[2], segments - 1
     free = np.zeros((C.shape[1] + links * nw, nx + nf + links * nw))  # (z, w) from (first state, parameters, w)
@@ -57,7 +57,7 @@ def either(request, monkeypatch):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_step_solves_the_whole_problem(either, shape):
     chain = noisy_chain(*shape)
-    segments, nx, nf, _ = sweep.sizes(chain)
+    _segments, nx, nf, _ = sweep.sizes(chain)
     swept = SmoothSweep(chain)
     T, n = swept.triangle, nx + nf
     first = np.linalg.solve(T[:n, :n], -T[:n, n])
@@ -70,7 +70,7 @@ def test_step_solves_the_whole_problem(either, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_step_for_other_right_hand_sides(either, shape):
     chain, other = noisy_chain(*shape), noisy_chain(*shape, seed=7)
-    segments, nx, nf, _ = sweep.sizes(chain)
+    _segments, nx, nf, _ = sweep.sizes(chain)
     rhs, defect = np.where(chain.weight > 0, other.rhs, 0.0), other.defect
     swept, n = SmoothSweep(chain), nx + nf
     R = swept.triangle[:n, :n]

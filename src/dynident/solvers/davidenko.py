@@ -7,6 +7,7 @@ over, and hand back where they stall (Sec. 6.2). Numbers of Sec. 6.3 are the def
 - Ratio > rho rejects a step; Ratio < 1/rho accepts it and enlarges the next.
 - The inner loop has converged when its update is below `inner` of what the error may be, EA + ER ||y||.
 - A controller that asks for less than `renew_below` with an old Jacobian gets a new one, and begins at `renew_below`.
+- "A few" time steps with one Jacobian (Sec. 5.2.2) are at most `kept`: steps that are all accepted would never renew it.
 - The smaller of ||x_j|| and ||x_j+1|| stands in (5.22): else one long step could leap over a pole.
 """
 
@@ -26,8 +27,9 @@ class Davidenko:
 
     `absolute`, `relative`: EA and ER of (5.22); `band`: rho; `caution`: alpha of (5.23); `inner_steps`: most steps of the
     inner loop; `inner`: its accuracy, as a share of EA + ER ||y||; `renew_below`, `halve_above`: what happens where the inner
-    loop does not converge, by the step in time; `switch`: Newton takes over where a step is shorter; `first`: first step in
-    time; `shortest`: time step below which it gives up (232); `tolerance`: largest last Newton step.
+    loop does not converge, by the step in time; `kept`: most time steps with one Jacobian; `switch`: Newton takes over where a
+    step is shorter; `first`: first step in time; `shortest`: time step below which it gives up (232); `tolerance`: largest
+    last Newton step.
     """
 
     absolute: float = 0.05
@@ -38,6 +40,7 @@ class Davidenko:
     inner: float = 0.1
     renew_below: float = 0.05
     halve_above: float = 0.1
+    kept: int = 12
     switch: float = 0.05
     first: float = 0.1
     shortest: float = 1e-4
@@ -70,7 +73,7 @@ class _Run:
         linear = self.diary.linearize(self.z)
         self.factors, self.value, self.fresh = linear.factors, linear.value, True
         self.flow = -self.factors.solve(self.value)
-        self.new = True
+        self.new, self.age = True, 0
 
     def size(self, z: np.ndarray) -> float:
         return largest(z, self.system.scale)
@@ -111,6 +114,9 @@ class _Run:
             self.z, self.value, self.flow, self.fresh = z, value, flow, False
             if ratio < 1 / o.band:
                 self.h = wanted
+            self.age += 1
+            if self.age >= o.kept:
+                self.renew()
         elif wanted < o.renew_below and not self.fresh:
             self.renew()
             self.h = o.renew_below

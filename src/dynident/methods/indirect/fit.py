@@ -33,7 +33,7 @@ from dynident.solvers.outcome import Iteration, Outcome, Watch
 from dynident.solvers.square import Page, Root
 
 MOST_ROUNDS = 30  # of estimated noise sizes and of steps per sample; each is a warm start
-SAME_COST = 1e-6  # relative: two attempts that differ by less have found the same minimum
+FIRST_TIME_STEP = 0.05  # of Davidenko's artificial time: what the thesis begins with after a new Jacobian
 
 
 def identify(method: BoundaryValueMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
@@ -176,7 +176,9 @@ class Fit:
         name, iterations = self.setup.method.solver_name, self.setup.method.iterations
         finite = self.make(self.steps or 1)
         problem = BoundaryValueProblem(self.setup, finite, scaled=name == "newton")
-        solver = Davidenko(iterations=iterations) if name == "davidenko" else DampedNewton(iterations=iterations)
+        solver: Davidenko | DampedNewton = DampedNewton(iterations=iterations)
+        if name == "davidenko":
+            solver = Davidenko(iterations=iterations, first=FIRST_TIME_STEP)
         try:
             root = self.followed(solver, problem, problem.guess())
         except Diverged as wall:
