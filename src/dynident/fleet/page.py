@@ -17,14 +17,15 @@ from dynident.report.sections.section import filled
 PAGE = "fleet.html"
 EACH_UP_TO = 3000  # records drawn one by one; beyond it the bands of the fleet and those that stand out
 BINS = 40  # of a histogram, and of the bands over time
-HEIGHT = 300  # pixels
+HEIGHT = 280  # pixels
+MARGIN = {"t": 30, "r": 12, "b": 44, "l": 58}  # pixels; the title stands above the chart
 BAND = (10, 50, 90)  # percentiles
 LISTED = 500  # rows of a table on the page; the rest is in the table on disk
 
 VERDICT = """
 <div class="verdict{% if not good %} doubtful{% endif %}"><p>{% if good %}<strong>Complete.</strong> {% endif %}{{ headline }}
 {{ standing }}</p></div>
-{% if notes %}<ul class="notes">{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}
+{% for note in notes %}<p class="hint">{{ note }}</p>{% endfor %}
 """
 PARAMETERS = """
 <p class="prose">The middle and the spread are those of the machines; neither is moved by a few odd ones. The spread is what
@@ -44,12 +45,15 @@ SHARED = """
 </tbody></table></div>
 <div class="verdict{% if not shared.agrees %} doubtful{% endif %}"><p>{{ shared.agreement }}</p></div>
 """
-CHARTS = """<p class="prose">{{ said }}</p>{% for title, chart in charts %}<h3>{{ title }}</h3>{{ chart }}{% endfor %}"""
-PAIRS = """{% for title, charts in quantities %}<h3>{{ title }}</h3><div class="pair">{% for chart in charts %}{{ chart }}
+PAIRS = """
+<p class="prose">Dotted: the middle of the machines; shaded: one spread to both sides.{% if bands %} Over time there are too
+many records to draw each: the line is their median, the band holds 80 % of them, and those that stand out are dots.{% endif %}
+</p>
+{% for title, charts in quantities %}<h3>{{ title }}</h3><div class="pair">{% for chart in charts %}{{ chart }}
 {% endfor %}</div>{% endfor %}"""
 STANDOUTS = """
 <p class="prose">A machine is listed if it lies farther from the middle than the usual spread and its own error explain: so
-far that a fleet of equal machines shows any with a probability of 5 %. A record is listed if it lies as far from the other
+far that a fleet whose machines differ as usual shows any with a probability of 5 %. A record is listed if it lies as far from the other
 records of its machine. A value that is only poorly known does not stand out, however far it lies.</p>
 {% if rows %}
 <div class="scroll"><table><thead><tr><th>machine</th><th>record</th><th>parameter</th><th>value</th><th>usual</th>
@@ -73,21 +77,25 @@ FAILURES = """
 def fleet_html(result: FleetResult, path: str | Path) -> Path:
     """Write the page of a fleet: one file that opens offline; returns its path."""
     shown = [name for name in result.names if name in result.centres] or list(result.names)
-    parts = [Part("parameters", "Parameters", filled(PARAMETERS, rows=result.summary()))] if result.names else []
-    if result.shared is not None:
-        parts.insert(0, Part("shared", "Shared by the fleet", _shared(result)))
+    parts = [Part("shared", "Shared by the fleet", _shared(result))] if result.shared is not None else []
+    parts.append(Part("standouts", "What stands out", _standouts(result)))
+    if result.names:
+        parts.append(Part("parameters", "Parameters", filled(PARAMETERS, rows=result.summary())))
     if result.records and shown:
         parts.append(Part("distribution", "Over the fleet" + (" and over time" if _timed(result) else ""),
-                          filled(PAIRS, quantities=[_quantity(result, name) for name in shown])))
-    parts.append(Part("standouts", "What stands out", _standouts(result)))
+                          filled(PAIRS, quantities=[_quantity(result, name) for name in shown],
+                                 bands=_timed(result) and len(result.records) > EACH_UP_TO)))
     if result.failures:
         parts.append(Part("failures", "Without a result", filled(
             FAILURES, rows=result.failures[:LISTED], more=max(0, len(result.failures) - LISTED))))
     machines = len({it.machine for it in result.standouts if not it.record})
     standing = f"{machines} {'machine stands' if machines == 1 else 'machines stand'} out." if machines else (
         "No machine stands out.")
-    page = Page(title=f"Fleet: {result.headline}", over="Fleet", heading=f"{result.total:,} records", under=str(
-        ", ".join(result.names)), sections=parts, charts=bool(result.records and shown),
+    fleet = len({machine for machine in result.machines if machine})
+    heading = f"{fleet:,} machines, {result.total:,} records" if fleet > 1 else f"{result.total:,} records"
+    page = Page(
+        title=f"Fleet: {heading}", over="Fleet", heading=heading, under=", ".join(result.names), sections=parts,
+        charts=bool(result.records and shown),
         verdict=filled(VERDICT, good=result.good, headline=result.headline, standing=standing, notes=result.notes),
         ribbon="Stopped before all records were fitted" if result.stopped else "")
     return written(page, path)
@@ -167,7 +175,7 @@ def _over_time(result: FleetResult, name: str) -> Markup:
                            "marker": {"color": color, "size": 5 if label == "records" else 7},
                            "text": [plain(f"{result.machines[k]} {result.records[k]}".strip()) for k in chosen],
                            "hovertemplate": "%{text}<br>%{y:.4g}<extra></extra>"})
-    layout = _layout("time", with_unit(name, result.units.get(name, "")))
+    layout = _layout("" if dated else "time", with_unit(name, result.units.get(name, "")))
     layout["xaxis"] |= {"type": "date"} if dated else {}
     return drawn({"data": traces, "layout": layout}, f"{name} of every record over time")
 
@@ -197,6 +205,6 @@ def _seconds(time: Any) -> float:
 
 
 def _layout(across: str, up: str) -> dict[str, Any]:
-    return {"height": HEIGHT, "bargap": 0.05,
+    return {"height": HEIGHT, "bargap": 0.05, "margin": MARGIN,
             "xaxis": UNSEEN | {"title": {"text": plain(across), "standoff": 6}, "exponentformat": "power", "nticks": 7},
             "yaxis": UNSEEN | {"title": {"text": plain(up), "standoff": 4}, "exponentformat": "power", "automargin": True}}

@@ -232,11 +232,11 @@ class SharedSearch:
         free, fall = self._step(known.rows, at, 0.0)
         away = float(np.sqrt(max(fall, 0.0) / max(known.variance, np.finfo(float).tiny)))
         if away <= SETTLED:
-            return self._ended(state, f"after {state.trial} passes", True)
+            return self._ended(state, f"after {state.trial} {'pass' if state.trial == 1 else 'passes'} over the fleet", True)
         if state.rejected > MOST_REJECTED:
             return self._ended(state, "as no step lowers the cost any more", away <= NEARLY_SETTLED)
         if state.trial >= MOST_PASSES:
-            return self._ended(state, f"after {MOST_PASSES} passes", False)
+            return self._ended(state, f"after {MOST_PASSES} passes over the fleet", False)
         step = free if state.damping < FIRST_DAMPING / 10 else self._step(known.rows, at, state.damping)[0]
         return replace(state, trial=state.trial + 1, at=tuple(float(x) for x in at + step))
 

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dynident.estimate.distributions import normal_quantile
+from dynident.estimate.distributions import student_quantile
 
 HALF = 0.6745  # half of all normal values lie this many standard deviations around the middle
-FALSE_ALARM = 0.05  # probability that a fleet of equal machines shows any
+FALSE_ALARM = 0.05  # probability that a fleet of machines that differ as usual shows any
+EFFICIENCY = 0.37  # of a spread by medians: it is as sure as a standard deviation of so many times the values
+OF_MEDIAN = np.pi / 2  # variance of a median over that of a mean
 FEWEST = 5  # machines below which nobody can be said to stand out
 ROUNDS = 50  # of middle and spread; far fewer are needed
+SETTLED = 1e-3  # relative change of a spread that no longer matters
+MANY = 30  # records of a machine
 BISECTIONS = 60
 
 
@@ -50,7 +55,7 @@ class Centre:
     middle: float
     spread: float
 
-    def away(self, values: np.ndarray, std: np.ndarray) -> np.ndarray:
+    def away(self, values: Any, std: Any) -> Any:
         size = np.hypot(self.spread, std)
         return (values - self.middle) / np.where(size > 0, size, np.inf)
 
@@ -62,7 +67,7 @@ def centre_of(values: np.ndarray, std: np.ndarray) -> Centre:
         before = middle, spread
         spread = spread_of(values - middle, std)
         middle = weighted_median(values, 1 / np.maximum(np.hypot(spread, std), np.finfo(float).tiny))
-        if np.allclose(before, (middle, spread), rtol=1e-9, atol=0.0):
+        if np.allclose(before, (middle, spread), rtol=SETTLED, atol=0.0):
             break
     return Centre(middle, spread)
 
@@ -100,21 +105,41 @@ def standouts(parameter: str, machines: Sequence[str], records: Sequence[str], v
     who = [m or r for m, r, u in zip(machines, records, use, strict=True) if u]
     which = [r for r, u in zip(records, use, strict=True) if u]
     groups = _groups(who)
-    within, own = _within(x, s, groups)
+    own = _spread_within(x, s, groups)
     mean, error = _machine_values(x, s, groups, own)
     fleet = centre_of(mean, error)
     found = []
-    limit = normal_quantile(1 - FALSE_ALARM / (2 * len(groups)))
+    limit = _limit(len(groups), len(groups))
     for name, z, value, e in zip(groups, fleet.away(mean, error), mean, error, strict=True):
         if abs(z) > limit and len(groups) >= FEWEST:
             found.append(_made(parameter, name, "", value, e, fleet, z, log))
-    limit = normal_quantile(1 - FALSE_ALARM / (2 * len(x)))
-    for k, z in enumerate(within):
-        if abs(z) > limit and len(groups[who[k]]) >= FEWEST:
-            there = Centre(float(np.median(x[groups[who[k]]])), own)
-            found.append(_made(parameter, who[k], which[k], x[k], s[k], there, z, log))
+    limit = _limit(len(x), len(x) - len(groups))
+    for name, rows in groups.items():
+        if len(rows) < FEWEST:
+            continue
+        middles, errors = _middles(x[rows], s[rows], own)
+        for k, middle, e in zip(rows, middles, errors, strict=True):
+            z = float(Centre(middle, own).away(x[k], np.hypot(s[k], e)))
+            if abs(z) > limit:
+                found.append(_made(parameter, name, which[k], x[k], s[k], Centre(float(middle), own), z, log))
     shown = Centre(float(np.exp(fleet.middle)), float(np.exp(fleet.middle) * fleet.spread)) if log else fleet
     return sorted(found, key=lambda it: (bool(it.record), -abs(it.away))), shown
+
+
+def _limit(asked: int, behind: int) -> float:
+    """How many standard deviations nobody reaches by chance, `asked` times, where `behind` values made the spread."""
+    return student_quantile(1 - FALSE_ALARM / (2 * asked), max(1.0, EFFICIENCY * (behind - 1)))
+
+
+def _middles(x: np.ndarray, s: np.ndarray, own: float) -> tuple[np.ndarray, np.ndarray]:
+    """Per record of a machine: the middle of the others, and the error of that middle."""
+    weights = 1 / np.maximum(s**2 + own**2, np.finfo(float).tiny)
+    total = np.sum(weights)
+    if x.size > MANY:  # one record does not move the middle of many
+        return np.full(x.size, weighted_median(x, weights)), np.full(x.size, np.sqrt(OF_MEDIAN / total))
+    others = ~np.eye(x.size, dtype=bool)
+    middles = np.array([weighted_median(x[mask], weights[mask]) for mask in others])
+    return middles, np.sqrt(OF_MEDIAN / (total - weights))
 
 
 def _groups(who: Sequence[str]) -> dict[str, np.ndarray]:
@@ -124,15 +149,21 @@ def _groups(who: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: np.array(own) for name, own in rows.items()}
 
 
-def _within(x: np.ndarray, s: np.ndarray, groups: dict[str, np.ndarray]) -> tuple[np.ndarray, float]:
-    """Distance of each record from the middle of its machine, and the spread of records within a machine."""
-    differences = x.copy()
-    for rows in groups.values():
-        differences[rows] -= np.median(x[rows])
-    several = np.concatenate([rows for rows in groups.values() if len(rows) >= FEWEST] or [np.zeros(0, int)])
-    spread = spread_of(differences[several], s[several]) if several.size else 0.0
-    size = np.hypot(spread, s)
-    return differences / np.where(size > 0, size, np.inf), spread
+def _spread_within(x: np.ndarray, s: np.ndarray, groups: dict[str, np.ndarray]) -> float:
+    """How far records of one machine differ beyond their errors, over all machines with enough of them."""
+    several = [rows for rows in groups.values() if len(rows) >= FEWEST]
+    if not several:
+        return 0.0
+    spread = 0.0
+    for _ in range(ROUNDS):
+        before = spread
+        parts = [_middles(x[rows], s[rows], spread) for rows in several]
+        away = np.concatenate([x[rows] - middles for rows, (middles, _) in zip(several, parts, strict=True)])
+        error = np.concatenate([np.hypot(s[rows], e) for rows, (_, e) in zip(several, parts, strict=True)])
+        spread = spread_of(away, error)
+        if np.isclose(before, spread, rtol=SETTLED, atol=0.0):
+            break
+    return spread
 
 
 def _machine_values(x: np.ndarray, s: np.ndarray, groups: dict[str, np.ndarray], own: float
@@ -142,7 +173,7 @@ def _machine_values(x: np.ndarray, s: np.ndarray, groups: dict[str, np.ndarray],
     for rows in groups.values():
         variance = s[rows] ** 2 + own**2
         mean.append(weighted_median(x[rows], 1 / variance))
-        error.append(np.sqrt(np.pi / 2 if len(rows) > 2 else 1.0) / np.sqrt(np.sum(1 / variance)))  # of a median
+        error.append(np.sqrt(OF_MEDIAN if len(rows) > 2 else 1.0) / np.sqrt(np.sum(1 / variance)))
     return np.array(mean), np.array(error)
 
 
