@@ -125,8 +125,8 @@ def t25_to_30(number, eps, begin, end):
 def t31(eps):
     def rate(t, y):
         _, angle, moment, force = y
-        return [sin(angle), moment, -force / eps, ((y[0] - 1) * cos(angle) - moment * (1 / cos(angle) + eps * force * tan(angle)))
-                / eps]
+        bend = 1 / cos(angle) + eps * force * tan(angle)
+        return [sin(angle), moment, -force / eps, ((y[0] - 1) * cos(angle) - moment * bend) / eps]
 
     return Published(f"T31, cantilever, eps {eps:g}", rate, lambda a, b: [a[0], b[0], a[2], b[2]], (0, 1), [0, 0, 0, 0])
 
@@ -188,7 +188,8 @@ def thesis_linear():
 
 def painleve():
     """y'' = y^2 - t on [0, 10] with y(0) = 0 and y(10) = sqrt(10): two solutions; this one begins upwards (Holmes)."""
-    return Published("Painleve", lambda t, y: [y[1], y[0]**2 - t], fixed(0, np.sqrt(10)), (0, 10), line(0, np.sqrt(10), (0, 10)))
+    return Published("Painleve", lambda t, y: [y[1], y[0]**2 - t], fixed(0, np.sqrt(10)), (0, 10),
+                     line(0, np.sqrt(10), (0, 10)))
 
 
 PUBLISHED = (

@@ -22,6 +22,7 @@ from dynident.solvers.square import TOO_MANY, TOO_SHORT, Diary, Linearized, Root
 TESTS = ("natural", "residual", "kept")
 ARMIJO = 1e-4  # alpha of (4.40)
 SLOW = 0.5  # a kept Jacobian that shrinks the step by less than this is renewed
+ROUNDING = float(np.sqrt(np.finfo(float).eps))  # of typical sizes: below it an exact Jacobian shrinks every step but noise
 HIDDEN = 100  # times the rounding of the unknowns: a step that small and no longer shrinking is noise
 
 
@@ -148,6 +149,9 @@ class _Run:
         return bool(np.all(np.abs(step) <= noise))
 
     def stuck(self, step: np.ndarray) -> tuple[bool, str, int]:
+        """A tiny step after a full one that no longer shrinks is rounding, enlarged by the condition of the equations."""
         if largest(step, self.system.scale) <= self.options.tolerance:
             return True, f"after {len(self.diary.pages)} iterations", 0
+        if largest(step, self.system.scale) <= ROUNDING and self.before is not None and self.before[2] == 1:
+            return True, f"after {len(self.diary.pages)} iterations; rounding hides smaller steps", 0
         return False, f"no step helps any more, not even one of {self.options.shortest:g} times Newton's", TOO_SHORT

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import functools
+from collections.abc import Callable
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from dynident.discretizations.ends import Ends
 from dynident.discretizations.segments import MarchSegments
@@ -19,6 +19,8 @@ from dynident.methods.boundary.statement import Statement
 from dynident.solvers.lifted import LiftedSystem
 from dynident.solvers.linked import LinkedSystem, growth_of
 
+Course = Callable[[np.ndarray], np.ndarray]  # (times,) -> (times, states)
+
 EXPLICIT_STEPS = 4  # per segment; between their ends the solution is interpolated
 
 
@@ -29,27 +31,10 @@ def split(times: np.ndarray, pieces: np.ndarray) -> np.ndarray:
     return np.append(times[segment] + within * np.diff(times)[segment], times[-1])
 
 
-def moved_to(times: np.ndarray, values: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """States at new times between known ones, without overshoot."""
-    return PchipInterpolator(times, values, axis=0)(new)
-
-
 def too_short(times: np.ndarray) -> np.ndarray:
     """Segments that cannot be cut any more: their middle would drown in the rounding of time."""
     reach = np.maximum(np.abs(times[:-1]), np.abs(times[1:]))
     return np.diff(times) <= 1e3 * np.finfo(float).eps * np.maximum(reach, times[-1] - times[0])
-
-
-class Steps(Protocol):
-    """A way to make equations on a mesh. `fractions`: where in a segment its polynomial goes through known states."""
-
-    order: int
-    fractions: np.ndarray
-    system: LinkedSystem | LiftedSystem
-
-    def growth(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """(segments,) how much a change grows over each; infinite where the segment leads out of the finite numbers."""
-        ...
 
 
 def _grid(times: np.ndarray, steps: int) -> Grid:
@@ -77,15 +62,16 @@ class Shot:
     def system(self, times: np.ndarray, ends: Ends, sizes: np.ndarray) -> LinkedSystem:
         return LinkedSystem(self.segments(times, self.steps), ends, sizes)
 
-    def start(self, system: LinkedSystem, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
-        return system.pack(nodes, p)
+    def start(self, system: LinkedSystem, times: np.ndarray, course: Course, p: np.ndarray) -> np.ndarray:
+        return system.pack(course(times), p)
 
     def inside(self, system: LinkedSystem, z: np.ndarray) -> np.ndarray:
         """(segments, fractions, states) of a point."""
         nodes, p = system.unpack(z)
         return _by_segment(system.segments.run(nodes[:-1], p, False).path, nodes)
 
-    def growth(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    def growth(self, times: np.ndarray, course: Course, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        nodes = course(times)
         broken = self.broken(times, nodes, p)
         if np.any(broken):
             return np.where(broken, np.inf, 1.0)
@@ -131,30 +117,33 @@ class Lifted:
         return LiftedSystem(self.collocator, _grid(times, 1), ends, self.points, len(self.statement.states),
                             self.statement.used, sizes)
 
-    def start(self, system: LiftedSystem, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+    def start(self, system: LiftedSystem, times: np.ndarray, course: Course, p: np.ndarray) -> np.ndarray:
         at = times[:-1, None] + np.array(self.points) * np.diff(times)[:, None]
-        return system.pack(nodes, p, moved_to(times, nodes, at.ravel()))
+        return system.pack(course(times), p, course(at.ravel()))
 
     def inside(self, system: LiftedSystem, z: np.ndarray) -> np.ndarray:
         nodes, _ = system.unpack(z)
         inner = system.stages(z)[:, [k for k, c in enumerate(self.points) if 0 < c < 1]]
         return np.concatenate([nodes[:-1, None], inner, nodes[1:, None]], axis=1)
 
-    def growth(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    def growth(self, times: np.ndarray, course: Course, p: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         system = self.system(times, self.statement.ends, sizes)
         try:
-            links = system.run(self.start(system, times, nodes, p), True).link[:-1]
+            links = system.run(self.start(system, times, course, p), True).link[:-1]
         except Diverged as wall:
             return np.where(np.arange(len(times) - 1) == wall.node - 1, np.inf, 1.0)
-        return growth_of(links, sizes[:nodes.shape[1]])
+        return growth_of(links, system.sizes)
 
     def checked(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.shot.checked(times, nodes, p)
 
 
+_scheme = functools.cache(integrator_named)
+
+
 def steps_for(statement: Statement, integrator: str, degree: int | None) -> Shot | Lifted:
     """Explicit schemes are followed from node to node, implicit ones have their stages as unknowns."""
-    scheme = integrator_named(integrator, degree)
+    scheme = _scheme(integrator, degree)
     if isinstance(scheme, Adaptive):
         raise ProblemError(f"'{integrator}' chooses its own steps; a boundary value problem takes a scheme with fixed steps, "
                            "and chooses them itself.")

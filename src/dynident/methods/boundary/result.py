@@ -23,6 +23,13 @@ def polynomials(points: np.ndarray, at: np.ndarray) -> np.ndarray:
     return values
 
 
+def interpolated(time: np.ndarray, fractions: np.ndarray, inside: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """(at, states): in each segment the polynomial through its known states, `inside` (segments, fractions, states)."""
+    segment = np.clip(np.searchsorted(time, at, side="right") - 1, 0, len(time) - 2)
+    within = (at - time[segment]) / (time[segment + 1] - time[segment])
+    return np.einsum("ij,ijn->in", polynomials(fractions, within), inside[segment])
+
+
 @dataclass(frozen=True)
 class Round:
     """One solve on one mesh."""
@@ -88,9 +95,7 @@ class BoundarySolution:
         if at.size and not (np.all(at >= self.time[0]) and np.all(at <= self.time[-1])):
             raise ProblemError(f"The solution is known from t = {self.time[0]:g} to {self.time[-1]:g}; asked for "
                                f"{np.min(at):g} to {np.max(at):g}.")
-        segment = np.clip(np.searchsorted(self.time, at, side="right") - 1, 0, len(self.time) - 2)
-        within = (at - self.time[segment]) / (self.time[segment + 1] - self.time[segment])
-        values = np.einsum("ij,ijn->in", polynomials(self.fractions, within), self.inside[segment])
+        values = interpolated(self.time, self.fractions, self.inside, at)
         return values[0] if np.ndim(t) == 0 else values
 
     def plot(self) -> Figure:

@@ -9,15 +9,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynident.discretizations.ends import Ends
 from dynident.integrators.march import Diverged
-from dynident.methods.boundary.mesh import Lifted, Shot, moved_to, split, too_short
-from dynident.methods.boundary.result import Round, polynomials
+from dynident.methods.boundary.mesh import Course, Lifted, Shot, split, too_short
+from dynident.methods.boundary.result import Round, interpolated, polynomials
 from dynident.solvers.davidenko import Davidenko
 from dynident.solvers.newton import DampedNewton
 from dynident.solvers.square import TOO_MANY, Page, Root, Watch
@@ -51,11 +52,11 @@ class Options:
 class Search:
     """The state of one search."""
 
-    def __init__(self, steps: Shot | Lifted, ends: Ends, times: np.ndarray, guess: Callable[[np.ndarray], np.ndarray],
+    def __init__(self, steps: Shot | Lifted, ends: Ends, times: np.ndarray, guess: Course,
                  p: np.ndarray, options: Options, watch: Watch | None = None):
         self.steps, self.ends, self.options, self.watch = steps, ends, options, watch
         self.guess, self.first_p = guess, p
-        self.times, self.nodes, self.p = times, guess(times), p
+        self.times, self.course, self.nodes, self.p = times, guess, guess(times), p
         self.rounds: list[Round] = []
         self.pages: list[Page] = []
         self.evaluations = 0
@@ -74,12 +75,10 @@ class Search:
         return np.where(np.isnan(self.options.scale), largest, self.options.scale)
 
     def cut(self, pieces: np.ndarray) -> None:
-        new = split(self.times, np.where(too_short(self.times), 1, pieces))
-        self.nodes = moved_to(self.times, self.nodes, new)
-        self.times = new
+        self.times = split(self.times, np.where(too_short(self.times), 1, pieces))
 
     def restart(self) -> None:
-        self.nodes, self.p = self.guess(self.times), self.first_p
+        self.course, self.nodes, self.p = self.guess, self.guess(self.times), self.first_p
 
     # -- the search
 
@@ -121,7 +120,7 @@ class Search:
 
     def growing(self) -> np.ndarray:
         """(segments,) into how many pieces each should be cut for its trajectory to stay near, 1 for none."""
-        growth = self.steps.growth(self.times, self.nodes, self.p, self.sizes)
+        growth = self.steps.growth(self.times, self.course, self.p, self.sizes)
         with np.errstate(divide="ignore", invalid="ignore"):
             pieces = np.where(np.isfinite(growth), np.ceil(np.log(growth) / np.log(self.options.growth)), 2)
         return np.where(too_short(self.times), 1, np.clip(np.nan_to_num(pieces, nan=1), 1, MOST_PIECES)).astype(int)
@@ -171,15 +170,15 @@ class Search:
 
     def solve(self, solver: Solver, why: str) -> Root:
         system = self.steps.system(self.times, self.ends, self.sizes)
-        before = self.nodes, self.p
-        begin = self.steps.start(system, self.times, self.nodes, self.p)  # type: ignore[arg-type]
+        begin = self.steps.start(system, self.times, self.course, self.p)  # type: ignore[arg-type]
         try:
             root = solver.solve(system, begin, self.watch)
         except Diverged as wall:
             root = Root(begin, False, str(wall), TOO_MANY, (), 0, 1)
-        self.nodes, self.p = (part.copy() for part in system.unpack(root.point))
         if root.converged:
+            self.nodes, self.p = (part.copy() for part in system.unpack(root.point))
             self.inside = self.steps.inside(system, root.point)  # type: ignore[arg-type]
+            self.course = functools.partial(interpolated, self.times, self.steps.fractions, self.inside)
         self.pages += root.pages
         self.evaluations += root.evaluations
         growth = float(np.max(root.linear.factors.growth)) if root.linear is not None else np.nan
@@ -187,8 +186,6 @@ class Search:
                                  growth, why))
         if root.converged or self.root is None or not self.root.converged:
             self.root = root
-        if not root.converged:
-            self.nodes, self.p = before
         return root
 
     # -- the error

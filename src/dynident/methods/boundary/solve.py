@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.methods.boundary.mesh import moved_to, split, steps_for
+from dynident.methods.boundary.mesh import Course, split, steps_for
 from dynident.methods.boundary.result import BoundarySolution
 from dynident.methods.boundary.search import Options, Search, Solver
 from dynident.methods.boundary.statement import Statement, statement_of
@@ -22,8 +23,6 @@ FEWEST_SEGMENTS = 16  # to begin with
 BADLY_CONDITIONED = 1e8  # Sec. 6.4 of the thesis
 TIGHTEST = 1e-12  # tolerance; below it rounding speaks louder
 METHODS: dict[str, Callable[..., Solver]] = {"newton": DampedNewton, "davidenko": Davidenko}
-
-Guess = Callable[[np.ndarray], np.ndarray]
 
 
 def solve_boundary_value(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], mesh: Sequence[float],
@@ -75,8 +74,10 @@ def _times(mesh: Sequence[float], output: Sequence[float] | None) -> tuple[np.nd
     return split(every, pieces), wanted
 
 
-def _guess(guess: Any, mesh: np.ndarray) -> tuple[Guess, int]:
+def _guess(guess: Any, mesh: np.ndarray) -> tuple[Course, int]:
     """The guess as a function of many times, and how many states it has."""
+    if isinstance(guess, BoundarySolution):
+        return guess, len(guess.names)
     if callable(guess):
         first = np.asarray(guess(float(mesh[0])), dtype=float).ravel()
 
@@ -90,7 +91,7 @@ def _guess(guess: Any, mesh: np.ndarray) -> tuple[Guess, int]:
         raise ProblemError("guess must be a function of t, an array of numbers (mesh, states), or one number per state."
                            ) from None
     if array.ndim == 2 and array.shape[0] == mesh.size:
-        return (lambda t: moved_to(mesh, array, t)), array.shape[1]
+        return PchipInterpolator(mesh, array, axis=0), array.shape[1]  # no overshoot
     if array.ndim <= 1 and array.size:
         constant = array.ravel()
         return (lambda t: np.tile(constant, (len(t), 1))), constant.size
