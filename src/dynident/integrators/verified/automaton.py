@@ -178,7 +178,23 @@ class ModeLaw:
         self.may_begin = Condition([at_start(s, functions.invariant)] if model.hybrid else [], s, proved)
         self.goes_on_at_start, self.goes_on_meanwhile, self.goes_on_at_end = (
             Condition([-moment(s, t.guard) for t in leaving], s, proved) for moment in (at_start, meanwhile, at_end))
+        self.invariant_meanwhile = Condition([meanwhile(s, functions.invariant)] if model.hybrid else [], s, proved)
         self.rises = Condition([casadi.SX(1) if j.rise is None else j.rise for j in self.jumps], s, proved)
+
+
+    def holds_meanwhile(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        """(boxes,) false only where the invariant holds nowhere among the passed states."""
+        kernel = self.invariant_meanwhile.kernel
+        return np.ones(lo.shape[1], bool) if kernel is None else np.all(kernel.evaluate(lo, hi)[1] >= 0, axis=0)
+
+    def surely_left(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        """(boxes,) true only where, at every passed state, a guard is positive, or not negative and rising."""
+        if self.goes_on_meanwhile.kernel is None or self.rises.kernel is None:
+            return np.zeros(lo.shape[1], bool)
+        most = self.goes_on_meanwhile.kernel.evaluate(lo, hi)[1]
+        known = np.array([jump.rise is not None for jump in self.jumps])[:, None]
+        rising = self.rises.kernel.evaluate(lo, hi)[0] > 0
+        return np.any((most < 0) | ((most <= 0) & rising & known), axis=0)
 
 
 class Automaton:

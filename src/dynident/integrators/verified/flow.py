@@ -23,6 +23,7 @@ FORMS = ("monotone", "natural")
 PICARD_TRIES = 12
 GROWTH = 0.1  # of its width by which a failed bounding box grows before the next try
 SMALLEST_GROWTH = 1e-12  # relative to the state: lets a thin box grow at all
+NO_SPREAD = 1e-12  # of a state that all boxes agree on
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,15 @@ class ModeFlow:
     def narrow(self, lo: np.ndarray, hi: np.ndarray, ends: Ends) -> Ends:
         """Backward: the boxes without parts that cannot reach `ends`."""
         return self.whole.contract(lo, hi, *ends)
+
+    def influence(self, lo: np.ndarray, hi: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        """(unknowns, boxes) how far the width of each unknown moves the states, in units of `spread` (states,)."""
+        n, k = self.layout.states, self.layout.unknowns
+        if self.still or not lo.shape[1]:
+            return np.zeros((k, lo.shape[1]))
+        first, last = self.jacobian.evaluate(lo, hi)
+        slopes = np.fmax(np.abs(first), np.abs(last)).reshape(k, n, -1)
+        return np.einsum("kib,i->kb", slopes, 1 / np.maximum(spread, NO_SPREAD)) * (hi[:k] - lo[:k])
 
     def _by_corners(self, lo: np.ndarray, hi: np.ndarray) -> tuple[Ends, bool]:
         """The polynomial over the boxes; and whether every derivative had one sign everywhere."""

@@ -17,8 +17,6 @@ from dynident.kernels.interval import Rigour
 from dynident.kernels.interval.rounding import Ends, join, meet
 from dynident.kernels.interval.stride import Fate, Programs, Seen, Stride, stride_of
 
-NO_SPREAD = 1e-12  # of a state that all boxes agree on
-
 
 class HybridStep:
     """One step of a model over boxes."""
@@ -47,18 +45,12 @@ class HybridStep:
 
     def influence(self, boxes: Boxes, step: Step) -> np.ndarray:
         """(rows, boxes) how far the width of each row spreads the states in the step, relative to how far they are."""
-        n, k = self.layout.states, self.layout.unknowns
-        found = np.zeros((k, boxes.count))
+        found = np.zeros_like(boxes.lo)
         low, high = boxes.hull()
-        spread = np.maximum(high - low, NO_SPREAD)[:n]
         for mode in np.flatnonzero(np.bincount(boxes.mode)):
-            flow, own = self.flows[mode], boxes.mode == mode
-            if flow.still:
-                continue
-            some = boxes.where(own)
-            first, last = flow.jacobian.evaluate(*rows_of(self.layout, some.lo, some.hi, step))
-            slopes = np.fmax(np.abs(first), np.abs(last)).reshape(k, n, some.count)
-            found[:, own] = np.einsum("kib,i->kb", slopes, 1 / spread) * (some.hi - some.lo)
+            own = boxes.mode == mode
+            rows = rows_of(self.layout, boxes.lo[:, own], boxes.hi[:, own], step)
+            found[:, own] = self.flows[mode].influence(*rows, (high - low)[:self.layout.states])
         return found
 
     def begin(self, boxes: Boxes, step: Step) -> Boxes:

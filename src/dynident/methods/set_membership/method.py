@@ -14,9 +14,10 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.enclosure import Refutation
 from dynident.estimate.estimate import Estimate
 from dynident.integrators.verified.boxes import Boxes
-from dynident.integrators.verified.flow import PAPER, FlowChoice
+from dynident.integrators.verified.flow import FlowChoice
 from dynident.integrators.verified.hybrid_step import HybridStep
 from dynident.integrators.verified.tube import Tube
+from dynident.integrators.verified.united_step import UnitedStep
 from dynident.methods.set_membership.answer import Answer, assembled
 from dynident.methods.set_membership.inversion import (
     Effort,
@@ -33,6 +34,7 @@ from dynident.problem.problem import Problem
 
 ALGORITHMS = ("auto", "batch", "recursive", "paper")
 WINDOW_ORDER = 5  # of the Taylor polynomial in a window
+STEP_ORDER = 3  # of that in a step of the recursion
 SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -136,9 +138,10 @@ def _observer(method: SetMembership, question: Question, algorithm: str) -> Obse
     cuts = method.subdivisions if method.subdivisions is not None else (50 if paper else max(method.cap // 4, 1))
     sliced = model.states.index(method.velocity) if method.velocity else len(model.states) - 1
     budget = Budget(method.cap, cuts, method.velocity_subdivisions, sliced, overfull=paper)
-    choice = PAPER if paper else FlowChoice(method.order or 3)
     strategy = strategy_from(method.strategy, "paper" if paper else "influence")
-    return Observer(model, HybridStep(question.automaton, choice), strategy, budget, backward=not paper, resets=resets)
+    step = UnitedStep(question.automaton, model) if paper else HybridStep(question.automaton, FlowChoice(
+        method.order or STEP_ORDER))
+    return Observer(model, step, strategy, budget, backward=not paper, resets=resets)
 
 
 def _reset(method: SetMembership, question: Question, name: str, signal: str, pieces: bool) -> Reset:
@@ -201,28 +204,26 @@ def _by_windows(method: SetMembership, question: Question, answer: Answer, e: in
 def _learn(answer: Answer, question: Question, e: int, passage: Passage, changing: set[int]) -> None:
     """Take over what a passage proved; a parameter that is reset keeps its first range, and is told beside it."""
     n = question.automaton.layout.states
+    standing = sum(1 << k for k, law in enumerate(question.automaton.modes) if law.rate_is_zero)
     rows, source = question.unknown_rows(e)
     for row, k in zip(rows, source, strict=True):
         if row < n:
             answer.low[k] = max(answer.low[k], passage.low[0, row])
             answer.high[k] = min(answer.high[k], passage.high[0, row])
         elif row - n in changing:
-            answer.last_motion[int(k)] = _before_reset(passage, row)
+            answer.last_motion[int(k)] = _in_last_motion(passage, row, standing)
         else:
             answer.low[k] = max(answer.low[k], passage.low[-1, row])
             answer.high[k] = min(answer.high[k], passage.high[-1, row])
     answer.boxes = passage.boxes
 
 
-def _before_reset(passage: Passage, row: int) -> tuple[float, float]:
-    """The narrowest bounds of the last value that the parameter had before it was last set back."""
-    width = passage.high[:, row] - passage.low[:, row]
-    resets = list(passage.resets)
-    end = passage.low.shape[0]
-    while resets and resets[-1] == end - 1:
-        end = resets.pop()
-    start = resets[-1] + 1 if resets else 0
-    if start >= end:
-        return float(passage.low[-1, row]), float(passage.high[-1, row])
-    k = start + int(np.argmin(width[start:end]))
+def _in_last_motion(passage: Passage, row: int, standing: int) -> tuple[float, float]:
+    """The narrowest bounds of a parameter between the two resets around the last motion."""
+    end = passage.reached()
+    moving = np.flatnonzero(passage.modes[:end] & ~standing)
+    last = int(moving[-1]) if moving.size else end - 1
+    begin = max((k for k in passage.resets if k <= last), default=0)
+    end = min((k for k in passage.resets if k > last), default=end)
+    k = begin + int(np.argmin(passage.high[begin:end, row] - passage.low[begin:end, row]))
     return float(passage.low[k, row]), float(passage.high[k, row])
