@@ -86,6 +86,8 @@ def test_method_and_initial_states_may_be_left_out(drive):
 @pytest.mark.parametrize(("written", "noise"), [
     ("gaussian = true", Gaussian()), ("gaussian = 2", Gaussian(2)), ("bounded = 0.5", Bounded(0.5)),
     ('gaussian = { column = "s" }', Gaussian(np.arange(1.0, 13))),
+    ("gaussian = 2, bounded = 5", Gaussian(2, bound=5.0)), ("gaussian = true, bounded = 5", Gaussian(bound=5.0)),
+    ('gaussian = { column = "s" }, bounded = 20', Gaussian(np.arange(1.0, 13), bound=20.0)),
     ("bounded = { column = 3 }", Bounded(np.arange(1.0, 13)))])
 def test_every_assumption_about_errors_can_be_written(drive, written, noise):
     read = read_problem(drive(("gaussian = 1e-4", written)))
@@ -135,8 +137,9 @@ def test_all_faults_are_listed_at_once_with_line_and_path(drive):
     ("start = 0 }", "start = 0, prior = { mean = 0, sd = 1, std = 1 } }",
      "drive.toml, line 17: parameters.offset.prior.sd: this key has no meaning here. Did you mean 'std'?"),
     ("start = 0 }", "start = true }", "drive.toml, line 17: parameters.offset.start: must be a number, not true."),
-    ("gaussian = 1e-4", "gaussian = 1, bounded = 1",
-     "drive.toml, line 11: experiment[0].outputs.position: has gaussian and bounded; keep one of them."),
+    ("gaussian = 1e-4", 'gaussian = 1, bounded = { column = "q" }',
+     "drive.toml, line 11: experiment[0].outputs.position: has gaussian and bounds per sample; beside gaussian, bounded "
+     "is one number."),
     ("gaussian = 1e-4", 'gauss = 1', "drive.toml, line 11: experiment[0].outputs.position.gauss: this key has no "
                                      "meaning here. Did you mean 'gaussian'?"),
     ('inputs = ["u"]\noutputs.', 'inputs = "u"\noutputs.',

@@ -17,7 +17,7 @@ from dynident.models.equations import KIND
 from dynident.models.fmu.model import KIND as FMU_KIND
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
-from dynident.problem.noise import Bounded
+from dynident.problem.noise import Bounded, Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 
 _PLAIN_HEADER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -49,6 +49,8 @@ def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any],
     for name, values in experiment.outputs.items():
         outputs[name] = {"column": _add(columns, name, "output", values)}
         noise = experiment.noise[name]
+        if isinstance(noise, Gaussian) and noise.bound is not None:
+            outputs[name]["bounded"] = float(noise.bound)
         key, size = ("bounded", noise.radius) if isinstance(noise, Bounded) else ("gaussian", noise.std)
         if size is None:
             outputs[name][key] = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -155,25 +156,29 @@ class ModelTable(_Table):
 
 
 class OutputTable(_Table):
-    """One measured signal; without `gaussian` and `bounded` its error is Gaussian of unknown size."""
+    """One measured signal; without `gaussian` and `bounded` its error is Gaussian of unknown size; with both, both hold."""
 
     column: Column = None
     gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else _size(value))] = True
     bounded: Annotated[Any, BeforeValidator(_size)] = None
 
     @model_validator(mode="after")
-    def one_kind(self) -> OutputTable:
-        if {"gaussian", "bounded"} <= self.model_fields_set:
-            raise ValueError("has gaussian and bounded; keep one of them.")
+    def one_bound(self) -> OutputTable:
+        if {"gaussian", "bounded"} <= self.model_fields_set and isinstance(self.bounded, dict):
+            raise ValueError("has gaussian and bounds per sample; beside gaussian, bounded is one number.")
         return self
 
     def request(self, signal: str) -> Any:
         """As `read_csv` takes it."""
         column = signal if self.column is None else self.column
-        kind, size = (Gaussian, self.gaussian) if self.bounded is None else (Bounded, self.bounded)
+        both = {"gaussian", "bounded"} <= self.model_fields_set
+        if self.bounded is not None and not both:
+            kind, size = Bounded, self.bounded
+        else:
+            kind, size = functools.partial(Gaussian, bound=self.bounded), self.gaussian
         if isinstance(size, dict):
             return column, kind, size["column"]
-        return column, Gaussian() if size is True else kind(size)
+        return column, kind() if size is True else kind(size)
 
 
 class RecordTable(_Table):

@@ -18,8 +18,8 @@ def require_gaussian(problem: Problem, method: str) -> None:
     bounded = sorted({name for e in problem.experiments for name, n in e.noise.items() if isinstance(n, Bounded)})
     if bounded:
         raise NotSupported(f"{method} needs a standard deviation, but the errors of {', '.join(bounded)} are Bounded. A "
-                           "bound says nothing about how likely an error inside it is: say Gaussian(std) if you mean "
-                           "one, or use set_membership() for what a bound can prove.")
+                           "bound says nothing about how likely an error inside it is: say Gaussian(std, bound=radius) "
+                           "if you can state both, or use set_membership() for what a bound can prove.")
 
 
 def sizes_wanted(problem: Problem) -> tuple[str, ...]:

@@ -78,7 +78,8 @@ class Experiment:
         def part(noise: Noise) -> Noise:
             if isinstance(noise, Bounded):
                 return Bounded(np.asarray(noise.radius)[keep]) if np.ndim(noise.radius) else noise
-            return Gaussian(np.asarray(noise.std)[keep]) if np.ndim(noise.std) else noise  # type: ignore[arg-type]
+            std = np.asarray(noise.std)[keep] if np.ndim(noise.std) else noise.std  # type: ignore[arg-type]
+            return Gaussian(std, noise.bound)
 
         return replace(
             self, time=self.time[keep], start=self.start if first else None, initial=self.initial if first else {},

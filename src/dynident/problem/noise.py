@@ -24,16 +24,23 @@ def _positive(value: ArrayLike, what: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """Independent normal errors; without `std` the standard deviation is estimated from the residuals."""
+    """Independent normal errors; without `std` the standard deviation is estimated from the residuals.
+
+    `bound` says in addition that no error exceeds it, as a second statement of its own: methods of likelihood read the
+    standard deviation, set_membership reads the bound, and neither is ever made from the other.
+    """
 
     std: ArrayLike | None = None
+    bound: float | None = None
 
     def __post_init__(self) -> None:
         if self.std is not None:
             _positive(self.std, "Gaussian(std)")
+        if self.bound is not None and _positive(self.bound, "Gaussian(bound=...)").ndim:
+            raise ProblemError("Gaussian(bound=...) is one number; bounds per sample are said by Bounded(radius).")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Gaussian) and _same(self.std, other.std)
+        return isinstance(other, Gaussian) and _same(self.std, other.std) and self.bound == other.bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +57,12 @@ class Bounded:
 
 
 Noise = Gaussian | Bounded
+
+
+def stated_bound(noise: Noise) -> np.ndarray | None:
+    """What the user said that no error exceeds, a number or one per sample; None where nothing was said."""
+    bound = noise.radius if isinstance(noise, Bounded) else noise.bound
+    return None if bound is None else np.asarray(bound, float)
 
 
 def _same(a: ArrayLike | None, b: ArrayLike | None) -> bool:

@@ -137,6 +137,8 @@ class Problem:
                 level = noise.radius if isinstance(noise, Bounded) else noise.std
                 digest.update(f"{name}{type(noise).__name__}".encode())
                 digest.update(b"estimated" if level is None else np.asarray(level, float).tobytes())
+                if isinstance(noise, Gaussian) and noise.bound is not None:
+                    digest.update(f"within {float(noise.bound)!r}".encode())
         return digest.hexdigest()
 
 

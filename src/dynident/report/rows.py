@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynident.estimate.estimate import Estimate
-from dynident.problem.noise import Bounded, Gaussian
+from dynident.problem.noise import Gaussian, stated_bound
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.report.numbers import VAGUE_DIGITS, lone, with_interval
 
@@ -92,9 +92,9 @@ def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
         assumed = estimate.problem.noise_of(output)
         if not assumed:
             continue
-        bounds = [noise.radius for noise in assumed if isinstance(noise, Bounded)]
-        if bounds:
-            radii = np.concatenate([np.atleast_1d(np.asarray(radius, float)) for radius in bounds])
+        bounds = [bound for bound in map(stated_bound, assumed) if bound is not None]
+        if bounds and output not in estimate.noise_std:
+            radii = np.concatenate([np.atleast_1d(bound) for bound in bounds])
             ends = sorted({lone(float(end), VAGUE_DIGITS) for end in (radii.min(), radii.max())}, key=float)
             levels[output] = NoiseLevel(f"± {' to '.join(ends)}", "guaranteed bound")
         elif output in estimate.noise_std:

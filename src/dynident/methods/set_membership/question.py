@@ -12,7 +12,7 @@ from dynident.integrators.verified.boxes import rows_of
 from dynident.kernels.interval.rounding import Ends
 from dynident.methods.set_membership.record import BoundedRecord, bounded_record
 from dynident.models.equations import EquationModel
-from dynident.problem.noise import Gaussian
+from dynident.problem.noise import stated_bound
 from dynident.problem.problem import Problem
 
 FIRST_PASSES = 20  # of contraction of the initial state by the first measurement
@@ -71,9 +71,10 @@ def question_of(problem: Problem, input_error: dict[str, float], proved: bool) -
 
 
 def _noise_faults(problem: Problem) -> list[str]:
-    gaussian = sorted({name for e in problem.experiments for name, n in e.noise.items() if isinstance(n, Gaussian)})
-    return [f"set_membership needs a bound on the errors of {', '.join(gaussian)}, but these are Gaussian. A standard "
-            "deviation bounds nothing: say Bounded(radius) if you know one, or use multiple_shooting()."] if gaussian else []
+    open_ = sorted({name for e in problem.experiments for name, n in e.noise.items() if stated_bound(n) is None})
+    return [f"set_membership needs a bound on the errors of {', '.join(open_)}, but these are Gaussian. A standard "
+            "deviation bounds nothing: say Bounded(radius) or Gaussian(std, bound=radius) if you know one, or use "
+            "multiple_shooting()."] if open_ else []
 
 
 def _bound_faults(problem: Problem) -> list[str]:

@@ -12,7 +12,7 @@ from dynident.integrators.verified.boxes import Step
 from dynident.integrators.verified.pieces import Sample
 from dynident.kernels.interval.rounding import down, up
 from dynident.problem.experiment import Experiment
-from dynident.problem.noise import Bounded
+from dynident.problem.noise import stated_bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +56,11 @@ def bounded_record(experiment: Experiment, model: Any, input_error: dict[str, fl
     for j, name in enumerate(model.outputs):
         if name not in experiment.outputs:
             continue
-        measured, noise = np.asarray(experiment.outputs[name]), experiment.noise[name]
-        assert isinstance(noise, Bounded)
+        measured, radius = np.asarray(experiment.outputs[name]), stated_bound(experiment.noise[name])
+        assert radius is not None  # question_of asks for it
         seen = np.isfinite(measured)
-        low[j, seen] = down(measured - noise.radius)[seen]
-        high[j, seen] = up(measured + noise.radius)[seen]
+        low[j, seen] = down(measured - radius)[seen]
+        high[j, seen] = up(measured + radius)[seen]
     if experiment.start is not None and experiment.start < time[0]:
         raise NotSupported(f"{experiment.label}: the initial state holds before the first sample. Add a sample at the "
                            "start with NaN in the measured signals.")
