@@ -1,0 +1,196 @@
+"""Work on executors: in order, the same wherever it is done, and a lost worker costs one more try."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+import workloads
+
+import dynident as di
+from dynident.parallel.faults import WorkerLost, in_words
+from dynident.parallel.tasks import as_they_end, in_order
+from problems import MACHINES
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with di.local(2) as executor:
+        yield executor
+
+
+def test_values_come_in_the_order_of_the_tasks(pool):
+    tasks = [(k,) for k in range(200)]
+    wanted = [1 + k * k for k in range(200)]
+    assert list(in_order(workloads.plus_square, 1, tasks, None)) == wanted
+    assert list(in_order(workloads.plus_square, 1, tasks, pool)) == wanted
+
+
+def test_task_of_a_killed_worker_is_done_by_another(pool, tmp_path):
+    tasks = [(k, 3) for k in range(8)]
+    assert list(in_order(workloads.dies_the_first_time, str(tmp_path), tasks, pool)) == list(range(8))
+    assert (tmp_path / "died").exists()
+
+
+def test_task_that_kills_every_worker_is_given_up_and_the_others_go_on(pool):
+    ended = list(as_they_end(workloads.always_dies, None, [(k, 2) for k in range(8)], pool))
+    assert sorted(e.value for e in ended if e.error is None) == [0, 1, 3, 4, 5, 6, 7]
+    (lost,) = [e for e in ended if e.error is not None]
+    assert lost.task == (2, 2)
+    assert lost.attempts == 2
+    assert "killed or crashed (signal 9) in 2 attempts" in in_words(lost.error, lost.attempts)
+    with pytest.raises(WorkerLost, match="killed or crashed"):
+        list(in_order(workloads.always_dies, None, [(2, 2)], pool))
+
+
+def test_task_that_hangs_is_ended_and_its_worker_replaced(pool):
+    ended = list(as_they_end(workloads.hangs, None, [(k, 1) for k in range(4)], pool, limit=0.5))
+    assert sorted(e.value for e in ended if e.error is None) == [0, 2, 3]
+    (late,) = [e for e in ended if e.error is not None]
+    assert "ran over its time limit of 0.5 s" in in_words(late.error, late.attempts, 0.5)
+
+
+def test_pool_whose_idle_workers_were_killed_works_again(pool):
+    workers = {pid for pid, _ in in_order(workloads.unpacked_here, "idle", [()] * 20, pool)}
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    time.sleep(0.5)  # until the pool has seen it
+    assert list(in_order(workloads.plus_square, 0, [(3,)], pool)) == [9]
+
+
+def test_what_tasks_share_is_unpacked_once_per_process(pool):
+    seen = set(in_order(workloads.unpacked_here, np.arange(1000.0), [()] * 40, pool))
+    assert len(seen) == len({pid for pid, _ in seen})
+
+
+def test_errors_of_a_task_are_raised_as_they_are(pool):
+    with pytest.raises(TypeError):
+        list(in_order(workloads.plus_square, 1, [("a",)], pool))
+
+
+def test_executor_that_does_not_survive_a_killed_worker_says_so():
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fragile, pytest.raises(WorkerLost, match=r"di\.local"):
+        list(in_order(workloads.always_dies, None, [(0, 0)], fragile))
+
+
+def test_number_of_workers_is_checked():
+    with pytest.raises(di.ProblemError, match="workers = 0"):
+        di.local(0)
+
+
+def test_model_that_arrives_twice_is_built_once():
+    model = MACHINES["pendulum"].model
+    content = pickle.dumps(model)
+    assert pickle.loads(content) is pickle.loads(content)
+    assert pickle.loads(content) == model
+    assert b"casadi" not in content  # text and numbers travel, nothing compiled
+
+
+def pendulum() -> di.Problem:
+    machine = MACHINES["pendulum"]
+    parameters = machine.parameters(**{n: {"lower": 0.5 * abs(v) - 1, "upper": 2 * abs(v) + 1}
+                                       for n, v in machine.truth.items()})
+    return di.Problem(machine.model, [machine.record(1)], parameters)
+
+
+def same(a: di.Estimate, b: di.Estimate) -> bool:
+    return a.values == b.values and a.cost == b.cost and a.starts == b.starts
+
+
+def test_starts_profiles_repeats_and_comparisons_are_the_same_on_two_workers(pool):
+    problem = pendulum()
+    method = di.multistart(di.single_shooting(), starts=5)
+    alone, together = (di.identify(problem, method, executor=e, progress=False) for e in (None, pool))
+    assert same(alone, together)
+    name = problem.names[0]
+    one, two = (di.profile(alone, name, executor=e) for e in (None, pool))
+    assert np.array_equal(one.curves[name].rise, two.curves[name].rise)
+    drawn = [di.bootstrap(alone, repeats=20, executor=e).samples for e in (None, pool)]
+    assert np.array_equal(*drawn)
+    found = [di.compare(problem, ["single_shooting", "multiple_shooting"], executor=e, progress=False)
+             for e in (None, pool)]
+    assert list(found[0]) == list(found[1])
+    assert all(same(found[0][label], found[1][label]) for label in found[0])
+    differences = [di.identify(problem, di.least_squares(), executor=e, progress=False) for e in (None, pool)]
+    assert same(*differences)
+
+
+def test_threads_take_turns_and_give_the_same():
+    problem, method = pendulum(), di.multistart(di.single_shooting(), starts=4)
+    with ThreadPoolExecutor(2) as threads:
+        assert same(di.identify(problem, method, executor=threads, progress=False),
+                    di.identify(problem, method, progress=False))
+
+
+def test_start_whose_workers_are_lost_is_a_start_that_failed(pool, monkeypatch):
+    from dynident.methods import multistart
+
+    monkeypatch.setattr(multistart, "run_start", workloads_start)
+    found = di.identify(pendulum(), di.multistart(di.single_shooting(), starts=3), executor=pool, progress=False)
+    assert [s.converged for s in found.starts].count(False) == 1
+    assert "killed or crashed" in next(s.status for s in found.starts if not s.converged)
+    assert "1 starts did not converge" in found.status
+
+
+def workloads_start(common, place):
+    from dynident.methods.multistart import run_start
+
+    if not place:  # the problem's own start
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run_start(common, place)
+
+
+def test_script_without_a_main_guard_is_told_what_to_do(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent("""
+        import math
+        import dynident as di
+        from dynident.parallel.tasks import in_order
+        with di.local(1) as pool:
+            print(list(in_order(math.hypot, 3, [(4,)], pool)))
+        """))
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=_environment())
+    assert run.returncode != 0
+    assert '`if __name__ == "__main__":`' in run.stderr
+
+
+def test_mpi_gives_the_same(tmp_path):
+    pytest.importorskip("mpi4py", reason="MPI needs mpi4py: pip install dynident[mpi]")
+    if shutil.which("mpiexec") is None:
+        pytest.skip("no mpiexec on this machine")
+    script = tmp_path / "starts.py"
+    script.write_text(textwrap.dedent("""
+        import sys
+        from mpi4py.futures import MPIPoolExecutor
+        sys.path[:0] = sys.argv[1:]
+        import dynident as di
+        from test_tasks import pendulum, same
+        if __name__ == "__main__":
+            method = di.multistart(di.single_shooting(), starts=4)
+            with MPIPoolExecutor() as ranks:
+                found = di.identify(pendulum(), method, executor=ranks, progress=False)
+            print("the same:", same(found, di.identify(pendulum(), method, progress=False)))
+        """))
+    here = Path(__file__).parent
+    run = subprocess.run(["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, "-m",
+                          "mpi4py.futures", str(script), str(here), str(here.parent)],
+                         capture_output=True, text=True, timeout=120, env=_environment())
+    if run.returncode and ("unrecognized" in run.stderr.lower() or "unknown option" in run.stderr.lower()):
+        pytest.skip("this mpiexec takes other options")
+    assert "the same: True" in run.stdout, run.stderr[-2000:]
+
+
+def _environment() -> dict[str, str]:
+    source = str(Path(di.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])}

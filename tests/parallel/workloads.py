@@ -1,0 +1,38 @@
+"""Functions that tests hand to other processes; they live here so that these can import them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def plus_square(common, x):
+    return common + x * x
+
+
+def dies_the_first_time(folder, x, deadly):
+    """Kills its own worker at one task, once; a note on disk tells the second attempt from the first."""
+    note = Path(folder, "died")
+    if x == deadly and not note.exists():
+        note.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def always_dies(common, x, deadly):
+    if x == deadly:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def hangs(common, x, forever):
+    if x == forever:
+        time.sleep(600)
+    return x
+
+
+def unpacked_here(common):
+    """Which object the parcel became in this process."""
+    return os.getpid(), id(common)
