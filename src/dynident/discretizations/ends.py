@@ -46,9 +46,9 @@ class _Direct:
         self.buffer, self.trigger = function.buffer()
         self.argument = np.zeros(function.size1_in(0))
         self.results = [np.zeros(function.size_out(k)[::-1]) for k in range(function.n_out())]  # column by column
-        self.buffer.set_arg(0, memoryview(self.argument))
+        self.buffer.set_arg(0, memoryview(self.argument))  # type: ignore[call-arg, arg-type]
         for k, room in enumerate(self.results):
-            self.buffer.set_res(k, memoryview(room))
+            self.buffer.set_res(k, memoryview(room))  # type: ignore[call-arg, arg-type]
 
     def __call__(self, argument: np.ndarray) -> list[np.ndarray]:
         self.argument[:] = argument

@@ -7,12 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import cpu_count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import CompiledMarch, Diverged, March, Marched
+
+Part = TypeVar("Part")
 
 WORTH_A_THREAD = 4_000  # steps; below it a thread costs more than it saves
 
@@ -63,14 +65,9 @@ class MarchSegments:
         self.slices = self._slices()
 
     def _slices(self) -> list[tuple[int, int]]:
-        """Ranges of segments of about equal work, one per thread; only compiled marches can share a process."""
+        """Only compiled marches can share a process."""
         steps = np.concatenate([[0], np.cumsum(self.grid.substeps)])[self.first]
-        threads = min(cpu_count() or 1, int(steps[-1] - steps[0]) // WORTH_A_THREAD, self.count)
-        if threads < 2 or not isinstance(self.march, CompiledMarch):
-            return [(0, self.count)]
-        cuts = np.searchsorted(steps, np.linspace(steps[0], steps[-1], threads + 1)[1:-1])
-        edges = np.unique(np.concatenate([[0], cuts, [self.count]])).tolist()
-        return list(pairwise(edges))
+        return shares(steps) if isinstance(self.march, CompiledMarch) else [(0, self.count)]
 
     def run(self, begins: np.ndarray, p: np.ndarray, sensitivities: bool) -> SegmentEnds:
         everything = self.place(np.asarray(p, dtype=float))
@@ -78,11 +75,7 @@ class MarchSegments:
         def part(edges: tuple[int, int]) -> Marched:
             return self._part(*edges, begins, everything, sensitivities)
 
-        if len(self.slices) == 1:
-            parts = [part(self.slices[0])]
-        else:
-            with ThreadPoolExecutor(len(self.slices)) as pool:
-                parts = list(pool.map(part, self.slices))
+        parts = at_once(part, self.slices)
         paths = [m.states[:-1] for m in parts[:-1]] + [parts[-1].states]
         return SegmentEnds(np.concatenate([m.end_states for m in parts]),
                            self._links([m.end_jacobian for m in parts]) if sensitivities else None,
@@ -99,13 +92,34 @@ class MarchSegments:
 
     def _part(self, begin: int, end: int, begins: np.ndarray, p: np.ndarray, sensitivities: bool) -> Marched:
         low, high = int(self.first[begin]), int(self.first[end])
-        grid = self.grid if high - low == self.grid.nodes - 1 else _cut(self.grid, low, high)
+        grid = cut(self.grid, low, high)
         try:
             return self.march.run(grid, self.first[begin:end + 1] - low, begins[begin:end], p, sensitivities)
         except Diverged as wall:
             raise Diverged(wall.time, wall.node + low, wall.detail, wall.what) from None
 
 
-def _cut(grid: Grid, low: int, high: int) -> Grid:
+def shares(steps: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of segments of about equal work, one per thread; `steps`: how many there are before each segment, and in all."""
+    count, total = len(steps) - 1, int(steps[-1] - steps[0])
+    threads = min(cpu_count() or 1, total // WORTH_A_THREAD, count)
+    if threads < 2:
+        return [(0, count)]
+    cuts = np.searchsorted(steps, np.linspace(steps[0], steps[-1], threads + 1)[1:-1])
+    return list(pairwise(np.unique(np.concatenate([[0], cuts, [count]])).tolist()))
+
+
+def at_once(part: Callable[[tuple[int, int]], Part], ranges: list[tuple[int, int]]) -> list[Part]:
+    """Every range in a thread of its own; compiled loops let go of the interpreter."""
+    if len(ranges) == 1:
+        return [part(ranges[0])]
+    with ThreadPoolExecutor(len(ranges)) as pool:
+        return list(pool.map(part, ranges))
+
+
+def cut(grid: Grid, low: int, high: int) -> Grid:
+    """The nodes from `low` to `high` of a grid."""
+    if high - low == grid.nodes - 1:
+        return grid
     return replace(grid, time=grid.time[low:high + 1], substeps=grid.substeps[low:high], u_begin=grid.u_begin[low:high],
                    u_end=grid.u_end[low:high], u_node=grid.u_node[low:high + 1], wanted=grid.wanted[low:high + 1])

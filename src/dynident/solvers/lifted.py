@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.discretizations.ends import Ends
-from dynident.integrators.collocate import Collocated, Collocator
+from dynident.discretizations.segments import at_once, cut, shares
+from dynident.integrators.collocate import Collocated, Collocator, CompiledCollocator
 from dynident.integrators.grid import Grid
 from dynident.solvers.linked import LinkedFactors, linked_factors
 from dynident.solvers.square import Linearized
@@ -56,6 +57,8 @@ class LiftedSystem:
         self.collocator, self.grid, self.ends, self.points, self.free = collocator, grid, ends, points, list(free)
         self.states, self.count = n, grid.nodes - 1
         self.sizes, self.parameter_sizes = scale[:n], scale[n:]
+        together = isinstance(collocator, CompiledCollocator)  # CasADi's own machine takes no threads
+        self.slices = shares(np.arange(self.count + 1)) if together else [(0, self.count)]
         self.scale = np.concatenate([np.tile(self.sizes, self.count + 1), self.parameter_sizes,
                                      np.tile(self.sizes, self.count * len(points))])
 
@@ -76,7 +79,13 @@ class LiftedSystem:
 
     def run(self, z: np.ndarray, sensitivities: bool) -> Collocated:
         nodes, p = self.unpack(z)
-        return self.collocator.run(self.grid, nodes, self.stages(z).reshape(self.count, -1), p[self.free], sensitivities)
+        stages, used = self.stages(z).reshape(self.count, -1), p[self.free]
+
+        def part(edges: tuple[int, int]) -> Collocated:
+            low, high = edges
+            return self.collocator.run(cut(self.grid, low, high), nodes[low:high + 1], stages[low:high], used, sensitivities)
+
+        return _joined(at_once(part, self.slices), sensitivities)
 
     def value(self, z: np.ndarray) -> np.ndarray:
         nodes, p = self.unpack(z)
@@ -98,3 +107,15 @@ class LiftedSystem:
         wide[:, :, :n] = slopes[:, :, :n]
         wide[:, :, [n + k for k in self.free]] = slopes[:, :, n:]
         return wide
+
+
+def _joined(parts: list[Collocated], sensitivities: bool) -> Collocated:
+    """Ranges of intervals as one; outputs are not asked for."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    links = [part.link[:-1] for part in parts[:-1]] + [parts[-1].link] if sensitivities else []
+    return Collocated(first.outputs, None, np.concatenate([part.defect for part in parts]),
+                      np.concatenate(links) if sensitivities else None,
+                      np.concatenate([part.correction for part in parts]),
+                      np.concatenate([part.stage for part in parts]) if sensitivities else None)

@@ -99,10 +99,16 @@ class BoundarySolution:
         return values[0] if np.ndim(t) == 0 else values
 
     def plot(self) -> Figure:
-        """States over time; iterations with their steps; nodes and step sizes."""
+        """States over time with the nodes, and the length of the segments."""
         from dynident.report.boundary_plot import boundary_figure
 
         return boundary_figure(self)
+
+    def plot_iterations(self) -> Figure:
+        """Steps, residuals, damping factors and new Jacobians of every iteration."""
+        from dynident.report.boundary_plot import iterations_figure
+
+        return iterations_figure(self.history)
 
     def __str__(self) -> str:
         from dynident.report.boundary_text import boundary_text

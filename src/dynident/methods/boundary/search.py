@@ -27,6 +27,7 @@ Solver = DampedNewton | Davidenko
 
 SAFETY = 0.3  # of the tolerance is what a new mesh aims at
 CLOSE = 0.1  # of the tolerance: the last Newton step
+CLOSEST = 1e-9  # a last step of this length leaves nothing behind but its square
 MOST_ROUNDS = 40
 PREPARING = 30  # rounds of cuts before the first solve
 CAREFUL = 2  # pieces per cut while the error is so large that it tells no more than where
@@ -73,6 +74,10 @@ class Search:
         largest = np.concatenate([np.max(np.abs(self.nodes), axis=0), np.abs(self.p)])
         largest = np.where(largest > NEGLIGIBLE, largest, 1.0)
         return np.where(np.isnan(self.options.scale), largest, self.options.scale)
+
+    @property
+    def close(self) -> float:
+        return max(CLOSE * self.options.tolerance, CLOSEST)
 
     def cut(self, pieces: np.ndarray) -> None:
         self.times = split(self.times, np.where(too_short(self.times), 1, pieces))
@@ -143,7 +148,7 @@ class Search:
 
     def attempts(self) -> Iterator[tuple[Solver, np.ndarray]]:
         """Newton on finer and finer meshes, then where changes grow little, then Davidenko; or what the user chose."""
-        close, times = CLOSE * self.options.tolerance, self.times
+        close, times = self.close, self.times
         newton, davidenko = DampedNewton(tolerance=close, iterations=PATIENCE), Davidenko(tolerance=close)
         finer = [split(times, np.full(len(times) - 1, pieces)) for pieces in FINER
                  if pieces == 1 or pieces * len(times) <= self.options.most_nodes]
@@ -159,13 +164,13 @@ class Search:
 
     def again(self) -> Root:
         """On a finer mesh from the solution on the last one; where that fails, anew from the guess."""
-        close = CLOSE * self.options.tolerance
+        close = self.close
         for solver in (DampedNewton(tolerance=close), Davidenko(tolerance=close)):
             root = self.solve(solver, "finer")
             if root.converged or root.interrupted:
                 return root
         self.restart()
-        self.story.append("the solution on a coarse mesh was none; the search began again on a finer one")
+        self.story.append("the solution on a coarse mesh led to none on a finer one; the search began again there")
         return self.first_solution()
 
     def solve(self, solver: Solver, why: str) -> Root:

@@ -14,6 +14,7 @@ from dynident.discretizations.ends import TracedEnds
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.equations import EquationModel
 from dynident.models.tracing import returned_by, scalar_of
+from dynident.models.written import column
 
 LETTER = "y"  # states are y1, y2, ... unless they are named
 
@@ -85,8 +86,7 @@ def statement_of(rate: Callable[..., Any] | EquationModel, boundary: Callable[..
         faults.append(f"{called} returned {len(conditions)} conditions, but {len(names)} states{also} need {wanted}.")
     if faults or model is None:
         raise ProblemError(faults)
-    ends = TracedEnds(ca.vertcat(*begin), ca.vertcat(*end), ca.vertcat(*p) if parameters else ca.SX(0, 1),
-                      ca.vertcat(*conditions))
+    ends = TracedEnds(column(begin), column(end), column(p), column(conditions))
     return Statement(tuple(names), tuple(parameters), model, used, ends, wanted)
 
 
