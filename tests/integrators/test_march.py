@@ -54,6 +54,15 @@ def test_compiled_and_interpreted_march_agree_to_rounding(integrator):
     assert np.all(np.isnan(a["outputs"][[3, 4, 20]]))  # nothing was measured there
 
 
+@pytest.mark.parametrize("march", [InterpretedMarch, march_for])
+def test_a_single_parameter_that_is_known_leaves_the_initial_state_alone(march):
+    decay = di.EquationModel(states={"x": "-k*x"}, outputs={"y": "x"})
+    grid = grid_of(decay, di.Experiment(np.array([0.0, 0.1, 0.2]), outputs={"y": np.zeros(3)}), 1)
+    out = march(decay, integrator_named("runge_kutta"), ()).run(grid, np.array([0, 2]), np.ones((1, 1)), np.array([2.0]), True)
+    assert out.jacobian.shape == (3, 1, 1)
+    np.testing.assert_allclose(out.jacobian[:, 0, 0], np.exp(-2 * grid.time), rtol=1e-4)
+
+
 @needs_compiler
 def test_interpreted_march_carries_on_from_chunk_to_chunk():
     run = irregular_run(2 * CHUNK + 7, ())

@@ -64,7 +64,7 @@ class EventRecipe:
         t, x, u, p = s["t"], s["x"], s["u0"], s["p"]
         du, begin, end = ca.SX.sym("du", u.numel()), ca.SX.sym("s0"), ca.SX.sym("s1")
         place, span = [t, begin, x, u, du, p], [t, begin, end, x, u, du, p]
-        q = ca.vertcat(x, p[list(self.free)], begin)  # what a derivative is taken by
+        q = ca.vertcat(x, p[list(self.free), 0], begin)  # what a derivative is taken by
         here = t + begin, x, u + begin * du, p
         made: dict[str, list[ca.Function]] = {name: [] for name in (
             "step", "step_jac", "guards", "entry", "guard_jac", "reset", "reset_jac")}

@@ -104,7 +104,7 @@ class InterpretedMarch:
     def _build(self, sensitivities: bool) -> tuple[Advance, ca.Function]:
         nx, _, ny, nf = self.sizes
         s = symbols(self.model)
-        q = ca.vertcat(s["x"], s["p"][list(self.free)])
+        q = ca.vertcat(s["x"], s["p"][list(self.free), 0])
         S = ca.SX.sym("S", nx, nx + nf) if sensitivities else ca.SX(nx, 0)
         whole = ca.vertcat(s["x"], ca.vec(S))
         column = ca.vertcat(s["t"], s["h"], s["u0"], s["u1"])

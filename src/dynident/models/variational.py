@@ -79,7 +79,7 @@ class VariationalModel:
     def rate(self) -> ca.Function:
         s = self._symbols()
         f = self.model.rate(s.t, s.x, s.u, s.p)
-        q = s.p[list(self.free)]
+        q = s.p[list(self.free), 0]
         own = ca.horzcat(ca.SX.zeros(f.shape[0], len(self.initial)), ca.jacobian(f, q))
         dS = ca.jacobian(f, s.x) @ s.S + own
         moved = s.stretch * ca.vertcat(f, ca.vec(ca.densify(dS)))
@@ -89,7 +89,7 @@ class VariationalModel:
     def output(self) -> ca.Function:
         s = self._symbols()
         y = self.model.output(s.t, s.x, s.u, s.p)
-        own = ca.horzcat(ca.SX.zeros(y.shape[0], len(self.initial)), ca.jacobian(y, s.p[list(self.free)]))
+        own = ca.horzcat(ca.SX.zeros(y.shape[0], len(self.initial)), ca.jacobian(y, s.p[list(self.free), 0]))
         J = ca.jacobian(y, s.x) @ s.S + own
         followed = watched_expressions(self.model, self.watched, s.t, s.x, s.u, s.p)
         return ca.Function("output", s.arguments, [s.filled(ca.vertcat(y, ca.vec(ca.densify(J)), *followed))])

@@ -68,10 +68,19 @@ class CorrectlyRoundedKernel:
         direct = {"add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "div": lambda: x / y,
                   "neg": lambda: -x, "twice": lambda: x + x, "sq": lambda: self.ival.sqr(x),
                   "inv": lambda: self.ival.recip(x), "fabs": lambda: abs(x), "min": lambda: self.ival.min(x, y),
-                  "max": lambda: self.ival.max(x, y), "atan2": lambda: self.ival.atan2(x, y),
+                  "max": lambda: self.ival.max(x, y), "atan2": lambda: self._angle(x, y),
                   "pow": lambda: self._power(x, y), "copy": lambda: x}
         result = direct[name]() if name in direct else getattr(self.ival, name)(x)
-        return np.asarray(result.inf, float), np.asarray(result.sup, float)
+        lo, hi = np.asarray(result.inf, float), np.asarray(result.sup, float)
+        empty = lo > hi  # crival's empty set is [inf, -inf], ours NaN
+        return np.where(empty, np.nan, lo), np.where(empty, np.nan, hi)
+
+    def _angle(self, y: Any, x: Any) -> Any:
+        """The standard leaves atan2(0, 0) undefined; C and CasADi say 0."""
+        result = self.ival.atan2(y, x)
+        lo, hi = np.asarray(result.inf, float), np.asarray(result.sup, float)
+        origin = (np.asarray(y.inf) <= 0) & (np.asarray(y.sup) >= 0) & (np.asarray(x.inf) <= 0) & (np.asarray(x.sup) >= 0)
+        return self.ival.Interval(np.where(origin, np.minimum(lo, 0.0), lo), np.where(origin, np.maximum(hi, 0.0), hi))
 
     def _power(self, x: Any, y: Any) -> Any:
         """Whole exponents take any base; an exponent that varies over a negative base can be anything."""
