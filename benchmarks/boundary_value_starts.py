@@ -1,0 +1,237 @@
+"""Starts: from how far do the boundary value method and its peers find the same minimum, and what does it cost?
+
+The systems are those of `examples/18_flexible_rotor.py`: one mass with 101 nodes, two masses with 251. Every solver minimises
+the functional (3.6) of the thesis with the thesis' weights, parameters included, from the same start points: the truth times a
+random factor per parameter, even on a logarithmic scale over the number of decades that is said. The smoother and Ipopt solve
+it on the grid; Davidenko, Newton and scipy's solve_bvp solve its boundary value problem. A success is a run that says so and
+whose parameters are within 1 % of those that the same kind of solver finds from the truth; 'wrong' said success elsewhere.
+"""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from scipy.integrate import solve_bvp
+from timing import Line, Result, best, in_fresh_process, main, ratio_text, spoken
+
+import dynident as di
+from dynident.discretizations.smoothing import Smoothing
+from dynident.integrators.runge_kutta import RUNGE_KUTTA
+from dynident.integrators.scheme import Step
+from dynident.kernels.mapped import Mapped
+from dynident.methods.indirect.bvp import BoundaryValueProblem
+from dynident.methods.indirect.setup import setup_of
+from dynident.solvers.reduced import Reduced
+
+CHAPTER = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "18_flexible_rotor.py"))
+SYSTEMS = {"one mass": CHAPTER["one_mass"], "two masses": CHAPTER["two_masses"]}
+SOLVERS = ("smoother", "davidenko", "newton", "ipopt", "solve_bvp")
+LABELS = {"smoother": "default", "davidenko": "Davidenko", "newton": "damped Newton", "ipopt": "Ipopt, same functional",
+          "solve_bvp": "scipy solve_bvp"}
+STARTS, SEED = 50, 2024
+WITHIN = 0.01  # relative; of the parameters
+ENOUGH = {2: 0.98, 4: 0.90}  # share of successes by decades
+LESS_THAN_IPOPT, LESS_THAN_SOLVE_BVP, MOST_GROWTH = 20.0, 15.0, 11.0
+TABLE_7_1 = {"1": 23, "2": 38, "3": 64}
+MOST_ITERATIONS = 1.1  # times Table 7.1's
+LONGEST = 250  # iterations of any solver
+MOST_NODES = 3_000  # of solve_bvp
+
+Found = tuple[bool, np.ndarray]  # whether it says success, and the parameters
+
+
+def starts(study: Any, decades: int) -> np.ndarray:
+    """(STARTS, parameters)"""
+    rng = np.random.default_rng(SEED)
+    return np.array(list(study.truth.values())) * 10 ** rng.uniform(-decades / 2, decades / 2, (STARTS, len(study.truth)))
+
+
+def ours(study: Any, solver: str) -> Callable[[np.ndarray], Found]:
+    def find(start: np.ndarray) -> Found:
+        try:
+            estimate = study.fit(start, solver, iterations=LONGEST)
+        except di.ProblemError:  # the model is not finite at the start
+            return False, np.full(len(study.truth), np.nan)
+        return estimate.converged, np.array([estimate.values[name] for name in study.truth])
+
+    return find
+
+
+def smoothing_of(study: Any, start: np.ndarray) -> tuple[Any, Smoothing]:
+    method = di.boundary_value(**study.weights, measurements="continuous")
+    setup = setup_of(method, study.problem(start))
+    return setup, Smoothing(setup.inner, method.scheme(), 1, {}, setup.weights)
+
+
+def by_ipopt(study: Any) -> Callable[[np.ndarray], Found]:
+    """States at the nodes and model errors as variables, Runge-Kutta steps as equalities; exact Hessian, compiled."""
+    setup, finite = smoothing_of(study, np.array(list(study.truth.values())))
+    model, record, n = setup.inner.model, finite.records[0], len(setup.inner.model.states)
+    grid, nodes = record.grid, record.grid.nodes
+    t, h, x, u0, u1 = (ca.SX.sym(name, size) for name, size in (("t", 1), ("h", 1), ("x", n), ("u0", 1), ("u1", 1)))
+    step = ca.Function("step", [t, h, x, u0, u1], [RUNGE_KUTTA.next_state(
+        Step(model.rate, t, h, x, u0, u1, ca.SX(0, 1)))]).map(nodes - 1)
+    X, E = ca.MX.sym("X", n, nodes), ca.MX.sym("E", n, nodes - 1)
+    gaps = np.diff(grid.time)
+    W = np.array([setup.weights[name] for name in model.states])
+    seen = [i for name in model.outputs for i in [model.states.index(_shown(study, name))]]
+    first = X[:, 0]
+    pull = sum(R0 * first[model.states.index(name)] ** 2 for name, R0 in study.weights["initial_weight"].items())
+    cost = ca.sumsqr(ca.DM(np.sqrt(W[:, None] / gaps)) * E) + pull + ca.sumsqr(
+        ca.DM(record.weight.T) * (X[seen, :] - ca.DM(record.measured.T)))
+    follows = step(grid.time[None, :-1], gaps[None], X[:, :-1], grid.u_begin.T, grid.u_end.T) + E - X[:, 1:]
+    nlp = {"x": ca.veccat(X, E), "f": cost, "g": ca.vec(follows)}
+    solver = _compiled_ipopt(nlp)
+
+    def find(start: np.ndarray) -> Found:
+        _, own = smoothing_of(study, start)
+        guess = own.states(own.start(), 0).T
+        errors = np.zeros((n, nodes - 1))
+        answer = solver(x0=np.concatenate([guess.ravel("F"), errors.ravel()]), lbg=0, ubg=0)
+        values = np.asarray(answer["x"]).ravel()[:n]
+        return bool(solver.stats()["success"]), values[[model.states.index(name) for name in study.truth]]
+
+    return find
+
+
+def _shown(study: Any, output: str) -> str:
+    """Outputs of these systems are single states."""
+    return study.model.definition()["outputs"][output]
+
+
+def _compiled_ipopt(nlp: dict[str, Any]) -> Any:
+    """Ipopt with the functions of the problem compiled, as a patient user would."""
+    options = {"print_time": False, "error_on_fail": False,
+               "ipopt": {"print_level": 0, "sb": "yes", "max_iter": LONGEST, "linear_solver": "mumps"}}
+    folder = Path(tempfile.mkdtemp())
+    plain = ca.nlpsol("plain", "ipopt", nlp, options)
+    plain.generate_dependencies("nlp.c")
+    Path("nlp.c").replace(folder / "nlp.c")
+    library = folder / "nlp.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", str(folder / "nlp.c"), "-o", str(library), "-lm"], check=True)
+    return ca.nlpsol("compiled", "ipopt", str(library), options)
+
+
+def by_solve_bvp(study: Any) -> Callable[[np.ndarray], Found]:
+    """The Hamiltonian problem with compiled, exact derivatives."""
+    truth = np.array(list(study.truth.values()))
+    setup, finite = smoothing_of(study, truth)
+    problem = BoundaryValueProblem(setup, finite, False)
+    model, grid, n = problem.model, problem.segments.grid, 2 * problem.n
+    a = [ca.SX.sym(name, size) for name, size in (("t", 1), ("x", n), ("u", len(model.inputs)), ("p", problem.p.size))]
+    rate = model.rate(*a)
+    mapped = Mapped(f"peer {model.content_hash()}", lambda: [
+        ca.Function("dyn_peer", a, [ca.densify(rate), ca.densify(ca.jacobian(rate, a[1]))])])
+
+    def asked(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+        inputs = np.column_stack([np.interp(x, grid.time, column) for column in grid.u_node.T])
+        return mapped("dyn_peer", [x[:, None], np.ascontiguousarray(y.T), inputs, problem.p], x.size)
+
+    ends = problem.system.ends
+
+    def find(start: np.ndarray) -> Found:
+        own_setup, own = smoothing_of(study, start)
+        guess = BoundaryValueProblem(own_setup, own, False).nodes(own.start())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answer = solve_bvp(lambda x, y: asked(x, y)[0].T,
+                               lambda begin, end: ends.value(begin, end, np.zeros(0)), grid.time, guess.T,
+                               fun_jac=lambda x, y: asked(x, y)[1].reshape(x.size, n, n).transpose(2, 1, 0),
+                               bc_jac=lambda begin, end: (ends.at_begin, ends.at_end), max_nodes=MOST_NODES)
+        values = dict(zip(problem.model.model.states, answer.sol(grid.time[0]), strict=False))
+        return bool(answer.success), np.array([values[name] for name in study.truth])
+
+    return find
+
+
+def peer(study: Any, solver: str) -> Callable[[np.ndarray], Found]:
+    return by_ipopt(study) if solver == "ipopt" else by_solve_bvp(study) if solver == "solve_bvp" else ours(study, solver)
+
+
+def tried(system: int, solver: int, decades: int) -> dict[str, Any]:
+    """Successes, wrong successes and CPU seconds of each start, in a process of its own."""
+    study = SYSTEMS[list(SYSTEMS)[system]]()
+    find = peer(study, SOLVERS[solver])
+    truth = np.array(list(study.truth.values()))
+    sure, reference = find(truth)  # compiles, too
+    right, wrong, seconds = [], 0, []
+    for start in starts(study, decades):
+        began = time.process_time()
+        said, values = find(start)
+        seconds.append(time.process_time() - began)
+        close = bool(np.all(np.abs(values - reference) <= WITHIN * np.abs(reference)))
+        right.append(said and close)
+        wrong += said and not close
+    return {"sure": sure, "right": right, "wrong": int(wrong), "seconds": seconds}
+
+
+def table_7_1() -> dict[str, list[int]]:
+    """Iterations and Jacobians of Davidenko from the starts of (7.6), on a record without noise as the thesis'."""
+    study = CHAPTER["one_mass"](std=1e-6)
+    found = {}
+    for number in TABLE_7_1:
+        estimate = study.fit(study.starts[number], "davidenko")
+        found[number] = [int(estimate.converged), estimate.counts["iterations"], estimate.counts["jacobians"]]
+    return found
+
+
+def one_pass(nodes: int) -> float:
+    """CPU seconds of one Gauss-Newton step of the smoother: linearise, eliminate, step."""
+    study = SYSTEMS["two masses"](nodes)
+    _, finite = smoothing_of(study, np.array(list(study.truth.values())))
+    point = finite.start()
+
+    def call() -> object:
+        reduced = Reduced(finite.linearize(point))
+        return reduced.expand(reduced.rows.minimiser(), reduced.linear.evaluation)
+
+    return best(call, repeats=5)
+
+
+def run() -> Result:
+    lines, remarks, seconds = [], [], {}
+    for s, system in enumerate(SYSTEMS):
+        for decades, enough in ENOUGH.items():
+            for k, solver in enumerate(SOLVERS):
+                found = in_fresh_process(__file__, "--tried", s, k, decades)
+                right = sum(found["right"])
+                seconds[system, solver, decades] = found
+                promised = solver == "smoother"
+                lines.append(Line(f"{system}, {decades} decades: {LABELS[solver]}",
+                                  f"{right} of {STARTS}, {found['wrong']} wrong, {spoken(float(np.mean(found['seconds'])))} each",
+                                  f">= {enough:.0%}" if promised else "",
+                                  right >= enough * STARTS and not found["wrong"] if promised else None))
+    for solver, least in (("ipopt", LESS_THAN_IPOPT), ("solve_bvp", LESS_THAN_SOLVE_BVP)):
+        ratio = cheaper(seconds["two masses", solver, 2], seconds["two masses", "smoother", 2])
+        lines.append(Line(f"CPU against {LABELS[solver]}, two masses, starts where both succeed",
+                          f"{ratio_text(ratio)} times less", f">= {least:g}", bool(ratio >= least)))
+    for number, (converged, iterations, jacobians) in in_fresh_process(__file__, "--table_7_1").items():
+        most = MOST_ITERATIONS * TABLE_7_1[number]
+        lines.append(Line(f"Davidenko, start {number} of (7.6)", f"{iterations} iterations, {jacobians} Jacobians",
+                          f"<= {most:.0f} iterations", bool(converged and iterations <= most)))
+    few, many = (in_fresh_process(__file__, "--one_pass", nodes) for nodes in (101, 1001))
+    lines.append(Line("one step of the smoother, 1,001 against 101 nodes", f"{many / few:.3g} times",
+                      f"<= {MOST_GROWTH:g}", bool(many / few <= MOST_GROWTH)))
+    remarks.append(f"{STARTS} starts (seed {SEED}); CPU times are of whole fits for ours, and of the solver call alone for "
+                   "Ipopt and solve_bvp, which get compiled functions with exact derivatives.")
+    return Result("Boundary value starts", __doc__.split("\n\n")[1].replace("\n", " "), lines, remarks)
+
+
+def cheaper(theirs: dict[str, Any], own: dict[str, Any]) -> float:
+    both = np.array(theirs["right"]) & np.array(own["right"])
+    if not np.any(both):
+        return float("nan")
+    return float(np.mean(np.array(theirs["seconds"])[both]) / np.mean(np.array(own["seconds"])[both]))
+
+
+if __name__ == "__main__":
+    main(run, tried=tried, table_7_1=table_7_1, one_pass=one_pass)
