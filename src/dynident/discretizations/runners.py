@@ -41,6 +41,11 @@ class Runner(Protocol):
     @property
     def notes(self) -> tuple[str, ...]: ...
 
+    @property
+    def if_stiff(self) -> str:
+        """What to write for an integrator that takes stiff models; empty where there is no other."""
+        ...
+
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Outputs (nodes, outputs), and states (nodes, states) where they are asked for."""
         ...
@@ -61,6 +66,7 @@ class EquationRunner:
         self.model, self.scheme, self.static = model, scheme, not model.states
         self.adaptive = isinstance(integrator_named(scheme), Adaptive)
         self.march = march_for(model, integrator_named(scheme), ())
+        self.if_stiff = "" if model.hybrid else 'integrator="cvodes"'
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         out = self.march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False)
@@ -83,6 +89,8 @@ class FmuRunner:
 
     def __init__(self, model: FmuModel, declared: Iterable[str]):
         self.separate = not model.options["trusted"]
+        explicit = model.kind == "model_exchange" and model.options["integrator"] == "runge_kutta"
+        self.if_stiff = f'FmuModel("{model.path.name}", integrator="radau")' if explicit and model.description.states else ""
         self.model, self.declared, self.static = model, tuple(declared), model.static
         self.scheme = model.options["integrator"] if model.kind == "model_exchange" else "the FMU's own solver"
         wanted = set(self.declared)

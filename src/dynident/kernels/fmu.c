@@ -105,8 +105,9 @@ static Status put(const Fmu *f, const double *u) {
   for (k = 0; k < f->input_groups; k++) {
     const Group *g = f->input + k;
     Status s;
-#define PUT(code, type) case code: for (i = 0; i < g->values; i++) \
-      ((type *)g->buffer)[i] = (type)(g->column[i] < 0 ? g->base[i] : u[g->column[i]]); break;
+#define PUT(code, type) case code: for (i = 0; i < g->values; i++) { \
+      const double value = g->column[i] < 0 ? g->base[i] : u[g->column[i]]; \
+      ((type *)g->buffer)[i] = (type)(code > 1 ? nearbyint(value) : value); } break; /* whole numbers: the nearest */
     switch (g->kind) { TYPES(PUT) }
     s = access(f, g);
     if (BAD(s)) return s;

@@ -112,7 +112,9 @@ class _Transcription:
         return LevenbergMarquardt(iterations=self.method.iterations)
 
     def advice(self) -> list[str]:
-        return ["search between the bounds first with least_squares(search=1000)"]
+        stiff = self.box.runner.if_stiff
+        return [*([f"try {stiff} if the model is stiff"] if stiff else []),
+                "search between the bounds first with least_squares(search=1000)"]
 
     def _search(self, finite: Simulation) -> Point:
         """Differential evolution between the bounds; a rough start is all that is asked of it."""

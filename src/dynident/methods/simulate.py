@@ -35,9 +35,8 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
             return np.hstack(runner.run(p, x0, grid.with_substeps(count), True))
         except Diverged as bad:
             if count >= MOST_SUBSTEPS or runner.adaptive or substeps != "auto":
-                hybrid = getattr(model, "hybrid", False)
-                stiff = "" if hybrid else ", or try integrator=\"cvodes\" if the model is stiff"
-                raise ProblemError(f"{experiment.label}: {bad}. Change the values{stiff}.") from None
+                stiff = f", or try {runner.if_stiff} if the model is stiff" if runner.if_stiff else ""
+                raise ProblemError(f"{experiment.label}: {str(bad).rstrip('.')}. Change the values{stiff}.") from None
             return None
 
     count = 1 if substeps == "auto" else int(substeps)

@@ -43,3 +43,9 @@ class Model(Protocol):
 def given_by(model: Model) -> Mapping[str, Given]:
     """Values that the model brings along; equations bring none."""
     return getattr(model, "given", {})
+
+
+def reason_against(model: Model, name: str) -> str:
+    """Why a name that is not among the model's parameters is none; empty where the model does not know it either."""
+    say = getattr(model, "why_not_estimated", None)
+    return "" if say is None else say(name)

@@ -15,7 +15,7 @@ import numpy as np
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
-from dynident.problem.model import Model, given_by
+from dynident.problem.model import Model, given_by, reason_against
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter, Prior
 
@@ -218,7 +218,7 @@ def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
     missing = [n for n in model.parameters if n not in declared and n not in given_by(model)]
     for name in declared:
         if name not in model.parameters:
-            faults.append(f"'{name}' is not a parameter of the model.{_near(name, missing or model.parameters)}")
+            faults.append(reason_against(model, name) or f"'{name}' is not a parameter of the model.{_near(name, missing or model.parameters)}")
     faults += [f"the model's parameter '{n}' has no entry; add Parameter('{n}', start=...) or make it a constant."
                for n in missing]
     for name in initials:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from dynident.models.fmu.description import KINDS, Description, Variable
+from dynident.models.fmu.description import KINDS, NUMBERS, Description, Variable
 
-HEAD = ("name", "causality", "variability", "start", "unit", "between", "can be")
+HEAD = ("name", "type", "causality", "variability", "start", "unit", "between", "can be")
 
 
 def summary(description: Description, chosen: str | None = None) -> str:
@@ -42,6 +42,8 @@ def use_of(d: Description, v: Variable) -> str:
         return "estimated as initial state"
     if v.causality == "input":
         return "input of a record"
+    if v.type not in NUMBERS:
+        return ""
     if v.settable_before_start:
         return "set"
     return "measured" if v.causality != "independent" else ""
@@ -55,7 +57,7 @@ def rows(description: Description, every: bool) -> list[tuple[str, ...]]:
         if every or v.causality in ("parameter", "input", "output", "structuralParameter") or v.name in d.states:
             between = "" if math.isinf(v.lower) and math.isinf(v.upper) else f"{v.lower:g} .. {v.upper:g}"
             start = "" if v.start is None else f"{v.start:g}"
-            shown.append((v.name, v.causality, v.variability, start, v.unit, between, use_of(d, v)))
+            shown.append((v.name, v.type, v.causality, v.variability, start, v.unit, between, use_of(d, v)))
     return shown  # type: ignore[return-value]
 
 

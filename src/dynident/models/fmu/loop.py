@@ -16,8 +16,8 @@ TINY = 1e-6  # of a sampling interval: the step that takes over the input of the
 CALLS = ("", "setting the inputs", "reading the outputs", "a step", "setting time", "setting the states",
          "computing the rates", "computing the event indicators", "completing a step", "entering event mode",
          "iterating at an event", "leaving event mode")
-TERMINATED, NEWTON, NOT_FINITE, ENDLESS, MEMORY = range(12, 17)
-SCHEMES = ("runge_kutta", "radau")
+TERMINATED, NEWTON, NOT_FINITE, ENDLESS, MEMORY, GAVE_UP = range(12, 18)
+SCHEMES = ("runge_kutta", "radau", "cvodes")  # the last one is not in C
 
 
 class Course(Protocol):
@@ -86,7 +86,7 @@ EXCHANGE = {2: ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetDer
 
 def drive(instance: Instance, ports: Ports, course: Course, manner: Manner, outputs: np.ndarray) -> None:
     """Fill `outputs` (nodes, outputs); raises SimulationFailed."""
-    compiled = kernel()
+    compiled = None if manner.scheme == "cvodes" and manner.exchange else kernel()
     if compiled is None:
         from dynident.models.fmu.plain_loop import PlainLoop
 
@@ -127,7 +127,7 @@ def _failed(instance: Instance, course: Course, node: int, call: int, status: in
 
     time = float(course.time[node])
     named = {TERMINATED: "the FMU asked to end the simulation", NOT_FINITE: "an output or state is no longer finite",
-             NEWTON: "the implicit step did not settle; use more sub-steps",
+             NEWTON: "the implicit step did not settle; use more sub-steps", GAVE_UP: "the adaptive solver gave up",
              ENDLESS: "events follow each other without end", MEMORY: "memory ran out"}
     said = STATUS[status] if 0 <= status < len(STATUS) else str(status)
     why = named.get(call) or f"{CALLS[call]} returned '{said}'"

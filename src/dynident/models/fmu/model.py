@@ -30,8 +30,8 @@ class FmuModel:
 
     `inputs` and `outputs` choose variables by name (all declared ones if left out; an output may be any variable).
     `values` sets other variables for good, inputs that no record holds included. `kind` is "auto" (Model Exchange where
-    offered), "model_exchange" or "co_simulation". `integrator` serves Model Exchange: "runge_kutta", or "radau" for
-    stiff models. `alignment="feedthrough"` saves steps in Co-Simulation where outputs follow inputs without dynamics.
+    offered), "model_exchange" or "co_simulation". `integrator` serves Model Exchange: "runge_kutta", "radau" for stiff
+    models, or "cvodes", slow and adaptive, to check these. `alignment="feedthrough"` saves steps in Co-Simulation where outputs follow inputs without dynamics.
     The FMU runs in a process of its own unless `trusted`; `time_limit` (s) ends a simulation that hangs.
 
     Parameters and initial states that a problem does not declare keep the values of the FMU.
@@ -48,6 +48,8 @@ class FmuModel:
         faults = _option_faults(kind, integrator, alignment, time_limit)
         numbers = {n: v for n, v in self.description.variables.items() if v.type in NUMBERS}
         declared = {role: [n for n, v in numbers.items() if v.causality == role] for role in ("input", "output")}
+        first = {(numbers[n].type, numbers[n].reference, numbers[n].element): n for n in reversed(declared["input"])}
+        declared["input"] = [n for n in declared["input"] if n in first.values()]  # an alias is no other input
         self.values = MappingProxyType({str(k): float(v) for k, v in (values or {}).items()})
         faults += self._unknown("values", self.values, settable=True)
         faults += self._unknown("inputs", inputs or (), roles=("input",))
@@ -104,11 +106,32 @@ class FmuModel:
 
         return summary(self.description, self.kind)
 
+    def why_not_estimated(self, name: str) -> str:
+        """A sentence about a variable that is not among the parameters; empty where there is nothing to say."""
+        v = self.description.variables.get(name)
+        if v is None or v.can_be_estimated:
+            return "" if v is None else f"'{name}' has a value of its own in FmuModel(values=...); take it out there."
+        article = "an" if v.causality[0] in "aeiou" else "a"
+        what = f"'{name}' of {self.path.name} is {article} {v.causality}" if v.causality != "parameter" else (
+            f"'{name}' of {self.path.name} is a parameter of type {v.type}" if not v.real else
+            f"'{name}' of {self.path.name} is a parameter without a start value, or one that is {v.variability}")
+        held = f"; hold it with FmuModel(..., values={{'{name}': ...}})" if v.settable_before_start and (
+            v.type in NUMBERS) else ""
+        return f"{what} and cannot be estimated{held}."
+
     # simulation
 
     def simulator(self, written: Iterable[str]) -> FmuSimulator:
         """Simulates for values of these parameters and initial states; the others keep the FMU's own values."""
-        return FmuSimulator(self, tuple(written))
+        names = tuple(written)
+        by_place: dict[tuple[str, int, int], str] = {}
+        for name in names:
+            v = self.description.variables[name]
+            other = by_place.setdefault((v.type, v.reference, v.element), name)
+            if other != name:
+                raise ProblemError(f"'{other}' and '{name}' are two names of one variable of {self.path.name}; "
+                                   "declare one of them.")
+        return FmuSimulator(self, names)
 
     def _plan(self, written: tuple[str, ...]) -> Plan:
         d = self.description

@@ -8,8 +8,9 @@ import math
 import numpy as np
 
 from dynident.models.fmu import loop
+from dynident.models.fmu.cvodes import Cvodes
 from dynident.models.fmu.library import Instance, SimulationFailed, flag, number, pointer, real, size
-from dynident.models.fmu.loop import ENDLESS, EXCHANGE, NEWTON, NOT_FINITE, TERMINATED, Course, Manner, Ports
+from dynident.models.fmu.loop import ENDLESS, EXCHANGE, GAVE_UP, NEWTON, NOT_FINITE, TERMINATED, Course, Manner, Ports
 
 SET, GET, STEP, TIME, STATES, RATES, INDICATORS, COMPLETED, EVENT, DISCRETE, CONTINUOUS = range(1, 12)
 NEWTON_LIMIT, NEWTON_SMALL, MOST_EVENTS, MOST_DISCRETE, EVENT_CLOSE, MOST_HALVINGS = 25, 1e-10, 10000, 1000, 1e-12, 60
@@ -33,6 +34,8 @@ class PlainLoop:
         self.next_event = math.inf
         self.x = np.zeros(ports.states)
         self.z0, self.z1 = np.zeros(ports.indicators), np.zeros(ports.indicators)
+        self.adaptive = Cvodes(self.rates, ports.states)
+        self.schemes = {"runge_kutta": self.runge_kutta, "radau": self.radau, "cvodes": self.cvodes}
 
     def run(self, outputs: np.ndarray) -> tuple[int, int, int] | None:
         try:
@@ -164,6 +167,12 @@ class PlainLoop:
                 return x + z[n:]
         raise _Stop(NEWTON)
 
+    def cvodes(self, now: float, h: float, x: np.ndarray) -> np.ndarray:
+        found = self.adaptive.step(now, h, x)
+        if found is None:
+            raise _Stop(GAVE_UP)
+        return found
+
     def handle_event(self, enter: bool, u: np.ndarray | None) -> None:
         names = EXCHANGE[self.instance.version]
         if enter:
@@ -210,7 +219,7 @@ class PlainLoop:
     def attempt(self, now: float, h: float) -> np.ndarray:
         x = self.x
         if x.size:
-            x = self.radau(now, h, x) if self.manner.scheme == "radau" else self.runge_kutta(now, h, x)
+            x = self.schemes[self.manner.scheme](now, h, x)
         if not np.all(np.isfinite(x)):
             raise _Stop(NOT_FINITE)
         if self.z0.size or self.ports.needs_completed or self.next_event < math.inf:

@@ -33,7 +33,7 @@ class Slots:
         own = self.column >= 0
         full = self.base.copy()
         full[own] = values[self.column[own]]
-        self.buffer[:] = full
+        self.buffer[:] = np.rint(full) if self.code > 1 else full  # whole numbers: the nearest
 
     def spill(self, values: np.ndarray) -> None:
         own = self.column >= 0
