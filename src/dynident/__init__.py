@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from dynident.files.results import load
     from dynident.files.tables import read_mat, read_parquet, read_table
     from dynident.files.toml import read_problem, write_problem
-    from dynident.fleet.file import read_fleet
-    from dynident.fleet.question import Fleet
-    from dynident.fleet.run import fleet
+    from dynident.fleets.file import read_fleet
+    from dynident.fleets.question import Fleet
+    from dynident.fleets.run import fleet
     from dynident.methods.bootstrap import bootstrap, leave_one_out
     from dynident.methods.boundary.solve import solve_boundary_value
     from dynident.methods.check import check
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 PUBLIC = {
     "Bounded": "problem.noise", "Comparison": "methods.compare", "DynidentError": "errors",
     "EquationModel": "models.equations", "Estimate": "estimate.estimate", "Experiment": "problem.experiment",
-    "Fleet": "fleet.question", "FmuModel": "models.fmu.model", "fleet": "fleet.run", "read_fleet": "fleet.file",
+    "Fleet": "fleets.question", "FmuModel": "models.fmu.model", "fleet": "fleets.run", "read_fleet": "fleets.file",
     "Gaussian": "problem.noise", "InitialState": "problem.parameter", "Mode": "models.hybrid", "NotConverged": "errors",
     "NotSupported": "errors", "Parameter": "problem.parameter", "Prior": "problem.parameter",
     "Problem": "problem.problem", "ProblemError": "errors", "Trajectory": "estimate.estimate",

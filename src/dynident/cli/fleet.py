@@ -32,9 +32,9 @@ def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, d
     Example: `dynident fleet fleet.toml --out results/ --workers 4`
     """
     from dynident.errors import ProblemError
-    from dynident.fleet.file import read_fleet
-    from dynident.fleet.progress import line
-    from dynident.fleet.run import fleet as run_fleet
+    from dynident.fleets.file import read_fleet
+    from dynident.fleets.progress import line
+    from dynident.fleets.run import fleet as run_fleet
     from dynident.progress import live_line, plain_lines
 
     if workers is not None and dask is not None:
@@ -43,6 +43,7 @@ def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, d
     watched = live_line(sys.stderr, said=line) if sys.stderr.isatty() else plain_lines(sys.stderr, said=line)
     with _executor(workers, dask) as executor, watched as tell:
         result = run_fleet(asked, out, executor, tell, retry_failed)
+        executor.shutdown(wait=not result.stopped)
     print(result)
     print(f"\nWritten to {out}; open {out / 'fleet.html'} in a browser.")
     if result.stopped:

@@ -9,7 +9,7 @@ from scipy import special
 
 from dynident.estimate.distributions import student_quantile
 from dynident.estimate.identifiability import identifiability
-from dynident.fleet.shared import Gathered, SharedSearch, State
+from dynident.fleets.shared import Gathered, SharedSearch, State
 
 FEWEST_RECORDS = 20  # from which on the scatter between records tells how sure a shared value is
 LEVEL = 0.95

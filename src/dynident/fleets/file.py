@@ -8,8 +8,8 @@ from dynident.errors import ProblemError
 from dynident.files.schema import FleetFileTable, FleetTable
 from dynident.files.schema_faults import checked
 from dynident.files.toml import Reader, parsed
-from dynident.fleet.question import Fleet
-from dynident.fleet.records import Record, indexed, matching
+from dynident.fleets.question import Fleet
+from dynident.fleets.records import Record, indexed, matching
 
 
 def read_fleet(path: str | Path, *, allow_outside: bool = False, allow_python: bool = False) -> Fleet:

@@ -17,7 +17,7 @@ from dynident.discretizations.finite import Linearization
 from dynident.errors import NotSupported
 from dynident.estimate.covariance import Covariance
 from dynident.estimate.estimate import Estimate
-from dynident.fleet.question import Question
+from dynident.fleets.question import Question
 from dynident.methods.black_box import differences_at_start
 from dynident.methods.refit import Refit
 from dynident.models.equations import EquationModel

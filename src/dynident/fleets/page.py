@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from dynident.fleet.result import FleetResult, value_and_interval
+from dynident.fleets.result import FleetResult, value_and_interval
 from dynident.report.charts import UNSEEN, drawn, numbers, plain, with_unit
 from dynident.report.document import Page, Part, written
 from dynident.report.sections.section import filled
@@ -53,8 +53,8 @@ many records to draw each: the line is their median, the band holds 80 % of them
 {% endfor %}</div>{% endfor %}"""
 STANDOUTS = """
 <p class="prose">A machine is listed if it lies farther from the middle than the usual spread and its own error explain: so
-far that a fleet whose machines differ as usual shows any with a probability of 5 %. A record is listed if it lies as far from the other
-records of its machine. A value that is only poorly known does not stand out, however far it lies.</p>
+far that a fleet whose machines differ as usual shows any with a probability of 5 %. A record is listed if it lies as far
+from the other records of its machine. A value that is only poorly known does not stand out, however far it lies.</p>
 {% if rows %}
 <div class="scroll"><table><thead><tr><th>machine</th><th>record</th><th>parameter</th><th>value</th><th>usual</th>
 <th>standard deviations away</th></tr></thead><tbody>

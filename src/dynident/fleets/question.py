@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
-from dynident.fleet.records import Record, records_from
+from dynident.fleets.records import Record, records_from
 from dynident.methods.method import Method
 from dynident.methods.presets import method_from, usual_method
 from dynident.problem.experiment import Experiment

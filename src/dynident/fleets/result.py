@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dynident.fleet.answer import SharedAnswer
-from dynident.fleet.question import Fleet
-from dynident.fleet.standouts import Centre, Standout, standouts
-from dynident.fleet.table import Rows
-from dynident.fleet.task import CONVERGED
+from dynident.fleets.answer import SharedAnswer
+from dynident.fleets.question import Fleet
+from dynident.fleets.standouts import Centre, Standout, standouts
+from dynident.fleets.table import Rows
+from dynident.fleets.task import CONVERGED
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.report.numbers import with_interval
 from dynident.report.tabular import plain_table

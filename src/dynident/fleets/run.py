@@ -10,17 +10,17 @@ from pathlib import Path
 
 from dynident.errors import NotConverged, ProblemError
 from dynident.files.lock import only_run_in
-from dynident.fleet.answer import SharedAnswer, answer_of
-from dynident.fleet.file import read_fleet
-from dynident.fleet.page import PAGE, fleet_html
-from dynident.fleet.progress import Progress, line
-from dynident.fleet.question import Fleet
-from dynident.fleet.records import Record
-from dynident.fleet.result import FleetResult, result_of
-from dynident.fleet.shared import SharedSearch, fingerprint_of
-from dynident.fleet.store import FILE, Store, failed
-from dynident.fleet.table import TABLE, TABLE_TO_LOOK_AT, Rows, write_tables
-from dynident.fleet.task import FAILED, Found, fit_record
+from dynident.fleets.answer import SharedAnswer, answer_of
+from dynident.fleets.file import read_fleet
+from dynident.fleets.page import PAGE, fleet_html
+from dynident.fleets.progress import Progress, line
+from dynident.fleets.question import Fleet
+from dynident.fleets.records import Record
+from dynident.fleets.result import FleetResult, result_of
+from dynident.fleets.shared import SharedSearch, fingerprint_of
+from dynident.fleets.store import FILE, Store, failed
+from dynident.fleets.table import TABLE, TABLE_TO_LOOK_AT, Rows, write_tables
+from dynident.fleets.task import FAILED, Found, fit_record
 from dynident.kernels.compiler import COMPILE_LIMIT
 from dynident.parallel.faults import in_words, may_pass
 from dynident.parallel.tasks import Ended, as_they_end

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import NotConverged
-from dynident.fleet.linear import Eliminated, begun_at, eliminated, held_at, with_noise
-from dynident.fleet.question import Fleet, Question
-from dynident.fleet.records import Record
-from dynident.fleet.store import Store
-from dynident.fleet.task import CONVERGED, Found, fitted, found, seen
+from dynident.fleets.linear import Eliminated, begun_at, eliminated, held_at, with_noise
+from dynident.fleets.question import Fleet, Question
+from dynident.fleets.records import Record
+from dynident.fleets.store import Store
+from dynident.fleets.task import CONVERGED, Found, fitted, found, seen
 from dynident.problem.parameter import Parameter
 from dynident.solvers.arrow import Arrow, Block
 from dynident.solvers.box import box_least_squares

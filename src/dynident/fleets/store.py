@@ -21,7 +21,7 @@ from dynident import __version__
 from dynident.errors import DynidentError, NotSupported, ProblemError
 from dynident.files.atomic import NotWritten
 from dynident.files.plain import plain
-from dynident.fleet.task import FAILED, Found
+from dynident.fleets.task import FAILED, Found
 
 FORMAT = 1
 FILE = "fleet.sqlite"

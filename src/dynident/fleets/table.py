@@ -17,11 +17,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from dynident.files.atomic import written_aside
-from dynident.fleet.answer import SharedAnswer
-from dynident.fleet.linear import Eliminated
-from dynident.fleet.records import Record
-from dynident.fleet.store import Store
-from dynident.fleet.task import FAILED, Found
+from dynident.fleets.answer import SharedAnswer
+from dynident.fleets.linear import Eliminated
+from dynident.fleets.records import Record
+from dynident.fleets.store import Store
+from dynident.fleets.task import FAILED, Found
 
 TABLE, TABLE_TO_LOOK_AT = "fleet.parquet", "fleet.csv"
 AT_ONCE = 500  # rows in memory

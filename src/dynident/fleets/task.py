@@ -11,8 +11,8 @@ import numpy as np
 
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
-from dynident.fleet.question import Question
-from dynident.fleet.records import Record
+from dynident.fleets.question import Question
+from dynident.fleets.records import Record
 from dynident.problem.problem import Problem
 
 LEVEL = 0.95  # of the intervals in the table
@@ -51,7 +51,7 @@ def fit_record(question: Question, record: Record) -> Found:
     estimate = fitted(question, problem, record.name)
     arrays = {}
     if question.shared and estimate.converged:
-        from dynident.fleet.linear import eliminated
+        from dynident.fleets.linear import eliminated
 
         arrays = eliminated(question, problem, estimate).arrays()
     return found(estimate, arrays, stamp, fingerprint, time.perf_counter() - began)

@@ -17,7 +17,8 @@ from dynident.parallel import parcel
 from dynident.parallel.faults import WorkerLost, in_words, is_lost, worth_another_try
 
 RETRIES = 1  # of a task whose worker was lost
-AHEAD = 64  # tasks handed out and not yet done; more would only wait elsewhere
+AHEAD = 64  # tasks handed out and not yet done, where it is not known how many workers there are
+WAITING = 2  # tasks per worker under way, so that none has to wait for its next; more would have to be called back
 
 Function = Callable[..., Any]  # takes what is common, then the parts of a task
 
@@ -69,7 +70,7 @@ def as_they_end(function: Function, common: Any, tasks: Iterable[tuple], executo
     waiting = enumerate(tasks)
     try:
         while True:
-            while len(work.flying) < AHEAD and (upcoming := next(waiting, None)) is not None:
+            while len(work.flying) < work.most and (upcoming := next(waiting, None)) is not None:
                 work.start(*upcoming, attempt=1)
             if not work.flying:
                 return
@@ -93,6 +94,8 @@ class _Work:
                  side_by_side: bool):
         self.arguments = function, common, side_by_side
         self.flying: dict[Future, tuple[int, tuple, int]] = {}
+        workers = getattr(executor, "workers", None)
+        self.most = AHEAD if workers is None else WAITING * workers + 1
         within = getattr(executor, "submit_within", None)  # only an executor that owns its processes can end a task
         self.submit = executor.submit if limit is None or within is None else lambda *call: within(limit, *call)
 
