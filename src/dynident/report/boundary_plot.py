@@ -56,6 +56,7 @@ def iterations_figure(pages: tuple[Page, ...]) -> Figure:
             below.plot(count[refused], [page.share for page in pages if not page.accepted], "x", color=MEASURED, ms=5,
                        label="refused")
         below.set_xlabel("iteration")
+        below.xaxis.get_major_locator().set_params(integer=True)
         for axes in (above, below):
             axes.legend(loc="best", fontsize=7)
     return figure

@@ -21,7 +21,7 @@ from dynident.methods.boundary.mesh import Course, Lifted, Shot, split, too_shor
 from dynident.methods.boundary.result import Round, interpolated, polynomials
 from dynident.solvers.davidenko import Davidenko
 from dynident.solvers.newton import DampedNewton
-from dynident.solvers.square import TOO_MANY, Page, Root, Watch
+from dynident.solvers.square import ILL_POSED, TOO_MANY, TOO_SHORT, Page, Root, Watch
 
 Solver = DampedNewton | Davidenko
 
@@ -29,6 +29,8 @@ SAFETY = 0.3  # of the tolerance is what a new mesh aims at
 CLOSE = 0.1  # of the tolerance: the last Newton step
 CLOSEST = 1e-9  # a last step of this length leaves nothing behind but its square
 MOST_ROUNDS = 40
+MOST_RESTARTS = 2  # from the guess, where a solution on a coarse mesh leads nowhere
+IN_VAIN = 4  # meshes over which the error must fall to half
 PREPARING = 30  # rounds of cuts before the first solve
 CAREFUL = 2  # pieces per cut while the error is so large that it tells no more than where
 ROUGH = 0.1  # an error, in typical sizes, from which on that is so
@@ -36,6 +38,7 @@ NOISE = 1e3 * np.finfo(float).eps  # error of one segment, in typical sizes, tha
 MOST_PIECES = 8  # into which one segment is cut at a time
 FINER = (1, 4, 16, 64)  # pieces per segment of the meshes on which Newton is tried: more nodes bend a poor guess less
 PATIENCE = 50  # iterations of Newton on one mesh
+BADLY_CONDITIONED = 1e8  # Sec. 6.4 of the thesis
 NEGLIGIBLE = 1e-12  # a state that nowhere exceeds this is taken to be zero; give `scale` if yours are that small
 
 
@@ -62,6 +65,7 @@ class Search:
         self.pages: list[Page] = []
         self.evaluations = 0
         self.error = np.inf
+        self.restarts = 0
         self.story: list[str] = []  # clauses for the status: what had to be done beyond the usual
         self.root: Root | None = None
         self.inside: np.ndarray | None = None  # (segments, fractions, states)
@@ -89,6 +93,19 @@ class Search:
 
     def run(self) -> tuple[bool, str, int]:
         """Whether it succeeded, the reason as a clause, and the code of Table 6.1."""
+        found, reason, code = self.refined()
+        if not found and code in (TOO_MANY, TOO_SHORT) and self.condition > BADLY_CONDITIONED:
+            reason = f"the conditions at the ends hardly determine the solution (condition {self.condition:.0e}); {reason}"
+            return False, reason, ILL_POSED
+        return found, reason, code
+
+    @property
+    def condition(self) -> float:
+        known = self.root is not None and self.root.linear is not None
+        return self.root.linear.factors.condition if known else np.inf  # type: ignore[union-attr]
+
+    def refined(self) -> tuple[bool, str, int]:
+        """Solve, judge and refine until the error is below the tolerance."""
         self.prepare()
         root = self.first_solution()
         for _ in range(MOST_ROUNDS):
@@ -99,8 +116,8 @@ class Search:
             if self.error <= self.options.tolerance and not np.any(grown & ~too_short(self.times)):
                 return True, "", 0
             pieces = np.where(grown & ~too_short(self.times), np.maximum(pieces, 2), pieces)
-            if not np.any(pieces > 1):
-                return False, f"rounding keeps the error at {self.error:.1e}", TOO_MANY
+            if not np.any(pieces > 1) or self.in_vain():
+                return False, f"more nodes no longer help: rounding keeps the error at {self.error:.1e}", TOO_MANY
             if np.sum(pieces) > self.options.most_nodes:
                 return False, (f"the error is still {self.error:.1e}, and more than nodes = {self.options.most_nodes} would "
                                "be needed"), TOO_MANY
@@ -169,6 +186,9 @@ class Search:
             root = self.solve(solver, "finer")
             if root.converged or root.interrupted:
                 return root
+        self.restarts += 1
+        if self.restarts > MOST_RESTARTS:
+            return root
         self.restart()
         self.story.append("the solution on a coarse mesh led to none on a finer one; the search began again there")
         return self.first_solution()
@@ -184,7 +204,7 @@ class Search:
             self.nodes, self.p = (part.copy() for part in system.unpack(root.point))
             self.inside = self.steps.inside(system, root.point)  # type: ignore[arg-type]
             self.course = functools.partial(interpolated, self.times, self.steps.fractions, self.inside)
-        self.pages += root.pages
+        self.pages += [replace(page, number=len(self.pages) + page.number) for page in root.pages]
         self.evaluations += root.evaluations
         growth = float(np.max(root.linear.factors.growth)) if root.linear is not None else np.nan
         self.rounds.append(Round(solver.name, len(self.times), root.iterations, root.jacobians, root.converged, np.nan,
@@ -214,6 +234,12 @@ class Search:
         self.error = max(at_nodes, float(np.max(interpolated)))
         self.rounds[-1] = replace(self.rounds[-1], error=self.error)
         return self.pieces(np.max(np.abs(lacks) / sizes[:n], axis=1), at_nodes, interpolated)
+
+    def in_vain(self) -> bool:
+        """Whether the error stands still, though the last meshes had ever more nodes."""
+        last = [each for each in self.rounds if each.converged][-IN_VAIN:]
+        return (len(last) == IN_VAIN and last[-1].nodes > 2 * last[0].nodes
+                and min(each.error for each in last[1:]) > last[0].error / 2 and last[0].error < ROUGH)
 
     def pieces(self, local: np.ndarray, at_nodes: float, interpolated: np.ndarray) -> np.ndarray:
         """From what each segment adds to the error at the nodes and what it lacks in between."""

@@ -12,7 +12,7 @@ from scipy.interpolate import PchipInterpolator
 from dynident.errors import ProblemError, did_you_mean
 from dynident.methods.boundary.mesh import Course, split, steps_for
 from dynident.methods.boundary.result import BoundarySolution
-from dynident.methods.boundary.search import Options, Search, Solver
+from dynident.methods.boundary.search import BADLY_CONDITIONED, Options, Search, Solver
 from dynident.methods.boundary.statement import Statement, statement_of
 from dynident.models.equations import EquationModel
 from dynident.solvers.davidenko import Davidenko
@@ -20,7 +20,6 @@ from dynident.solvers.newton import DampedNewton
 from dynident.solvers.square import Watch
 
 FEWEST_SEGMENTS = 16  # to begin with
-BADLY_CONDITIONED = 1e8  # Sec. 6.4 of the thesis
 TIGHTEST = 1e-12  # tolerance; below it rounding speaks louder
 METHODS: dict[str, Callable[..., Solver]] = {"newton": DampedNewton, "davidenko": Davidenko}
 
@@ -140,16 +139,15 @@ def _check_start(statement: Statement, times: np.ndarray, values: np.ndarray, p:
 
 def _solution(statement: Statement, search: Search, found: bool, reason: str, code: int, wanted: np.ndarray,
               seconds: float) -> BoundarySolution:
-    root = search.root
-    condition = root.linear.factors.condition if root is not None and root.linear is not None else np.inf
+    condition = search.condition
     sizes = dict(zip((*statement.states, *statement.parameters), search.sizes.tolist(), strict=True))
     fractions, inside = search.steps.fractions, search.inside
     if not found or inside is None:  # no solution: straight lines between nodes
         fractions, inside = np.array([0.0, 1.0]), np.stack([search.nodes[:-1], search.nodes[1:]], axis=1)
     warnings = []
     if not condition <= BADLY_CONDITIONED:
-        warnings.append(f"The condition number is {condition:.1e}, above 1e8: the solution may be wrong in the first digits, "
-                        "and the conditions at the ends may not determine it.")
+        warnings.append(f"The condition number is {condition:.1e}, above 1e8: half of the digits or more are lost, and the "
+                        "conditions at the ends may not determine the solution.")
     return BoundarySolution(
         search.times, search.nodes, statement.states,
         dict(zip(statement.parameters, (float(v) for v in search.p), strict=True)), found,
