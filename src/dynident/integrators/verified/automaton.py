@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import casadi
 import numpy as np
 
-from dynident.kernels.interval import IntervalKernel, interval_kernel
+from dynident.kernels.interval import interval_kernel
 from dynident.kernels.interval.rounding import Ends
 from dynident.models.automaton import TransitionFunctions
 from dynident.models.equations import EquationModel

@@ -77,7 +77,7 @@ class HybridStep:
         """What compiled strides leave of the boxes, and the boxes that need a closer look."""
         done, left = [], []
         for mode in np.flatnonzero(np.bincount(boxes.mode)):
-            own, stride = boxes.in_mode(mode), self.strides[mode]
+            own, stride = boxes.in_mode(int(mode)), self.strides[mode]
             if stride is None:
                 left.append(own)
                 continue
@@ -99,7 +99,7 @@ class HybridStep:
     def _from_each(self, boxes: Boxes, step: Step) -> list[Piece]:
         pieces = []
         for mode in np.flatnonzero(np.bincount(boxes.mode)):
-            own = boxes.in_mode(mode)
+            own = boxes.in_mode(int(mode))
             pieces += self._from(int(mode), *rows_of(self.layout, own.lo, own.hi, step))
         return pieces
 
@@ -120,7 +120,7 @@ class HybridStep:
         stay, leave = [], []
         for mode in np.flatnonzero(np.bincount(boxes.mode)):
             law = self.automaton.modes[mode]
-            own = boxes.in_mode(mode)
+            own = boxes.in_mode(int(mode))
             if not law.jumps:
                 stay.append(own)
                 continue

@@ -31,6 +31,7 @@ class Answer:
     last_motion: dict[int, tuple[float, float]] = field(default_factory=dict)
     boxes: Boxes | None = None
     refutation: Refutation | None = None
+    notes: list[str] = field(default_factory=list)
 
     def refuted(self, refutation: Refutation) -> Answer:
         self.refutation = refutation
@@ -58,6 +59,7 @@ def assembled(question: Question, method: Any, algorithm: str, answer: Answer, s
     if answer.refutation is not None:
         low[:], high[:] = np.nan, np.nan
         notes.insert(0, answer.refutation.sentence)
+    notes += answer.notes
     rigour = Rigour.MARGIN if Rigour.MARGIN in answer.rigours else Rigour.PROVED
     none = np.zeros((2, len(problem.names), 0))
     outer, inner = (none if part is None else part[:, :, :MOST_KEPT] for part in (answer.outer, answer.inner))

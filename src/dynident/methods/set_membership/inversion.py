@@ -169,16 +169,21 @@ def first_inconsistent(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort:
 
 
 def smallest_inflation(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort) -> float:
-    """The largest factor on all radii, within 5 %, with which the stretch is still refuted; infinite beyond 1024."""
-    refuted, fits = 1.0, 2.0
-    while invert(stretch.inflated(fits), lo, hi, effort).hull() is None:
-        refuted, fits = fits, 2 * fits
+    """The largest factor on all radii with which the stretch is still refuted."""
+    return largest_refuted(lambda factor: invert(stretch.inflated(factor), lo, hi, effort).hull() is None)
+
+
+def largest_refuted(refuted: Callable[[float], bool], close: float = CLOSE_INFLATION, grow: float = 2.0) -> float:
+    """The largest factor, to a ratio of `close`, at which what is refuted at 1 still is; infinite beyond 1024."""
+    least, fits = 1.0, grow
+    while refuted(fits):
+        least, fits = fits, grow * fits
         if fits > MOST_INFLATION:
             return float("inf")
-    while fits > CLOSE_INFLATION * refuted:
-        tried = float(np.sqrt(refuted * fits))
-        if invert(stretch.inflated(tried), lo, hi, effort).hull() is None:
-            refuted = tried
+    while fits > close * least:
+        tried = float(np.sqrt(least * fits))
+        if refuted(tried):
+            least = tried
         else:
             fits = tried
-    return refuted
+    return least

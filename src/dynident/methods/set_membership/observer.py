@@ -26,8 +26,11 @@ from dynident.models.equations import EquationModel
 class VerifiedStep(Protocol):
     """How boxes go from one sample to the next; what `Boxes.mode` means is its own business."""
 
-    automaton: Automaton
-    layout: Layout
+    @property
+    def automaton(self) -> Automaton: ...
+
+    @property
+    def layout(self) -> Layout: ...
 
     @property
     def rigour(self) -> Rigour: ...
@@ -153,6 +156,23 @@ class Observer:
             kept.was_reset[j] = True
             kept.resets.append(k)
         return boxes
+
+
+def short_standstills(observer: Observer, record: BoundedRecord, until: int) -> list[str]:
+    """A sentence per parameter that was not reset in a standstill because that was too short, before a sample."""
+    said = []
+    for reset in observer.resets:
+        still = np.abs(record.low[reset.signal, :until]) < np.inf
+        still &= (record.low[reset.signal, :until] <= 0) & (record.high[reset.signal, :until] >= 0)
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(int)))
+        stretches = [(b, e) for b, e in edges.reshape(-1, 2)
+                     if b and e < until and record.time[e - 1] - record.time[b] < reset.minimum_time]
+        if stretches:
+            name = observer.model.parameters[reset.parameter]
+            said.append(f"{name} was not set back at {len(stretches)} standstills of less than standstill_time = "
+                        f"{reset.minimum_time:g} s, the first at t = {record.time[stretches[0][0]]:g}. If it can change "
+                        "there, the record does not refute the model: use standstill_time=0.")
+    return said
 
 
 class _Kept:

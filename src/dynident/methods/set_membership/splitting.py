@@ -172,7 +172,7 @@ def _said(answer: Any, boxes: Boxes) -> Cuts:
     if len(parts) not in (2, 3) or any(part.shape != (boxes.count,) for part in parts):
         raise ProblemError(f"a strategy answers (rows, points) or (rows, points, urgency) with one entry per box; for "
                            f"{boxes.count} boxes it answered {[p.shape for p in parts] or type(answer).__name__}.")
-    if parts[0].size and not (np.all(parts[0] == np.floor(parts[0])) and -1 <= parts[0].min()
+    if parts[0].size and not (np.all(parts[0] == np.floor(parts[0])) and parts[0].min() >= -1
                               and parts[0].max() < boxes.lo.shape[0]):
         raise ProblemError(f"a strategy names rows between -1 and {boxes.lo.shape[0] - 1}, the states and then the "
                            f"parameters; it named {parts[0].min():g} to {parts[0].max():g}.")
