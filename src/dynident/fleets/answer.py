@@ -71,7 +71,7 @@ def _covariance(known: Gathered, free: np.ndarray, between: bool) -> np.ndarray:
     inverse = np.linalg.pinv(known.rows[:, free])
     bread = inverse @ inverse.T
     if not between:
-        return bread * max(known.variance, 1.0)
+        return bread  # weights are known, or were estimated record by record
     n = len(known.members)
     return bread @ (known.scores[np.ix_(free, free)] * n / (n - 1)) @ bread
 

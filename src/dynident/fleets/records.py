@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +95,13 @@ def matching(pattern: str, folder: Path) -> tuple[Record, ...]:
     unknown = [part for part in re.findall(r"\{(.*?)\}", pattern) if part not in PARTS]
     if unknown:
         raise ProblemError(f"'{{{unknown[0]}}}' has no meaning in '{pattern}'; a pattern can hold {{machine}} and {{time}}.")
-    searched = re.sub(r"\{.*?\}", "*", pattern)
-    expression = _expression(pattern)
+    *begin, last = Path(pattern).parts or ("",)
+    fixed = list(takewhile(lambda part: not re.search(r"[*?{]", part), begin))
+    root, rest = folder.joinpath(*fixed), "/".join([*begin[len(fixed):], last])
+    expression = _expression(rest)
     found = []
-    for file in sorted(folder.glob(searched)):
-        parts = expression.fullmatch(_shown(file, folder))
+    for file in sorted(root.glob(re.sub(r"\{.*?\}", "*", rest))):
+        parts = expression.fullmatch(file.relative_to(root).as_posix())
         if file.is_file() and parts is not None:
             said = parts.groupdict()
             found.append((file, said.get("machine", ""), said.get("time", "")))
@@ -196,7 +200,6 @@ def moment(given: Any) -> Moment:
 
 
 def _shown(file: Path, folder: Path) -> str:
-    try:
-        return file.resolve().relative_to(folder.resolve()).as_posix()
-    except ValueError:
-        return file.as_posix()
+    """A name without '..', but with links as they are called."""
+    there, here = (Path(os.path.abspath(path)) for path in (file, folder))
+    return (there.relative_to(here) if there.is_relative_to(here) else there).as_posix()
