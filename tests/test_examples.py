@@ -170,3 +170,23 @@ def test_default_design_is_sharper_than_the_selective_cost_on_the_drive_train(ex
     assert known["gain"] > 1.3  # a prototype found 1.5 for this order
     assert known["chosen"].width_after["beta"] > 0.9 * known["tracking"].width_after["beta"]
     assert "times smaller than tracking alone" in " ".join(said.split())
+
+
+def test_flexible_rotor_is_found_from_the_starts_of_the_thesis(example):
+    known, said = example("18")
+    for study in known["studies"](False):
+        for (number, solver), estimate in known["results"][study.name].items():
+            if solver == "smoother":  # the other solvers are shown for comparison
+                assert estimate.converged, (study.name, number)
+                for name, truth in study.truth.items():  # a hundredth of the model's own weights' freedom and of the grid
+                    assert abs(estimate.values[name] / truth - 1) < 0.05, (study.name, name)
+    assert "converged from 6 of 6 starts" in said.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_flexible_rotor_is_found_from_every_start_of_the_thesis(example):
+    known, said = example("18", "--full")
+    assert "converged from 15 of 15 starts" in said.splitlines()[-1]
+    davidenko = [known["results"]["one mass (Table 7.1)"][number, "davidenko"] for number in "123"]
+    for estimate, printed in zip(davidenko, (23, 38, 64), strict=True):  # Table 7.1
+        assert estimate.converged and estimate.counts["iterations"] <= 1.1 * printed

@@ -55,10 +55,11 @@ class Smoothing:
 
     def to_values(self, point: Point) -> Point:
         """Nodes as coordinates to nodes as values."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             found = self._seen(point, np.exp)
-        if not all(np.all(np.isfinite(nodes)) for nodes in found.nodes):
-            raise Diverged(np.nan, 0, what="a parameter is too large for the computer")
+        which = np.flatnonzero(self.log)
+        if not all(np.all(np.isfinite(nodes)) and np.all(nodes[:, which] > 0) for nodes in found.nodes):
+            raise Diverged(np.nan, 0, what="a parameter is too large or too small for the computer")
         return found
 
     def _seen(self, point: Point, function) -> Point:
@@ -93,7 +94,8 @@ class Smoothing:
         """The cost with that of the model errors, defects in coordinates, and as mismatch only what must not be missed."""
         cost, mismatch, defects = evaluation.cost, 0.0, []
         for e, (defect, reach) in enumerate(zip(evaluation.defects, self.reach, strict=True)):
-            cost += float(np.sum((defect[:, self.errs] / reach) ** 2))
+            with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
+                cost += float(np.sum((defect[:, self.errs] / reach) ** 2))
             missed = np.abs(defect[:, self.hard]) / self.frame.state_scale[self.hard]
             mismatch = max(mismatch, float(np.max(missed, initial=0.0)))
             defects.append(defect / self._slopes(values, e)[1:])

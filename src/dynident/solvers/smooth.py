@@ -76,13 +76,14 @@ class SmoothSweep:
         nw, n = self.gains.shape[1], start.shape[0]
         found = np.empty((segments, n, n))
         found[0] = start
-        move, spread = np.eye(n), np.zeros((n, n))
-        for i in range(segments - 1):
-            inverse = np.linalg.solve(self.gains[i, :, :nw], np.column_stack([self.gains[i, :, nw:-1], np.eye(nw)]))
-            move[:nx] = self.chain.link[i] - self.chain.noise[i] @ inverse[:, :n]
-            reach = self.chain.noise[i] @ inverse[:, n:]
-            spread[:nx, :nx] = reach @ reach.T
-            found[i + 1] = move @ found[i] @ move.T + spread
+        right = np.concatenate([self.gains[:, :, nw:-1], np.broadcast_to(np.eye(nw), (segments - 1, nw, nw))], axis=2)
+        answers = self.chain.noise @ np.linalg.solve(self.gains[:, :, :nw], right)  # best errors by state, and their spread
+        moves = np.broadcast_to(np.eye(n), (segments - 1, n, n)).copy()
+        moves[:, :nx] = self.chain.link[:segments - 1] - answers[:, :, :n]
+        spreads = answers[:, :, n:] @ answers[:, :, n:].swapaxes(1, 2)
+        for i, move in enumerate(moves):
+            found[i + 1] = move @ found[i] @ move.T
+            found[i + 1, :nx, :nx] += spreads[i]
         return found
 
     def _front(self) -> list[int]:

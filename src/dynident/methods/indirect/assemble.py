@@ -123,14 +123,15 @@ def _true_std(found: Found, e: int, estimated: Mapping[str, float]) -> np.ndarra
 
 def _smoothed(found: Found, spreads: Spreads) -> Smoothed:
     setup, finite, point = found.setup, found.finite, found.outcome.point
-    errors, variances = finite.model_errors(point), spreads.along()
+    errors = finite.model_errors(point)
+    variances = spreads.along() if setup.method.measurement_weight is None else None  # else the weights are no variances
     records = []
     for e, record in enumerate(finite.records):
         states = finite.states(point, e)
         nx = states.shape[1]
-        std = np.sqrt(np.maximum(np.einsum("kaa->ka", variances[e])[:, :nx], 0.0)) * np.where(finite.log, states, 1.0)
-        if setup.method.measurement_weight is not None:
-            std = np.full_like(std, np.nan)
+        std = np.full_like(states, np.nan)
+        if variances is not None:
+            std = np.sqrt(np.maximum(np.einsum("kaa->ka", variances[e])[:, :nx], 0.0)) * np.where(finite.log, states, 1.0)
         xi = np.vstack([errors[e], np.full((1, nx), np.nan)])
         records.append(SmoothedRecord(record.name, record.grid.time, setup.inner.model.states, states, std, xi))
     return Smoothed(tuple(records), dict(setup.weights), setup.drifting, found.strides)

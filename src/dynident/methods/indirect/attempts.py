@@ -9,9 +9,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import casadi as ca
 import numpy as np
 from scipy.stats import qmc
 
@@ -145,22 +147,29 @@ def _other_starts(problem: Problem, count: int) -> Iterator[Problem]:
 
 def stable_steps(problem: Problem) -> int:
     """How many Runge-Kutta steps per sample stay bounded at the start values, as far as that is not too many."""
-    model, start = problem.model, start_values(problem)
+    model, start, most = problem.model, start_values(problem), 1.0
     assert isinstance(model, EquationModel)
-    slope = model.rate.jacobian()
-    most = 1.0
+    nx = len(model.states)
     for e, experiment in enumerate(problem.experiments):
         time = np.asarray(experiment.time)
-        if time.size < 2:
+        if time.size < 2 or not nx:
             continue
         rows = np.unique(np.linspace(0, time.size - 1, LOOKS).astype(int))
         p, x0 = problem.values_in(start, e)
         states = states_at(model, experiment, time[rows])
         states = np.where(np.isnan(states), x0, states)
-        gap = float(np.median(np.diff(time)))
-        for row, x in zip(rows, states, strict=True):
-            u = [experiment.inputs[name][row] for name in model.inputs]
-            A = np.asarray(slope(time[row], x, u, p, np.zeros(len(x)))[1])
-            if A.size and np.all(np.isfinite(A)):
-                most = max(most, gap * float(np.max(np.abs(np.linalg.eigvals(A)))) / STABLE)
+        inputs = np.array([experiment.inputs[name][rows] for name in model.inputs]).reshape(len(model.inputs), rows.size)
+        A = np.asarray(_slopes(model, rows.size)(time[None, rows], states.T, inputs, p)).T.reshape(-1, nx, nx)
+        A = A[np.all(np.isfinite(A), axis=(1, 2))]  # transposed; the eigenvalues are the same
+        if A.size:
+            radius = float(np.max(np.abs(np.linalg.eigvals(A))))
+            most = max(most, float(np.median(np.diff(time))) * radius / STABLE)
     return int(min(np.ceil(most), MOST_STEPS))
+
+
+@functools.lru_cache(maxsize=16)
+def _slopes(model: EquationModel, count: int) -> ca.Function:
+    """d rate / d state at many places."""
+    t, x, u, p = (ca.SX.sym(n, k) for n, k in (("t", 1), ("x", len(model.states)), ("u", len(model.inputs)),
+                                               ("p", len(model.parameters))))
+    return ca.Function("slopes", [t, x, u, p], [ca.vec(ca.densify(ca.jacobian(model.rate(t, x, u, p), x)))]).map(count)
