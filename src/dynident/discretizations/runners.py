@@ -42,12 +42,22 @@ class Runner(Protocol):
     def notes(self) -> tuple[str, ...]: ...
 
     @property
+    def differentiates(self) -> bool:
+        """Whether `slopes` may be asked; what it gives may still be wrong."""
+        ...
+
+    @property
     def if_stiff(self) -> str:
         """What to write for an integrator that takes stiff models; empty where there is no other."""
         ...
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Outputs (nodes, outputs), and states (nodes, states) where they are asked for."""
+        ...
+
+    def slopes(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
+               ) -> np.ndarray:
+        """Derivatives of the outputs by parameters and initial states at these places, (nodes, outputs, places)."""
         ...
 
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
@@ -60,6 +70,7 @@ class EquationRunner:
 
     side_by_side = False
     separate = False
+    differentiates = False  # as a black box; shooting differentiates equations
     notes: tuple[str, ...] = ()
 
     def __init__(self, model: EquationModel, scheme: str):
@@ -71,6 +82,10 @@ class EquationRunner:
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         out = self.march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False)
         return out.outputs, out.states
+
+    def slopes(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
+               ) -> np.ndarray:
+        raise NotImplementedError
 
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
         if not self.model.hybrid:
@@ -105,9 +120,27 @@ class FmuRunner:
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         try:
-            return self.simulator.run(np.concatenate([p[self.parameters], x0[self.initials]]), grid, states)  # type: ignore[arg-type]
+            return self.simulator.run(self._written(p, x0), grid, states)  # type: ignore[arg-type]
         except SimulationFailed as error:
             raise Failed(str(error), error.time) from None
+
+    @property
+    def differentiates(self) -> bool:
+        return self.simulator.differentiates
+
+    def slopes(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
+               ) -> np.ndarray:
+        places = [*np.searchsorted(self.parameters, by_parameters),
+                  *(self.parameters.size + np.searchsorted(self.initials, by_initials))]
+        if not places:
+            return np.zeros((grid.nodes, len(self.model.outputs), 0))
+        try:
+            return self.simulator.slopes(self._written(p, x0), grid, [int(i) for i in places])  # type: ignore[arg-type]
+        except SimulationFailed as error:
+            raise Failed(str(error), error.time) from None
+
+    def _written(self, p: np.ndarray, x0: np.ndarray) -> np.ndarray:
+        return np.concatenate([p[self.parameters], x0[self.initials]])
 
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
         return None

@@ -31,7 +31,7 @@ class SideBySide:
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         """Results in the order of the tasks."""
-        done = []
+        done: list[Any] = []
         while len(done) < len(tasks):
             waiting = tasks[len(done):]
             if self.processes_for(len(waiting)) > 1:

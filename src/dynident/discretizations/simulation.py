@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynident.discretizations.differences import ORDER, SPACING, relative_noise, relative_steps
+from dynident.discretizations.directional import Directional
 from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows, Spread
 from dynident.discretizations.frame import Frame
 from dynident.discretizations.runners import Runner
@@ -45,10 +46,16 @@ class BlackBox:
         self.problem, self.runner, self.executor = problem, runner, executor
         self.simulations = 0
         self.here = SideBySide(runner.separate)
+        self.directional = Directional(problem, runner)
         self.noise: float | None = None  # relative; measured before the first derivative
         self.influence: np.ndarray | None = None  # per unknown, from the last derivative
         self._known: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
         self._jacobians: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found out about the box on the way."""
+        return (*self.runner.notes, *self.directional.notes, *self.here.notes)
 
     def outputs(self, rows: Sequence[np.ndarray], grids: Sequence[Grid]) -> list[Outputs | Diverged]:
         """What the model does for each row of values: its outputs, or why there are none."""
@@ -97,7 +104,13 @@ class BlackBox:
             self.noise = self._measured_noise(values, grids, records, size, lower, upper)
         influence = np.ones(values.size) if self.influence is None else self.influence
         steps, both = relative_steps(self.noise, influence)
-        columns = self._columns(values, grids, base, steps * size, both, lower, upper)
+        own = self.directional.columns(values, grids)
+        self.simulations += bool(own)
+        rest = [i for i in range(values.size) if i not in own]
+        own |= self._differences(values, grids, base, steps * size, both, lower, upper, rest)
+        columns = [own[i] for i in range(values.size)]
+        if not self.directional.checked:
+            self.directional.check(values, grids, columns, steps, lambda outputs: _length(outputs, records))
         whole = max(_length(base, records), np.finfo(float).tiny)
         self.influence = np.array([_length(c, records) for c in columns]) * size / whole
         made = tuple(np.ascontiguousarray(np.stack([c[e] for c in columns], axis=-1)) if columns else
@@ -121,25 +134,25 @@ class BlackBox:
             raise bad
         return relative_noise([_weighted(f, records) for f in found if not isinstance(f, Diverged)])
 
-    def _columns(self, values: np.ndarray, grids: Sequence[Grid], base: Outputs, steps: np.ndarray, both: np.ndarray,
-                 lower: np.ndarray, upper: np.ndarray) -> list[Outputs]:
+    def _differences(self, values: np.ndarray, grids: Sequence[Grid], base: Outputs, steps: np.ndarray, both: np.ndarray,
+                     lower: np.ndarray, upper: np.ndarray, which: Sequence[int]) -> dict[int, Outputs]:
+        """Columns of these unknowns."""
         unit = np.eye(values.size)
         up = values + steps <= upper
         down = values - steps >= lower
-        two_sided = both & up & down
-        ahead = [values + (s if u or not d else -s) * unit[i]
-                 for i, (s, u, d) in enumerate(zip(steps, up, down, strict=True))]
-        back = [values - steps[i] * unit[i] if two_sided[i] else values for i in range(values.size)]
-        found = self.outputs([*ahead, *(back[i] for i in np.flatnonzero(two_sided))], grids)
-        behind = {int(i): found[values.size + k] for k, i in enumerate(np.flatnonzero(two_sided))}
-        columns = []
-        for i in range(values.size):
-            first, second = found[i], behind.get(i, base)
+        two_sided = [i for i in which if both[i] and up[i] and down[i]]
+        ahead = {i: values + (steps[i] if up[i] or not down[i] else -steps[i]) * unit[i] for i in which}
+        back = {i: values - steps[i] * unit[i] if i in two_sided else values for i in which}
+        found = self.outputs([*ahead.values(), *(back[i] for i in two_sided)], grids)
+        behind = dict(zip(two_sided, found[len(which):], strict=True))
+        columns = {}
+        for i, first in zip(which, found[:len(which)], strict=True):
+            second = behind.get(i, base)
             if isinstance(first, Diverged) or isinstance(second, Diverged):
                 first, second, ahead[i], back[i] = self._other_way(
                     values, grids, base, -steps[i] * unit[i], first, second, ahead[i])
             distance = float((ahead[i] - back[i])[i])
-            columns.append(tuple((a - b) / distance for a, b in zip(first, second, strict=True)))
+            columns[i] = tuple((a - b) / distance for a, b in zip(first, second, strict=True))
         return columns
 
     def _other_way(self, values: np.ndarray, grids: Sequence[Grid], base: Outputs, step: np.ndarray,

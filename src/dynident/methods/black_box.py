@@ -61,7 +61,7 @@ class LeastSquares:
         estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}
         return replace(estimate, method=self, counts=counts,
-                       notes=(*estimate.notes, *way.notes, *way.box.runner.notes, *way.box.here.notes))
+                       notes=(*estimate.notes, *way.notes, *way.box.notes))
 
 
 def differences_at_start(problem: Problem) -> Linearization:

@@ -218,7 +218,8 @@ def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
     missing = [n for n in model.parameters if n not in declared and n not in given_by(model)]
     for name in declared:
         if name not in model.parameters:
-            faults.append(reason_against(model, name) or f"'{name}' is not a parameter of the model.{_near(name, missing or model.parameters)}")
+            near = _near(name, missing or model.parameters)
+            faults.append(reason_against(model, name) or f"'{name}' is not a parameter of the model.{near}")
     faults += [f"the model's parameter '{n}' has no entry; add Parameter('{n}', start=...) or make it a constant."
                for n in missing]
     for name in initials:

@@ -11,7 +11,7 @@ import re
 import subprocess
 import tempfile
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
@@ -306,3 +306,5 @@ static int slope(Model *m, int unknown, int known, double *value) {
   return 1;
 }
 """ + NO_EVENTS, slopes=True, needs={"fast": ["fast"], "der_fast": ["fast", "u"]})
+SLOW = replace(STIFF, name="Slow", variables=tuple(
+    replace(v, start=2.0) if v.name == "rate" else v for v in STIFF.variables))

@@ -260,3 +260,72 @@ def test_two_names_of_one_parameter_are_not_two_parameters():
     with pytest.raises(di.ProblemError, match="'k' and 'k_again' are two names of one variable"):
         di.identify(di.Problem(fmu, [record], [di.Parameter("k"), di.Parameter("k_again")]), progress=False)
     assert di.identify(di.Problem(fmu, [record], [di.Parameter("k_again")]), progress=False).converged
+
+
+# directional derivatives
+
+
+@BOTH
+@pytest.mark.parametrize("substeps", [1, 3])
+def test_slopes_along_runge_kutta_are_those_of_differences(version, substeps):
+    """Exact derivatives of what the scheme computes; a central difference of 1e-5 errs by 1e-10 and rounding/1e-5."""
+    fmu = di.FmuModel(reference_fmu(made.SLOW, version), trusted=True)
+    grid = grid_of(fmu, di.Experiment(T, {"u": np.sin(3 * T)}, hold="linear"), substeps, True)
+    simulator, at, step = fmu.simulator(("rate", "fast")), np.array([2.0, 0.3]), 1e-5
+    slopes = simulator.slopes(at, grid, [0, 1])
+    for i, unit in enumerate(np.eye(2)):
+        central = (simulator.run(at + step * unit, grid)[0] - simulator.run(at - step * unit, grid)[0]) / (2 * step)
+        assert np.max(np.abs(slopes[:, :, i] - central)) < 1e-9
+
+
+def fitted(model, version, unknowns, true, trusted=True):
+    outputs = ["x0"] if model is made.VAN_DER_POL else None
+    fmu = di.FmuModel(reference_fmu(model, version), outputs=outputs, trusted=trusted)
+    inputs = {n: np.sin(3 * T) for n in fmu.inputs}
+    y = di.simulate(fmu, true, di.Experiment(T, inputs, hold="linear")).outputs[fmu.outputs[0]]
+    y = y + 0.01 * np.random.default_rng(6).normal(size=T.size)
+    record = di.Experiment(T, inputs, {fmu.outputs[0]: y}, {fmu.outputs[0]: di.Gaussian(0.01)}, hold="linear")
+    return di.identify(di.Problem(fmu, [record], unknowns), di.least_squares(), progress=False)
+
+
+@BOTH
+@pytest.mark.parametrize("trusted", [True, False])
+def test_confirmed_directional_derivatives_replace_differences(version, trusted, monkeypatch):
+    unknowns = [di.Parameter("rate", start=1.0, lower=0.1), di.InitialState("fast", start=0.0)]
+    own = fitted(made.SLOW, version, unknowns, {"rate": 2.5, "fast(0)": 0.4}, trusted)
+    assert any("Derivatives by rate, fast(0) are the model's own" in note for note in own.notes)
+    monkeypatch.setattr("dynident.models.fmu.model.FmuModel._differentiates", lambda *_: False)
+    by_differences = fitted(made.SLOW, version, unknowns, {"rate": 2.5, "fast(0)": 0.4}, trusted)
+    for name in ("rate", "fast(0)"):
+        std = by_differences.uncertainty.std(name)
+        assert abs(own.values[name] - by_differences.values[name]) < 1e-4 * std  # ten times what the solver leaves
+        assert own.uncertainty.std(name) == pytest.approx(std, rel=1e-3)
+    assert own.counts["simulations"] < by_differences.counts["simulations"]
+
+
+@BOTH
+def test_a_derivative_of_zero_with_status_ok_is_found_out(version):
+    """As of an official reference FMU: right by states, 0 by the parameter."""
+    found = fitted(made.VAN_DER_POL, version, [di.Parameter("mu", start=1.5), di.InitialState("x0", start=1.8)],
+                   {"mu": 1.0, "x0(0)": 2.0})
+    assert any("own derivatives by mu are wrong" in note for note in found.notes)
+    assert any("Derivatives by x0(0) are the model's own" in note for note in found.notes)
+    for name, true in (("mu", 1.0), ("x0(0)", 2.0)):
+        low, high = found.uncertainty.interval(name, 0.9999)
+        assert low < true < high
+
+
+def test_derivatives_that_an_fmu_refuses_are_replaced_and_said():
+    from dataclasses import replace
+
+    liar = replace(made.DAHLQUIST, name="Liar", slopes=True)
+    found = fitted(liar, 2, [di.Parameter("k", start=0.5)], {"k": 1.0})
+    assert any("offers directional derivatives but does not give them" in n and "returned 'error'" in n for n in found.notes)
+    assert abs(found.values["k"] - 1.0) < 5 * found.uncertainty.std("k")
+
+
+def test_without_a_compiler_differences_do_the_same(monkeypatch):
+    monkeypatch.setenv("DYNIDENT_CC", "none")
+    found = fitted(made.SLOW, 3, [di.Parameter("rate", start=1.0, lower=0.1)], {"rate": 2.5})
+    assert abs(found.values["rate"] - 2.5) < 5 * found.uncertainty.std("rate")
+    assert not any("own" in note for note in found.notes)

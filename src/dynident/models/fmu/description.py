@@ -88,6 +88,7 @@ class Description:
     missing: dict[str, str]  # per interface without a library for this machine: why
     variables: dict[str, Variable]
     states: tuple[str, ...]  # continuous states in the order of the derivatives
+    rates: tuple[str, ...]  # these derivatives
     indicators: int
     platforms: tuple[str, ...]
     feedthrough: bool  # an output may depend directly on an input
@@ -119,6 +120,7 @@ def read_description(path: Path) -> Description:
         stop_time=_number(getattr(experiment, "stopTime", None)),
         step_size=_number(getattr(experiment, "stepSize", None)), interfaces=interfaces, missing=missing,
         variables=variables, states=tuple(n.name for state in states for n in _elements(state)),
+        rates=tuple(n.name for rate in said.derivatives for n in _elements(rate.variable)),
         indicators=indicators, platforms=tuple(platforms), feedthrough=_feedthrough(said), complaints=tuple(complaints))
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,24 +35,25 @@ class IsolatedSimulator:
         self.courses: list[Course] = []
         self.answered = 0  # simulations that this process has finished
 
-    def run(self, values: np.ndarray, course: Course, states: bool = False) -> np.ndarray:
+    def run(self, values: np.ndarray, course: Course, states: bool = False, slopes: Sequence[int] = ()) -> np.ndarray:
         try:
-            return self._run(values, course, states)
+            return self._run(values, course, states, slopes)
         except SimulationFailed as error:
             if not error.crash or not self.plan.reset or self.answered != 1:
                 raise
             # it died in its second simulation, where reset is tried: perhaps it cannot be reset
             self.plan = self.plan.without_reset()
-            outputs = self._run(values, course, states)
+            outputs = self._run(values, course, states, slopes)
             self.notes.append(f"{self.plan.file} did not survive a reset: each simulation uses a fresh instance.")
             return outputs
 
-    def _run(self, values: np.ndarray, course: Course, states: bool) -> np.ndarray:
+    def _run(self, values: np.ndarray, course: Course, states: bool, slopes: Sequence[int]) -> np.ndarray:
         if self.process is None:
             self._start()
         try:
             number = self._send_course(course)
-            self._send({"do": "run", "course": number, "states": states}, [np.ascontiguousarray(values, dtype=float)])
+            self._send({"do": "run", "course": number, "states": states, "slopes": list(slopes)},
+                       [np.ascontiguousarray(values, dtype=float)])
         except OSError:
             raise self._crashed() from None
         message, arrays = self._receive(self.limit)

@@ -16,7 +16,7 @@ TINY = 1e-6  # of a sampling interval: the step that takes over the input of the
 CALLS = ("", "setting the inputs", "reading the outputs", "a step", "setting time", "setting the states",
          "computing the rates", "computing the event indicators", "completing a step", "entering event mode",
          "iterating at an event", "leaving event mode")
-TERMINATED, NEWTON, NOT_FINITE, ENDLESS, MEMORY, GAVE_UP = range(12, 18)
+TERMINATED, NEWTON, NOT_FINITE, ENDLESS, MEMORY, GAVE_UP, EVENTFUL, SLOPES = range(12, 20)
 SCHEMES = ("runge_kutta", "radau", "cvodes")  # the last one is not in C
 
 
@@ -94,22 +94,12 @@ def drive(instance: Instance, ports: Ports, course: Course, manner: Manner, outp
     else:
         failure = _compiled(compiled, instance, ports, course, manner, outputs)
     if failure is not None:
-        raise _failed(instance, course, *failure)
+        raise failed(instance, course, *failure)
 
 
 def _compiled(compiled: ctypes.CDLL, instance: Instance, ports: Ports, course: Course, manner: Manner,
               outputs: np.ndarray) -> tuple[int, int, int] | None:
-    groups = [c_groups(slots, [instance.address(f"{verb}{s.function}") for s in slots])
-              for verb, slots in (("Set", ports.inputs), ("Get", ports.outputs))]
-    fmu = _Fmu(instance.handle, instance.version, ports.states, ports.indicators, len(ports.inputs), len(ports.outputs),
-               ports.input_count, ports.output_count, int(ports.needs_completed), *map(ctypes.addressof, groups))
-    if manner.exchange:
-        for field, name in zip([f[0] for f in _Fmu._fields_[12:]], EXCHANGE[instance.version], strict=True):
-            setattr(fmu, field, instance.address(name))
-    else:
-        fmu.do_step = instance.address("DoStep")
-    arrays = [course.time, course.substeps, course.u_begin, course.u_end, course.u_node, course.wanted]
-    path = _Course(course.time.size, *[a.ctypes.data for a in arrays])
+    fmu, path, _alive = for_c(instance, ports, course, manner.exchange)
     bad = np.zeros(3, np.int64)
     if manner.exchange:
         good = compiled.dynident_fmu_exchange(
@@ -122,14 +112,31 @@ def _compiled(compiled: ctypes.CDLL, instance: Instance, ports: Ports, course: C
     return None if good else (int(bad[0]), int(bad[1]), int(bad[2]))
 
 
-def _failed(instance: Instance, course: Course, node: int, call: int, status: int) -> SimulationFailed:
+def for_c(instance: Instance, ports: Ports, course: Course, exchange: bool) -> tuple[_Fmu, _Course, list]:
+    """Instance and course as the structures of fmu.c, and what must live as long as they do."""
+    groups = [c_groups(slots, [instance.address(f"{verb}{s.function}") for s in slots])
+              for verb, slots in (("Set", ports.inputs), ("Get", ports.outputs))]
+    fmu = _Fmu(instance.handle, instance.version, ports.states, ports.indicators, len(ports.inputs), len(ports.outputs),
+               ports.input_count, ports.output_count, int(ports.needs_completed), *map(ctypes.addressof, groups))
+    if exchange:
+        for field, name in zip([f[0] for f in _Fmu._fields_[12:]], EXCHANGE[instance.version], strict=True):
+            setattr(fmu, field, instance.address(name))
+    else:
+        fmu.do_step = instance.address("DoStep")
+    arrays = [course.time, course.substeps, course.u_begin, course.u_end, course.u_node, course.wanted]
+    return fmu, _Course(course.time.size, *[a.ctypes.data for a in arrays]), [groups, arrays]
+
+
+def failed(instance: Instance, course: Course, node: int, call: int, status: int) -> SimulationFailed:
     from dynident.models.fmu.library import STATUS
 
     time = float(course.time[node])
     named = {TERMINATED: "the FMU asked to end the simulation", NOT_FINITE: "an output or state is no longer finite",
              NEWTON: "the implicit step did not settle; use more sub-steps", GAVE_UP: "the adaptive solver gave up",
+             EVENTFUL: "an event came, across which slopes are not known",
              ENDLESS: "events follow each other without end", MEMORY: "memory ran out"}
     said = STATUS[status] if 0 <= status < len(STATUS) else str(status)
-    why = named.get(call) or f"{CALLS[call]} returned '{said}'"
+    doing = "a directional derivative" if call == SLOPES else CALLS[call] if call < len(CALLS) else ""
+    why = named.get(call) or f"{doing} returned '{said}'"
     return SimulationFailed(f"the simulation of {instance.plan.file} failed at t = {time:g}: {why}."
                             f"{instance.last_message()}", time)

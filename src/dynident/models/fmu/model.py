@@ -15,6 +15,7 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.models.fmu.archive import digest_of, existing_fmu, unpacked
 from dynident.models.fmu.description import KINDS, NUMBERS, Description, Variable, read_description
 from dynident.models.fmu.loop import SCHEMES, Course
+from dynident.models.fmu.loop_kernel import kernel
 from dynident.models.fmu.plan import Plan
 from dynident.models.fmu.pool import SimulatorPool
 from dynident.problem.model import Given
@@ -31,8 +32,9 @@ class FmuModel:
     `inputs` and `outputs` choose variables by name (all declared ones if left out; an output may be any variable).
     `values` sets other variables for good, inputs that no record holds included. `kind` is "auto" (Model Exchange where
     offered), "model_exchange" or "co_simulation". `integrator` serves Model Exchange: "runge_kutta", "radau" for stiff
-    models, or "cvodes", slow and adaptive, to check these. `alignment="feedthrough"` saves steps in Co-Simulation where outputs follow inputs without dynamics.
-    The FMU runs in a process of its own unless `trusted`; `time_limit` (s) ends a simulation that hangs.
+    models, or "cvodes", slow and adaptive, to check these. `alignment="feedthrough"` saves steps in Co-Simulation where
+    outputs follow inputs without dynamics. The FMU runs in a process of its own unless `trusted`; `time_limit` (s) ends
+    a simulation that hangs.
 
     Parameters and initial states that a problem does not declare keep the values of the FMU.
     """
@@ -146,7 +148,22 @@ class FmuModel:
             variable_steps=interface.variable_steps, feedthrough=d.feedthrough,
             alignment="feedthrough" if self.static else self.options["alignment"],
             scheme=self.options["integrator"], inputs=self.inputs, outputs=self.outputs, observed=self.states,
-            written=written, constants=dict(self.values), variables=variables)
+            written=written, constants=dict(self.values), variables=variables,
+            state_references=tuple(d.variables[n].reference for n in d.states if n in d.variables),
+            rate_references=tuple(d.variables[n].reference for n in d.rates if n in d.variables),
+            slopes=self._differentiates(written))
+
+    def _differentiates(self, written: tuple[str, ...]) -> bool:
+        """Whether directional derivatives, if they are right, give those of a simulation: fixed steps without events,
+        and plain numbers throughout."""
+        d, interface = self.description, self.description.interfaces[self.kind]
+        names = (*d.states, *d.rates, *self.outputs, *written)
+        plain = all(n in d.variables and d.variables[n].size == 1 and d.variables[n].type in ("Real", "Float64")
+                    and d.variables[n].variability != "discrete" for n in names)
+        calm = not d.indicators and not interface.needs_completed_step and not any(
+            d.variables[n].variability == "discrete" for n in self.inputs)
+        return (self.kind == "model_exchange" and interface.directional and plain and calm
+                and self.options["integrator"] == "runge_kutta" and kernel() is not None)
 
     def _chosen_kind(self, asked: str) -> tuple[str, tuple[str, ...]]:
         offered, missing = self.description.interfaces, self.description.missing
@@ -201,6 +218,17 @@ class FmuSimulator:
         both = self.pool.run(np.ascontiguousarray(values, dtype=float), course, states)
         count = len(self.model.outputs)
         return both[:, :count], both[:, count:]
+
+    def slopes(self, values: np.ndarray, course: Course, columns: Sequence[int]) -> np.ndarray:
+        """Derivatives of the outputs by what is written at these places, (nodes, outputs, columns), by the FMU's own
+        directional derivatives; raises SimulationFailed."""
+        both = self.pool.run(np.ascontiguousarray(values, dtype=float), course, False, tuple(columns))
+        count = len(self.model.outputs)
+        return both[:, count:].reshape(len(both), len(columns), count).transpose(0, 2, 1)
+
+    @property
+    def differentiates(self) -> bool:
+        return self.pool.plan.slopes
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -33,6 +33,9 @@ class Plan:
     written: tuple[str, ...]  # what is given a value before each simulation
     constants: Mapping[str, float]  # set once and for all
     variables: Mapping[str, Variable]
+    state_references: tuple[int, ...] = ()
+    rate_references: tuple[int, ...] = ()
+    slopes: bool = False  # directional derivatives can give those of a simulation
     reset: bool = True  # one instance is used again by reset; False: a fresh one for each simulation
     renew: int = 1000  # simulations after which an instance is replaced; slow leaks stay small
 

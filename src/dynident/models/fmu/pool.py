@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,19 +32,19 @@ class SimulatorPool:
         self.notes: list[str] = []
         self.log: list[str] = []
 
-    def run(self, values: np.ndarray, course: Course, states: bool) -> np.ndarray:
+    def run(self, values: np.ndarray, course: Course, states: bool, slopes: Sequence[int] = ()) -> np.ndarray:
         if self.trusted:
             with self.alone:
-                return self._run(values, course, states)
-        return self._run(values, course, states)
+                return self._run(values, course, states, slopes)
+        return self._run(values, course, states, slopes)
 
-    def _run(self, values: np.ndarray, course: Course, states: bool) -> np.ndarray:
+    def _run(self, values: np.ndarray, course: Course, states: bool, slopes: Sequence[int]) -> np.ndarray:
         with self.lock:
             simulator = self.idle.pop() if self.idle else None
         try:
             if simulator is None:
                 simulator = Simulator(self.plan) if self.trusted else IsolatedSimulator(self.plan, self.limit)
-            return simulator.run(values, course, states)
+            return simulator.run(values, course, states, slopes)
         except SimulationFailed as error:
             if error.crash:
                 self._count(values, str(error))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dynident.models.fmu.library import Instance, SimulationFailed
 from dynident.models.fmu.loop import Course, Manner, Ports, drive
 from dynident.models.fmu.plan import Plan
+from dynident.models.fmu.slopes import drive_with_slopes
 
 TOOK = 1e-9  # relative: a value that was set and reads back within this has taken
 
@@ -27,8 +30,11 @@ class Simulator:
         self.runs = 0
         self.notes: list[str] = []
 
-    def run(self, values: np.ndarray, course: Course, states: bool = False) -> np.ndarray:
-        """Outputs, and with `states` the observed states behind them, (nodes, outputs [+ states])."""
+    def run(self, values: np.ndarray, course: Course, states: bool = False, slopes: Sequence[int] = ()) -> np.ndarray:
+        """Outputs, and behind them with `states` the observed states, or with `slopes` their derivatives by what is
+        written at these places, (nodes, outputs [+ states, or + columns x outputs])."""
+        if slopes:
+            return self._once(values, course, False, slopes=slopes)
         if self.runs == 0:  # on a fresh instance, so there is nothing to doubt
             return self._once(values, course, states, check=True)
         if self.trusts_reset is None:
@@ -57,7 +63,8 @@ class Simulator:
                                   "noise enters the estimate.")
         return fresh
 
-    def _once(self, values: np.ndarray, course: Course, states: bool, check: bool = False) -> np.ndarray:
+    def _once(self, values: np.ndarray, course: Course, states: bool, check: bool = False, slopes: Sequence[int] = ()
+              ) -> np.ndarray:
         self._fresh()
         try:
             self._begin(values, course)
@@ -66,7 +73,12 @@ class Simulator:
             self.instance.leave_initialization()
             slots = self.outputs[states]
             outputs = np.full((course.time.size, len(self.plan.outputs) + states * len(self.plan.observed)), np.nan)
-            drive(self.instance, self._ports(slots, outputs.shape[1]), course, self._manner(course), outputs)
+            ports = self._ports(slots, outputs.shape[1])
+            if slopes:
+                along = drive_with_slopes(self.instance, ports, course, self.plan, slopes, outputs)
+                outputs = np.hstack([outputs, along.reshape(course.time.size, -1)])
+            else:
+                drive(self.instance, ports, course, self._manner(course), outputs)
             self.instance.terminate()
         except SimulationFailed:
             self.instance.free()  # an instance that has failed is not used again

@@ -46,7 +46,8 @@ def main() -> None:
                 courses = courses if message["keep"] else {}
                 courses[message["course"]] = SentCourse(*arrays)
             elif simulator is not None:
-                outputs = simulator.run(arrays[0], courses[message["course"]], message["states"])  # type: ignore[arg-type]
+                outputs = simulator.run(arrays[0], courses[message["course"]], message["states"],  # type: ignore[arg-type]
+                                        message["slopes"])
                 send(answer, {"good": True, "notes": simulator.notes, "log": simulator.instance.log()}, [outputs])
                 simulator.notes = []
         except SimulationFailed as error:
