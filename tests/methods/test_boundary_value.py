@@ -338,3 +338,22 @@ def test_result_is_saved_loaded_and_reported(tmp_path):
     page = (tmp_path / "result" / "report.html").read_text()
     assert "Where the model is wrong" in page and "Steps of the root finder" in page
     assert "parameters over their last value" in page
+
+
+def test_problem_file_asks_for_it(tmp_path):
+    problem = spring(simulated(), (2.0, 2.0, 2.0))
+    method = di.boundary_value(model_weight={"v": 400.0, "y": float("inf")}, initial_weight={"y": 4.0})
+    di.write_problem(problem, method.options(), tmp_path / "spring.toml")
+    read = di.read_problem(tmp_path / "spring.toml")
+    assert di.identify(read.problem, read.method, progress=False).method == method
+    estimate = di.identify(problem, method, progress=False)
+    assert di.load(estimate.save(tmp_path / "result")).method == method
+    assert estimate.statistics["chi2"] == pytest.approx(estimate.cost)
+
+
+def test_method_takes_part_in_comparisons_and_starts():
+    problem = spring(simulated(), (2.0, 2.0, 2.0))
+    table = str(di.compare(problem, ["multiple_shooting", "boundary_value"]))
+    assert "boundary_value" in table and "They agree" in table
+    many = di.identify(problem, di.multistart(di.boundary_value(), starts=2, points=[{"m": 3.0}]), progress=False)
+    assert many.converged

@@ -11,7 +11,6 @@ import numpy as np
 from dynident.discretizations.smoothing import Smoothing
 from dynident.estimate.covariance import Covariance
 from dynident.estimate.estimate import Estimate, Trajectory
-from dynident.estimate.information import information_of
 from dynident.estimate.residuals import noise_level
 from dynident.estimate.smoothed import Smoothed, SmoothedRecord, Stride
 from dynident.estimate.weighted import weighted_covariance
@@ -61,8 +60,7 @@ def assemble(found: Found) -> Estimate:
         noise_std=noise_std(problem, found.sizes or _given_sizes(setup, residuals)),
         notes=tuple(_notes(found, uncertainty, smoothed)),
         history=outcome.history, counts=counts, times={**found.times, "trust": time.perf_counter() - began},
-        statistics={**information_of(problem, residuals, fixed=len(active)), **fits(problem, trajectories),
-                    **_costs(found, smoothed)}, smoothed=smoothed)
+        statistics={**_costs(found, smoothed, len(active)), **fits(problem, trajectories)}, smoothed=smoothed)
 
 
 def _given_sizes(setup: Setup, residuals: tuple[Mapping[str, np.ndarray], ...]) -> dict[str, float]:
@@ -137,11 +135,15 @@ def _smoothed(found: Found, spreads: Spreads) -> Smoothed:
     return Smoothed(tuple(records), dict(setup.weights), setup.drifting, found.strides)
 
 
-def _costs(found: Found, smoothed: Smoothed) -> dict[str, float]:
-    """The parts of the sum that was made small."""
-    model = sum(smoothed.share_of_cost().values())
-    measured = sum(float(np.sum(rhs**2)) for rhs in found.outcome.evaluation.rhs)
-    return {"measurement_cost": measured, "model_cost": model}
+def _costs(found: Found, smoothed: Smoothed, fixed: int) -> dict[str, float]:
+    """The parts of the sum that was made small; where the weights are variances, it is a chi-square as a whole."""
+    cost, finite = found.outcome.evaluation.cost, found.finite
+    parts = {"measurement_cost": sum(float(np.sum(rhs**2)) for rhs in found.outcome.evaluation.rhs),
+             "model_cost": sum(smoothed.share_of_cost().values())}
+    dof = finite.residual_count - len(finite.names) + fixed
+    if found.setup.method.measurement_weight is not None or dof <= 0:
+        return parts
+    return {"chi2": cost, "dof": float(dof), "reduced_chi2": cost / dof, **parts}
 
 
 def _notes(found: Found, uncertainty: Covariance, smoothed: Smoothed) -> list[str]:

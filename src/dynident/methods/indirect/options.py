@@ -48,6 +48,7 @@ class BoundaryValueMethod:
     kind: str = "boundary_value"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model_weight", _with_infinity(self.model_weight))
         faults = []
         for option, value, known in (("solver", self.solver_name, SOLVERS), ("measurements", self.measurements, MEASUREMENTS)):
             if value not in known:
@@ -82,6 +83,13 @@ class BoundaryValueMethod:
         from dynident.methods.indirect.fit import identify
 
         return identify(self, problem, tell)
+
+
+def _with_infinity(weight: Any) -> Any:
+    """A saved result says "inf", since JSON has no other word for it."""
+    if isinstance(weight, Mapping):
+        return {name: _with_infinity(value) for name, value in weight.items()}
+    return np.inf if weight == "inf" else weight
 
 
 def _whole_faults(option: str, value: Any, least: int, other: str = "") -> list[str]:
