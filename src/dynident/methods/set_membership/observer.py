@@ -22,6 +22,8 @@ from dynident.methods.set_membership.record import BoundedRecord
 from dynident.methods.set_membership.splitting import Situation, Strategy, slice_widest, split
 from dynident.models.equations import EquationModel
 
+STIR = 50  # a full list is made smaller by one part in so many: more blurs the boxes, less leaves them stuck
+
 
 class VerifiedStep(Protocol):
     """How boxes go from one sample to the next; what `Boxes.mode` means is its own business."""
@@ -127,6 +129,8 @@ class Observer:
 
     def _cut(self, boxes: Boxes, step: Step, width: np.ndarray) -> Boxes:
         budget = self.budget
+        if boxes.count >= budget.cap and not budget.overfull:  # nothing died: a few make room, or nothing would be cut
+            boxes = merged(boxes, budget.cap - max(budget.cap // STIR, 1), width)
         cuts = budget.cuts if budget.overfull else min(budget.cuts, budget.cap - boxes.count)
         boxes = slice_widest(boxes, budget.sliced, budget.slices) if budget.slices else boxes
         if cuts <= 0:
