@@ -165,6 +165,15 @@ def test_planned_records_keep_their_promise_and_find_the_friction(example):
     assert "was kept" in said and "NOT kept" not in said
 
 
+def test_fleet_shows_the_axis_with_too_much_friction(example):
+    known, said = example("19")
+    assert {s.machine for s in known["result"].standouts if not s.record} == {"axis06"}
+    assert known["result"].good
+    shared = known["result"].shared
+    assert abs(shared.values[0] - 200) < 4 * shared.std("Fv")
+    assert "the truth is 32" in said.splitlines()[-1]
+
+
 def test_default_design_is_sharper_than_the_selective_cost_on_the_drive_train(example):
     known, said = example("16")
     assert known["gain"] > 1.3  # a prototype found 1.5 for this order

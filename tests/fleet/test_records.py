@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 import fleets
 import pytest
@@ -121,3 +122,11 @@ def test_names_of_experiments_in_memory_must_differ():
         di.Fleet(fleets.LAG, [run.renamed("")], fleets.PARAMETERS)
     with pytest.raises(di.ProblemError, match="no record"):
         di.Fleet(fleets.LAG, [], fleets.PARAMETERS)
+
+
+def test_every_key_of_a_fleet_file_is_explained():
+    from dynident.files.schema import FleetTable, RecordTable
+
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "fleet_file.md").read_text(encoding="utf-8")
+    missing = [key for key in {*FleetTable.model_fields, *RecordTable.model_fields} if f"`{key}`" not in page]
+    assert not missing
