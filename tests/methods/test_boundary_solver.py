@@ -55,11 +55,11 @@ def test_harder_problems_do_so_too(problem):
     check(problem)
 
 
-@pytest.mark.parametrize("integrator", ["runge_kutta", "radau", "gauss_legendre"])
+@pytest.mark.parametrize("integrator", ["runge_kutta", "simpson", "radau", "gauss_legendre", "hermite_simpson"])
 @pytest.mark.parametrize("problem", [thesis_linear(), bratu(True), mathieu(), measles()], ids=lambda p: p.name)
 def test_shooting_and_collocation_agree(problem, integrator):
     reference = solved(problem, tolerance=1e-9)
-    solution = solved(problem, integrator=integrator, degree=None)
+    solution = solved(problem, integrator=integrator)
     assert solution.converged
     assert distance(solution, reference) <= ESTIMATED * TOLERANCE
 
@@ -94,11 +94,11 @@ def test_a_solution_is_a_guess_for_a_harder_problem():
 
 def test_nodes_are_inserted_where_modes_grow():
     """e^+-100 over the interval: as shooting, no change may grow by more than 100 over one segment."""
-    solution = solved(t1(1e-4), integrator="runge_kutta", degree=None, growth=100.0)
+    solution = solved(t1(1e-4), integrator="runge_kutta", growth=100.0)
     assert solution.converged and solution.rounds[-1].growth <= 100
     assert len(solution.time) > np.log(np.exp(100)) / np.log(100)
-    finer = solved(t1(1e-4), integrator="runge_kutta", degree=None, growth=10.0, tolerance=1e-2)
-    coarser = solved(t1(1e-4), integrator="runge_kutta", degree=None, growth=1e3, tolerance=1e-2)
+    finer = solved(t1(1e-4), integrator="runge_kutta", growth=10.0, tolerance=1e-2)
+    coarser = solved(t1(1e-4), integrator="runge_kutta", growth=1e3, tolerance=1e-2)
     assert finer.rounds[-1].growth <= 10 and len(finer.time) > len(coarser.time)
 
 
@@ -150,7 +150,7 @@ def test_models_and_names_can_be_used():
 
 def test_threads_change_no_number(monkeypatch):
     mesh = np.linspace(0, np.pi, 301)
-    for options in ({}, {"integrator": "runge_kutta", "degree": None}):
+    for options in ({}, {"integrator": "runge_kutta"}):
         one = dataclasses.replace(mathieu(), interval=mesh)
         alone = solved(one, **options)
         monkeypatch.setattr(segments, "WORTH_A_THREAD", 10)
@@ -206,7 +206,7 @@ def test_a_run_can_be_stopped():
     ({"tolerance": 0}, "tolerance"),
     ({"growth": 1}, "growth"),
     ({"method": "newtn"}, "newton"),
-    ({"integrator": "cvodes", "degree": None}, "chooses its own steps"),
+    ({"integrator": "cvodes"}, "chooses its own steps"),
     ({"scale": {"z": 1}}, "no such state"),
     ({"scale": {"y1": -1}}, "positive"),
     ({"states": ["only"]}, "2 values per point, but there are 1 states")])

@@ -10,7 +10,8 @@ import functools
 import hashlib
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve, solve_triangular
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import kernel_text
@@ -38,12 +39,12 @@ class Elimination:
         singular = np.linalg.svd(small / sizes[:, None], compute_uv=False)
         if not singular[-1] > SMALLEST_PIVOT * singular[0]:
             raise Singular("the conditions at the ends do not determine the solution", ILL_POSED)
-        self.ends = lu_factor(small / sizes[:, None])
+        self.ends = dgetrf(small / sizes[:, None])[:2]
 
     def solve(self, defects: np.ndarray, conditions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """States at all nodes (segments + 1, n), and p, for right-hand sides c (segments, n) and d (n + m,)."""
         kept = self.chain.forward(defects)
-        both = lu_solve(self.ends, np.concatenate([kept[-1], conditions]) / self.row_size)
+        both = dgetrs(*self.ends, np.concatenate([kept[-1], conditions]) / self.row_size)[0]
         n = self.n
         s = np.empty((self.segments + 1, n))
         s[0], s[-1], p = both[:n], both[n:2 * n], both[2 * n:]

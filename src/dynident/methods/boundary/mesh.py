@@ -10,17 +10,18 @@ import numpy as np
 from dynident.discretizations.ends import Ends
 from dynident.discretizations.segments import MarchSegments
 from dynident.errors import ProblemError
-from dynident.integrators import integrator_named
+from dynident.integrators import OF_CHOSEN_DEGREE, integrator_named
 from dynident.integrators.collocate import collocator_for
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, march_for
-from dynident.integrators.scheme import Adaptive, Explicit, Implicit
+from dynident.integrators.scheme import Adaptive, Explicit, Implicit, Integrator
 from dynident.methods.boundary.statement import Statement
 from dynident.solvers.lifted import LiftedSystem
 from dynident.solvers.linked import LinkedSystem, growth_of
 
 Course = Callable[[np.ndarray], np.ndarray]  # (times,) -> (times, states)
 
+USUAL_DEGREE = 4  # stages of a step, where they can be chosen
 EXPLICIT_STEPS = 4  # per segment; between their ends the solution is interpolated
 
 
@@ -138,7 +139,9 @@ class Lifted:
         return self.shot.checked(times, nodes, p)
 
 
-_scheme = functools.cache(integrator_named)
+@functools.cache
+def _scheme(name: str, degree: int | None) -> Integrator:
+    return integrator_named(name, USUAL_DEGREE if degree is None and name in OF_CHOSEN_DEGREE else degree)
 
 
 def steps_for(statement: Statement, integrator: str, degree: int | None) -> Shot | Lifted:

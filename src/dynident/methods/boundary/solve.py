@@ -28,7 +28,7 @@ def solve_boundary_value(rate: Callable[..., Any] | EquationModel, boundary: Cal
                          guess: Any, *, parameters: Mapping[str, float] | None = None,
                          states: Sequence[str] | None = None, output: Sequence[float] | None = None,
                          tolerance: float = 1e-6, method: str | Solver = "auto", integrator: str = "gauss_legendre",
-                         degree: int | None = 4, scale: Mapping[str, float] | None = None, growth: float = 100.0,
+                         degree: int | None = None, scale: Mapping[str, float] | None = None, growth: float = 100.0,
                          nodes: int = 20_000, watch: Watch | None = None) -> BoundarySolution:
     """Solve y' = rate(t, y, p), boundary(y(a), y(b), p) = 0 for y(t) and, where there are any, the unknown parameters p.
 
@@ -38,6 +38,7 @@ def solve_boundary_value(rate: Callable[..., Any] | EquationModel, boundary: Cal
     per state, or an earlier solution. `parameters`: names and start values of the unknown ones. `output`: times at which the
     solution is wanted; a and b among them. `tolerance`: largest error, relative to each state's largest value (or to `scale`).
     `method`: "auto" (Newton, and what it takes if that fails), "newton", "davidenko" or a solver with options of its own.
+    `integrator`: implicit schemes are collocation, explicit ones multiple shooting; `degree`: stages where they can be chosen.
     `growth`: most that a change may grow over a segment. `nodes`: most nodes.
 
     Never raises for a solution that is not found: `converged` is False and `status` says why.

@@ -1,0 +1,135 @@
+"""Boundary values: what do solutions of published problems cost beside scipy's solve_bvp, and how does it grow?"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csc_matrix
+from scipy.sparse.linalg import splu
+from timing import Line, Result, best, main, once, ratio_text, spoken
+
+import dynident as di
+from dynident.discretizations.ends import LinearEnds
+from dynident.methods.boundary.mesh import steps_for
+from dynident.methods.boundary.statement import Statement, statement_of
+from dynident.solvers.davidenko import Davidenko
+from dynident.solvers.elimination import Elimination
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from boundary_problems import HARDER, PUBLISHED, Published, by_scipy, t33, thesis_linear
+
+FEW, MANY = 100, 1_000
+LINEAR = 11  # times the work at most for 10 times the nodes
+THESIS = 46  # iterations of Sec. 6.3.1
+TOLERANCES = (1e-3, 1e-6, 1e-9)
+
+
+def solved(problem: Published, tolerance: float):
+    return di.solve_boundary_value(problem.rate, problem.boundary, problem.interval, problem.guess,
+                                   parameters=problem.parameters, tolerance=tolerance)
+
+
+def stated(problem: Published) -> Statement:
+    guess = problem.guess(problem.interval[0]) if callable(problem.guess) else problem.guess
+    return statement_of(problem.rate, problem.boundary, len(guess), None, list(problem.parameters))
+
+
+def newton_pass(problem: Published, integrator: str, nodes: int) -> Callable[[], object]:
+    """Equations, Jacobian, its factors and one step."""
+    statement = stated(problem)
+    steps = steps_for(statement, integrator, None)
+    time = np.linspace(*problem.interval, nodes + 1)
+    system = steps.system(time, statement.ends, np.ones(len(statement.states)))
+    z = steps.start(system, time, lambda t: np.array([problem.guess(each) for each in t], float), np.zeros(0))
+
+    def call() -> object:
+        linear = system.linearize(z)
+        return linear.factors.solve(linear.value)
+
+    return call
+
+
+def growth_line(integrator: str) -> Line:
+    few, many = (best(newton_pass(t33(1e-2), integrator, n)) for n in (FEW, MANY))
+    return Line(f"a Newton pass, {integrator}, six states: {MANY:,} nodes against {FEW}",
+                f"{many / few:.2f} times ({spoken(few)}, {spoken(many)})", f"at most {LINEAR}", many / few <= LINEAR)
+
+
+def algebra_line() -> Line:
+    """The same linear equations by a general sparse LU."""
+    rng, n = np.random.default_rng(0), 6
+    link = np.eye(n) + 0.05 * rng.normal(size=(MANY, n, n))
+    begin, end = np.vstack([np.eye(n)[:3], np.zeros((3, n))]), np.vstack([np.zeros((3, n)), np.eye(n)[3:]])
+    c, d = rng.normal(size=(MANY, n)), rng.normal(size=n)
+    rows, columns, values = [], [], []
+    for i in range(MANY):
+        for block, place in ((link[i], i), (-np.eye(n), i + 1)):
+            a, b = np.nonzero(block)
+            rows += (i * n + a).tolist()
+            columns += (place * n + b).tolist()
+            values += block[a, b].tolist()
+    for block, place in ((begin, 0), (end, MANY)):
+        a, b = np.nonzero(block)
+        rows += (MANY * n + a).tolist()
+        columns += (place * n + b).tolist()
+        values += block[a, b].tolist()
+    matrix = csc_matrix((values, (rows, columns)))
+    ours = best(lambda: Elimination(link, begin, end, np.zeros((n, 0))).solve(c, d))
+    theirs = best(lambda: splu(matrix).solve(np.concatenate([c.ravel(), d])))
+    return Line(f"linear equations of {MANY:,} segments, six states: SuperLU against the elimination along time",
+                f"{ratio_text(theirs / ours)} times ({spoken(theirs)}, {spoken(ours)})")
+
+
+def thesis_line() -> Line:
+    problem, time = thesis_linear(), np.linspace(0, 1, 401)
+    steps = steps_for(stated(problem), "runge_kutta", None)
+    system = steps.system(time, LinearEnds([[1, 0], [0, 0]], [[0, 0], [0, 1]], [0, 2 * np.pi]), np.ones(2))
+    root = Davidenko().solve(system, np.zeros(system.scale.size))
+    return Line("Davidenko on the linear problem of the thesis", f"{root.iterations} iterations, {root.jacobians} Jacobians",
+                f"at most {THESIS}", root.converged and root.iterations <= THESIS)
+
+
+def peer_lines() -> list[Line]:
+    """CPU of both on every problem that both solve, and how many each solves from the same guess."""
+    lines, problems = [], [*PUBLISHED, *HARDER]
+    for tolerance in TOLERANCES:
+        ratios, ours_found, theirs_found = [], 0, 0
+        for problem in problems:
+            solved(problem, tolerance)  # compiles
+            seconds, solution = quickest(functools.partial(solved, problem, tolerance), 3)
+            theirs, peer = quickest(functools.partial(attempted, problem, tolerance), 2)
+            ours_found += solution.converged
+            theirs_found += peer
+            if solution.converged and peer:
+                ratios.append(theirs / seconds)
+        spread = f"from {ratio_text(min(ratios))} to {ratio_text(max(ratios))}"
+        lines.append(Line(f"CPU of scipy's solve_bvp against ours, {len(problems)} published problems, tolerance {tolerance:g}",
+                          f"{ratio_text(float(np.exp(np.mean(np.log(ratios)))))} times in the geometric mean, {spread}; solved "
+                          f"from the same guess: ours {ours_found}, scipy {theirs_found}"))
+    return lines
+
+
+def quickest(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
+    return min((once(call) for _ in range(repeats)), key=lambda run: run[0])
+
+
+def attempted(problem: Published, tolerance: float) -> bool:
+    try:
+        return bool(by_scipy(problem, tolerance).success)
+    except (ValueError, FloatingPointError, np.linalg.LinAlgError):
+        return False
+
+
+def run() -> Result:
+    return Result("Boundary values", "Problems and guesses of tests/boundary_problems.py; kernels are compiled before. scipy's "
+                  "tolerance is one of the residual, ours one of the error of the solution.",
+                  [growth_line("gauss_legendre"), growth_line("runge_kutta"), algebra_line(), thesis_line(), *peer_lines()])
+
+
+if __name__ == "__main__":
+    main(run)
