@@ -189,7 +189,7 @@ def test_model_error_shows_what_the_model_lacks():
     noisy = pushed + 1e-4 * np.random.default_rng(0).standard_normal(401)
     run = di.Experiment(clean.time, clean.inputs, {"position": noisy}, {"position": di.Gaussian(1e-4)}, hold="linear")
     for problem, share in ((spring(run, m=1.0, k=1.0, b=1.0), 0.95), (spring(run, (2.0, 2.0, 2.0)), 0.5)):
-        estimate = fitted(problem, model_weight={"v": 100.0})  # free parameters take up a part of the push
+        estimate = fitted(problem, model_weight={"v": 1e4})  # free parameters take up a part of the push
         record = estimate.smoothed.records[0]
         during, before = (record.time > 4.2) & (record.time < 4.8), record.time < 3.5
         assert 0.5 * share < np.mean(record.model_error[during, 1]) < 0.525

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-FEWEST = 8  # intervals in a row over which an error of one sign is worth naming
+FEWEST = 8  # intervals in a row over which errors are added up
+NOTABLE = 3.0  # standard deviations; smoothed errors are smaller than those that acted
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +56,23 @@ class Smoothed:
         return found
 
     def largest(self) -> tuple[str, str, float, float] | None:
-        """Where the model errs most, in units of what its weight expects: experiment, name, begin and end of that time."""
-        best, where = 0.0, None
+        """Where the model errs most against its weight: experiment, name, begin and end of that time.
+
+        Over stretches of some intervals and of many, the sum of the errors is compared with the standard deviation that their
+        weight expects; None where no stretch is notable.
+        """
+        best, where = NOTABLE, None
         for record in self.records:
             gaps = np.diff(record.time)
-            width = min(FEWEST, gaps.size)
             for i, name in enumerate(record.names):
-                if name not in self.weights or not gaps.size:
+                if name not in self.weights:
                     continue
-                pushed = np.convolve(record.model_error[:-1, i] * gaps, np.ones(width), "valid")
-                expected = np.sqrt(np.convolve(gaps, np.ones(width), "valid") / self.weights[name])
-                k = int(np.argmax(np.abs(pushed) / expected))
-                if abs(pushed[k]) / expected[k] > best:
-                    best = abs(pushed[k]) / expected[k]
-                    where = record.experiment, name, float(record.time[k]), float(record.time[k + width])
+                pushed, width = np.append(0.0, np.cumsum(record.model_error[:-1, i] * gaps)), FEWEST
+                while width <= gaps.size // 4:
+                    expected = np.sqrt((record.time[width:] - record.time[:-width]) / self.weights[name])
+                    size = np.abs(pushed[width:] - pushed[:-width]) / expected
+                    k = int(np.argmax(size))
+                    if size[k] > best:
+                        best, where = size[k], (record.experiment, name, float(record.time[k]), float(record.time[k + width]))
+                    width *= 2
         return where

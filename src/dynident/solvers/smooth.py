@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+from typing import Any
 
 import numpy as np
 
@@ -100,18 +101,18 @@ class SmoothSweep:
         for i in reversed(range(segments)):
             rows = own_rows(chain, i)
             if i == segments - 1:
-                R = np.linalg.qr(rows, mode="r")
+                R = np.asarray(np.linalg.qr(rows, mode="r"))
                 self.triangle[:len(R)] = R
             else:
                 a, rest = self.triangle[:, :nx], self.triangle[:, nx:].copy()
                 rest[:, -1] += a @ chain.defect[i]
                 rest[:, :nf] += a @ chain.link[i, :, nx:]
                 future = np.column_stack([a @ chain.noise[i], a @ chain.link[i, :, :nx], rest])
-                R = np.linalg.qr(np.vstack([np.eye(nw, nw + n + 1), future,
-                                            np.column_stack([np.zeros((len(rows), nw)), rows])]), mode="r")
-                self.gains[i] = R[:nw]
+                R = np.asarray(np.linalg.qr(np.vstack([np.eye(nw, nw + n + 1), future, np.column_stack([
+                    np.zeros((len(rows), nw)), rows])]), mode="r"))
+                self.gains[i], rest = R[:nw], R[nw:nw + n + 1]
                 self.triangle[:] = 0
-                self.triangle[:len(R) - nw] = R[nw:nw + n + 1, nw:]
+                self.triangle[:len(rest)] = rest[:, nw:]
             self.triangles[i] = self.triangle[:n, :n]
 
     def _back(self, rhs: np.ndarray, defect: np.ndarray, lacks: np.ndarray) -> np.ndarray:
@@ -141,7 +142,7 @@ def _library() -> ctypes.CDLL | None:
     library = load_library(f"smooth {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
     if library is not None:
         pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
-        front = [size, pointer, number, number, number, number]
+        front: list[Any] = [size, pointer, number, number, number, number]
         library.dynident_smooth_factor.argtypes = [*front, *[pointer] * 9]
         library.dynident_smooth_back.argtypes = [*front, *[pointer] * 11]
         library.dynident_smooth_back.restype = None
