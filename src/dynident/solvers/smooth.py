@@ -40,7 +40,7 @@ class SmoothSweep:
 
     def gradient(self, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
         """Gradient in (first state, parameters) for other residuals and defects, with the derivatives of the chain."""
-        segments, nx, nf, _ = sizes(self.chain)
+        _, nx, nf, _ = sizes(self.chain)
         rhs, defect = np.ascontiguousarray(rhs), np.ascontiguousarray(defect)
         library, lacks = _library(), np.zeros(self.gains.shape[:2])
         if library is None:
