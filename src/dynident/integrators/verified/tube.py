@@ -80,10 +80,10 @@ class Tube:
             lo, hi = rows_of(self.layout, np.concatenate([hull[0], p[0]]), np.concatenate([hull[1], p[1]]), step)
             lo[self.layout.passed_rows], hi[self.layout.passed_rows] = self.flow.bound(lo, hi)
             rest = self.flow.remainder.evaluate(lo, hi)
-            slope, spread = _mid_rad(_by_rows(self.flow.jacobian.evaluate(lo, hi), k))
+            slope, spread = mid_rad(by_rows(self.flow.jacobian.evaluate(lo, hi), k))
             lo[:k], hi[:k] = np.concatenate([state.c, centre[n:]]), np.concatenate([state.c, centre[n:]])
             at = np.array([kernel.evaluate(lo, hi) for kernel in self.flow.polynomial])[:, :, 0].transpose(1, 0, 2)
-            c, open_ = _mid_rad(total((at[0], at[1]), rest))
+            c, open_ = mid_rad(total((at[0], at[1]), rest))
             apart = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
             open_ = open_ + _apply(spread, apart)
             s = np.einsum("ijb,jkb->ikb", slope[:, :n], state.s)
@@ -100,9 +100,9 @@ class Tube:
             hull = state.with_centre(state.hull(radius))
             full = (np.concatenate([hull[0], centre[n:] - radius[n:] * (1 + ROUNDING)]),
                     np.concatenate([hull[1], centre[n:] + radius[n:] * (1 + ROUNDING)]))
-            slope, spread = _mid_rad(_by_rows(self.output_slopes.evaluate(*rows_of(self.layout, *full, step)), k))
+            slope, spread = mid_rad(by_rows(self.output_slopes.evaluate(*rows_of(self.layout, *full, step)), k))
             point = np.concatenate([state.c, centre[n:]])
-            offset, doubt = _mid_rad(self.output.evaluate(*rows_of(self.layout, point, point, step)))
+            offset, doubt = mid_rad(self.output.evaluate(*rows_of(self.layout, point, point, step)))
             apart = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
             a = np.einsum("ijb,jkb->ikb", slope[:, :n], state.s)
             a[:, n:] += slope[:, n:]
@@ -140,20 +140,24 @@ class _State:
 
     def turned(self, c: np.ndarray, s: np.ndarray, a: np.ndarray, slope: np.ndarray, open_: np.ndarray) -> _State:
         """c + s dq + a [-w, w] + [-open, open], with the rest in the coordinates that the flow turns it into."""
-        open_ = open_ + ROUNDING * _apply(np.einsum("ijb,jkb->ikb", np.abs(slope), np.abs(self.q)), self.w)
-        scaled = np.nan_to_num((a * (self.w + TINY)[None]).transpose(2, 0, 1), posinf=0.0, neginf=0.0)
-        order = np.argsort(-np.sum(scaled**2, axis=1), axis=1)  # the longest edge of the rest stays an edge
-        q = np.linalg.qr(np.take_along_axis(scaled, order[:, None, :], axis=2) + TINY * np.eye(len(c)))[0]
-        q = q.transpose(1, 2, 0)
-        inverse = q.transpose(1, 0, 2)
-        n = len(c)
-        off = np.abs(np.einsum("ijb,jkb->ikb", inverse, q) - np.eye(n)[:, :, None]).sum(axis=1).max(axis=0)
-        off = off + n * ROUNDING * (1 + np.abs(q).sum(axis=1).max(axis=0) ** 2)  # how far from the true inverse
-        both = np.abs(np.einsum("ijb,jkb->ikb", inverse, a)) + ROUNDING * np.einsum(
-            "ijb,jkb->ikb", np.abs(inverse), np.abs(a))
-        w = (_apply(both, self.w) + _apply(np.abs(inverse), open_)) * (1 + ROUNDING)
-        w = w + np.where(off < 0.5, 2 * off, np.inf) * np.max(w, axis=0) + TINY
-        return _State(c, s, q, w)
+        return _State(c, s, *turned(self.q, self.w, a, slope, open_))
+
+
+def turned(q: np.ndarray, w: np.ndarray, a: np.ndarray, slope: np.ndarray, open_: np.ndarray
+           ) -> tuple[np.ndarray, np.ndarray]:
+    """a [-w, w] + [-open, open] in the coordinates that the flow turns it into; a is slope q, up to rounding."""
+    open_ = open_ + ROUNDING * _apply(np.einsum("ijb,jkb->ikb", np.abs(slope), np.abs(q)), w)
+    scaled = np.nan_to_num((a * (w + TINY)[None]).transpose(2, 0, 1), posinf=0.0, neginf=0.0)
+    order = np.argsort(-np.sum(scaled**2, axis=1), axis=1)  # the longest edge of the rest stays an edge
+    new = np.linalg.qr(np.take_along_axis(scaled, order[:, None, :], axis=2) + TINY * np.eye(len(w)))[0]
+    new = new.transpose(1, 2, 0)
+    inverse, n = new.transpose(1, 0, 2), len(w)
+    off = np.abs(np.einsum("ijb,jkb->ikb", inverse, new) - np.eye(n)[:, :, None]).sum(axis=1).max(axis=0)
+    off = off + n * ROUNDING * (1 + np.abs(new).sum(axis=1).max(axis=0) ** 2)  # how far from the true inverse
+    both = np.abs(np.einsum("ijb,jkb->ikb", inverse, a)) + ROUNDING * np.einsum(
+        "ijb,jkb->ikb", np.abs(inverse), np.abs(a))
+    wide = (_apply(both, w) + _apply(np.abs(inverse), open_)) * (1 + ROUNDING)
+    return new, wide + np.where(off < 0.5, 2 * off, np.inf) * np.max(wide, axis=0) + TINY
 
 
 def _apply(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -161,13 +165,13 @@ def _apply(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     return np.einsum("ijb,jb->ib", matrix, vector)
 
 
-def _by_rows(ends: Ends, columns: int) -> Ends:
+def by_rows(ends: Ends, columns: int) -> Ends:
     """(rows, columns, boxes) of a Jacobian whose entries come column by column."""
     shape = (columns, -1, ends[0].shape[1])
     return ends[0].reshape(shape).transpose(1, 0, 2), ends[1].reshape(shape).transpose(1, 0, 2)
 
 
-def _mid_rad(ends: Ends) -> tuple[np.ndarray, np.ndarray]:
+def mid_rad(ends: Ends) -> tuple[np.ndarray, np.ndarray]:
     mid = np.where(np.isfinite(ends[0]) & np.isfinite(ends[1]), 0.5 * (ends[0] + ends[1]), 0.0)
     rad = np.maximum(ends[1] - mid, mid - ends[0]) * (1 + ROUNDING) + TINY
     return mid, np.where(np.isnan(rad), np.inf, rad)
