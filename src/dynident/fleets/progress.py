@@ -15,14 +15,16 @@ class Progress:
     total: int
     done: int  # failed ones included
     failed: int
-    running: int
+    running: int  # on a worker; where it is not known how many these are, handed out
     here: int = 0  # done in this run, from which the time left follows
+    workers: int | None = None
 
     def line(self, seconds: float) -> str:
         left = self.total - self.done
         rate = self.here / seconds if seconds > 0 else 0.0
         ahead = f"  {spoken(left / rate)} left" if rate > 0 and left else ""
-        return (f"{self.what}: {self.done:,} of {self.total:,} done  {self.failed:,} failed  {self.running} running  "
+        under_way = f"{self.running} running" if self.workers is not None else f"{self.running:,} handed out"
+        return (f"{self.what}: {self.done:,} of {self.total:,} done  {self.failed:,} failed  {under_way}  "
                 f"{spoken(seconds)}{ahead}")
 
 

@@ -72,7 +72,7 @@ class _Run:
 
     def __init__(self, wanted: Fleet, store: Store, executor: Executor | None, tell: Callable[..., object]):
         self.fleet, self.store, self.executor, self.tell = wanted, store, executor, tell
-        self.workers = getattr(executor, "workers", None)
+        self.workers: int | None = 1 if executor is None else getattr(executor, "workers", None)
         self.notes: list[str] = []
         self.reported = 0  # the pass whose results are shown
 
@@ -110,7 +110,8 @@ class _Run:
         """Fit what a pass still lacks, and keep each result as it comes."""
         statuses = self.store.statuses(number)
         what = f"pass {number}" if number else "records"
-        count = Progress(what, len(self.fleet.records), len(statuses), sum(s == FAILED for s in statuses.values()), 0)
+        count = Progress(what, len(self.fleet.records), len(statuses), sum(s == FAILED for s in statuses.values()), 0,
+                         workers=self.workers)
 
         def under_way(running: int) -> None:
             nonlocal count

@@ -17,7 +17,7 @@ from dynident.parallel import parcel
 from dynident.parallel.faults import WorkerLost, in_words, is_lost, worth_another_try
 
 RETRIES = 1  # of a task whose worker was lost
-AHEAD = 64  # tasks handed out and not yet done, where it is not known how many workers there are
+AHEAD = 1000  # tasks handed out and not yet done, where it is not known how many workers there are
 WAITING = 2  # tasks per worker under way, so that none has to wait for its next; more would have to be called back
 
 Function = Callable[..., Any]  # takes what is common, then the parts of a task
