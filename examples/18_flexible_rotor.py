@@ -17,7 +17,7 @@ import dynident as di
 
 SCALED = 100.0  # (7.11): masses, stiffness, damping, friction and input of the rig, times 100
 NOISE = {"one mass": 0.01, "rig": 1e-3}  # standard deviations of the measured positions; chosen
-SOLVERS = ("smoother", "davidenko", "newton")
+SOLVERS = ("smoother", "davidenko", "newton", "musn")
 
 
 @dataclass(frozen=True, eq=False)

@@ -176,9 +176,9 @@ class Fit:
         name, iterations = self.setup.method.solver_name, self.setup.method.iterations
         finite = self.make(self.steps or 1)
         problem = BoundaryValueProblem(self.setup, finite, scaled=name == "newton")
-        solver: Davidenko | DampedNewton = DampedNewton(iterations=iterations)
-        if name == "davidenko":
-            solver = Davidenko(iterations=iterations, first=FIRST_TIME_STEP)
+        solver: Any = {"davidenko": Davidenko(iterations=iterations, first=FIRST_TIME_STEP),
+                       "newton": DampedNewton(iterations=iterations),
+                       "musn": DampedNewton("kept", iterations=iterations, name="damped Newton, Jacobian kept")}[name]
         try:
             root = self.followed(solver, problem, problem.guess())
         except Diverged as wall:

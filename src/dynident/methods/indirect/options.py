@@ -17,7 +17,7 @@ from dynident.problem.problem import Problem
 if TYPE_CHECKING:
     from dynident.estimate.estimate import Estimate
 
-SOLVERS = ("smoother", "davidenko", "newton")
+SOLVERS = ("smoother", "davidenko", "newton", "musn")
 MEASUREMENTS = ("discrete", "continuous")
 Weight = Mapping[str, float] | float | None
 
@@ -30,9 +30,10 @@ class BoundaryValueMethod:
     still. Infinite: the model is right there. None: small errors are allowed where forces act. `measurement_weight` (V): a
     number or a table by output; None: 1/std^2 of each sample. `measurements`: "discrete" weighs each sample, "continuous" the
     integral over time. `initial_weight` (R0): by state or parameter, towards its start value. `solver`: "smoother",
-    "davidenko" or "newton". `integrator`: a scheme with fixed steps; `steps_per_sample`: how many, or "auto". `restarts`:
-    further starts where none has led to a solution. `iterations`: of one attempt at the most. `polish`: whether the
-    smoother's answer becomes that of the boundary value problem.
+    "davidenko", "newton", or "musn", a Newton method that keeps its Jacobian while steps are short. `integrator`: a scheme
+    with fixed steps; `steps_per_sample`: how many, or "auto". `restarts`: further starts where none has led to a solution.
+    `iterations`: of one attempt at the most. `polish`: whether the smoother's answer becomes that of the boundary value
+    problem.
     """
 
     model_weight: Weight = None
