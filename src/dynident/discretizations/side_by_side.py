@@ -26,6 +26,7 @@ class SideBySide:
         alone = multiprocessing.parent_process() is None  # a worker among others takes no more than its own core
         self.separate, self.most = separate, processes or (available_cores() if alone else 1)
         self.seconds = math.inf  # of one task; the shortest so far
+        self.begun = False  # the first task starts a process, and says nothing about those after it
         self.used = 1  # processes
         self._threads: ThreadPoolExecutor | None = None
 
@@ -38,7 +39,9 @@ class SideBySide:
                 return done + self._together(function, waiting)
             began = time.perf_counter()
             done.append(function(waiting[0]))
-            self.seconds = min(self.seconds, time.perf_counter() - began)
+            if self.begun:
+                self.seconds = min(self.seconds, time.perf_counter() - began)
+            self.begun = True
         return done
 
     def processes_for(self, tasks: int) -> int:

@@ -97,6 +97,8 @@ def test_one_file_for_many_platforms(tmp_path):
         made = {name.split("/")[1]: archive.read(name)[:4] for name in entries}
     assert made["linux64"] == b"\x7fELF" and made["win64"][:2] == b"MZ" and made["darwin64"] == b"\xcf\xfa\xed\xfe"
     assert len(made) == 5
+    step = di.Experiment(T, {"u": np.ones(T.size)})
+    assert di.simulate(di.FmuModel(path), {}, step).outputs["y"][-1] == pytest.approx(2 * (1 - np.exp(-8)), abs=1e-6)
 
 
 def test_what_is_missing_is_said_at_once(tmp_path):

@@ -1,4 +1,5 @@
-"""Claims about FMUs that we did not write: of pythonfmu (2.0, Co-Simulation) and CasADi (3.0, Model Exchange)."""
+"""Claims about FMUs that we did not write: of pythonfmu (2.0, Co-Simulation), pythonfmu3 (3.0, Co-Simulation) and
+CasADi (3.0, Model Exchange)."""
 
 from __future__ import annotations
 
@@ -51,6 +52,23 @@ def python_fmu():
     return Path(FmuBuilder.build_FMU(script, dest=FOLDER))
 
 
+@pytest.fixture(scope="module")
+def python_fmu3():
+    """Its FMUs take equal steps only."""
+    pytest.importorskip("pythonfmu3", reason="needs pythonfmu3")
+    from pythonfmu3.builder import FmuBuilder
+
+    text = SLAVE.replace("pythonfmu ", "pythonfmu3 ").replace("Fmi2", "Fmi3").replace("Real", "Float64").replace(
+        "variability=Fmi3Variability.fixed", "variability=Fmi3Variability.tunable").replace(
+        "class Lag", "class LagThree").replace("self.gain, ", "self.time = 0.0\n        self.gain, ", 1)
+    time = ('        self.register_variable(Float64("time", causality=Fmi3Causality.independent, '
+            "variability=Fmi3Variability.continuous))\n")
+    script = FOLDER / "lag_three.py"
+    script.write_text(text.replace('        self.register_variable(Float64("gain"',
+                                   f'{time}        self.register_variable(Float64("gain"'))
+    return Path(FmuBuilder.build_FMU(script, dest=FOLDER))
+
+
 def record(gain, tau, hold="zero"):
     u = np.sign(np.sin(2 * T))
     model = di.EquationModel(states={"x": "(gain*u - x)/tau"}, outputs={"y": "x"}, inputs=["u"])
@@ -77,6 +95,19 @@ def test_fixed_and_tunable_parameters_of_pythonfmu_are_found(python_fmu):
         low, high = estimate.uncertainty.interval(name, 0.9999)
         assert low < true < high
     assert any("Co-Simulation" in note for note in estimate.notes)
+
+
+def test_parameters_of_pythonfmu3_are_found(python_fmu3):
+    model = di.FmuModel(python_fmu3)
+    assert model.description.version == 3 and not model.description.interfaces["co_simulation"].variable_steps
+    smooth = di.Experiment(T, {"u": np.sin(3 * T)}, hold="linear")
+    assert np.max(np.abs(di.simulate(model, {}, smooth, substeps=1).outputs["through"] - np.sin(3 * T))) == 0
+    problem = di.Problem(model, [record(2.2, 0.4)],
+                         [di.Parameter("gain", start=1.0), di.Parameter("tau", start=1.0, lower=0.01)])
+    estimate = di.identify(problem, progress=False)
+    for name, true in (("gain", 2.2), ("tau", 0.4)):
+        # the last of 64 sub-steps has the input of the sample at its end, which is said to move up to 1.5 standard errors
+        assert abs(estimate.values[name] - true) < 5.5 * estimate.uncertainty.std(name)
 
 
 @pytest.fixture(scope="module")
