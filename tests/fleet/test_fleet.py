@@ -17,6 +17,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dynident as di
+from dynident.cli import main
 from dynident.errors import DynidentError
 from dynident.files.lock import InUse
 from dynident.fleets.question import seed_of
@@ -99,6 +100,10 @@ def test_dask_cluster_with_a_worker_killed_in_mid_run_gives_the_same_table(alone
         assert killed
         assert killed[0] not in client.run(os.getpid).values()
         assert same_tables(alone.folder, tmp_path / "results")
+        with pytest.raises(SystemExit) as left:
+            main(["fleet", str(fleet_file), "--out", str(tmp_path / "again"), "--dask", cluster.scheduler_address])
+        assert left.value.code == 1  # for the record that cannot be read
+        assert same_tables(alone.folder, tmp_path / "again")
         method = di.multistart(di.single_shooting(), starts=4)
         problem = di.Problem(fleets.LAG, [di.Experiment(**columns(fleets.record(5)))], fleets.PARAMETERS)
         one, many = (di.identify(problem, method, executor=e, progress=False) for e in (None, client.get_executor()))
@@ -318,8 +323,6 @@ def test_result_of_a_newer_format_is_refused(tmp_path):
 
 
 def test_command_line_writes_and_repeats_nothing(tmp_path, capsys):
-    from dynident.cli import main
-
     file = fleets.made(tmp_path, 5, 1, odd={3: {"g": 4.0}})
     with pytest.raises(SystemExit) as left:
         main(["fleet", str(file), "--out", str(tmp_path / "r"), "--workers", "1"])

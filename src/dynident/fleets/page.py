@@ -177,6 +177,7 @@ def _over_time(result: FleetResult, name: str) -> Markup:
                            "hovertemplate": "%{text}<br>%{y:.4g}<extra></extra>"})
     layout = _layout("" if dated else "time", with_unit(name, result.units.get(name, "")))
     layout["xaxis"] |= {"type": "date"} if dated else {}
+    layout["legend"] = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}  # beside the buttons
     return drawn({"data": traces, "layout": layout}, f"{name} of every record over time")
 
 
