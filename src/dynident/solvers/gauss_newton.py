@@ -29,15 +29,27 @@ from dynident.solvers.reduced import Reduced
 
 SMALLEST_MOST = 0.1  # of a step, however much it seems to overshoot
 SHORTEST_SHARE = 1e-3  # of a step; below it the direction is given up and damped instead
-FIRST_DAMPING = 1e-6  # relative to the squared columns, once the direction itself has to be changed
 UNLEASHED = 50  # iterations before it is taken for wandering among unknowns that the data do not see
-ADRIFT = 1e4  # typical sizes of an undamped step that only unknowns which the data do not see can ask for
-SHORT_LEASH, LONG_LEASH = 1.0, 1e-2  # standard errors that a step of typical size then costs, far away and near by
-LONGER = 0.1  # of a leash after a full step; after less than half a step it is as much shorter
-MOST_DAMPING = 1e4
+LITTLE = 0.3  # of a step on a leash; the leash was too long
+ADRIFT = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 CLOSED = 1e-9  # a mismatch relative to the size of the states that counts as none
 CLOSING = 1e-6  # the same for the step that the nodes would still take
 TINY_STEP = 1e-12  # of everything's typical size; such a step is rounding
+
+
+@dataclass(frozen=True)
+class Hold:
+    """How a direction is held back where no share of it helps: from the least to the most, in multiples."""
+
+    least: float
+    first: float  # once it is needed at all
+    most: float
+    factor: float
+    leash: bool  # measured in typical sizes of the unknowns, else in columns of the Jacobian
+
+
+DAMPING = Hold(least=TINY_DAMPING, first=1e-6, most=1e4, factor=100, leash=False)  # relative to the squared columns
+LEASH = Hold(least=1e-1, first=1.0, most=1e4, factor=3, leash=True)  # standard errors that a typical size costs
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class GaussNewton:
         if used >= self.iterations:
             return free
         begin = free.point if used >= UNLEASHED else point  # a run that got stuck begins anew
-        held = _Run(finite, begin, diary, self.iterations - used, SHORT_LEASH).outcome_of_run()
+        held = _Run(finite, begin, diary, self.iterations - used, LEASH).outcome_of_run()
         better = held.converged or held.interrupted or used < UNLEASHED or held.evaluation.cost < free.evaluation.cost
         return replace(held if better else free, history=tuple(diary.pages))
 
@@ -65,11 +77,11 @@ class GaussNewton:
 class _Run:
     """The state of one solve."""
 
-    def __init__(self, finite: FiniteProblem, point: Point, diary: Diary, limit: int, leash: float = 0.0):
-        self.leash = leash
+    def __init__(self, finite: FiniteProblem, point: Point, diary: Diary, limit: int, hold: Hold = DAMPING):
         self.finite, self.point, self.diary, self.limit = finite, point, diary, limit
         self.held = np.zeros(len(finite.names), dtype=int)
-        self.damping, self.share = TINY_DAMPING, 1.0
+        self.hold, self.share = hold, 1.0
+        self.held_back = hold.first if hold.leash else hold.least
         self.most = 1.0  # share of a step that does not overshoot
         self.last: tuple[np.ndarray, float] | None = None  # the last step in its full length, and the share of it
         self.wall: Diverged | None = None
@@ -88,11 +100,11 @@ class _Run:
         self.diary.write(self.point, self.evaluation, 0.0)
         for iteration in range(self.limit):
             self.units = self.unit_lengths(reduced)
-            step, nodes = self.direction(reduced, TINY_DAMPING)
+            step, nodes = self.direction(reduced, self.hold.least)
             left = self.standard_errors_left(reduced, step, nodes)
             if left <= SETTLED:
                 return self.outcome(True, f"after {iteration} iterations")
-            if not self.leash and self.length(step, nodes) > ADRIFT:
+            if not self.hold.leash and self.length(step, nodes) > ADRIFT:
                 return self.outcome(False, "where the data do not hold all unknowns")
             self.most = self.without_overshoot(step)
             moved = self.next(reduced)
@@ -103,12 +115,12 @@ class _Run:
         return self.outcome(False, f"at the limit of {self.limit} iterations")
 
     def next(self, reduced: Reduced) -> Reduced | None:
-        """The problem at a better point, with as much damping of the direction as it takes; None if none helps."""
-        while self.damping <= MOST_DAMPING:
-            moved = self.advance(reduced, *self.direction(reduced, self.damping))
+        """The problem at a better point, with the direction held back as much as it takes; None if nothing helps."""
+        while self.held_back <= self.hold.most:
+            moved = self.advance(reduced, *self.direction(reduced, self.held_back))
             if moved is not None:
                 return moved
-            self.damping = max(self.damping * 100, FIRST_DAMPING)
+            self.held_back = max(self.held_back * self.hold.factor, self.hold.first)
         return None
 
     def without_overshoot(self, step: np.ndarray) -> float:
@@ -131,10 +143,12 @@ class _Run:
         scale = np.where(np.isnan(self.finite.coordinates.scale), told, self.finite.coordinates.scale)
         return np.where(scale > 0, scale, 1.0)
 
-    def direction(self, reduced: Reduced, damping: float) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    def direction(self, reduced: Reduced, held_back: float) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         c = self.finite.coordinates
         spans = np.where(reduced.rows.column_norms > 0, reduced.rows.column_norms, 1.0)
-        rows = reduced.rows.damped(np.sqrt(damping) * spans + self.leash * self.residual_std() / self.units)
+        damping, leash = (TINY_DAMPING, held_back) if self.hold.leash else (held_back, 0.0)
+        self.weights = np.sqrt(damping) * spans + leash * self.residual_std() / self.units
+        rows = reduced.rows.damped(self.weights)
         step, self.held = box_least_squares(rows, c.lower - self.point.unknowns, c.upper - self.point.unknowns)
         self.free_rows = rows.holding(self.held != 0, step)
         return step, reduced.expand(step, self.evaluation)
@@ -152,7 +166,8 @@ class _Run:
             return 0.0
         links = max(1, sum(len(d) for d in self.evaluation.defects))  # what each lacks adds up along the record
         closed = self.evaluation.mismatch * np.sqrt(links) <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= CLOSING
-        paid = float(np.sum((self.leash * self.residual_std() / self.units * step) ** 2))
+        leash = self.hold.least if self.hold.leash else 0.0
+        paid = float(np.sum((leash * self.residual_std() / self.units * step) ** 2))
         gain = reduced.rows.fall(step) - 2 * paid  # none along what the data see less of than the leash holds
         return standard_errors(gain, self.evaluation.cost, self.finite) if closed else np.inf
 
@@ -164,7 +179,7 @@ class _Run:
             full = share == self.most
             candidate = self.clipped(self.point.moved(step, nodes, share))
             try:
-                follows = self.following(reduced, self.finite.evaluate(candidate))
+                follows = self.following(reduced, self.finite.evaluate(candidate), share * step)
                 if follows <= (1 - share / 4) * length or (full and follows <= 1e-9 and length <= 1e-6):
                     return self.move(candidate, share, length)
             except Diverged as wall:
@@ -184,17 +199,18 @@ class _Run:
             raise
         self.point, self.evaluation, self.share = candidate, moved.linear.evaluation, share
         if share == self.most:
-            self.damping = max(self.damping / 100, TINY_DAMPING)
-        if self.leash and share == 1:
-            self.leash = max(self.leash * LONGER, LONG_LEASH)
-        elif self.leash and share < 0.5:
-            self.leash = min(self.leash / LONGER, SHORT_LEASH)
+            self.held_back = max(self.held_back / self.hold.factor, self.hold.least)
+        elif self.hold.leash and share < LITTLE:
+            self.held_back, self.share = min(self.held_back * self.hold.factor, self.hold.most), 1.0
         self.diary.write(candidate, self.evaluation, share * length)
         return moved
 
-    def following(self, reduced: Reduced, evaluation: Evaluation) -> float:
-        """Length of the simplified step: residuals and defects of the candidate, derivatives of the present point."""
-        step = self.free_rows.newton_step(reduced.gradient(evaluation))
+    def following(self, reduced: Reduced, evaluation: Evaluation, gone: np.ndarray) -> float:
+        """Length of the simplified step: residuals and defects of the candidate, derivatives of the present point.
+
+        What holds the step back pulls on the candidate too: in a linear problem nothing follows a full step, held back or not.
+        """
+        step = self.free_rows.newton_step(reduced.gradient(evaluation) + self.weights**2 * gone)
         return self.length(step, reduced.expand(step, evaluation))
 
     def clipped(self, point: Point) -> Point:
