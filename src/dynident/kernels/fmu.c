@@ -52,6 +52,7 @@ enum { SET = 1, GET, STEP, TIME, STATES, RATES, INDICATORS, COMPLETED, EVENT, DI
 
 typedef struct { long long node, call, status; } Failure;
 
+#define ASKED_TO_END (-1) /* no status of FMI: what a step of 3.0 says beside its status */
 #define BAD(s) ((s) > 1 || (s) < 0)
 #define TRY(node_, call_, expression) do { Status s_ = (expression); \
     if (BAD(s_)) { bad->node = (node_); bad->call = (call_); bad->status = s_; return 0; } } while (0)
@@ -154,7 +155,7 @@ static Status step(const Fmu *f, double now, double h) {
   Status s;
   if (f->version == 2) return ((Step2)f->do_step)(f->instance, now, h, 1);
   s = ((Step3)f->do_step)(f->instance, now, h, 1, &event, &terminate, &early, &reached);
-  return BAD(s) ? s : terminate ? 3 : s;
+  return BAD(s) ? s : terminate ? ASKED_TO_END : s;
 }
 
 /* one step that ends at `end` and not a rounding beyond */

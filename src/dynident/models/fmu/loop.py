@@ -17,6 +17,7 @@ CALLS = ("", "setting the inputs", "reading the outputs", "a step", "setting tim
          "computing the rates", "computing the event indicators", "completing a step", "entering event mode",
          "iterating at an event", "leaving event mode")
 TERMINATED, NEWTON, NOT_FINITE, ENDLESS, MEMORY, GAVE_UP, EVENTFUL, SLOPES = range(12, 20)
+ASKED_TO_END = -1  # in the place of a status: a step of FMI 3.0 asks for the end beside its status
 SCHEMES = ("runge_kutta", "radau", "cvodes")  # the last one is not in C
 
 
@@ -135,6 +136,7 @@ def failed(instance: Instance, course: Course, node: int, call: int, status: int
              NEWTON: "the implicit step did not settle; use more sub-steps", GAVE_UP: "the adaptive solver gave up",
              EVENTFUL: "an event came, across which slopes are not known",
              ENDLESS: "events follow each other without end", MEMORY: "memory ran out"}
+    call = TERMINATED if status == ASKED_TO_END else call
     said = STATUS[status] if 0 <= status < len(STATUS) else str(status)
     doing = "a directional derivative" if call == SLOPES else CALLS[call] if call < len(CALLS) else ""
     why = named.get(call) or f"{doing} returned '{said}'"

@@ -86,7 +86,7 @@ class PlainLoop:
         flags = [ctypes.addressof(v) for v in (event, terminate, early, reached)]
         self.call(STEP, "DoStep", now, h, 1, *flags, types=(real, real, flag, pointer, pointer, pointer, pointer))
         if terminate.value:
-            raise _Stop(STEP, 3)
+            raise _Stop(STEP, loop.ASKED_TO_END)
 
     def step_to(self, now: float, end: float) -> float:
         h = end - now
