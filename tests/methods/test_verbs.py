@@ -39,6 +39,13 @@ def test_estimate_is_simulated_again_as_it_was_fitted():
     np.testing.assert_allclose(again.outputs["position"], estimate.trajectories[0].outputs["position"], atol=1e-9)
 
 
+def test_steps_that_are_never_short_enough_are_said():
+    buzzing = di.EquationModel(states={"x": "a*sin(a*t)"}, outputs={"y": "x"})
+    run = di.Experiment(np.linspace(0, 1, 11), initial={"x": 0.0})
+    with pytest.warns(UserWarning, match="still changes the simulation at 1,024 sub-steps"):
+        di.simulate(buzzing, {"a": 1e6}, run)
+
+
 def test_everything_that_simulate_lacks_is_listed():
     with pytest.raises(di.ProblemError) as refused:
         di.simulate(MSD.model, {"m": 1.0, "dd": 1.0, "k": 1.0}, di.Experiment(MSD.time, name="bare"))

@@ -231,7 +231,8 @@ def test_outliers_are_counted_and_never_dropped():
     estimate = found(di.Problem(MSD.model, [run], MSD.parameters()), replace(SINGLE, loss="cauchy"))
     assert np.count_nonzero(np.isfinite(estimate.residuals[0]["position"])) == run.samples
     (note,) = [n for n in estimate.notes if "beyond 4 standard deviations" in n]
-    assert f"{bad.sum()} of 151" in note
+    assert f"{bad.sum()} of 151" in note and "the cauchy loss gives them little weight" in note
+    assert "need not be normal" in estimate.uncertainty.meaning
 
 
 def test_unknown_loss_is_named():

@@ -26,6 +26,9 @@ from dynident.solvers.outcome import Outcome
 EXACT = 1e-11  # as SMALLEST_SINGULAR, for derivatives without error: an unstable model shows parameters that late
 NO_ERROR = 1e6  # how many times more exactly a constraint says what the data say
 
+ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed by independent errors that lie evenly about "
+            "zero; they need not be normal, since the {loss} loss gives little weight to those far out")
+
 
 def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, sizes: Mapping[str, float],
              error: float, counts: Mapping[str, int], times: Mapping[str, float], solver: str = "",
@@ -37,6 +40,8 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
     uncertainty = covariance_from(problem, with_constraints(weighted_down(at, finite.loss), tight), active,
                                   noise_estimated=bool(sizes), smallest=SMALLEST_SINGULAR if finite.noise else EXACT)
+    if finite.loss != "squared" and uncertainty.printed == "plain":
+        uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
     values = {**dict(zip(problem.names, (float(v) for v in at.values), strict=True)), **problem.held_values()}
     cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
     notes = remarks(problem, finite, at, uncertainty, sizes, error)
@@ -141,7 +146,9 @@ def remarks(problem: Problem, finite: Shooting, at: Linearization, uncertainty: 
         notes.append(f"The residuals are autocorrelated ({uncertainty.why}): the corrected intervals are printed.")
     far = outliers(at.residuals[measured], "the residuals", 1.0)
     if not far.passed:
-        notes.append(as_sentence(far.sentence))
+        notes.append(as_sentence(far.sentence if finite.loss == "squared" else
+                                 f"{far.value:.0f} of {np.sum(measured)} residuals lie beyond 4 standard deviations; the {finite.loss} loss "
+                                 "gives them little weight"))
     if error > 1:
         notes.append(f"The integrator's error may move the estimate by up to {HARMLESS * error:.2g} standard errors "
                      f"with {finite.substeps} sub-steps of {finite.integrator.name}; use more sub-steps or a scheme of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -47,6 +48,10 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
             before, out = out, run(count)
             if before is not None and out is not None and _same(before, out):
                 break
+        else:
+            warnings.warn(f"{experiment.label}: halving the steps still changes the simulation at {count:,} sub-steps per "
+                          f"sample by {_change(before, out):.1g} of the largest value. Take it as that uncertain"
+                          + (f", or try {runner.if_stiff}." if runner.if_stiff else "."), stacklevel=2)
     assert out is not None
     outputs, states = np.split(out[grid.offset:], [len(model.outputs)], axis=1)
     modes = runner.modes(p, x0, grid.with_substeps(count))
@@ -57,8 +62,15 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return _change(a, b) <= CLOSE
+
+
+def _change(a: np.ndarray | None, b: np.ndarray | None) -> float:
+    """Largest change of a signal relative to its size; all of it where one of the two is missing."""
+    if a is None or b is None:
+        return 1.0
     size = np.max(np.abs(b), axis=0)
-    return bool(np.all(np.max(np.abs(a - b), axis=0) <= CLOSE * np.where(size > 0, size, 1)))
+    return float(np.max(np.max(np.abs(a - b), axis=0) / np.where(size > 0, size, 1), initial=0.0))
 
 
 def _values(model: Model, values: Mapping[str, float], experiment: Experiment
