@@ -71,16 +71,17 @@ def set_membership(algorithm: str = "auto", cap: int = 300, subdivisions: int | 
                    velocity_subdivisions: int = 0, velocity: str = "", runs: int = 1,
                    reset: Mapping[str, str] | None = None, standstill_time: float = 0.0, forgive: int = 0,
                    input_error: Mapping[str, float] | None = None, tolerance: float = 0.02, order: int | None = None,
-                   proved: bool = False, strategy: Any = None) -> SetMembership:
+                   degree: int = 1, proved: bool = False, strategy: Any = None) -> SetMembership:
     """Bounds outside of which no value can explain the data, proved; for errors that never exceed a bound.
 
     `algorithm` is "batch" (all samples at once), "recursive" (box by box along the record), "paper" (as published), or
     "auto". `cap` boxes, `subdivisions` (M) per sample, `velocity_subdivisions` (M_v) of the state `velocity`, `runs` over
-    the record. `reset={"T": "speed"}`: T may change while the output `speed` is measured as zero for `standstill_time`.
-    `forgive` samples may be wrong; `input_error` bounds inputs. `proved=True` trusts no libm.
+    the record. `reset={"T": "speed"}`: T may change once in each standstill, when the output `speed` has been measured as
+    zero for `standstill_time`. `forgive` samples may be wrong; `input_error` bounds inputs. `degree` of the polynomials in
+    the unknowns (batch, models without modes). `proved=True` trusts no libm. `strategy` is a name or a function.
     """
     return SetMembership(algorithm, cap, subdivisions, velocity_subdivisions, velocity, runs, dict(reset or {}),
-                         standstill_time, forgive, dict(input_error or {}), tolerance, order, proved, strategy)
+                         standstill_time, forgive, dict(input_error or {}), tolerance, order, degree, proved, strategy)
 
 
 def boundary_value(model_weight: Weight = None, measurement_weight: Weight = None,

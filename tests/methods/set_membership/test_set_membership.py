@@ -84,6 +84,24 @@ def test_three_unknowns_are_narrowed_without_a_paving():
     assert np.diff(estimate.uncertainty.interval("k"))[0] < 0.6 * 3.8
 
 
+@pytest.mark.slow
+def test_polynomials_of_higher_degree_leave_less_with_the_same_boxes():
+    rates = {"k1": 0.25, "k2": 0.35, "k3": 0.15}
+    model = di.EquationModel(states={"x1": "-(k1 + k2)*x1 + k3*x2", "x2": "k2*x1 - k3*x2"}, outputs={"y": "x2"})
+    time = np.linspace(0, 15, 16)
+    plain = di.Experiment(time=time, outputs={"y": 0 * time}, noise={"y": di.Bounded(0.01)},
+                          initial={"x1": 1.0, "x2": 0.0})
+    y = di.simulate(model, rates, plain).outputs["y"] + np.random.default_rng(2).uniform(-0.01, 0.01, 16)
+    run = di.Experiment(time=time, outputs={"y": y}, noise={"y": di.Bounded(0.01 + 1e-9)},
+                        initial={"x1": 1.0, "x2": 0.0})
+    problem = di.Problem(model, [run], [di.Parameter(n, v, 0.7 * v, 1.3 * v) for n, v in rates.items()])
+    found = [di.identify(problem, di.set_membership(cap=8, degree=degree), progress=False) for degree in (1, 2)]
+    assert all(holds(estimate, **rates) for estimate in found)
+    widths = [[np.diff(estimate.uncertainty.interval(n))[0] for n in rates] for estimate in found]
+    assert np.all(np.array(widths[1]) <= np.array(widths[0]) * (1 + 1e-9))
+    assert np.prod(widths[1]) < 0.5 * np.prod(widths[0])
+
+
 def test_a_sensor_that_is_off_by_more_than_its_bound_is_refuted():
     estimate = di.identify(two_exponentials(shift=9.0), di.set_membership(tolerance=0.05))
     assert estimate.uncertainty.empty and "refuted" in estimate.status and "t =" in estimate.status

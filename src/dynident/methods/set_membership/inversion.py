@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynident.integrators.verified.boxes import Step
+from dynident.integrators.verified.taylor_tube import TaylorTube
 from dynident.integrators.verified.tube import ROUNDING, Rows, Tube
 from dynident.kernels.interval.rounding import Ends, down, up
 from dynident.methods.set_membership.linear import bounded, certainly_inside, programmed
@@ -38,7 +39,7 @@ class Effort:
 class Stretch:
     """Consecutive samples in one mode."""
 
-    tube: Tube
+    tube: Tube | TaylorTube
     steps: tuple[Step, ...]
     low: np.ndarray  # (outputs, samples)
     high: np.ndarray

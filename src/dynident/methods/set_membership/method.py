@@ -38,6 +38,7 @@ class SetMembership:
     input_error: Mapping[str, float] = field(default_factory=dict)
     tolerance: float = 0.02
     order: int | None = None
+    degree: int = 1
     proved: bool = False
     strategy: Strategy | str | None = None
 
@@ -47,7 +48,8 @@ class SetMembership:
         faults = []
         if self.algorithm not in ALGORITHMS:
             faults.append(f"algorithm = '{self.algorithm}' is not known.{did_you_mean(self.algorithm, ALGORITHMS)}")
-        for name, least in (("cap", 1), ("runs", 1), ("forgive", 0), ("velocity_subdivisions", 0)):
+        for name, least in (("cap", 1), ("runs", 1), ("forgive", 0), ("velocity_subdivisions", 0),
+                            ("degree", 1)):
             if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < least:
                 faults.append(f"{name} = {getattr(self, name)!r} must be a whole number of at least {least}.")
         if self.subdivisions is not None and self.subdivisions < 0:
@@ -65,7 +67,7 @@ class SetMembership:
         """What was set, as in a [method] table; a strategy written in Python has no name there."""
         told = {name: getattr(self, name) for name in (
             "algorithm", "cap", "subdivisions", "velocity_subdivisions", "velocity", "runs", "standstill_time",
-            "forgive", "tolerance", "order", "proved") if getattr(self, name) not in (None, "")}
+            "forgive", "tolerance", "order", "degree", "proved") if getattr(self, name) not in (None, "")}
         told |= {"strategy": self.strategy} if isinstance(self.strategy, str) else {}
         told |= {name: dict(getattr(self, name)) for name in ("reset", "input_error") if getattr(self, name)}
         return {"kind": self.kind, **told}
