@@ -146,9 +146,9 @@ def remarks(problem: Problem, finite: Shooting, at: Linearization, uncertainty: 
         notes.append(f"The residuals are autocorrelated ({uncertainty.why}): the corrected intervals are printed.")
     far = outliers(at.residuals[measured], "the residuals", 1.0)
     if not far.passed:
-        notes.append(as_sentence(far.sentence if finite.loss == "squared" else
-                                 f"{far.value:.0f} of {np.sum(measured)} residuals lie beyond 4 standard deviations; the {finite.loss} loss "
-                                 "gives them little weight"))
+        weighed = (f"{far.value:.0f} of {np.sum(measured)} residuals lie beyond 4 standard deviations; "
+                   f"the {finite.loss} loss gives them little weight")
+        notes.append(as_sentence(far.sentence if finite.loss == "squared" else weighed))
     if error > 1:
         notes.append(f"The integrator's error may move the estimate by up to {HARMLESS * error:.2g} standard errors "
                      f"with {finite.substeps} sub-steps of {finite.integrator.name}; use more sub-steps or a scheme of "
