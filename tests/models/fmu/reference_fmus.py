@@ -176,7 +176,7 @@ def reference_fmu(model: Reference, version: int = 3) -> Path:
     (folder / "model.c").write_text(text)
     headers = Path(fmpy.__file__).parent / "c-code"
     asked = re.findall(rf"fmi{version}\w+TYPE +(fmi{version}\w+);", (headers / f"fmi{version}Functions.h").read_text())
-    ours = set(re.findall(rf"(fmi{version}\w+)\(", text))
+    ours = set(re.findall(rf"fmi{version}\w+", text)) | {f"fmi{version}{n}" for n in re.findall(r"F\((\w+)\)", text)}
     ours |= {f"fmi3{verb}{kind}" for kind in re.findall(r"ACCESS\((\w+), fmi3", text) for verb in ("Get", "Set")}
     (folder / "rest.c").write_text("".join(f"int {name}(void) {{ return 3; }}\n" for name in asked if name not in ours))
     made = subprocess.run([compiler.compiler(), "-O1", "-fPIC", "-shared", "-w", f"-I{headers}", "model.c", "rest.c",

@@ -70,6 +70,11 @@ static Model *made(void) {
 
 #if FMI == 2
 #include "fmi2Functions.h"
+#define STATUS fmi2Status
+#define GOOD fmi2OK
+#define WRONG fmi2Error
+#define F(name) fmi2##name
+#define fmi2RATES fmi2GetDerivatives
 
 const char *fmi2GetTypesPlatform(void) { return "default"; }
 const char *fmi2GetVersion(void) { return "2.0"; }
@@ -121,29 +126,6 @@ fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean keep, fmi2Bo
   *end = 0;
   return fmi2OK;
 }
-fmi2Status fmi2SetTime(fmi2Component c, fmi2Real t) { M->time = t; return fmi2OK; }
-fmi2Status fmi2SetContinuousStates(fmi2Component c, const fmi2Real x[], size_t n) {
-  int i;
-  for (i = 0; i < NX; i++) M->v[STATE[i]] = x[i];
-  return n == NX ? fmi2OK : fmi2Error;
-}
-fmi2Status fmi2GetDerivatives(fmi2Component c, fmi2Real dx[], size_t n) {
-  int i;
-  compute(M);
-  for (i = 0; i < NX; i++) dx[i] = M->v[RATE[i]];
-  return n == NX ? fmi2OK : fmi2Error;
-}
-fmi2Status fmi2GetEventIndicators(fmi2Component c, fmi2Real z[], size_t n) { indicators(M, z); return n == NZ ? fmi2OK : fmi2Error; }
-fmi2Status fmi2GetContinuousStates(fmi2Component c, fmi2Real x[], size_t n) {
-  int i;
-  for (i = 0; i < NX; i++) x[i] = M->v[STATE[i]];
-  return fmi2OK;
-}
-fmi2Status fmi2GetNominalsOfContinuousStates(fmi2Component c, fmi2Real x[], size_t n) {
-  size_t i;
-  for (i = 0; i < n; i++) x[i] = 1;
-  return fmi2OK;
-}
 fmi2Status fmi2DoStep(fmi2Component c, fmi2Real now, fmi2Real h, fmi2Boolean keep) {
   if (now + h > M->stop * (1 + 1e-12)) return fmi2Error;
   if (!advance(M, now + h)) return fmi2Discard;
@@ -151,6 +133,11 @@ fmi2Status fmi2DoStep(fmi2Component c, fmi2Real now, fmi2Real h, fmi2Boolean kee
 }
 #else
 #include "fmi3Functions.h"
+#define STATUS fmi3Status
+#define GOOD fmi3OK
+#define WRONG fmi3Error
+#define F(name) fmi3##name
+#define fmi3RATES fmi3GetContinuousStateDerivatives
 
 const char *fmi3GetVersion(void) { return "3.0"; }
 fmi3Instance fmi3InstantiateModelExchange(fmi3String name, fmi3String token, fmi3String where, fmi3Boolean visible,
@@ -205,29 +192,6 @@ fmi3Status fmi3CompletedIntegratorStep(fmi3Instance c, fmi3Boolean keep, fmi3Boo
   *end = 0;
   return fmi3OK;
 }
-fmi3Status fmi3SetTime(fmi3Instance c, fmi3Float64 t) { M->time = t; return fmi3OK; }
-fmi3Status fmi3SetContinuousStates(fmi3Instance c, const fmi3Float64 x[], size_t n) {
-  int i;
-  for (i = 0; i < NX; i++) M->v[STATE[i]] = x[i];
-  return n == NX ? fmi3OK : fmi3Error;
-}
-fmi3Status fmi3GetContinuousStateDerivatives(fmi3Instance c, fmi3Float64 dx[], size_t n) {
-  int i;
-  compute(M);
-  for (i = 0; i < NX; i++) dx[i] = M->v[RATE[i]];
-  return n == NX ? fmi3OK : fmi3Error;
-}
-fmi3Status fmi3GetEventIndicators(fmi3Instance c, fmi3Float64 z[], size_t n) { indicators(M, z); return n == NZ ? fmi3OK : fmi3Error; }
-fmi3Status fmi3GetContinuousStates(fmi3Instance c, fmi3Float64 x[], size_t n) {
-  int i;
-  for (i = 0; i < NX; i++) x[i] = M->v[STATE[i]];
-  return fmi3OK;
-}
-fmi3Status fmi3GetNominalsOfContinuousStates(fmi3Instance c, fmi3Float64 x[], size_t n) {
-  size_t i;
-  for (i = 0; i < n; i++) x[i] = 1;
-  return fmi3OK;
-}
 fmi3Status fmi3GetNumberOfEventIndicators(fmi3Instance c, size_t *n) { *n = NZ; return fmi3OK; }
 fmi3Status fmi3GetNumberOfContinuousStates(fmi3Instance c, size_t *n) { *n = NX; return fmi3OK; }
 fmi3Status fmi3DoStep(fmi3Instance c, fmi3Float64 now, fmi3Float64 h, fmi3Boolean keep, fmi3Boolean *event_needed,
@@ -239,3 +203,29 @@ fmi3Status fmi3DoStep(fmi3Instance c, fmi3Float64 now, fmi3Float64 h, fmi3Boolea
   return fmi3OK;
 }
 #endif
+
+/* the same in both versions */
+
+STATUS F(SetTime)(void *c, double t) { M->time = t; return GOOD; }
+STATUS F(SetContinuousStates)(void *c, const double x[], size_t n) {
+  int i;
+  for (i = 0; i < NX; i++) M->v[STATE[i]] = x[i];
+  return n == NX ? GOOD : WRONG;
+}
+STATUS F(RATES)(void *c, double dx[], size_t n) {
+  int i;
+  compute(M);
+  for (i = 0; i < NX; i++) dx[i] = M->v[RATE[i]];
+  return n == NX ? GOOD : WRONG;
+}
+STATUS F(GetEventIndicators)(void *c, double z[], size_t n) { indicators(M, z); return n == NZ ? GOOD : WRONG; }
+STATUS F(GetContinuousStates)(void *c, double x[], size_t n) {
+  int i;
+  for (i = 0; i < NX; i++) x[i] = M->v[STATE[i]];
+  return GOOD;
+}
+STATUS F(GetNominalsOfContinuousStates)(void *c, double x[], size_t n) {
+  size_t i;
+  for (i = 0; i < n; i++) x[i] = 1;
+  return GOOD;
+}
