@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.integrators.march import Diverged
-from dynident.solvers.square import INNER_LOOP, TOO_MANY, Diary, Root, Singular, SquareSystem, Watch, largest
+from dynident.solvers.square import INNER_LOOP, TOO_MANY, Diary, Root, SquareSystem, Watch, ended, largest
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,7 @@ class Davidenko:
     name: str = "Davidenko"
 
     def solve(self, system: SquareSystem, z: np.ndarray, watch: Watch | None = None) -> Root:
-        run = _Run(self, system, np.array(z, dtype=float), Diary(system, watch))
-        try:
-            return run.go()
-        except Singular as reason:
-            return run.diary.root(run.z, False, str(reason), reason.code)
-        except KeyboardInterrupt:
-            return run.diary.root(run.z, False, "by the user", 0, interrupted=True)
+        return ended(_Run(self, system, np.array(z, dtype=float), Diary(system, watch)))
 
 
 class _Run:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators.march import Diverged
-from dynident.solvers.square import TOO_MANY, TOO_SHORT, Diary, Linearized, Root, Singular, SquareSystem, Watch, largest
+from dynident.solvers.square import TOO_MANY, TOO_SHORT, Diary, Linearized, Root, SquareSystem, Watch, ended, largest
 
 TESTS = ("natural", "residual", "kept")
 ARMIJO = 1e-4  # alpha of (4.40)
@@ -44,13 +44,7 @@ class DampedNewton:
             raise ProblemError(f"There is no test '{self.test}' of a Newton step.{did_you_mean(self.test, TESTS)}")
 
     def solve(self, system: SquareSystem, z: np.ndarray, watch: Watch | None = None) -> Root:
-        run = _Run(self, system, np.array(z, dtype=float), Diary(system, watch))
-        try:
-            return run.go()
-        except Singular as reason:
-            return run.diary.root(run.z, False, str(reason), reason.code)
-        except KeyboardInterrupt:
-            return run.diary.root(run.z, False, "by the user", 0, interrupted=True)
+        return ended(_Run(self, system, np.array(z, dtype=float), Diary(system, watch)))
 
 
 class _Run:

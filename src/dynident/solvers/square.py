@@ -122,3 +122,22 @@ class Diary:
     def root(self, point: np.ndarray, converged: bool, reason: str, code: int, interrupted: bool = False) -> Root:
         return Root(point, converged, reason, code, tuple(self.pages), self.jacobians, self.evaluations, self.linear,
                     interrupted)
+
+
+class Run(Protocol):
+    """The state of one solve: where it is, and what it wrote."""
+
+    z: np.ndarray
+    diary: Diary
+
+    def go(self) -> Root: ...
+
+
+def ended(run: Run) -> Root:
+    """A run to its end; singular equations and Ctrl-C are ends too."""
+    try:
+        return run.go()
+    except Singular as reason:
+        return run.diary.root(run.z, False, str(reason), reason.code)
+    except KeyboardInterrupt:
+        return run.diary.root(run.z, False, "by the user", 0, interrupted=True)
