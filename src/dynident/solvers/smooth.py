@@ -28,8 +28,8 @@ class SmoothSweep:
         segments, nx, nf, _ = sizes(chain)
         nw, n = chain.noise.shape[2], nx + nf
         self.triangle = np.zeros((n + 1, n + 1))
-        self.gains = np.zeros((segments - 1, nw, nw + n + 1))  # which model error is best for a state and parameters
-        self.triangles = np.zeros((segments, n, n))
+        self.gains = np.empty((segments - 1, nw, nw + n + 1))  # which model error is best for a state and parameters
+        self.triangles = np.empty((segments, n, n))
         library = _library()
         if library is None:
             self._factor()
