@@ -10,6 +10,7 @@ from boundary_problems import HARDER, PUBLISHED, bratu, by_scipy, mathieu, measl
 from dynident.discretizations import segments
 from dynident.maths import exp, log, pi, sinh
 from dynident.solvers.davidenko import Davidenko
+from dynident.solvers.newton import DampedNewton
 
 TOLERANCE = 1e-6
 ESTIMATED = 2  # an error is estimated from steps of half the length; it may be larger by this
@@ -180,6 +181,9 @@ def test_what_is_not_found_is_not_shown_as_found():
     assert "Not converged" in nothing.status and nothing.code and np.isnan(nothing.error)
     few = solved(t1(1e-6), nodes=30)
     assert not few.converged and "nodes = 30" in few.status
+    assert few.values[0, 0] == pytest.approx(1) and len(few.time) <= 30  # what was solved last is kept
+    stopped = solved(bratu(True), method=DampedNewton(iterations=1))
+    assert stopped.code == 231 and not np.allclose(stopped.values[:, 0], [bratu(True).guess(t)[0] for t in stopped.time])
 
 
 def test_a_run_can_be_stopped():

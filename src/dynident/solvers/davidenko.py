@@ -144,7 +144,7 @@ class _Run:
             except Diverged:
                 return self.handed_back()
             following = -factors.solve(trial)
-            shrunk = largest(following, scale) / max(largest(flow, scale), np.finfo(float).tiny)
+            shrunk = largest(following, scale) / max(largest(flow, scale), float(np.finfo(float).tiny))
             if largest(following, scale) <= o.tolerance or (largest(flow, scale) <= o.tolerance and shrunk < 1):
                 self.diary.write("newton", 1.0, flow, trial, made)
                 self.z = z + flow + (following if shrunk < 1 else 0)

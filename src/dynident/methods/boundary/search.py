@@ -69,6 +69,7 @@ class Search:
         self.story: list[str] = []  # clauses for the status: what had to be done beyond the usual
         self.root: Root | None = None
         self.inside: np.ndarray | None = None  # (segments, fractions, states)
+        self.best: tuple[bool, float, np.ndarray, np.ndarray, np.ndarray] | None = None  # solved, residual, times, nodes, p
 
     # -- sizes and systems
 
@@ -94,6 +95,8 @@ class Search:
     def run(self) -> tuple[bool, str, int]:
         """Whether it succeeded, the reason as a clause, and the code of Table 6.1."""
         found, reason, code = self.refined()
+        if not found and self.best is not None:
+            _, _, self.times, self.nodes, self.p = self.best
         if not found and code in (TOO_MANY, TOO_SHORT) and self.condition > BADLY_CONDITIONED:
             reason = f"the conditions at the ends hardly determine the solution (condition {self.condition:.0e}); {reason}"
             return False, reason, ILL_POSED
@@ -200,8 +203,10 @@ class Search:
             root = solver.solve(system, begin, self.watch)
         except Diverged as wall:
             root = Root(begin, False, str(wall), TOO_MANY, (), 0, 1)
+        nodes, p = (part.copy() for part in system.unpack(root.point))
+        self.keep(root, nodes, p)
         if root.converged:
-            self.nodes, self.p = (part.copy() for part in system.unpack(root.point))
+            self.nodes, self.p = nodes, p
             self.inside = self.steps.inside(system, root.point)  # type: ignore[arg-type]
             self.course = functools.partial(interpolated, self.times, self.steps.fractions, self.inside)
         self.pages += [replace(page, number=len(self.pages) + page.number) for page in root.pages]
@@ -212,6 +217,13 @@ class Search:
         if root.converged or self.root is None or not self.root.converged:
             self.root = root
         return root
+
+    def keep(self, root: Root, nodes: np.ndarray, p: np.ndarray) -> None:
+        """What is shown if nothing better is found: the last mesh that was solved, or else the smallest residual."""
+        residual = root.pages[-1].residual if root.pages else np.inf
+        solved, least = self.best[:2] if self.best is not None else (False, np.inf)
+        if root.converged or (not solved and residual < least):
+            self.best = root.converged, residual, self.times, nodes, p
 
     # -- the error
 
@@ -230,10 +242,10 @@ class Search:
         at_nodes = float(np.max(np.abs(off) / np.concatenate([np.tile(sizes[:n], len(self.times)), sizes[n:]])))
         at = np.arange(1, between.shape[1] + 1) / (between.shape[1] + 1)
         foretold = np.einsum("ij,kjn->kin", polynomials(self.steps.fractions, at), self.inside)
-        interpolated = np.max(np.abs(foretold - between) / sizes[:n], axis=(1, 2))
-        self.error = max(at_nodes, float(np.max(interpolated)))
+        inner = np.max(np.abs(foretold - between) / sizes[:n], axis=(1, 2))
+        self.error = max(at_nodes, float(np.max(inner)))
         self.rounds[-1] = replace(self.rounds[-1], error=self.error)
-        return self.pieces(np.max(np.abs(lacks) / sizes[:n], axis=1), at_nodes, interpolated)
+        return self.pieces(np.max(np.abs(lacks) / sizes[:n], axis=1), at_nodes, inner)
 
     def in_vain(self) -> bool:
         """Whether the error stands still, though the last meshes had ever more nodes."""
@@ -241,11 +253,11 @@ class Search:
         return (len(last) == IN_VAIN and last[-1].nodes > 2 * last[0].nodes
                 and min(each.error for each in last[1:]) > last[0].error / 2 and last[0].error < ROUGH)
 
-    def pieces(self, local: np.ndarray, at_nodes: float, interpolated: np.ndarray) -> np.ndarray:
+    def pieces(self, local: np.ndarray, at_nodes: float, inner: np.ndarray) -> np.ndarray:
         """From what each segment adds to the error at the nodes and what it lacks in between."""
         aim = SAFETY * self.options.tolerance
         most = CAREFUL if self.error > ROUGH else MOST_PIECES
-        pieces = (interpolated / aim) ** (1 / (self.steps.fractions.size - 1))
+        pieces = (inner / aim) ** (1 / (self.steps.fractions.size - 1))
         if at_nodes > self.options.tolerance:
             fair = aim * max(float(np.sum(local)) / at_nodes, np.finfo(float).tiny) / local.size
             pieces = np.maximum(pieces, np.where(local > NOISE, (local / fair) ** (1 / (self.steps.order + 1)), 1))
