@@ -8,6 +8,21 @@
    (nw, nw + n + 1). What remains is the cost from here to the end in (s_i, p | right-hand side). As a weight grows, its
    column of G goes to nothing and the link to an equality: nothing is divided by it. Matrices stand row by row. */
 
+/* Join the waiting rows as `join` does, but only as far down as a column reaches: a model error of one state is seen by the
+   future's rows up to that state, and by no measurement. */
+static void join_as_far(Pile *pile) {
+  const int count = 2 * ((pile->rows + 2 * LANES - 1) / (2 * LANES));
+  int j, k;
+  for (j = 0; j < pile->w; j++)
+    for (k = pile->rows; k < count * LANES; k++) pile->B[j * BLOCK + k] = 0;
+  for (j = 0; j < pile->w; j++) {
+    int last = pile->rows;
+    while (last && pile->B[j * BLOCK + last - 1] == 0) last--;
+    if (last) reflect(pile, j, 2 * ((last + 2 * LANES - 1) / (2 * LANES)));
+  }
+  pile->rows = 0;
+}
+
 /* The segment's own rows, in the columns from `skip` on. */
 static void own_rows(Pile *pile, int skip, long long begin, long long end, int ny, int n, const double *J,
                      const double *weight, const double *rhs, double *row) {
@@ -60,7 +75,7 @@ int dynident_smooth_factor(long long segments, const long long *first, int nx, i
       for (a = 0; a < nx; a++) { linked(T + a * w, E + i * nx * n, c + i * nx, G + i * nx * nw, nx, nf, nw, row); put(&pile, row); }
     }
     own_rows(&pile, skip, first[i], first[i + 1] + (i == segments - 1), ny, n, J, weight, rhs, row);
-    if (pile.rows) join(&pile);
+    if (pile.rows) join_as_far(&pile);
     if (skip) memcpy(gains + i * nw * wide, big, sizeof(double) * nw * wide);
     memset(T, 0, sizeof(double) * w * w);
     for (a = 0; a < w; a++) memcpy(T + a * w + a, big + (skip + a) * pile.w + skip + a, sizeof(double) * (w - a));
