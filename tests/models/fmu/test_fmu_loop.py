@@ -202,6 +202,26 @@ static Log log_message;""",
         run(chatty, kind="co_simulation")
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+def test_warnings_of_an_fmu_come_into_the_report_once(trusted):
+    chatty = tampered("chatty", {
+        "#define M ((Model *)c)": """#define M ((Model *)c)
+typedef void (*Log)(void *, const char *, int, const char *, const char *, ...);
+static Log log_message;""",
+        "(void)name; (void)type; (void)where; (void)functions; (void)visible; (void)logging;":
+            "log_message = *(Log *)functions;",
+        "  (void)keep;\n  M->v[AT_T] = now;": """
+  if (now > 2) log_message(0, "x", 1, "warning", "valve %s is hot", "V7");
+  M->v[AT_T] = now;"""})
+    u = np.sign(np.sin(2 * T))
+    y = di.simulate(LAG, {**LAG_VALUES, "x(0)": 0.0}, di.Experiment(T, {"u": u})).outputs["y"]
+    y = y + 0.01 * np.random.default_rng(1).normal(size=T.size)
+    seen = di.Experiment(T, {"u": u}, {"y": y}, {"y": di.Gaussian(0.01)})
+    problem = di.Problem(di.FmuModel(chatty, kind="co_simulation", trusted=trusted), [seen], [di.Parameter("gain", start=1.0)])
+    estimate = di.identify(problem, di.least_squares(), progress=False)
+    assert [note for note in estimate.notes if "says" in note] == ["chatty.fmu says: valve V7 is hot"]
+
+
 def test_names_are_checked_with_their_neighbours():
     with pytest.raises(di.ProblemError) as told:
         di.FmuModel(exported(), inputs=["y"], outputs=["thruogh"], values={"der(x)": 1.0, "nonsense": 2.0})

@@ -61,6 +61,9 @@ class IsolatedSimulator:
         self.answered += 1
         return arrays[0]
 
+    def messages(self) -> tuple[str, ...]:
+        return tuple(self.log)
+
     def close(self) -> None:
         if self.process is not None:
             process, self.process = self.process, None

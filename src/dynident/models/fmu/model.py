@@ -23,6 +23,7 @@ from dynident.problem.model import Given
 KIND = "fmu"
 ALIGNMENTS = ("sampled", "feedthrough")
 MOST_NAMED = 5  # near names in an error
+MOST_SAID = 3  # messages of an FMU in a report; its log keeps them all
 
 
 @final
@@ -231,8 +232,15 @@ class FmuSimulator:
         return self.pool.plan.slopes
 
     @property
+    def log(self) -> tuple[str, ...]:
+        """What the FMU said so far, warnings and worse, each message once."""
+        return tuple(self.pool.log)
+
+    @property
     def notes(self) -> tuple[str, ...]:
-        return (*self.model.notes, *dict.fromkeys(self.pool.notes))
+        said = [f"{self.model.path.name} says: {text.strip()}" for text in self.log[:MOST_SAID]]
+        more = [f"{self.model.path.name} says {len(self.log) - MOST_SAID} more."] if len(self.log) > MOST_SAID else []
+        return (*self.model.notes, *dict.fromkeys(self.pool.notes), *said, *more)
 
     def __reduce__(self) -> tuple:
         return FmuSimulator, (self.model, self.written)

@@ -14,6 +14,7 @@ from dynident.models.fmu.loop import Course
 from dynident.models.fmu.plan import Plan
 from dynident.models.fmu.simulator import Simulator
 
+MOST_MESSAGES = 1000  # kept
 MOST_CRASHES = 3  # at different values; then the FMU is called broken
 
 
@@ -30,7 +31,7 @@ class SimulatorPool:
         self.lock, self.alone = threading.Lock(), threading.Lock()
         self.crashes: dict[bytes, str] = {}
         self.notes: list[str] = []
-        self.log: list[str] = []
+        self.log: dict[str, None] = {}  # what the FMU said, warnings and worse, each once
 
     def run(self, values: np.ndarray, course: Course, states: bool, slopes: Sequence[int] = ()) -> np.ndarray:
         if self.trusted:
@@ -59,6 +60,8 @@ class SimulatorPool:
         with self.lock:
             self.notes += [n for n in simulator.notes if n not in self.notes]
             simulator.notes = []
+            for said in simulator.messages()[:MOST_MESSAGES - len(self.log)]:
+                self.log.setdefault(said)
             self.idle.append(simulator)
 
     def _count(self, values: np.ndarray, sentence: str) -> None:

@@ -41,6 +41,9 @@ class Simulator:
             return self._try_reset(values, course, states)
         return self._once(values, course, states)
 
+    def messages(self) -> tuple[str, ...]:
+        return self.instance.log()
+
     def close(self) -> None:
         self.instance.free()
 
