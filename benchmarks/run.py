@@ -16,7 +16,7 @@ from timing import Result, in_fresh_process
 
 BENCHMARKS = ("gauss_newton_pass", "emps_fit", "growth", "start_up", "full_discretization", "kalman_belt_drive",
               "kalman_growth", "verified_step", "verified_rig", "fmu_delta_robot", "design_input", "design_profiles",
-              "boundary_values", "boundary_value_starts", "fleet")
+              "boundary_values", "boundary_value_starts", "fleet", "transcription_peers")
 HERE = Path(__file__).parent
 HEAD = f"""# Results
 

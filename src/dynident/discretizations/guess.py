@@ -85,14 +85,15 @@ def _chains(model: EquationModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def states_at(model: Model, experiment: Experiment, times: np.ndarray, window: int = WINDOW) -> np.ndarray:
     """States read off the record at some times, (times, states); NaN where the record does not show them."""
     guess = np.full((len(times), len(model.states)), np.nan)
+    read: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # value and slope of an output; both may show a state
     for state, sight in sights(model).items():
-        if sight.output not in experiment.outputs:
-            continue
-        y = (np.asarray(experiment.outputs[sight.output]) - sight.offset) / sight.gain
+        y = np.asarray(experiment.outputs.get(sight.output, ()), float)
         present = np.isfinite(y)
         if np.count_nonzero(present) > int(sight.slope):
-            value, slope = _read_off(np.asarray(experiment.time)[present], y[present], np.asarray(times), window)
-            guess[:, state] = slope if sight.slope else value
+            if sight.output not in read:
+                read[sight.output] = _read_off(np.asarray(experiment.time)[present], y[present], np.asarray(times), window)
+            value, slope = read[sight.output]
+            guess[:, state] = slope / sight.gain if sight.slope else (value - sight.offset) / sight.gain
     return guess
 
 
@@ -125,7 +126,8 @@ def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int
         reach = np.max(np.abs(tau), axis=1, keepdims=True)
         tau = tau / np.where(reach > 0, reach, 1.0)
         basis = np.stack([tau**power for power in range(degree + 1)], axis=2)  # (times, width, degree + 1)
-        fit = np.linalg.solve(basis.swapaxes(1, 2) @ basis, basis.swapaxes(1, 2) @ y[index][:, :, None])[:, :, 0]
+        across = basis.swapaxes(1, 2)
+        fit = np.linalg.solve(across @ basis, across @ y[index][:, :, None])[:, :, 0]
         values[part] = fit[:, 0]
         missed = y[index] - (basis @ fit[:, :, None])[:, :, 0]
         misses[part] = np.sqrt(np.sum(missed**2, axis=1) / max(1, width - degree - 1))
