@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import NotSupported
+from dynident.kernels.interval.correctly_backward import backward
 from dynident.kernels.interval.kernel import Rigour, emptied
+from dynident.kernels.interval.rounding import meet
 from dynident.kernels.interval.tape import CODES, Tape
 
 
@@ -38,13 +40,27 @@ class CorrectlyRoundedKernel:
 
     def contract(self, lo: np.ndarray, hi: np.ndarray, want_lo: np.ndarray, want_hi: np.ndarray,
                  passes: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Boxes whose outputs miss the wanted intervals are emptied; what remains is not narrowed."""
+        """HC4: forward, then backward through all that is part of the result whatever the conditions say."""
         lo, hi = np.array(lo, float), np.array(hi, float)
-        out_lo, out_hi = self.evaluate(lo, hi)
-        fits = np.all((out_lo <= want_hi) & (out_hi >= want_lo), axis=0)
-        lo[:, ~fits] = np.nan
-        hi[:, ~fits] = np.nan
-        return emptied(lo, hi)
+        for _ in range(passes):
+            values = self._forward(lo, hi)
+            for r, root in enumerate(self.tape.roots):
+                values[root] = meet(values[root], (want_lo[r], want_hi[r]))
+                lost = np.broadcast_to(np.isnan(values[root][0]), lo.shape[1])
+                lo[:, lost], hi[:, lost] = np.nan, np.nan
+            self._backward(values)
+            for (code, row, *_), value in zip(self.tape.instructions, values, strict=True):
+                if CODES[code] == "input":
+                    lo[row], hi[row] = meet((lo[row], hi[row]), value)
+            emptied(lo, hi)
+        return lo, hi
+
+    def _backward(self, values: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        for k in range(len(values) - 1, -1, -1):
+            code, a, b, _, required = self.tape.instructions[k]
+            name = CODES[code]
+            if required and name not in ("input", "const"):
+                values[a], values[b] = backward(self.ival, name, values[k], values[a], values[b], a == b)
 
     def _forward(self, lo: np.ndarray, hi: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         values: list[tuple[np.ndarray, np.ndarray]] = []
