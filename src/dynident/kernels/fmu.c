@@ -175,8 +175,9 @@ static int observe(const Fmu *f, const Course *c, long long k, double *Y, Failur
   return 1;
 }
 
-/* first: length of a step at the first sample, 0 for none. tiny: share of an interval that its last step takes, 0 for
-   none. at_node: the last sub-step has the input of the sample at its end. even: every sub-step of exactly this length,
+/* first: length of a step at the first sample, 0 for none. tiny: share of an interval by which a step with the input of
+   the sample goes beyond its end, 0 for none; beyond and not before, since a solver of fixed steps inside makes the whole
+   of its step when its end is reached, and must do so with the input of the way there. at_node: the last sub-step has the input of the sample at its end. even: every sub-step of exactly this length,
    0 where the FMU takes any. Returns 1, or 0 with the failure. */
 int dynident_fmu_cosimulate(const Fmu *f, const Course *c, double first, double tiny, int at_node, double even,
                             double *Y, Failure *bad) {
@@ -193,7 +194,7 @@ int dynident_fmu_cosimulate(const Fmu *f, const Course *c, double first, double 
   }
   if (!observe(f, c, 0, Y, bad)) goto out;
   for (k = 0; k + 1 < c->nodes; k++) {
-    const double end = c->time[k + 1] - tiny * (c->time[k + 1] - c->time[k]);
+    const double end = c->time[k + 1];
     const double h = even > 0 ? even : (end - now) / c->substeps[k];
     for (j = 0; j < c->substeps[k]; j++) {
       const int last = j == c->substeps[k] - 1;
@@ -205,7 +206,7 @@ int dynident_fmu_cosimulate(const Fmu *f, const Course *c, double first, double 
     }
     if (tiny > 0) {
       TRY(k + 1, SET, put(f, c->u_node + (k + 1) * f->inputs));
-      TRY(k + 1, STEP, step_to(f, &now, c->time[k + 1]));
+      TRY(k + 1, STEP, step_to(f, &now, end + tiny * (end - c->time[k])));
     }
     if (!observe(f, c, k + 1, Y, bad)) goto out;
   }

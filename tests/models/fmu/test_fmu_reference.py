@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import reference_fmus as made
@@ -149,6 +151,21 @@ def test_a_hidden_euler_solver_moves_the_estimate_unseen_and_model_exchange_does
 
 
 @BOTH
+def test_a_solver_with_steps_as_long_as_the_samples_sees_the_input_of_the_way(version):
+    """Explicit Euler inside, one step per sample, made when the sample is reached: with the input of its middle."""
+    step = 0.05
+    t = np.arange(41) * step
+    lazy = replace(made.SLOW, name="Lazy", solver_step=step)
+    u = np.sin(3 * t)
+    found = run(lazy, version, di.Experiment(t, {"u": u}, hold="linear"), kind="co_simulation")[:, 0]
+    x, by_hand = 0.0, [0.0]
+    for middle in (u[1:] + u[:-1]) / 2:
+        x += step * 2.0 * (middle - x)
+        by_hand.append(x)
+    assert np.max(np.abs(found - by_hand)) < 1e-5  # steps begin a millionth of one late
+
+
+@BOTH
 def test_the_bias_of_van_der_pol_is_a_hundred_times_smaller_by_model_exchange(version):
     """No noise, so all that is left is the solver's error: Euler with 0.01 s inside against checked RK4."""
     t = np.linspace(0, 10, 101)
@@ -189,8 +206,6 @@ def test_an_alias_is_the_variable_itself(version):
 
 @BOTH
 def test_another_name_of_an_input_is_not_another_input(version):
-    from dataclasses import replace
-
     twice = replace(made.STIFF, name="TwoNames", variables=(
         *made.STIFF.variables, made.V("u_again", "input", start=0.0, alias="u")))
     assert di.FmuModel(reference_fmu(twice, version)).inputs == ("u",)
@@ -259,8 +274,6 @@ def test_fmpy_agrees_about_arrays():
 
 
 def test_two_names_of_one_parameter_are_not_two_parameters():
-    from dataclasses import replace
-
     twice = replace(made.DAHLQUIST, name="Twice", variables=(
         *made.DAHLQUIST.variables, made.V("k_again", "parameter", "fixed", 1.0, initial="exact", alias="k")))
     record = di.Experiment(T, {}, {"x": np.exp(-T)}, {"x": di.Gaussian(1e-3)})
@@ -324,8 +337,6 @@ def test_a_derivative_of_zero_with_status_ok_is_found_out(version):
 
 
 def test_derivatives_that_an_fmu_refuses_are_replaced_and_said():
-    from dataclasses import replace
-
     liar = replace(made.DAHLQUIST, name="Liar", slopes=True)
     found = fitted(liar, 2, [di.Parameter("k", start=0.5)], {"k": 1.0})
     assert any("offers directional derivatives but does not give them" in n and "returned 'error'" in n for n in found.notes)

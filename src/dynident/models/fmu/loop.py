@@ -78,6 +78,14 @@ def lengths(course: Course, manner: Manner) -> tuple[float, float, float]:
     return TINY * interval if manner.first else 0.0, TINY if manner.tiny else 0.0, even
 
 
+def last_moment(course: Course, manner: Manner) -> float | None:
+    """The time that no step goes beyond; None where there is no course of time."""
+    if course.time.size < 2:
+        return None
+    end = float(course.time[-1])
+    return end + lengths(course, manner)[1] * (end - float(course.time[-2]))
+
+
 EXCHANGE = {2: ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetDerivatives", "GetEventIndicators",
                 "CompletedIntegratorStep", "EnterEventMode", "NewDiscreteStates", "EnterContinuousTimeMode"),
             3: ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetContinuousStateDerivatives",

@@ -106,7 +106,7 @@ class PlainLoop:
         self.observe(0, outputs)
         for k in range(len(time) - 1):
             self.k, self.node = k, k + 1
-            end = time[k + 1] - tiny * (time[k + 1] - time[k])
+            end = time[k + 1]
             count = int(c.substeps[k])
             h = even if even > 0 else (end - now) / count
             for j in range(count):
@@ -119,7 +119,7 @@ class PlainLoop:
                     now = self.step_to(now, end if last else now + h)
             if tiny > 0:
                 self.put(c.u_node[k + 1])
-                now = self.step_to(now, time[k + 1])
+                now = self.step_to(now, end + tiny * (end - time[k]))
             self.observe(k + 1, outputs)
 
     # Model Exchange

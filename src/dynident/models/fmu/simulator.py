@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dynident.models.fmu.library import Instance, SimulationFailed
-from dynident.models.fmu.loop import Course, Manner, Ports, drive
+from dynident.models.fmu.loop import Course, Manner, Ports, drive, last_moment
 from dynident.models.fmu.plan import Plan
 from dynident.models.fmu.slopes import drive_with_slopes
 
@@ -95,7 +95,7 @@ class Simulator:
         self.instance.reset()
 
     def _begin(self, values: np.ndarray, course: Course) -> None:
-        end = float(course.time[-1]) if course.time.size > 1 else None
+        end = last_moment(course, self._manner(course))
         before = [(s, self.constant_values) for s in self.constants] + [(s, values) for s in self.written]
         self.instance.initialize(float(course.time[0]), end, before)
         for slots in self.inputs:
