@@ -98,12 +98,14 @@ class Store:
         with self._said_in_words():
             return dict(self.base.execute("SELECT record, status FROM result WHERE pass = ?", (number,)))
 
-    def results(self, number: int) -> Iterator[tuple[str, Found]]:
-        """The results of a pass in the order of the records' names, one at a time."""
+    def results(self, number: int, arrays: bool = True) -> Iterator[tuple[str, Found]]:
+        """The results of a pass in the order of the records' names, one at a time; without arrays where not wanted."""
+        wanted = "arrays" if arrays else "x''"
         with self._said_in_words():
-            cursor = self.base.execute("SELECT record, said, arrays FROM result WHERE pass = ? ORDER BY record", (number,))
-            for record, said, arrays in cursor:
-                yield record, _found(said, arrays)
+            cursor = self.base.execute(f"SELECT record, said, {wanted} FROM result WHERE pass = ? ORDER BY record",
+                                       (number,))
+            for record, said, packed in cursor:
+                yield record, _found(said, packed)
 
     def result(self, number: int, record: str) -> Found | None:
         with self._said_in_words():

@@ -66,7 +66,7 @@ class Rows:
 
     def _results(self) -> Iterator[tuple[Record, Found]]:
         """Of records that the fleet has now; one that failed in the last pass is told as such."""
-        for name, it in self.store.results(self.number):
+        for name, it in self.store.results(self.number, arrays=self.shared is not None):
             if name in self.records:
                 yield self.records[name], it
 
@@ -130,9 +130,8 @@ def _cell(value: Any) -> Any:
 def write_tables(rows: Rows, folder: Path) -> None:
     """Both files, each whole or not at all."""
     schema = rows.layout.schema()
-    with written_aside(folder / TABLE) as aside, pyarrow.parquet.ParquetWriter(aside, schema) as parquet:
+    with (written_aside(folder / TABLE) as one, written_aside(folder / TABLE_TO_LOOK_AT) as other,
+          pyarrow.parquet.ParquetWriter(one, schema) as parquet, pyarrow.csv.CSVWriter(other, schema) as text):
         for batch in rows.batches():
             parquet.write_batch(batch)
-    with written_aside(folder / TABLE_TO_LOOK_AT) as aside, pyarrow.csv.CSVWriter(aside, schema) as text:
-        for batch in rows.batches():
             text.write_batch(batch)
