@@ -256,8 +256,10 @@ def run() -> Result:
     solver, fit, *peers = (in_fresh_process(__file__, "--timed", which) for which in range(2 + len(TIMED_PEERS)))
     for (name, least), peer in zip(TIMED_PEERS.items(), peers, strict=True):
         ratio = cheaper(peer, solver)
-        lines.append(Line(f"two masses, 1,001 nodes: CPU against {name}", f"{ratio_text(ratio)} times less for the solver, "
-                          f"{ratio_text(cheaper(peer, fit))} times for the whole fit", f">= {least:g}", bool(ratio >= least)))
+        everywhere = float(np.mean(peer["seconds"]) / np.mean(solver["seconds"]))
+        lines.append(Line(f"two masses, 1,001 nodes: CPU of the solver against {name}", f"{ratio_text(ratio)} times less "
+                          f"({ratio_text(everywhere)} with failures; {ratio_text(cheaper(peer, fit))} for the whole fit)",
+                          f">= {least:g}", bool(ratio >= least)))
     for number, (converged, iterations, jacobians) in in_fresh_process(__file__, "--table_7_1").items():
         most = MOST_ITERATIONS * TABLE_7_1[number]
         lines.append(Line(f"Davidenko, start {number} of (7.6)", f"{iterations} iterations, {jacobians} Jacobians",
@@ -266,8 +268,8 @@ def run() -> Result:
     lines.append(Line("one step of the smoother, 1,001 against 101 nodes", f"{many / few:.3g} times",
                       f"<= {MOST_GROWTH:g}", bool(many / few <= MOST_GROWTH)))
     remark = (f"{STARTS} starts (seed {SEED}); CPU times in the upper part are of whole fits for ours, and of the solver call "
-              f"for Ipopt and solve_bvp, which get exact derivatives. Ratios are over those of {TIMED} starts from which both "
-              "succeed.")
+              f"for Ipopt and solve_bvp. Ratios are over those of {TIMED} starts from which both succeed, and 'with failures' over "
+              "all of them, since a failure has to be paid for too.")
     return Result("Boundary value starts", __doc__.split("\n\n")[1].replace("\n", " "), lines, [remark])
 
 

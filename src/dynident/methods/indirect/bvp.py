@@ -6,6 +6,7 @@ happens at the begin of the segment that starts there (and at the end of the las
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import casadi as ca
@@ -74,7 +75,7 @@ class BoundaryValueProblem:
     def _weight(self, output: int) -> float:
         V = self.setup.method.measurement_weight
         name = self.setup.problem.model.outputs[output]
-        return float(V[name] if isinstance(V, dict) else V)  # type: ignore[arg-type]  # continuous: it is given
+        return float(V[name] if isinstance(V, Mapping) else V)  # type: ignore[arg-type]  # continuous: it is given
 
     def _ends(self) -> LinearEnds:
         """(3.14): the first costate is R0 (x - x0), or the first state is known; the last costate is zero."""
