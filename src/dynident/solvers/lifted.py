@@ -59,6 +59,7 @@ class LiftedSystem:
         self.sizes, self.parameter_sizes = scale[:n], scale[n:]
         together = isinstance(collocator, CompiledCollocator)  # CasADi's own machine takes no threads
         self.slices = shares(np.arange(self.count + 1)) if together else [(0, self.count)]
+        self.room: dict[tuple[int, bool], Collocated] = {}  # used again: fresh memory costs as much as a run
         self.scale = np.concatenate([np.tile(self.sizes, self.count + 1), self.parameter_sizes,
                                      np.tile(self.sizes, self.count * len(points))])
 
@@ -78,14 +79,18 @@ class LiftedSystem:
         return z[z.size - self.count * len(self.points) * self.states:].reshape(self.count, len(self.points), self.states)
 
     def run(self, z: np.ndarray, sensitivities: bool) -> Collocated:
+        """All intervals; the arrays are overwritten by the next run."""
         nodes, p = self.unpack(z)
         stages, used = self.stages(z).reshape(self.count, -1), p[self.free]
 
         def part(edges: tuple[int, int]) -> Collocated:
             low, high = edges
-            return self.collocator.run(cut(self.grid, low, high), nodes[low:high + 1], stages[low:high], used, sensitivities)
+            return self.collocator.run(cut(self.grid, low, high), nodes[low:high + 1], stages[low:high], used, sensitivities,
+                                       self.room.get((low, sensitivities)))
 
-        return _joined(at_once(part, self.slices), sensitivities)
+        parts = at_once(part, self.slices)
+        self.room.update({(low, sensitivities): out for (low, _), out in zip(self.slices, parts, strict=True)})
+        return _joined(parts, sensitivities)
 
     def value(self, z: np.ndarray) -> np.ndarray:
         nodes, p = self.unpack(z)

@@ -259,6 +259,6 @@ class Search:
         most = CAREFUL if self.error > ROUGH else MOST_PIECES
         pieces = (inner / aim) ** (1 / (self.steps.fractions.size - 1))
         if at_nodes > self.options.tolerance:
-            fair = aim * max(float(np.sum(local)) / at_nodes, np.finfo(float).tiny) / local.size
+            fair = aim * max(float(np.sum(local)) / at_nodes, float(np.finfo(float).tiny)) / local.size
             pieces = np.maximum(pieces, np.where(local > NOISE, (local / fair) ** (1 / (self.steps.order + 1)), 1))
         return np.where(too_short(self.times), 1, np.clip(np.ceil(pieces), 1, most)).astype(int)
