@@ -25,6 +25,14 @@ MODELS = {
 }
 
 
+def around(name, share):
+    """A model, its layout, a box around its values, and its inputs."""
+    model, state, values, inputs = MODELS[name]
+    centre = np.array([*state, *values])
+    reach = share * np.abs(centre)
+    return model, Automaton(model).layout, centre - reach, centre + reach, inputs
+
+
 def step_of(inputs):
     u = np.array(inputs, float)
     return Step.between(0.0, LENGTH, u, u, np.zeros(u.size, bool), np.zeros(u.size))
@@ -46,11 +54,8 @@ def exact_ends(model, points, inputs, length=LENGTH):
 @pytest.mark.parametrize("choice", [PAPER, FlowChoice(3), FlowChoice(6)], ids=["paper", "order 3", "order 6"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_holds_every_sampled_trajectory(name, choice):
-    model, state, values, inputs = MODELS[name]
+    model, layout, lo, hi, inputs = around(name, 0.05)
     rng = np.random.default_rng(5)
-    layout = Automaton(model).layout
-    centre = np.array([*state, *values])
-    lo, hi = centre - 0.05 * np.abs(centre), centre + 0.05 * np.abs(centre)
     flow = ModeFlow(layout, model.rate, choice)
     low, high = rows_of(layout, lo[:, None], hi[:, None], step_of(inputs))
     low[layout.passed_rows], high[layout.passed_rows] = flow.bound(low, high)
@@ -64,11 +69,8 @@ def test_a_step_holds_every_sampled_trajectory(name, choice):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_tube_of_thirty_steps_holds_every_sampled_trajectory(name):
-    model, state, values, inputs = MODELS[name]
+    model, layout, lo, hi, inputs = around(name, 0.02)
     rng = np.random.default_rng(6)
-    layout = Automaton(model).layout
-    centre = np.array([*state, *values])
-    lo, hi = centre - 0.02 * np.abs(centre), centre + 0.02 * np.abs(centre)
     rows = Tube(layout, model.rate, model.output).rows(lo[:, None], hi[:, None], [step_of(inputs)] * 31)
     points = lo[:, None] + (hi - lo)[:, None] * rng.random((lo.size, 500))
     reached = exact_ends(model, points, inputs, 30 * LENGTH)
@@ -81,11 +83,8 @@ def test_a_tube_of_thirty_steps_holds_every_sampled_trajectory(name):
 @pytest.mark.parametrize("degree", [2, 3])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_taylor_tube_holds_every_sampled_trajectory(name, degree):
-    model, state, values, inputs = MODELS[name]
+    model, layout, lo, hi, inputs = around(name, 0.1)
     rng = np.random.default_rng(7)
-    layout = Automaton(model).layout
-    centre = np.array([*state, *values])
-    lo, hi = centre - 0.1 * np.abs(centre), centre + 0.1 * np.abs(centre)
     steps = [step_of(inputs)] * 11
     rows = TaylorTube(layout, model.rate, model.output, 6, degree).rows(lo[:, None], hi[:, None], steps)
     points = lo[:, None] + (hi - lo)[:, None] * rng.choice([0.0, 1.0, rng.random()], (lo.size, SAMPLES))

@@ -9,7 +9,6 @@ second definition.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from dataclasses import dataclass
 
@@ -36,8 +35,8 @@ class TaylorModel:
 class Algebra:
     """Operations on Taylor models in `unknowns` variables, cut off behind `degree`."""
 
-    def __init__(self, unknowns: int, degree: int, proved: bool = False):
-        self.degree, self.proved = degree, proved
+    def __init__(self, unknowns: int, degree: int, functions: Functions):
+        self.degree, self.functions = degree, functions
         self.monomials = [m for m in itertools.product(range(degree + 1), repeat=unknowns) if sum(m) <= degree]
         self.monomials.sort(key=lambda m: (sum(m), tuple(-e for e in m)))  # 1, d_1, d_2, ..., then products
         place = {m: k for k, m in enumerate(self.monomials)}
@@ -98,7 +97,7 @@ class Algebra:
 
     def apply(self, name: str, a: TaylorModel) -> TaylorModel:
         """A smooth function: its polynomial around the constant term, by Horner, and Lagrange's remainder."""
-        values, rest = _derivatives(name, self.degree, self.proved)
+        values, rest = self.functions.derivatives(name, self.degree)
         middle = a.coefficients[:1]
         low, high = values.evaluate(middle, middle)
         moved = TaylorModel(a.coefficients.copy(), a.rest)
@@ -145,12 +144,21 @@ SMOOTH = {"inv": lambda x: 1 / x, "sqrt": casadi.sqrt, "exp": casadi.exp, "log":
           "sinh": casadi.sinh, "cosh": casadi.cosh, "tanh": casadi.tanh}
 
 
-@functools.cache
-def _derivatives(name: str, degree: int, proved: bool) -> tuple[IntervalKernel, IntervalKernel]:
-    """f, f', f''/2, ... up to the degree at a point, and the next one over an interval."""
-    x = casadi.SX.sym("x")
-    found = [SMOOTH[name](x)]
-    for k in range(1, degree + 2):
-        found.append(casadi.jacobian(found[-1], x) / k)
-    return (interval_kernel(casadi.Function("values", [x], [casadi.densify(casadi.vertcat(*found[:-1]))]), proved),
-            interval_kernel(casadi.Function("rest", [x], [casadi.densify(found[-1])]), proved))
+class Functions:
+    """Derivatives of smooth functions, made when first asked for; kernels have room for one thread, so one per tube."""
+
+    def __init__(self, proved: bool = False):
+        self.proved = proved
+        self._made: dict[tuple[str, int], tuple[IntervalKernel, IntervalKernel]] = {}
+
+    def derivatives(self, name: str, degree: int) -> tuple[IntervalKernel, IntervalKernel]:
+        """f, f', f''/2, ... up to the degree at a point, and the next one over an interval."""
+        if (name, degree) not in self._made:
+            x = casadi.SX.sym("x")
+            found = [SMOOTH[name](x)]
+            for k in range(1, degree + 2):
+                found.append(casadi.jacobian(found[-1], x) / k)
+            values, rest = (casadi.Function("f", [x], [casadi.densify(e)])
+                            for e in (casadi.vertcat(*found[:-1]), found[-1]))
+            self._made[name, degree] = interval_kernel(values, self.proved), interval_kernel(rest, self.proved)
+        return self._made[name, degree]

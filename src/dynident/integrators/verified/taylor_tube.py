@@ -18,13 +18,12 @@ from dynident.errors import ProblemError
 from dynident.integrators.verified.automaton import Layout, at_start
 from dynident.integrators.verified.boxes import Step, rows_of
 from dynident.integrators.verified.flow import FlowChoice, ModeFlow
-from dynident.integrators.verified.taylor_model import Algebra, TaylorModel
+from dynident.integrators.verified.taylor_model import Algebra, Functions, TaylorModel
 from dynident.integrators.verified.tube import ROUNDING, TINY, Rows, by_rows, mid_rad, turned
 from dynident.kernels.interval import interval_kernel
 from dynident.kernels.interval.rounding import Ends, middle, total
 
 THIN = 1e-200  # radius of an unknown that is known
-
 
 @dataclass(frozen=True, eq=False)
 class _State:
@@ -35,7 +34,6 @@ class _State:
     w: np.ndarray  # (states, boxes)
     known: Ends | None = None
 
-
 class TaylorTube:
     """One mode of a model along a record, to a degree of at least two in the unknowns."""
 
@@ -43,13 +41,12 @@ class TaylorTube:
                  proved: bool = False):
         if degree < 2:
             raise ProblemError(f"degree = {degree}: polynomials of degree 1 are what Tube is for.")
-        self.layout, self.degree, self.proved = layout, degree, proved
+        self.layout, self.degree, self.functions = layout, degree, Functions(proved)
         self.flow = ModeFlow(layout, rate, FlowChoice(order, "natural"), proved)
         s = layout.symbols()
         y = at_start(s, output)
         self.output = interval_kernel(s.function(y), proved)
         self.output_slopes = interval_kernel(s.function(casadi.jacobian(y, s.x)), proved)
-
 
     def rows(self, lo: np.ndarray, hi: np.ndarray, steps: Sequence[Step], substeps: int = 1,
              known: Ends | None = None) -> Rows:
@@ -71,14 +68,13 @@ class TaylorTube:
         a, offset, doubt, low, high = (np.array(column) for column in zip(*found, strict=True))
         return Rows(centre, radius, a, offset, doubt, low, high)
 
-
 class _Course:
     """What stays the same along the record: the unknowns as variables."""
 
     def __init__(self, tube: TaylorTube, centre: np.ndarray, radius: np.ndarray):
         self.tube, self.centre, self.radius = tube, centre, radius
         self.open_rows = np.flatnonzero(np.any(radius > THIN, axis=1))
-        self.algebra = Algebra(self.open_rows.size, tube.degree, tube.proved)
+        self.algebra = Algebra(self.open_rows.size, tube.degree, tube.functions)
         ends = centre - radius, centre + radius
         self.ends = ends[0] - ROUNDING * np.abs(ends[0]), ends[1] + ROUNDING * np.abs(ends[1])
         self.unknowns = [self.algebra.between((self.ends[0][row], self.ends[1][row])) for row in range(len(centre))]
