@@ -188,31 +188,28 @@ static int model_advance(Model *m, double h) {
         run(strict, substeps, uneven, kind="co_simulation")
 
 
-def test_the_messages_of_an_fmu_are_kept_and_said():
-    chatty = tampered("chatty", {
+def talking(deed):
+    """An FMU that uses its logger in a step."""
+    return tampered("chatty", {
         "#define M ((Model *)c)": """#define M ((Model *)c)
 typedef void (*Log)(void *, const char *, int, const char *, const char *, ...);
 static Log log_message;""",
         "(void)name; (void)type; (void)where; (void)functions; (void)visible; (void)logging;":
             "log_message = *(Log *)functions;",
-        "  (void)keep;\n  M->v[AT_T] = now;": """
-  if (now > 2) { log_message(0, "x", 3, "error", "pressure %d bar is too high", 12); return ERROR; }
+        "  (void)keep;\n  M->v[AT_T] = now;": f"""
+  {deed}
   M->v[AT_T] = now;"""})
+
+
+def test_the_messages_of_an_fmu_are_kept_and_said():
+    chatty = talking('if (now > 2) { log_message(0, "x", 3, "error", "pressure %d bar is too high", 12); return ERROR; }')
     with pytest.raises(di.DynidentError, match=r"a step returned 'error'. It says: pressure 12 bar is too high"):
         run(chatty, kind="co_simulation")
 
 
 @pytest.mark.parametrize("trusted", [True, False])
 def test_warnings_of_an_fmu_come_into_the_report_once(trusted):
-    chatty = tampered("chatty", {
-        "#define M ((Model *)c)": """#define M ((Model *)c)
-typedef void (*Log)(void *, const char *, int, const char *, const char *, ...);
-static Log log_message;""",
-        "(void)name; (void)type; (void)where; (void)functions; (void)visible; (void)logging;":
-            "log_message = *(Log *)functions;",
-        "  (void)keep;\n  M->v[AT_T] = now;": """
-  if (now > 2) log_message(0, "x", 1, "warning", "valve %s is hot", "V7");
-  M->v[AT_T] = now;"""})
+    chatty = talking('if (now > 2) log_message(0, "x", 1, "warning", "valve %s is hot", "V7");')
     u = np.sign(np.sin(2 * T))
     y = di.simulate(LAG, {**LAG_VALUES, "x(0)": 0.0}, di.Experiment(T, {"u": u})).outputs["y"]
     y = y + 0.01 * np.random.default_rng(1).normal(size=T.size)
