@@ -267,9 +267,9 @@ def run() -> Result:
     few, many = (in_fresh_process(__file__, "--one_pass", nodes) for nodes in (101, 1001))
     lines.append(Line("one step of the smoother, 1,001 against 101 nodes", f"{many / few:.3g} times",
                       f"<= {MOST_GROWTH:g}", bool(many / few <= MOST_GROWTH)))
-    remark = (f"{STARTS} starts (seed {SEED}); CPU times in the upper part are of whole fits for ours, and of the solver call "
-              f"for Ipopt and solve_bvp. Ratios are over those of {TIMED} starts from which both succeed, and 'with failures' over "
-              "all of them, since a failure has to be paid for too.")
+    remark = (f"{STARTS} starts (seed {SEED}); CPU times in the upper part are of whole fits and whole calls. Ratios are over "
+              f"those of {TIMED} starts from which both succeed, and 'with failures' over all, since a failure has to be "
+              "paid for too.")
     return Result("Boundary value starts", __doc__.split("\n\n")[1].replace("\n", " "), lines, [remark])
 
 
