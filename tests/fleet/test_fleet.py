@@ -168,7 +168,8 @@ def test_ctrl_c_keeps_what_is_done_and_says_so(tmp_path):
     out = tmp_path / "results"
     command = [sys.executable, "-m", "dynident", "fleet", str(file), "--out", str(out), "--workers", "2"]
     run = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path(di.__file__).parents[1])},
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a shell's & ignores it
     while _done(out) < 5 and run.poll() is None:
         time.sleep(0.02)
     run.send_signal(signal.SIGINT)

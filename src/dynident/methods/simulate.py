@@ -66,11 +66,15 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _change(a: np.ndarray | None, b: np.ndarray | None) -> float:
-    """Largest change of a signal relative to its size; all of it where one of the two is missing."""
+    """Largest change of a signal relative to its size; all of it where one of the two is missing.
+
+    What is no number in both, as at samples where nothing is simulated, does not change.
+    """
     if a is None or b is None:
         return 1.0
-    size = np.max(np.abs(b), axis=0)
-    return float(np.max(np.max(np.abs(a - b), axis=0) / np.where(size > 0, size, 1), initial=0.0))
+    moved, size = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b)), np.nan_to_num(np.abs(b))
+    largest = np.max(size, axis=0, initial=0.0)
+    return float(np.max(np.max(moved, axis=0, initial=0.0) / np.where(largest > 0, largest, 1), initial=0.0))
 
 
 def _values(model: Model, values: Mapping[str, float], experiment: Experiment
