@@ -172,10 +172,9 @@ class OutputTable(_Table):
         """As `read_csv` takes it."""
         column = signal if self.column is None else self.column
         both = {"gaussian", "bounded"} <= self.model_fields_set
-        if self.bounded is not None and not both:
-            kind, size = Bounded, self.bounded
-        else:
-            kind, size = functools.partial(Gaussian, bound=self.bounded), self.gaussian
+        only_bounded = self.bounded is not None and not both
+        kind: Any = Bounded if only_bounded else functools.partial(Gaussian, bound=self.bounded)
+        size = self.bounded if only_bounded else self.gaussian
         if isinstance(size, dict):
             return column, kind, size["column"]
         return column, kind() if size is True else kind(size)

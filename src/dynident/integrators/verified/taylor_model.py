@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import casadi
 import numpy as np
@@ -139,9 +140,10 @@ class Algebra:
         raise NotSupported(f"'{name}' has no Taylor polynomial; use degree=1 for this model.")
 
 
-SMOOTH = {"inv": lambda x: 1 / x, "sqrt": casadi.sqrt, "exp": casadi.exp, "log": casadi.log, "sin": casadi.sin,
-          "cos": casadi.cos, "tan": casadi.tan, "asin": casadi.asin, "acos": casadi.acos, "atan": casadi.atan,
-          "sinh": casadi.sinh, "cosh": casadi.cosh, "tanh": casadi.tanh}
+SMOOTH: dict[str, Any] = {  # said, since a type checker would else join the overloads of them all
+    "inv": lambda x: 1 / x, "sqrt": casadi.sqrt, "exp": casadi.exp, "log": casadi.log, "sin": casadi.sin,
+    "cos": casadi.cos, "tan": casadi.tan, "asin": casadi.asin, "acos": casadi.acos, "atan": casadi.atan,
+    "sinh": casadi.sinh, "cosh": casadi.cosh, "tanh": casadi.tanh}
 
 
 class Functions:
