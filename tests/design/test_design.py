@@ -40,7 +40,8 @@ def test_one_rate_of_a_first_order_system_wants_the_full_input_all_the_time():
     time = np.linspace(0, 4, 41)
     run = di.Experiment(time, {"u": 0 * time}, {"y": 0 * time}, {"y": di.Gaussian(0.1)}, {"x": 0.0})
     plan = di.design_input(di.Problem(model, [run], [di.Parameter("a", 0.8)]), di.signals.PiecewiseConstant(8),
-                           limits=["abs(u) <= 1"])
+                           limits=["abs(u) <= 1"], starts=2, progress=(stages := []).append)
+    assert {stage.start for stage in stages} == {1, 2} and [stage.asked for stage in stages] == list(range(1, len(stages) + 1))
     u = plan.inputs["u"][:-1]  # the last sample drives nothing
     assert plan.converged
     assert np.allclose(np.abs(u), 1.0, atol=1e-3) and abs(np.sum(np.sign(u))) == u.size

@@ -33,8 +33,9 @@ def run(*words: object) -> int:
 def test_design_writes_the_input_and_prints_its_promise(problem, tmp_path, capsys):
     out = tmp_path / "next.csv"
     assert run("design", problem, "--out", out) == 0
-    printed = capsys.readouterr().out
+    printed, told = capsys.readouterr()
     assert "std before" in printed and "holds" in printed
+    assert "start 1 of 1" in told and "courses tried" in told
     rows = np.genfromtxt(out, delimiter=",", names=True)
     assert rows["time"][-1] == pytest.approx(1.0) and np.max(np.abs(rows["u"])) <= 5
     assert di.read_csv(out, time="time", inputs=["u"]).samples == rows.size

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, Stop, fitted, method_named, read
+from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, Stop, fitted, method_named, read, watched
 
 if TYPE_CHECKING:
     from dynident.estimate.estimate import Estimate
@@ -28,10 +28,12 @@ def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = Fal
 
     Example: `dynident design problem.toml --out next_input.csv`
     """
+    from dynident.design.stage import said
     from dynident.design.table import plan_from
 
     believed, table = what_is_known(known, at_start, allow_outside, allow_python)
-    plan = plan_from(believed, table)
+    with watched(said) as tell:
+        plan = plan_from(believed, table, tell)
     print(plan)
     for number, record in enumerate(plan.records, 1):
         path = out if len(plan.records) == 1 else out.with_name(f"{out.stem}-{number}{out.suffix}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynident.progress import Tell, live_line, plain_lines
+from dynident.progress import Said, Tell, live_line, plain_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,9 +48,9 @@ def read(path: Path, allow_outside: bool, allow_python: bool) -> ProblemFile:
     return read_problem(path, allow_outside=allow_outside, allow_python=allow_python)
 
 
-def watched() -> AbstractContextManager[Tell]:
-    """Progress for a person at a terminal, or for a log."""
-    return live_line(sys.stderr) if sys.stderr.isatty() else plain_lines(sys.stderr)
+def watched(said: Said | None = None) -> AbstractContextManager[Tell]:
+    """Progress for a person at a terminal, or for a log; `said` makes the line, that of an iteration unless given."""
+    return live_line(sys.stderr, said=said) if sys.stderr.isatty() else plain_lines(sys.stderr, said=said)
 
 
 def fitted(problem: Problem, method: Any) -> tuple[Estimate, int]:

@@ -11,11 +11,13 @@ from dynident.design.modes import in_mode
 from dynident.design.plan import Plan
 from dynident.design.search import Search
 from dynident.design.signals import Signal
+from dynident.design.stage import Teller, said
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.methods.structure import structure_of
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
+from dynident.progress import Tell, shown
 
 ROBUST = ("", "average", "worst")
 
@@ -26,7 +28,8 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
                  initial: Mapping[str, float] | None = None, parameters: Sequence[str] = (), records: int = 1,
                  robust: str = "", box: Mapping[str, tuple[float, float]] | None = None, samples: int = 8,
                  use_records: bool = True, amplitude: Mapping[str, float] | float | None = None, mode: str = "",
-                 starts: int = 4, seed: int = 0, iterations: int = 200) -> Plan:
+                 starts: int = 4, seed: int = 0, iterations: int = 200,
+                 progress: Tell | bool | None = None) -> Plan:
     """An input that tells most about the parameters, from what is known now (a problem, or better an estimate of it).
 
     `signal` is the shape of the input (or of each input by name), `criterion` what counts: D unless said, a name from
@@ -36,7 +39,7 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     wanted ones (all unless named). `records`: how many to plan at once. `robust`: "average" or "worst" over `samples`
     draws from the present uncertainty, or from a `box`.
     `use_records`: add the information of the records at hand. `amplitude`: a first size of inputs without a limit.
-    `mode`: of a hybrid model, the one to stay in.
+    `mode`: of a hybrid model, the one to stay in. `progress`: called with each Stage of the search, or False for silence.
     """
     began = clock.perf_counter()
     known, invariants = in_mode(known, mode)
@@ -54,10 +57,11 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
         raise ProblemError(f"robust = '{robust}'; use \"average\", \"worst\" or nothing.")
     read = limits_from(model, [*invariants, *([limits] if isinstance(limits, str) else limits)], ends)
     _refuse_what_no_input_can_tell(problem)
-    search = Search(known, signals, chosen, read, duration, sample_time, initial, tuple(parameters), records,
-                    robust, dict(box or {}), samples, use_records, amplitude, seed)
-    plan = search.best(starts, iterations)
-    return search.finished(plan, clock.perf_counter() - began)
+    with shown(progress, said) as tell:
+        search = Search(known, signals, chosen, read, duration, sample_time, initial, tuple(parameters), records,
+                        robust, dict(box or {}), samples, use_records, amplitude, seed, Teller(tell))
+        plan = search.best(starts, iterations)
+        return search.finished(plan, clock.perf_counter() - began)
 
 
 def _criterion(criterion: Criterion | str | None) -> Criterion:

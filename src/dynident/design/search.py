@@ -17,6 +17,7 @@ from dynident.design.plan import Plan, PlannedRecord, Use, promise
 from dynident.design.program import Program, Scenario
 from dynident.design.scenarios import scenarios_of
 from dynident.design.signals import Signal
+from dynident.design.stage import Teller
 from dynident.design.trial import Trial
 from dynident.design.widths import predicted_widths
 from dynident.errors import NotConverged, ProblemError
@@ -44,11 +45,11 @@ class Search:
                  limits: Sequence[Limit], duration: float | tuple[float, float] | None, sample_time: float | None,
                  initial: Mapping[str, float] | None, parameters: tuple[str, ...], records: int, robust: str,
                  box: dict[str, tuple[float, float]], samples: int, use_records: bool,
-                 amplitude: Mapping[str, float] | float | None, seed: int):
+                 amplitude: Mapping[str, float] | float | None, seed: int, teller: Teller | None = None):
         problem = known if isinstance(known, Problem) else known.problem
         self.known, self.criterion, self.limits = known, criterion, tuple(limits)
         assert isinstance(problem.model, EquationModel)  # design_input takes no other
-        self.rng, self.model = np.random.default_rng(seed), problem.model
+        self.rng, self.model, self.teller = np.random.default_rng(seed), problem.model, teller or Teller()
         last = problem.experiments[-1]
         time = np.asarray(last.time, float)
         self.step = float(f"{np.median(np.diff(time)):.9g}") if sample_time is None else float(sample_time)
@@ -181,7 +182,7 @@ class Search:
             start = np.append(start, 0.0)
             start[-1] = float(np.max(program.ask(start).constraints[-len(self.scenarios):]))
         a, b, _ = program.bounds()
-        return minimise(program.ask, start, (low, high), (a, b), iterations)
+        return minimise(self.teller.watching(program.ask), start, (low, high), (a, b), iterations)
 
     def best(self, starts: int, iterations: int) -> tuple[DenseOutcome, Program, list[DenseOutcome]]:
         """The best of several starts that keeps all limits also between the samples."""
@@ -192,9 +193,11 @@ class Search:
         program = self.program(narrow)
         if not program.worst:  # a cost in the user's units may be of any size
             program = self.program(narrow, 1 / max(abs(program.ask(first).value), 1.0))
-        outcomes = []
-        for begin in self.screened(program, first, starts):
+        outcomes, begins = [], list(self.screened(program, first, starts))
+        self.teller.starts = len(begins)
+        for self.teller.start, begin in enumerate(begins, 1):
             outcomes.append(self.solve(program, begin, iterations))
+        self.teller.tightening = True
         fit = [o for o in outcomes if o.feasible and np.isfinite(o.value)]
         if not fit:
             raise NotConverged(self.unmet(program, min(outcomes, key=lambda o: float(np.max(o.excess)))))

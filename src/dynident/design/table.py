@@ -12,12 +12,13 @@ from dynident.design.signals import SIGNALS, Signal
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.problem.problem import Problem
+from dynident.progress import Tell
 
 EXAMPLE = 'Add for instance: [design] signal = "piecewise_linear", limits = ["abs(u) <= 1"].'
 
 
-def plan_from(known: Problem | Estimate, table: Mapping[str, Any]) -> Plan:
-    """The plan that a [design] table asks for."""
+def plan_from(known: Problem | Estimate, table: Mapping[str, Any], progress: Tell | bool | None = None) -> Plan:
+    """The plan that a [design] table asks for; `progress` as in `design_input`."""
     if not table:
         raise ProblemError(f"The problem file has no [design] table that says what may be planned. {EXAMPLE}")
     problem = known if isinstance(known, Problem) else known.problem
@@ -26,7 +27,8 @@ def plan_from(known: Problem | Estimate, table: Mapping[str, Any]) -> Plan:
     if isinstance(options.get("duration"), (list, tuple)):
         options["duration"] = tuple(options["duration"])
     options["box"] = {name: (ends[0], ends[-1]) for name, ends in options.get("box", {}).items()}
-    return design_input(known, signal, **{key: value for key, value in options.items() if value is not None})
+    chosen = {key: value for key, value in options.items() if value is not None}
+    return design_input(known, signal, **chosen, progress=progress)
 
 
 def _signals(said: Any, inputs: tuple[str, ...]) -> Signal | dict[str, Signal]:
