@@ -248,3 +248,8 @@ def test_motion_profile_moves_from_rest_to_rest_within_its_limits():
     assert np.max(np.abs(np.diff(acceleration) / h)) <= 5.0 * (1 + 1e-6)
     assert abs(u[0]) < 1e-9 and abs(u[-1]) < 1e-5
     assert np.all(np.isfinite(list(plan.std_after.values())))
+
+
+def test_selective_weights_of_the_paper_are_squared_ranges():
+    cost = di.criteria.Selective.over("Fv", {"Fv": (100.0, 300.0), "M": (80.0, 90.0)}, kappa_u=0.1)
+    assert cost.kappa == {"Fv": 4e4, "M": 100.0} and cost.parameter == "Fv" and cost.kappa_u == 0.1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -151,6 +151,11 @@ class Selective:
     kappa_u: float = 0.0
     output: str = ""  # the first one unless said
     name: str = "selective"
+
+    @classmethod
+    def over(cls, parameter: str, ranges: Mapping[str, tuple[float, float]], **others: Any) -> Selective:
+        """The weights of (20): kappa_l is the square of the range over which parameter l typically lies."""
+        return cls(parameter, kappa={name: (high - low) ** 2 for name, (low, high) in ranges.items()}, **others)
 
     def judge(self, seen: Seen) -> Judged:
         for name in (self.parameter, *self.kappa):
