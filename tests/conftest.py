@@ -14,6 +14,8 @@ def _skipped_where_a_compiler_is_missing(outcome):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_setup(item):
+    if item.get_closest_marker("compiled") and compiler() is None:
+        pytest.skip("without a C compiler this takes minutes")
     _skipped_where_a_compiler_is_missing((yield))
 
 

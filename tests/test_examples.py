@@ -188,6 +188,7 @@ def test_designed_inputs_are_compared_by_what_they_prove(example, tmp_path):
     assert "holds the truth: True" in said.splitlines()[-1]
 
 
+@pytest.mark.compiled
 def test_flexible_rotor_is_found_from_the_starts_of_the_thesis(example):
     known, said = example("18")
     for study in known["studies"](False):
@@ -200,6 +201,7 @@ def test_flexible_rotor_is_found_from_the_starts_of_the_thesis(example):
 
 
 @pytest.mark.slow
+@pytest.mark.compiled
 def test_flexible_rotor_is_found_from_every_start_of_the_thesis(example):
     known, said = example("18", "--full")
     assert "converged from 15 of 15 starts" in said.splitlines()[-1]

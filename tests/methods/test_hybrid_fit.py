@@ -55,6 +55,7 @@ def test_shooting_over_events_finds_the_truth_from_far_away(motion):
     assert single.statistics["reduced_chi2"] == pytest.approx(1, abs=0.15)
 
 
+@pytest.mark.compiled
 def test_intervals_hold_the_truth_as_often_as_they_say(motion):
     inside = []
     for seed in range(100, 140):
