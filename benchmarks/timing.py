@@ -87,6 +87,10 @@ class Line:
     target: str = ""
     met: bool | None = None
 
+    def __post_init__(self) -> None:
+        if self.met is not None:
+            object.__setattr__(self, "met", bool(self.met))  # of NumPy, which JSON does not take
+
 
 @dataclass(frozen=True)
 class Result:

@@ -1,9 +1,12 @@
 """A bound and a standard deviation, both stated: what is proved stands beside what is likely, and neither is made up."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
 import dynident as di
+from dynident.kernels.compiler import compiler
 
 STD, BOUND = 0.01, 0.02
 
@@ -19,6 +22,7 @@ def decay(noise):
     return di.Problem(model, [run], [di.Parameter("k", 1, 0.2, 4), di.Parameter("b", 0.5, 0, 3)])
 
 
+@pytest.mark.skipif(compiler() is None and find_spec("ival") is None, reason="proved bounds need a C compiler, or crival")
 def test_compare_shows_the_likeliest_value_beside_the_bounds():
     found = di.compare(decay(di.Gaussian(STD, bound=BOUND)), [di.single_shooting(), di.set_membership(tolerance=0.02)])
     assert not found.failed and list(found) == ["single_shooting", "set_membership"]
