@@ -24,7 +24,7 @@ is wrong, and often what it lacks.</p>
 <article>{% if records | length > 1 %}<h3>{{ record.name }}</h3>{% endif %}{{ record.chart }}</article>
 {% endfor %}
 <div class="scroll"><table>
-  <thead><tr><th>may err</th><th>weight</th><th>share of the cost</th></tr></thead>
+  <thead><tr><th>may err</th><th>weight</th><th>its part of the cost</th></tr></thead>
   <tbody>{% for row in shares %}
     <tr><th scope="row">{{ row.name }}</th><td class="number">{{ row.weight }}</td><td class="number">{{ row.cost }}</td></tr>
   {% endfor %}</tbody>
