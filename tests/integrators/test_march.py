@@ -89,6 +89,18 @@ def test_implicit_steps_do_not_depend_on_units(integrator, unit):
         np.testing.assert_allclose(there, plain, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("integrator", [i for i in ALL if isinstance(i, Implicit)], ids=lambda i: i.name)
+def test_implicit_steps_do_not_depend_on_those_before_them(integrator):
+    jumping = di.EquationModel(states={"q": "v", "v": "a*u - b*v - c*tanh(v/0.5) - g*sin(q)"},
+                               outputs={"y": "q", "power": "v*q"}, inputs=["u"], parameters=["a", "b", "c", "g"])
+    run = irregular_run(hold="zero")
+    run = di.Experiment(run.time, inputs={"u": np.sign(run.inputs["u"])}, outputs=run.outputs, hold="zero")
+    grid, march = grid_of(jumping, run, 1), march_for(jumping, integrator, FREE)
+    together = march.run(grid, np.array([0, 39]), np.array([[0.7, -0.2]]), VALUES, True)
+    alone = march.run(grid, np.arange(40), together.states[:-1], VALUES, False)  # each step a segment, with none before it
+    np.testing.assert_allclose(alone.end_states, together.states[1:], rtol=0, atol=1e-14 * np.max(np.abs(together.states)))
+
+
 @pytest.mark.parametrize("hold", ["zero", "linear"])
 def test_march_follows_the_independent_integration(hold):
     run = irregular_run(hold=hold)

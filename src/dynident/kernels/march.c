@@ -19,6 +19,8 @@
 #define NEWTON_LIMIT 25
 #define NEWTON_SMALL 1e-8 /* of a stage and of its first correction; the next correction is then far below rounding */
 #define NEWTON_NOISE 1e-12 /* of the largest stage; a correction that small and no longer shrinking is rounding */
+#define NEWTON_EXACT 1e-17 /* of a stage and of its move; a correction that small, if it were made, would change nothing */
+#define NEWTON_FAST 1e-2 /* of the correction before; where they shrink like this, the next follows from the last two */
 
 static int finite_all(const double *v, int n) {
   int i;
@@ -71,37 +73,55 @@ static int solve(double *A, double *B, int m) {
   return 1;
 }
 
-/* One implicit step by Newton's method from z = x in every stage; 0 if it does not settle. */
-static int advance(const double *t, const double *h, double *x, const double *u0, const double *u1, const double *p,
-                   double *S, int sens) {
-  double z[NZ], G[NZ], Gz[NZ * NZ], next[NX], begun[NZ], before[NZ];
-  const double *arg[7] = {t, h, x, z, u0, u1, p};
-  int i, j, l, iteration, settled = 0;
-  for (i = 0; i < NZ; i++) z[i] = x[i % NX];
+/* The stages z of one implicit step by Newton's method from where they are; 0 if it does not settle.
+   Corrections c, c' in a row have a next one of about c' (c'/c)^2: the last is not made where it would change nothing. */
+static int root(const double **arg, const double *x, double *z) {
+  double G[NZ], Gz[NZ * NZ], next[NX], before[NZ];
+  double *res[3] = {G, Gz, next};
+  int i, iteration, settled = 0;
   for (iteration = 0; iteration < NEWTON_LIMIT; iteration++) {
-    double *res[3] = {G, Gz, next};
     double largest = 0;
-    int open = 0;
+    int open = 0, inexact = 0;
     dyn_imp(arg, res, 0, 0, 0);
     if (!finite_all(G, NZ) || !solve(Gz, G, 1)) return 0;
     for (i = 0; i < NZ; i++) {
       z[i] -= G[i];
       if (fabs(z[i]) > largest) largest = fabs(z[i]);
-      if (iteration == 0) begun[i] = fabs(G[i]);
     }
-    if (settled) break; /* one step more than needed: the derivative below assumes an exact root */
+    if (settled) return 1; /* one step more than needed: the derivatives assume an exact root */
     for (i = 0; i < NZ; i++) { /* measured against the stage itself: units do not matter */
-      const double correction = fabs(G[i]);
-      const int noise = iteration > 0 && correction >= before[i] / 2 && correction <= NEWTON_NOISE * largest;
-      if (correction > NEWTON_SMALL * (fabs(z[i]) + begun[i]) && !noise) open = 1;
-      before[i] = correction;
+      const double c = fabs(G[i]), size = fabs(z[i]) + fabs(z[i] - x[i % NX]);
+      const int noise = iteration > 0 && c >= before[i] / 2 && c <= NEWTON_NOISE * largest;
+      const int fast = iteration > 0 && c <= NEWTON_FAST * before[i];
+      if (c > 0 && !(fast && c * (c / before[i]) * (c / before[i]) <= NEWTON_EXACT * size)) inexact = 1;
+      if (c > NEWTON_SMALL * size && !noise) open = 1;
+      before[i] = c;
     }
+    if (!inexact) return 1;
     settled = !open;
   }
-  if (!settled) return 0;
+  return settled;
+}
+
+/* One implicit step. `move` is how far the stages were from x in a step of length `*length` before (0: there is none),
+   and the same of this one when it returns: stages that go on as they went are close at once. 0 if it has no solution. */
+static int advance(const double *t, const double *h, double *x, const double *u0, const double *u1, const double *p,
+                   double *S, int sens, double *move, double *length) {
+  double z[NZ], next[NX];
+  const double *arg[7] = {t, h, x, z, u0, u1, p};
+  const double longer = *length > 0 ? *h / *length : 0;
+  int i, j, l;
+  for (i = 0; i < NZ; i++) z[i] = x[i % NX] + (longer > 0 ? longer * move[i] : 0);
+  if (!root(arg, x, z)) {
+    if (!(longer > 0)) return 0;
+    for (i = 0; i < NZ; i++) z[i] = x[i % NX];
+    if (!root(arg, x, z)) return 0;
+  }
+  for (i = 0; i < NZ; i++) move[i] = z[i] - x[i % NX];
+  *length = *h;
   { double *res[3] = {0, 0, next}; dyn_imp(arg, res, 0, 0, 0); }
   if (sens) {
-    double Gq[NZ * NQ], nz[NX * NZ], phi[NX * NQ];
+    double Gz[NZ * NZ], Gq[NZ * NQ], nz[NX * NZ], phi[NX * NQ];
     double *res[4] = {Gz, Gq, nz, phi};
     dyn_imp_jac(arg, res, 0, 0, 0);
     if (!solve(Gz, Gq, NQ)) return 0; /* dz/dq = -Gz^-1 Gq */
@@ -117,7 +137,7 @@ static int advance(const double *t, const double *h, double *x, const double *u0
 }
 #else
 static int advance(const double *t, const double *h, double *x, const double *u0, const double *u1, const double *p,
-                   double *S, int sens) {
+                   double *S, int sens, double *move, double *length) {
   double next[NX], phi[NX * NQ];
   const double *arg[6] = {t, h, x, u0, u1, p};
   double *res[2] = {next, phi};
@@ -164,10 +184,11 @@ long long dynident_march(long long segments, const long long *first, const doubl
                          double *X, double *Y, double *J, double *X_end, double *S_end) {
   long long i, k;
   int a, m;
-  double x[NX], S[NX * NQ], u0[SIZE(NU)], u1[SIZE(NU)], slope[SIZE(NU)];
+  double x[NX], S[NX * NQ], u0[SIZE(NU)], u1[SIZE(NU)], slope[SIZE(NU)], move[SIZE(NZ)], length;
   for (i = 0; i < segments; i++) {
     const long long last = first[i + 1];
     memcpy(x, nodes + i * NX, sizeof x);
+    length = 0;
     if (sens) {
       memset(S, 0, sizeof S);
       for (a = 0; a < NX; a++) S[a * NQ + a] = 1;
@@ -192,7 +213,7 @@ long long dynident_march(long long segments, const long long *first, const doubl
             u0[a] = u_begin[k * NU + a] + m * slope[a];
             u1[a] = u_begin[k * NU + a] + (m + 1) * slope[a];
           }
-          if (!advance(&now, &h, x, u0, u1, p, S, sens)) return -2 - (k + 1);
+          if (!advance(&now, &h, x, u0, u1, p, S, sens, move, &length)) return -2 - (k + 1);
         }
       }
     }
