@@ -33,3 +33,12 @@ def test_an_exact_signal_is_read_closely():
     times = np.linspace(0.5, 3.5, 31)
     wave = np.sin(6 * TIME) / 6
     np.testing.assert_allclose(velocity(wave, 0.0, times), np.cos(6 * times), atol=(6 * 0.03) ** 2 / 4)
+
+
+def test_many_times_are_read_as_each_alone():
+    between = np.linspace(0, 3.99, 4 * TIME.size - 3)  # evenly, and at both ends with fewer neighbours on one side
+    noisy = np.sin(6 * TIME) + 1e-2 * np.random.default_rng(2).standard_normal(TIME.size)
+    record = Experiment(time=TIME, inputs={"u": np.zeros(TIME.size)}, outputs={"position": noisy})
+    alone = np.vstack([states_at(MODEL, record, between[k:k + 1], 4) for k in range(between.size)])
+    # ways to one least squares solution: rounding over a window, as slope 1e-16/(h width)
+    np.testing.assert_allclose(states_at(MODEL, record, between, 4), alone, rtol=0, atol=1e-10)

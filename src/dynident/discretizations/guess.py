@@ -18,6 +18,8 @@ WINDOW = 25  # samples to either side from which a value and a slope are read; 5
 NARROWEST = 3  # samples to either side, where the signal bends too much for more
 BENT = 1.5  # times the noise: a parabola that misses by more cannot follow the signal over its window
 AT_ONCE = 4096  # times fitted together; their windows fit into the cache
+ALIKE = 1e-9  # of a sampling interval; times that far apart ask for the same parabola
+WORTHWHILE = 200  # times that lie alike among their neighbours; fewer are as quickly fitted each on its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,38 +118,73 @@ def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int
     And by how much it misses them (rms).
     """
     width = min(2 * window + 1, len(t))
-    degree = min(2, width - 1)
-    values, slopes, misses = np.empty(len(times)), np.zeros(len(times)), np.zeros(len(times))
     near = np.clip(np.searchsorted(t, times) - width // 2, 0, len(t) - width)
-    for begin in range(0, len(times), AT_ONCE):
-        part = slice(begin, begin + AT_ONCE)
+    found = np.empty((3, len(times)))
+    for alike in _alike(t, times, near):
+        tau = t[near[alike[0]] + np.arange(width)] - times[alike[0]]
+        neighbours = np.lib.stride_tricks.sliding_window_view(y, width)[near[alike]]
+        found[:, alike] = _one_parabola(tau, neighbours)
+        near[alike] = -1
+    others = np.flatnonzero(near >= 0)
+    for begin in range(0, len(others), AT_ONCE):
+        part = others[begin:begin + AT_ONCE]
         index = near[part, None] + np.arange(width)
-        tau = t[index] - times[part, None]
-        reach = np.max(np.abs(tau), axis=1, keepdims=True)
-        tau = tau / np.where(reach > 0, reach, 1.0)
-        basis = np.stack([tau**power for power in range(degree + 1)], axis=2)  # (times, width, degree + 1)
-        across = basis.swapaxes(1, 2)
-        fit = np.linalg.solve(across @ basis, across @ y[index][:, :, None])[:, :, 0]
-        values[part] = fit[:, 0]
-        missed = y[index] - (basis @ fit[:, :, None])[:, :, 0]
-        misses[part] = np.sqrt(np.sum(missed**2, axis=1) / max(1, width - degree - 1))
-        if degree:
-            slopes[part] = fit[:, 1] / reach[:, 0]
-    return values, slopes, misses
+        found[:, part] = _parabolas(t[index] - times[part, None], y[index])
+    return found[0], found[1], found[2]
+
+
+def _alike(t: np.ndarray, times: np.ndarray, near: np.ndarray) -> list[np.ndarray]:
+    """Which of the times lie alike among their neighbours, group by group; none in a record with uneven steps."""
+    if len(times) < WORTHWHILE or np.ptp(np.diff(t)) > ALIKE * (t[1] - t[0]):
+        return []
+    _, group, size = np.unique(np.round((times - t[near]) / ((t[1] - t[0]) * ALIKE)), return_inverse=True, return_counts=True)
+    return [np.flatnonzero(group == k) for k in np.flatnonzero(size >= WORTHWHILE)]
+
+
+def _basis(tau: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Powers of the distances to the neighbours (..., width) in units of the farthest, that unit, and the degree."""
+    degree = min(2, tau.shape[-1] - 1)
+    reach = np.max(np.abs(tau), axis=-1, keepdims=True)
+    tau = tau / np.where(reach > 0, reach, 1.0)
+    return np.stack([tau**power for power in range(degree + 1)], axis=-1), reach[..., 0], degree
+
+
+def _one_parabola(tau: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+    """Value, slope and miss (3, times) where the distances (width,) are the same for all: a filter of the signal."""
+    basis, reach, degree = _basis(tau)
+    orthogonal, triangle = np.linalg.qr(basis)
+    along = neighbours @ orthogonal
+    fit = np.linalg.solve(triangle, along.T)
+    missed = neighbours - along @ orthogonal.T
+    miss = np.sqrt(np.einsum("ij,ij->i", missed, missed) / max(1, len(tau) - degree - 1))
+    return np.stack([fit[0], fit[1] / reach if degree else np.zeros_like(miss), miss])
+
+
+def _parabolas(tau: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+    """The same with distances (times, width) of each time's own."""
+    basis, reach, degree = _basis(tau)  # (times, width, degree + 1)
+    across = basis.swapaxes(1, 2)
+    fit = np.linalg.solve(across @ basis, across @ neighbours[:, :, None])[:, :, 0]
+    missed = neighbours - (basis @ fit[:, :, None])[:, :, 0]
+    miss = np.sqrt(np.sum(missed**2, axis=1) / max(1, tau.shape[1] - degree - 1))
+    return np.stack([fit[:, 0], fit[:, 1] / reach if degree else np.zeros_like(miss), miss])
 
 
 def start_values(problem: Problem) -> np.ndarray:
     """Start of every unknown; initial states without one come from the measurements, or are 0 where these are blind."""
     start = np.array([np.nan if u.start is None else u.start for u in problem.unknowns], dtype=float)
+
+    @functools.cache
+    def first_states(e: int) -> np.ndarray:
+        experiment = problem.experiments[e]
+        window = int(np.clip(experiment.samples // 20, 1, WINDOW))
+        return states_at(problem.model, experiment, np.array([experiment.start]), window)[0]
+
     for i, unknown in enumerate(problem.unknowns):
         if not np.isnan(start[i]):
             continue
         state = problem.model.states.index(unknown.quantity)
-        readings = []
-        for e in unknown.experiments:
-            experiment = problem.experiments[e]
-            window = int(np.clip(experiment.samples // 20, 1, WINDOW))
-            readings.append(states_at(problem.model, experiment, np.array([experiment.start]), window)[0, state])
+        readings = [first_states(e)[state] for e in unknown.experiments]
         seen = [r for r in readings if np.isfinite(r)]
         guess = float(np.mean(seen)) if seen else 0.0
         if unknown.log and guess <= 0:
