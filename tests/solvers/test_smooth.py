@@ -13,22 +13,22 @@ from dynident.solvers.smooth import SmoothSweep
 from solvers.test_sweep import dense, random_chain, without_signs
 
 # segments, states, free parameters, outputs, samples per segment, model errors
-SHAPES = [(1, 2, 3, 1, 30, 1), (2, 3, 0, 2, 5, 3), (5, 2, 4, 3, 1, 1), (12, 4, 7, 2, 9, 2), (300, 3, 2, 1, 1, 3)]
+SHAPES = [(1, 2, 3, 1, 30, 1), (2, 3, 0, 2, 5, 3), (5, 2, 4, 3, 1, 1), (12, 4, 7, 2, 9, 2), (300, 3, 2, 1, 1, 3),
+          (3, 5, 1, 1, 150, 4), (40, 8, 0, 2, 1, 8)]
 
 
 def noisy_chain(segments: int, nx: int, nf: int, ny: int, samples: int, nw: int, seed: int = 0) -> Chain:
     chain = random_chain(segments, nx, nf, ny, samples, seed)
     rng = np.random.default_rng(seed + 1)
-    noise = np.zeros((segments - 1, nx, nw))
-    noise[:, nx - nw:] = 0.3 * rng.uniform(0.5, 2, (segments - 1, nw, 1)) * np.eye(nw)
-    return replace(chain, noise=noise)
+    missed = np.sort(rng.permutation(nx)[:nw])
+    return replace(chain, missed=missed, noise=0.3 * rng.uniform(0.5, 2, (segments - 1, nw)))
 
 
 def dense_solution(chain: Chain, rhs: np.ndarray, defect: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Best states and parameters, their covariance and what is left, by one big least squares problem in (z, w)."""
     A, b, C, _ = dense(replace(chain, rhs=rhs, defect=defect))
     segments, nx, nf, _ = sweep.sizes(chain)
-    nw, links = chain.noise.shape[2], segments - 1
+    nw, links = chain.missed.size, segments - 1
     free = np.zeros((C.shape[1] + links * nw, nx + nf + links * nw))  # (z, w) from (first state, parameters, w)
     offset = np.zeros(len(free))
     free[:nx, :nx], free[segments * nx:C.shape[1], nx:nx + nf] = np.eye(nx), np.eye(nf)
@@ -36,7 +36,7 @@ def dense_solution(chain: Chain, rhs: np.ndarray, defect: np.ndarray) -> tuple[n
     for i in range(links):
         here, there = slice(i * nx, (i + 1) * nx), slice((i + 1) * nx, (i + 2) * nx)
         free[there] = chain.link[i, :, :nx] @ free[here] + chain.link[i, :, nx:] @ free[segments * nx:C.shape[1]]
-        free[there, nx + nf + i * nw:nx + nf + (i + 1) * nw] += chain.noise[i]
+        free[there, nx + nf + i * nw:nx + nf + (i + 1) * nw] += np.eye(nx)[:, chain.missed] * chain.noise[i]
         offset[there] = chain.link[i, :, :nx] @ offset[here] + defect[i]
     rows = np.vstack([A @ free[:C.shape[1]], free[C.shape[1]:]])
     right = np.append(A @ offset[:C.shape[1]] + b, np.zeros(links * nw))

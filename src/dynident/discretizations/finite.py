@@ -80,13 +80,16 @@ class Chain:
     link: np.ndarray  # (segments, states, n)
     defect: np.ndarray  # (segments - 1, states): end of a segment minus begin of the next
     stage: Any = None  # (segments - 1, stages, n): how inner stages follow
-    noise: Any = None  # (segments - 1, states, errors): what model errors of unit weight add to a link; none: equalities
+    missed: Any = None  # (errors,) int64: the states, from the first on, that a link may miss; none: all are equalities
+    noise: Any = None  # (segments - 1, errors): what a model error of unit weight adds to its state
+    unit: Any = 1.0  # (segments - 1, states): what a step of an inner node's coordinate is in the chain's states
 
     def __post_init__(self) -> None:
         if self.stage is None:  # no stages: no rows
             object.__setattr__(self, "stage", np.zeros((len(self.defect), 0, self.link.shape[2])))
-        if self.noise is None:  # a model without error: no columns
-            object.__setattr__(self, "noise", np.zeros((len(self.defect), self.link.shape[1], 0)))
+        if self.missed is None:  # a model without error: no columns
+            object.__setattr__(self, "missed", np.zeros(0, np.int64))
+            object.__setattr__(self, "noise", np.zeros((len(self.defect), 0)))
 
 
 @dataclass(frozen=True, eq=False)

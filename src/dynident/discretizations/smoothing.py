@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.discretizations.collocation import FullDiscretization
-from dynident.discretizations.finite import Chain, Evaluation, Linear, Point, Spread
+from dynident.discretizations.finite import Evaluation, Linear, Point
 from dynident.integrators.march import Diverged
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.problem.problem import Problem
@@ -43,6 +43,7 @@ class Smoothing:
             self.full.block - self.errs.size)
         self.reach = [np.sqrt(np.diff(r.grid.time)[:, None] / W[self.errs]) for r in self.records]  # (intervals, errors)
         self.log = np.array([any(u.initial and u.quantity == name and u.log for u in problem.unknowns) for name in states])
+        self.logs = np.flatnonzero(self.log)
         scale = np.where(self.log, 1.0, self.frame.state_scale)
         self.node_scale = np.concatenate([scale, np.tile(self.frame.state_scale, self.full.stages // max(1, len(states)))])
 
@@ -57,19 +58,17 @@ class Smoothing:
         """Nodes as coordinates to nodes as values."""
         with np.errstate(over="ignore", under="ignore"):
             found = self._seen(point, np.exp)
-        which = np.flatnonzero(self.log)
-        if not all(np.all(np.isfinite(nodes)) and np.all(nodes[:, which] > 0) for nodes in found.nodes):
+        if not all(np.isfinite(nodes).all() and (nodes[:, self.logs] > 0).all() for nodes in found.nodes):
             raise Diverged(np.nan, 0, what="a parameter is too large or too small for the computer")
         return found
 
     def _seen(self, point: Point, function) -> Point:
-        if not np.any(self.log):
+        if not self.logs.size:
             return point
-        which = np.flatnonzero(self.log)
         nodes = []
         for inner in point.nodes:
             inner = inner.copy()
-            inner[:, which] = function(inner[:, which])
+            inner[:, self.logs] = function(inner[:, self.logs])
             nodes.append(inner)
         return Point(point.unknowns, tuple(nodes))
 
@@ -93,49 +92,35 @@ class Smoothing:
     def _own(self, evaluation: Evaluation, values: Point) -> Evaluation:
         """The cost with that of the model errors, defects in coordinates, and as mismatch only what must not be missed."""
         cost, mismatch, defects = evaluation.cost, 0.0, []
-        for e, (defect, reach) in enumerate(zip(evaluation.defects, self.reach, strict=True)):
+        for defect, reach, nodes in zip(evaluation.defects, self.reach, values.nodes, strict=True):
             with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
-                cost += float(np.sum((defect[:, self.errs] / reach) ** 2))
+                errors = (defect[:, self.errs] / reach).ravel()
+                cost += float(errors @ errors)
             missed = np.abs(defect[:, self.hard]) / self.frame.state_scale[self.hard]
             mismatch = max(mismatch, float(np.max(missed, initial=0.0)))
-            defects.append(defect / self._slopes(values, e)[1:])
+            own = defect.copy()
+            own[:, self.logs] /= nodes[:, self.logs]
+            defects.append(own)
         if not np.isfinite(cost):
             raise Diverged(np.nan, 0, what="the sum of squares is too large for the computer")
         return replace(evaluation, cost=cost, mismatch=mismatch, defects=tuple(defects))
 
-    def _slopes(self, values: Point, e: int) -> np.ndarray:
-        """d value / d coordinate of the states at all grid points."""
-        states = self.full.states(values, e)
-        return np.where(self.log, states, 1.0)
-
     def linearize(self, point: Point) -> Linear:
+        """The chains are in values; their units say what a step of a node's coordinate is in values."""
         values = self.to_values(point)
         linear = self.full.linearize(values)
-        evaluation = self._own(linear.evaluation, values)
-        chains, spreads = [], []
-        for e, (chain, spread) in enumerate(zip(linear.chains, linear.spreads, strict=True)):
-            slopes = self._slopes(values, e)
-            chains.append(self._chain(chain, slopes, evaluation.defects[e], self.reach[e]))
-            nx = slopes.shape[1]
-            spreads.append(Spread(spread.unknown, np.concatenate([spread.slope[:nx] / slopes[0], spread.slope[nx:]])))
-        return replace(linear, evaluation=evaluation, chains=tuple(chains), spreads=tuple(spreads))
-
-    def _chain(self, chain: Chain, slopes: np.ndarray, defect: np.ndarray, reach: np.ndarray) -> Chain:
-        """A chain of full discretization with model errors, in the coordinates of the nodes."""
-        nx = slopes.shape[1]
-        noise = np.zeros((len(defect), nx, self.errs.size))
-        noise[:, self.errs, np.arange(self.errs.size)] = reach
-        if not np.any(self.log):
-            return replace(chain, defect=defect, noise=noise)
-        columns = np.ones((len(slopes), 1, chain.link.shape[2]))
-        columns[:, 0, :nx] = slopes
-        link = chain.link * columns
-        link[:-1] /= slopes[1:, :, None]
-        return replace(chain, jacobian=chain.jacobian * columns, link=link, defect=defect,
-                       stage=chain.stage * columns[:-1], noise=noise / slopes[1:, :, None])
+        chains = []
+        for chain, nodes, reach in zip(linear.chains, values.nodes, self.reach, strict=True):
+            unit = np.ones_like(chain.defect)
+            unit[:, self.logs] = nodes[:, self.logs]
+            chains.append(replace(chain, missed=self.errs, noise=reach, unit=unit))
+        return replace(linear, evaluation=self._own(linear.evaluation, values), chains=tuple(chains))
 
     def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
+        total = 0.0
         with np.errstate(over="ignore"):  # an infinite step is too long for any test
-            total = sum(float(np.sum((n / self.node_scale) ** 2)) for n in nodes)
+            for inner in nodes:
+                steps = (inner / self.node_scale).ravel()
+                total += float(steps @ steps)
         return total / max(1, sum(len(n) for n in nodes))

@@ -1,162 +1,216 @@
 /* Smooth: the sweep along time where links may be missed, at a price.
 
-   Stands behind sweep.c and uses its pile. As there, but a model error w_i of unit weight stands in each link:
-     least squares rows of segment i:      J_i (s_i, p) + r_i,  and w_i itself
-     link to the next segment:             s_{i+1} = E_i (s_i, p) + c_i + G_i w_i
-   From the last segment to the first: the future's rows are carried through the link and joined with the rows of w_i and
-   of the segment. The first nw rows of the triangle say which w_i is best for a given (s_i, p); they are kept, in `gains`
-   (nw, nw + n + 1). What remains is the cost from here to the end in (s_i, p | right-hand side). As a weight grows, its
-   column of G goes to nothing and the link to an equality: nothing is divided by it. Matrices stand row by row. */
+   Stands behind sweep.c and uses its vectors. As there, but a model error w_j of unit weight may stand in each state's link:
+     least squares rows of segment i:      J_i (s_i, p) + r_i,  and all w_j themselves
+     link to the next segment:             s_{i+1} = E_i (s_i, p) + c_i + sum over j of g_j w_j (unit vector of state k_j)
+   From the last segment to the first, T is the triangle of 'the cost from here to the end' in (s, p | right-hand side).
+   The errors leave one by one, in the order of their states: one reflection of the rows that state k_j reaches, which are
+   the first k_j + 1. What each answers to a state, g_j w_j = -K_j (s, p | 1), is kept, with its variance, in `gains`
+   (nw, n + 2). A later error's column is a multiple of its state's, before and behind each reflection, so that no columns
+   for errors are carried along. Then the rows go through the link and are joined with the segment's own. As a weight grows,
+   its g goes to nothing and the link to an equality: nothing is divided by it. Matrices stand row by row; inside, rows are
+   filled up with zeros to whole vectors. */
 
-/* Join the waiting rows as `join` does, but only as far down as a column reaches: a model error of one state is seen by the
-   future's rows up to that state, and by no measurement. */
-static void join_as_far(Pile *pile) {
-  const int count = 2 * ((pile->rows + 2 * LANES - 1) / (2 * LANES));
-  int j, k;
-  for (j = 0; j < pile->w; j++)
-    for (k = pile->rows; k < count * LANES; k++) pile->B[j * BLOCK + k] = 0;
-  for (j = 0; j < pile->w; j++) {
-    int last = pile->rows;
-    while (last && pile->B[j * BLOCK + last - 1] == 0) last--;
-    if (last) reflect(pile, j, 2 * ((last + 2 * LANES - 1) / (2 * LANES)));
-  }
-  pile->rows = 0;
-}
-
-/* The segment's own rows, in the columns from `skip` on. */
-static void own_rows(Pile *pile, int skip, long long begin, long long end, int ny, int n, const double *J,
-                     const double *weight, const double *rhs, double *row) {
-  long long k;
+static double dot(const double *restrict x, const double *restrict y, int n) {
+  vec sum = {0};
+  double rest = 0;
   int b;
-  for (k = begin * ny; k < end * ny; k++) {
-    if (weight[k] == 0) continue;
-    for (b = 0; b < skip; b++) row[b] = 0;
-    for (b = 0; b < n; b++) row[skip + b] = weight[k] * J[k * n + b];
-    row[skip + n] = rhs[k];
-    put(pile, row);
-  }
+  for (b = 0; b + LANES <= n; b += LANES) sum += *(const vec *)(x + b) * *(const vec *)(y + b);
+  for (; b < n; b++) rest += x[b] * y[b];
+  return rest + total(sum);
 }
 
-/* A row (state, p | 1) of the future in (w, state before, p | 1). */
-static void linked(const double *e, const double *E, const double *c, const double *G, int nx, int nf, int nw,
-                   double *row) {
-  const int n = nx + nf;
-  int b, l;
-  for (b = 0; b < nw + nx; b++) row[b] = 0;
-  for (b = nx; b <= n; b++) row[nw + b] = e[b];
-  for (l = 0; l < nx; l++) {
-    const double f = e[l];
-    if (f == 0) continue;
-    for (b = 0; b < nw; b++) row[b] += f * G[l * nw + b];
-    for (b = 0; b < n; b++) row[nw + b] += f * E[l * n + b];
-    row[nw + n] += f * c[l];
+/* y += f' rows; rows: (count, n), `stride` numbers apart. */
+static void add(const double *restrict f, const double *restrict rows, int count, int stride, int n, double *restrict y) {
+  int b, k;
+  for (b = 0; b + LANES <= n; b += LANES) {
+    vec even = *(vec *)(y + b), odd = {0};
+    for (k = 0; k + 1 < count; k += 2) {
+      even += f[k] * *(const vec *)(rows + k * stride + b);
+      odd += f[k + 1] * *(const vec *)(rows + (k + 1) * stride + b);
+    }
+    if (k < count) even += f[k] * *(const vec *)(rows + k * stride + b);
+    *(vec *)(y + b) = even + odd;
+  }
+  for (; b < n; b++)
+    for (k = 0; k < count; k++) y[b] += f[k] * rows[k * stride + b];
+}
+
+/* Column j of `rows` (count, W) times f, into v; returns the sum of its squares. */
+static double column(const double *restrict rows, int count, int W, int j, double f, double *restrict v) {
+  double even = 0, odd = 0; /* two sums, so that one addition does not wait for the other */
+  int k;
+  for (k = 0; k + 1 < count; k += 2) {
+    v[k] = f * rows[k * W + j];
+    v[k + 1] = f * rows[(k + 1) * W + j];
+    even += v[k] * v[k];
+    odd += v[k + 1] * v[k + 1];
+  }
+  if (k < count) { v[k] = f * rows[k * W + j]; even += v[k] * v[k]; }
+  return even + odd;
+}
+
+/* v' rows, in the columns of vector b. */
+static inline vec gathered(const double *restrict v, const double *restrict rows, int count, int stride, int b) {
+  const vec *row = (const vec *)rows + b;
+  vec even = {0}, odd = {0};
+  int k;
+  for (k = 0; k + 1 < count; k += 2) { even += v[k] * row[k * stride]; odd += v[k + 1] * row[(k + 1) * stride]; }
+  if (k < count) even += v[k] * row[k * stride];
+  return even + odd;
+}
+
+/* One reflection that makes column j of `rows` (count, W) nothing and moves it into `head`; all are zero before column j.
+   v: room for count numbers. */
+static void lift(double *restrict head, double *restrict rows, int count, int W, int j, double *restrict v) {
+  const int stride = W / LANES;
+  const double s = column(rows, count, W, j, 1, v);
+  double norm, first, factor;
+  int b, k;
+  if (s == 0) return;
+  norm = sqrt(head[j] * head[j] + s);
+  if (head[j] > 0) norm = -norm;
+  first = head[j] - norm;
+  factor = -1 / (norm * first);
+  for (b = j / LANES; b < stride; b++) {
+    vec *top = (vec *)head + b, *row = (vec *)rows + b;
+    const vec sum = gathered(v, rows, count, stride, b), share = factor * (first * *top + sum);
+    *top -= first * share;
+    for (k = 0; k < count; k++) row[k * stride] -= v[k] * share;
+  }
+  head[j] = norm;
+  for (k = 0; k < count; k++) rows[k * W + j] = 0;
+}
+
+/* The error of state k leaves: rows 0..k of T are those that it reaches. gain: (n + 2). v: room for k + 1 numbers. */
+static void leave(double *restrict T, int k, double g, int n, int W, double *restrict gain, double *restrict v) {
+  const int stride = W / LANES;
+  const double square = 1 + column(T, k + 1, W, k, g, v), factor = 1 / (square + sqrt(square)), answer = g / square;
+  int b, r;
+  for (b = 0; b < stride; b++) {
+    const vec sum = gathered(v, T, k + 1, stride, b), share = factor * sum, told = answer * sum;
+    vec *row = (vec *)T + b;
+    for (r = 0; r <= k; r++) row[r * stride] -= v[r] * share;
+    if (b < stride - 1) *(vec *)(gain + b * LANES) = told;
+    else for (r = 0; r <= n - b * LANES; r++) gain[b * LANES + r] = told[r];
+  }
+  gain[n + 1] = g * answer;
+}
+
+/* The first nx rows of T, in (state after, p | 1), as rows in (state before, p | 1). E: (nx, n), c: (nx). */
+static void through_link(const double *restrict T, const double *E, const double *c, int nx, int n, int W,
+                         double *restrict link, double *restrict to) {
+  const int stride = W / LANES;
+  int a, b, l;
+  memset(link, 0, sizeof(double) * nx * W);
+  for (l = 0; l < nx; l++) { memcpy(link + l * W, E + l * n, sizeof(double) * n); link[l * W + n] = c[l]; }
+  for (a = 0; a < nx; a++) {
+    const double *f = T + a * W;
+    memcpy(to + a * W, f, sizeof(double) * W);
+    memset(to + a * W, 0, sizeof(double) * nx);
+    for (b = 0; b < stride; b++) {
+      const vec *row = (const vec *)link + b;
+      vec sum = ((vec *)(to + a * W))[b];
+      for (l = 0; l < nx; l++) sum += f[l] * row[l * stride];
+      ((vec *)(to + a * W))[b] = sum;
+    }
   }
 }
 
 /* T: (n + 1, n + 1) of the whole chain in (s_0, p | right-hand side); triangles: (segments, n, n), those of 'from here to
-   the end'. Returns 0, or 1 where memory is out. */
+   the end'; missed: (nw) the states k_j, from the first on; G: (segments - 1, nw). Returns 0, or 1 where memory is out. */
 int dynident_smooth_factor(long long segments, const long long *first, int nx, int nf, int ny, int nw, const double *J,
-                           const double *weight, const double *rhs, const double *E, const double *c, const double *G,
-                           double *T, double *gains, double *triangles) {
-  const int n = nx + nf, w = n + 1, wide = nw + n + 1;
-  long long i;
-  int a;
-  double *room = malloc(sizeof(double) * (size_t)wide * (BLOCK + wide + 1));
-  double *big = room + BLOCK * wide, *row = big + wide * wide;
-  Pile pile = {big, room, wide, 0};
+                           const double *weight, const double *rhs, const double *E, const double *c,
+                           const long long *missed, const double *G, double *T, double *gains, double *triangles) {
+  const int n = nx + nf, W = (n + LANES) / LANES * LANES;
+  double *room = calloc((size_t)W * (n + 1 + nx + nx + BLOCK) + nx + BLOCK, sizeof(double));
+  double *U = room, *link = U + (n + 1) * W, *rows = link + nx * W, *v = rows + (nx + BLOCK) * W;
+  long long i, k;
+  int a, j;
   if (!room) return 1;
   for (i = segments - 1; i >= 0; i--) {
-    const int skip = i == segments - 1 ? 0 : nw; /* the last segment has no link */
-    memset(big, 0, sizeof(double) * wide * wide);
-    pile.w = skip + n + 1;
-    for (a = 0; a < skip; a++) big[a * pile.w + a] = 1;
-    if (skip) {
-      for (a = nx; a <= n; a++) memcpy(big + (nw + a) * wide + nw + a, T + a * w + a, sizeof(double) * (w - a));
-      for (a = 0; a < nx; a++) { linked(T + a * w, E + i * nx * n, c + i * nx, G + i * nx * nw, nx, nf, nw, row); put(&pile, row); }
+    const long long end = (first[i + 1] + (i == segments - 1)) * ny;
+    int begin = 0, count = 0; /* of the rows: the first `begin` are of the future */
+    if (i < segments - 1) {
+      for (j = 0; j < nw; j++) leave(U, (int)missed[j], G[i * nw + j], n, W, gains + (i * nw + j) * (n + 2), v);
+      through_link(U, E + i * nx * n, c + i * nx, nx, n, W, link, rows);
+      begin = count = nx;
     }
-    own_rows(&pile, skip, first[i], first[i + 1] + (i == segments - 1), ny, n, J, weight, rhs, row);
-    if (pile.rows) join_as_far(&pile);
-    if (skip) memcpy(gains + i * nw * wide, big, sizeof(double) * nw * wide);
-    memset(T, 0, sizeof(double) * w * w);
-    for (a = 0; a < w; a++) memcpy(T + a * w + a, big + (skip + a) * pile.w + skip + a, sizeof(double) * (w - a));
-    for (a = 0; a < n; a++) memcpy(triangles + (i * n + a) * n, T + a * w, sizeof(double) * n);
+    for (k = first[i] * ny; k < end || begin; k++) {
+      if (k < end && weight[k] != 0) {
+        double *row = rows + count++ * W;
+        memset(row + n, 0, sizeof(double) * (W - n));
+        for (a = 0; a < n; a++) row[a] = weight[k] * J[k * n + a];
+        row[n] = rhs[k];
+      }
+      if (k + 1 < end && count < nx + BLOCK) continue;
+      for (j = 0; j < begin; j++) lift(rows + j * W, rows + (j + 1) * W, count - j - 1, W, j, v);
+      memcpy(U, rows, sizeof(double) * begin * W);
+      for (j = begin; j <= n; j++) lift(U + j * W, rows + begin * W, count - begin, W, j, v);
+      begin = count = 0;
+    }
+    for (a = 0; a < n; a++) memcpy(triangles + (i * n + a) * n, U + a * W, sizeof(double) * n);
   }
+  for (a = 0; a <= n; a++) memcpy(T + a * (n + 1), U + a * W, sizeof(double) * (n + 1));
   free(room);
   return 0;
 }
 
-/* The gradient g in (s_0, p) for other right-hand sides and defects, with the derivatives at hand, and what each model
-   error then lacks: lacks (segments - 1, nw), such that Rw w + S (s, p) + lacks = 0. work: room for 2 n. */
+/* The gradient g in (s_0, p) for other right-hand sides and defects, with the derivatives at hand, and what each error then
+   answers to no state at all: lacks (segments - 1, nw), such that g_j w_j = -K_j (s, p) - lack. work: room for nx + nw. */
 void dynident_smooth_back(long long segments, const long long *first, int nx, int nf, int ny, int nw, const double *J,
-                          const double *weight, const double *rhs, const double *E, const double *c, const double *G,
-                          const double *gains, const double *triangles, double *g, double *lacks, double *work) {
-  const int n = nx + nf, wide = nw + n + 1;
+                          const double *weight, const double *rhs, const double *E, const double *c,
+                          const long long *missed, const double *gains, const double *triangles, double *g, double *lacks,
+                          double *work) {
+  const int n = nx + nf;
+  double *pulls = work + nx;
   long long i, k;
-  int a, b, y;
-  double *v = work, *moved = work + n;
-  for (b = 0; b < n; b++) g[b] = 0;
+  int a, j, l;
+  memset(g, 0, sizeof(double) * n);
   for (i = segments - 1; i >= 0; i--) {
-    const long long stop = first[i + 1] + (i == segments - 1);
+    const long long stop = (first[i + 1] + (i == segments - 1)) * ny;
     if (i < segments - 1) {
-      const double *R = triangles + (i + 1) * n * n, *Ei = E + i * nx * n, *Gi = G + i * nx * nw;
-      const double *gain = gains + i * nw * wide;
-      double *lack = lacks + i * nw;
-      for (a = 0; a < n; a++) {
-        double s = 0;
-        for (b = a; b < nx; b++) s += R[a * n + b] * c[i * nx + b];
-        moved[a] = s;
+      const double *R = triangles + (i + 1) * n * n, *gain = gains + i * nw * (n + 2);
+      for (a = 0; a < nx; a++) work[a] = dot(R + a * n + a, c + i * nx + a, nx - a);
+      add(work, R, nx, n, n, g);
+      for (j = 0; j < nw; j++) {
+        double pull = g[missed[j]];
+        for (l = 0; l < j; l++) pull -= gain[l * (n + 2) + missed[j]] * pulls[l];
+        pulls[j] = pull;
       }
-      for (b = 0; b < n; b++) {
-        double s = g[b];
-        for (a = 0; a <= b; a++) s += R[a * n + b] * moved[a];
-        v[b] = s;
+      for (j = 0; j < nw; j++) { /* the defect is among the states that K_j sees */
+        lacks[i * nw + j] = gain[j * (n + 2) + n + 1] * pulls[j] - dot(gain + j * (n + 2), c + i * nx, nx);
+        pulls[j] = -pulls[j];
       }
-      for (b = 0; b < nw; b++) {
-        double s = 0;
-        for (a = 0; a < nx; a++) s += Gi[a * nw + b] * v[a];
-        for (a = 0; a < b; a++) s -= gain[a * wide + b] * lack[a];
-        lack[b] = s / gain[b * wide + b];
-      }
-      for (b = 0; b < n; b++) {
-        double s = b < nx ? 0 : v[b];
-        for (a = 0; a < nx; a++) s += Ei[a * n + b] * v[a];
-        for (a = 0; a < nw; a++) s -= gain[a * wide + nw + b] * lack[a];
-        g[b] = s;
-      }
+      add(pulls, gain, nw, n + 2, n, g);
+      for (a = 0; a < nx; a++) { work[a] = g[a]; g[a] = 0; }
+      add(work, E + i * nx * n, nx, n, n, g);
     }
-    for (k = first[i]; k < stop; k++)
-      for (y = 0; y < ny; y++) {
-        const double f = weight[k * ny + y];
-        if (f == 0) continue;
-        for (b = 0; b < n; b++) g[b] += f * rhs[k * ny + y] * J[(k * ny + y) * n + b];
-      }
+    for (k = first[i] * ny; k < stop; k++) {
+      const double f = weight[k] * rhs[k];
+      if (weight[k] != 0) add(&f, J + k * n, 1, n, n, g);
+    }
   }
 }
 
-/* Increments of all segment states, model errors chosen best; ds: (segments, nx), ds[0] given. work: room for nw. */
+/* Increments of all segment states, model errors chosen best; ds: (segments, nx), ds[0] given. work: room for n + nw. */
 void dynident_smooth_expand(long long segments, int nx, int nf, int nw, const double *E, const double *c,
-                            const double *G, const double *gains, const double *lacks, const double *dp, double *ds,
+                            const long long *missed, const double *gains, const double *lacks, const double *dp, double *ds,
                             double *work) {
-  const int n = nx + nf, wide = nw + n + 1;
+  const int n = nx + nf;
+  double *errors = work + n;
   long long i;
-  int a, l;
+  int a, j, l;
+  memcpy(work, ds, sizeof(double) * nx);
+  memcpy(work + nx, dp, sizeof(double) * nf);
   for (i = 0; i + 1 < segments; i++) {
-    const double *gain = gains + i * nw * wide, *s = ds + i * nx;
-    for (a = nw - 1; a >= 0; a--) {
-      const double *row = gain + a * wide;
-      double sum = -lacks[i * nw + a];
-      for (l = 0; l < nx; l++) sum -= row[nw + l] * s[l];
-      for (l = 0; l < nf; l++) sum -= row[nw + nx + l] * dp[l];
-      for (l = a + 1; l < nw; l++) sum -= row[l] * work[l];
-      work[a] = sum / row[a];
-    }
-    for (a = 0; a < nx; a++) {
-      const double *row = E + (i * nx + a) * n;
-      double sum = c[i * nx + a];
-      for (l = 0; l < nx; l++) sum += row[l] * s[l];
-      for (l = 0; l < nf; l++) sum += row[nx + l] * dp[l];
-      for (l = 0; l < nw; l++) sum += G[(i * nx + a) * nw + l] * work[l];
-      ds[(i + 1) * nx + a] = sum;
-    }
+    const double *gain = gains + i * nw * (n + 2);
+    double *next = ds + (i + 1) * nx;
+    for (a = 0; a < nx; a++) next[a] = c[i * nx + a] + dot(E + (i * nx + a) * n, work, n);
+    for (a = 0; a < nx; a++) work[a] = next[a];
+    for (j = 0; j < nw; j++) errors[j] = lacks[i * nw + j] + dot(gain + j * (n + 2), work, n);
+    for (j = nw - 2; j >= 0; j--) /* an error sees what the later ones did to their states */
+      for (l = nw - 1; l > j; l--) errors[j] -= gain[j * (n + 2) + missed[l]] * errors[l];
+    for (j = 0; j < nw; j++) next[missed[j]] = work[missed[j]] -= errors[j];
   }
 }

@@ -107,17 +107,21 @@ class _Run:
             if not self.hold.leash and self.length(step, nodes) > ADRIFT:
                 return self.outcome(False, "where the data do not hold all unknowns")
             self.most = self.without_overshoot(step)
-            moved = self.next(reduced)
+            moved = self.next(reduced, (step, nodes))
             self.last = step, self.share
             if moved is None:
                 return self.stuck(left)
             reduced = moved
         return self.outcome(False, f"at the limit of {self.limit} iterations")
 
-    def next(self, reduced: Reduced) -> Reduced | None:
-        """The problem at a better point, with the direction held back as much as it takes; None if nothing helps."""
+    def next(self, reduced: Reduced, least: tuple[np.ndarray, tuple[np.ndarray, ...]]) -> Reduced | None:
+        """The problem at a better point, with the direction held back as much as it takes; None if nothing helps.
+
+        `least` is the direction that is held back least, just computed.
+        """
         while self.held_back <= self.hold.most:
-            moved = self.advance(reduced, *self.direction(reduced, self.held_back))
+            direction = least if self.held_back == self.hold.least else self.direction(reduced, self.held_back)
+            moved = self.advance(reduced, *direction)
             if moved is not None:
                 return moved
             self.held_back = max(self.held_back * self.hold.factor, self.hold.first)

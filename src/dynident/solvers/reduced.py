@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dynident.discretizations.finite import Evaluation, Linear, Spread
@@ -19,20 +21,31 @@ class Reduced:
 
     def __init__(self, linear: Linear):
         self.linear = linear
-        self.sweeps = [SmoothSweep(chain) if chain.noise.shape[2] else Sweep(chain) for chain in linear.chains]
+        self.sweeps = [SmoothSweep(chain) if chain.missed.size else Sweep(chain) for chain in linear.chains]
         triangles = [swept.triangle for swept in self.sweeps]
         if not all(np.all(np.isfinite(T)) for T in triangles):
             raise Diverged(np.nan, 0, what="the derivatives of the simulation are not finite")
         self.rows: Arrow = _joined(linear, triangles)
+        own = [chain.rhs for chain in linear.chains], [chain.defect for chain in linear.chains]
+        self._last: tuple[Evaluation, Sequence[np.ndarray], Sequence[np.ndarray]] = linear.evaluation, *own
 
     def gradient(self, evaluation: Evaluation) -> np.ndarray:
         """Gradient for the residuals and defects of another point, with this point's derivatives."""
         total = np.zeros(self.linear.unknowns)
         self.linear.priors.collect(evaluation.prior, total)
-        for swept, spread, rhs, defect in zip(self.sweeps, self.linear.spreads, self._reweighed(evaluation),
-                                              evaluation.defects, strict=True):
+        for swept, spread, rhs, defect in zip(self.sweeps, self.linear.spreads, *self._rights(evaluation), strict=True):
             spread.collect(swept.gradient(rhs, defect), total)
         return total
+
+    def _rights(self, evaluation: Evaluation) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
+        """Residuals and defects as the chains know them: with this point's robust weights, and in its units of the nodes.
+
+        The same arrays for the same evaluation, by which a sweep knows that it has seen them.
+        """
+        if self._last[0] is not evaluation:
+            defects = [defect * chain.unit for defect, chain in zip(evaluation.defects, self.linear.chains, strict=True)]
+            self._last = evaluation, self._reweighed(evaluation), defects
+        return self._last[1:]
 
     def _reweighed(self, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Residuals of another point with this point's robust weights, so that steps towards one goal are compared."""
@@ -44,14 +57,16 @@ class Reduced:
     def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Steps of the inner nodes that belong to a step of the unknowns and close the evaluation's defects."""
         nodes = []
-        for swept, spread, rhs, defect, correction in zip(self.sweeps, self.linear.spreads, self._reweighed(evaluation),
-                                                          evaluation.defects, evaluation.corrections, strict=True):
+        for swept, spread, rhs, defect, correction in zip(self.sweeps, self.linear.spreads, *self._rights(evaluation),
+                                                          evaluation.corrections, strict=True):
             chain, nx = swept.chain, swept.chain.link.shape[1]
             local = spread.change(step)
             states = swept.expand(local[:nx], local[nx:], rhs, defect)
-            begin = np.hstack([states[:-1], np.tile(local[nx:], (len(states) - 1, 1))])
-            stages = correction + (chain.stage @ begin[:, :, None])[:, :, 0]
-            nodes.append(np.hstack([states[1:], stages]))
+            own = states[1:] / chain.unit
+            if correction.shape[1]:  # else they would be hung on for nothing, and copied
+                begin = np.hstack([states[:-1], np.tile(local[nx:], (len(states) - 1, 1))])
+                own = np.hstack([own, correction + (chain.stage @ begin[:, :, None])[:, :, 0]])
+            nodes.append(own)
         return tuple(nodes)
 
 

@@ -26,17 +26,18 @@ class SmoothSweep:
     def __init__(self, chain: Chain):
         self.chain = chain
         segments, nx, nf, _ = sizes(chain)
-        nw, n = chain.noise.shape[2], nx + nf
+        n = nx + nf
         self.triangle = np.zeros((n + 1, n + 1))
-        self.gains = np.empty((segments - 1, nw, nw + n + 1))  # which model error is best for a state and parameters
+        # per link and error: what it answers to (state behind the link, parameters, 1), to be subtracted, and its variance
+        self.gains = np.empty((*chain.noise.shape, n + 2))
         self.triangles = np.empty((segments, n, n))
         library = _library()
         if library is None:
             self._factor()
-        elif library.dynident_smooth_factor(*self._front(), *addresses(chain.rhs, chain.link, chain.defect, chain.noise,
-                                                                       self.triangle, self.gains, self.triangles)):
+        elif library.dynident_smooth_factor(*self._front(), *addresses(
+                chain.rhs, chain.link, chain.defect, chain.missed, chain.noise, self.triangle, self.gains, self.triangles)):
             raise MemoryError("the sweep along time is out of memory")
-        self._lacks = chain.rhs, chain.defect, np.ascontiguousarray(self.gains[:, :, -1])
+        self._lacks = chain.rhs, chain.defect, np.ascontiguousarray(self.gains[:, :, n])
 
     def gradient(self, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
         """Gradient in (first state, parameters) for other residuals and defects, with the derivatives of the chain."""
@@ -46,8 +47,8 @@ class SmoothSweep:
         if library is None:
             g = self._back(rhs, defect, lacks)
         else:
-            g, work = np.empty(nx + nf), np.empty(2 * (nx + nf))
-            library.dynident_smooth_back(*self._front(), *addresses(rhs, self.chain.link, defect, self.chain.noise,
+            g, work = np.empty(nx + nf), np.empty(nx + self.chain.missed.size)
+            library.dynident_smooth_back(*self._front(), *addresses(rhs, self.chain.link, defect, self.chain.missed,
                                                                     self.gains, self.triangles, g, lacks, work))
         self._lacks = rhs, defect, lacks
         return g
@@ -59,37 +60,42 @@ class SmoothSweep:
         if not (self._lacks[0] is rhs and self._lacks[1] is defect):
             self.gradient(rhs, defect)
         _, c, lacks = self._lacks
-        ds = np.zeros((segments, nx))
+        ds = np.empty((segments, nx))
         ds[0] = first_state
         p, library = np.ascontiguousarray(parameters, dtype=float), _library()
         if library is None:
-            for i, w in enumerate(self._errors(ds, p, lacks)):
-                ds[i + 1] = chain.link[i] @ np.append(ds[i], p) + c[i] + chain.noise[i] @ w
+            for i in range(segments - 1):
+                ds[i + 1] = chain.link[i] @ np.append(ds[i], p) + c[i]
+                for j in reversed(range(chain.missed.size)):
+                    ds[i + 1, chain.missed[j]] -= lacks[i, j] + self.gains[i, j, :nx] @ ds[i + 1] + self.gains[i, j, nx:-2] @ p
             return ds
-        nw = self.gains.shape[1]
-        library.dynident_smooth_expand(segments, nx, nf, nw, *addresses(
-            chain.link, np.ascontiguousarray(c), chain.noise, self.gains, lacks, p, ds, np.empty(nw)))
+        library.dynident_smooth_expand(segments, nx, nf, chain.missed.size, *addresses(
+            chain.link, np.ascontiguousarray(c), chain.missed, self.gains, lacks, p, ds, np.empty(nx + nf + chain.missed.size)))
         return ds
 
     def covariances(self, start: np.ndarray) -> np.ndarray:
         """Covariance of the state at each segment's begin, (segments, n, n) with the parameters, from that of the first."""
         segments, nx, _, _ = sizes(self.chain)
-        nw, n = self.gains.shape[1], start.shape[0]
+        n = start.shape[0]
         found = np.empty((segments, n, n))
         found[0] = start
-        right = np.concatenate([self.gains[:, :, nw:-1], np.broadcast_to(np.eye(nw), (segments - 1, nw, nw))], axis=2)
-        answers = self.chain.noise @ np.linalg.solve(self.gains[:, :, :nw], right)  # best errors by state, and their spread
         moves = np.broadcast_to(np.eye(n), (segments - 1, n, n)).copy()
-        moves[:, :nx] = self.chain.link[:segments - 1] - answers[:, :, :n]
-        spreads = answers[:, :, n:] @ answers[:, :, n:].swapaxes(1, 2)
+        moves[:, :nx] = self.chain.link[:segments - 1]
+        spreads = np.zeros((segments - 1, n, n))  # of what the errors add
+        for j in reversed(range(self.chain.missed.size)):  # state k turns into itself minus its error's answer
+            k, K = self.chain.missed[j], self.gains[:, j, :n]
+            moves[:, k] -= (K[:, None] @ moves)[:, 0]
+            answer = np.broadcast_to(np.eye(n), (segments - 1, n, n)).copy()
+            answer[:, k] -= K
+            spreads = answer @ spreads @ answer.swapaxes(1, 2)
+            spreads[:, k, k] += self.gains[:, j, -1]
         for i, move in enumerate(moves):
-            found[i + 1] = move @ found[i] @ move.T
-            found[i + 1, :nx, :nx] += spreads[i]
+            found[i + 1] = move @ found[i] @ move.T + spreads[i]
         return found
 
     def _front(self) -> list[int]:
         segments, nx, nf, ny = sizes(self.chain)
-        return [segments, *addresses(self.chain.first), nx, nf, ny, self.chain.noise.shape[2],
+        return [segments, *addresses(self.chain.first), nx, nf, ny, self.chain.missed.size,
                 *addresses(self.chain.jacobian, self.chain.weight)]
 
     # the same in NumPy
@@ -97,43 +103,44 @@ class SmoothSweep:
     def _factor(self) -> None:
         chain = self.chain
         segments, nx, nf, _ = sizes(chain)
-        nw, n = self.gains.shape[1], nx + nf
+        n = nx + nf
+        T = np.zeros((n + 1, n + 1))
         for i in reversed(range(segments)):
-            rows = own_rows(chain, i)
-            if i == segments - 1:
-                R = np.asarray(np.linalg.qr(rows, mode="r"))
-                self.triangle[:len(R)] = R
-            else:
-                a, rest = self.triangle[:, :nx], self.triangle[:, nx:].copy()
-                rest[:, -1] += a @ chain.defect[i]
-                rest[:, :nf] += a @ chain.link[i, :, nx:]
-                future = np.column_stack([a @ chain.noise[i], a @ chain.link[i, :, :nx], rest])
-                R = np.asarray(np.linalg.qr(np.vstack([np.eye(nw, nw + n + 1), future, np.column_stack([
-                    np.zeros((len(rows), nw)), rows])]), mode="r"))
-                self.gains[i], rest = R[:nw], R[nw:nw + n + 1]
-                self.triangle[:] = 0
-                self.triangle[:len(rest)] = rest[:, nw:]
-            self.triangles[i] = self.triangle[:n, :n]
+            if i < segments - 1:
+                for j, (k, g) in enumerate(zip(chain.missed, chain.noise[i], strict=True)):
+                    T, self.gains[i, j] = _left(T, k, g)
+                T[:, nx:] += T[:, :nx] @ np.column_stack([chain.link[i, :, nx:], chain.defect[i]])
+                T[:, :nx] = T[:, :nx] @ chain.link[i, :, :nx]
+            R = np.asarray(np.linalg.qr(np.vstack([T, own_rows(chain, i)]), mode="r"))
+            T = np.zeros((n + 1, n + 1))
+            T[:len(R)] = R
+            self.triangles[i] = T[:n, :n]
+        self.triangle[:] = T
 
     def _back(self, rhs: np.ndarray, defect: np.ndarray, lacks: np.ndarray) -> np.ndarray:
         chain = self.chain
         segments, nx, nf, _ = sizes(chain)
-        nw, n = self.gains.shape[1], nx + nf
-        g = np.zeros(n)
+        g = np.zeros(nx + nf)
         for i in reversed(range(segments)):
             if i < segments - 1:
                 R = self.triangles[i + 1]
-                v = g + R.T @ (R[:, :nx] @ defect[i])
-                lacks[i] = np.linalg.solve(self.gains[i, :, :nw].T, chain.noise[i].T @ v[:nx])
-                g = np.append(np.zeros(nx), v[nx:]) + chain.link[i].T @ v[:nx] - self.gains[i, :, nw:-1].T @ lacks[i]
+                g = g + R.T @ (R[:, :nx] @ defect[i])
+                for j, k in enumerate(chain.missed):
+                    lacks[i, j] = self.gains[i, j, -1] * g[k] - self.gains[i, j, :nx] @ defect[i]  # which is among the states
+                    g = g - self.gains[i, j, :-2] * g[k]
+                g = np.append(np.zeros(nx), g[nx:]) + chain.link[i].T @ g[:nx]
             own = own_rows(chain, i, rhs)
             g = g + own[:, :-1].T @ own[:, -1]
         return g
 
-    def _errors(self, ds: np.ndarray, p: np.ndarray, lacks: np.ndarray):
-        nw = self.gains.shape[1]
-        for i, gain in enumerate(self.gains):
-            yield -np.linalg.solve(gain[:, :nw], gain[:, nw:-1] @ np.append(ds[i], p) + lacks[i])
+
+def _left(T: np.ndarray, k: int, g: float) -> tuple[np.ndarray, np.ndarray]:
+    """The rows T without the error of state k, which adds g times itself to it, and what that error answers, (n + 2,)."""
+    seen = g * T[:, k]
+    square = 1 + float(seen @ seen)
+    told = seen @ T
+    root = np.sqrt(square)
+    return T - np.outer(seen, told / (root * (1 + root))), np.append(g / square * told, g**2 / square)
 
 
 @functools.cache
@@ -143,7 +150,7 @@ def _library() -> ctypes.CDLL | None:
     if library is not None:
         pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
         front: list[Any] = [size, pointer, number, number, number, number]
-        library.dynident_smooth_factor.argtypes = [*front, *[pointer] * 9]
+        library.dynident_smooth_factor.argtypes = [*front, *[pointer] * 10]
         library.dynident_smooth_back.argtypes = [*front, *[pointer] * 11]
         library.dynident_smooth_back.restype = None
         library.dynident_smooth_expand.argtypes = [size, number, number, number, *[pointer] * 8]

@@ -129,7 +129,7 @@ def _smoothed(found: Found, spreads: Spreads) -> Smoothed:
         nx = states.shape[1]
         std = np.full_like(states, np.nan)
         if variances is not None:
-            std = np.sqrt(np.maximum(np.einsum("kaa->ka", variances[e])[:, :nx], 0.0)) * np.where(finite.log, states, 1.0)
+            std = np.sqrt(np.maximum(np.einsum("kaa->ka", variances[e])[:, :nx], 0.0))
         xi = np.vstack([errors[e], np.full((1, nx), np.nan)])
         records.append(SmoothedRecord(record.name, record.grid.time, setup.inner.model.states, states, std, xi))
     return Smoothed(tuple(records), dict(setup.weights), setup.drifting, found.strides)

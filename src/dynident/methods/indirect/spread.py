@@ -46,7 +46,7 @@ class Spreads:
         return whole
 
     def along(self) -> list[np.ndarray]:
-        """Per experiment (nodes, n, n): covariance of state and free parameters at each node, in node coordinates."""
+        """Per experiment (nodes, n, n): covariance of states and free parameters at each node, as values."""
         unknowns = self.covariance()
         found = []
         for swept, spread in zip(self.reduced.sweeps, self.linear.spreads, strict=True):
