@@ -63,6 +63,7 @@ class Shooting:
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_norm = self.frame.node_norm
         self._room: dict[tuple[int, bool], Marched] = {}
+        self._ran: dict[bool, tuple[Point, list[Marched]]] = {}  # the last, without and with sensitivities
 
     @property
     def noise(self) -> float:
@@ -119,14 +120,19 @@ class Shooting:
 
     def run_everywhere(self, point: Point) -> list[Marched]:
         """As `run`, with outputs also where nothing was measured, as far as the model has values there."""
+        if all(np.all(record.grid.wanted) for record in self.records):
+            return self.run(point, True)  # nothing is missing, and the statistics ask for the same
         try:
             return self.run(point, False, everywhere=True)
         except Diverged:
             return self.run(point, False)
 
     def run(self, point: Point, sensitivities: bool, everywhere: bool = False) -> list[Marched]:
+        if not everywhere and sensitivities in self._ran and self._ran[sensitivities][0] is point:
+            return self._ran[sensitivities][1]
         values = self.frame.values(point)
         self.counts["jacobians" if sensitivities else "simulations"] += 1
+        self._ran.pop(sensitivities, None)  # its room is written over
         marched = []
         for e, record in enumerate(self.records):
             p, x0 = self.problem.values_in(values, e)
@@ -139,6 +145,8 @@ class Shooting:
                 raise bad.within(record.name) from None
             if not everywhere:
                 self._room[e, sensitivities] = marched[-1]
+        if not everywhere:
+            self._ran[sensitivities] = point, marched
         return marched
 
     def evaluate(self, point: Point) -> Evaluation:

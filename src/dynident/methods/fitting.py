@@ -83,6 +83,8 @@ class Fit:
         self.solver_name = ""
         self.fewer = False  # steps have been found to be more than needed
         self.reached: tuple[Any, Outcome] | None = None  # the best so far, for whoever interrupts
+        self.made: tuple[int, Mapping[str, float], Any] | None = None  # steps, sizes, and the finite problem made of them
+        self.shot: tuple[Any, Point, tuple[Shooting, Point]] | None = None  # a finite problem's point as one of shooting
 
     def go(self) -> Estimate:
         try:
@@ -129,7 +131,16 @@ class Fit:
         return replace(outcome, reason=spent + why)
 
     def make(self) -> Any:
-        return self.method.finite(self.problem, self.steps, self.sizes)
+        """The finite problem for the steps and sizes of now; the last one where these are its own."""
+        if self.made is None or self.made[:2] != (self.steps, self.sizes):
+            self.made = self.steps, self.sizes, self.method.finite(self.problem, self.steps, self.sizes)
+        return self.made[2]
+
+    def as_shooting(self, finite: Any, point: Point) -> tuple[Shooting, Point]:
+        """Asked for again and again at a solution, and made once."""
+        if self.shot is None or self.shot[0] is not finite or self.shot[1] is not point:
+            self.shot = finite, point, self.method.as_shooting(finite, point)
+        return self.shot[2]
 
     def shooting(self, steps: int) -> Shooting:
         return self.method.shooting(self.problem, steps, self.sizes)
@@ -141,7 +152,7 @@ class Fit:
         counts = {**self.counts, "compiled kernels": compiler.libraries_compiled - self.compiled[1],
                   "substeps": self.steps, **size}
         again = self.make()  # with the final weights
-        shooting, point = self.method.as_shooting(again, self.method.carried(outcome.point, finite, again))
+        shooting, point = self.as_shooting(again, self.method.carried(outcome.point, finite, again))
         return assemble(self.problem, self.method, shooting, replace(outcome, point=point), self.sizes, error, counts,
                         times, self.solver_name, self.tight(finite, outcome.point))
 
@@ -209,7 +220,7 @@ class Fit:
         """Take the noise sizes from the residuals; True if the fit depends on them and they changed."""
         if not self.sizes:
             return False
-        shooting, there = self.method.as_shooting(finite, point)
+        shooting, there = self.as_shooting(finite, point)
         robust = self.method.loss != "squared"
         sizes = noise.sizes_from(self.problem, shooting.linearization(there), self.sizes, robust)
         change = max(abs(np.log(sizes[name] / self.sizes[name])) for name in sizes)
@@ -226,10 +237,11 @@ class Fit:
         """
         if self.adaptive:
             return False, 0.0
-        _, there = self.method.as_shooting(finite, outcome.point)
+        shooting, there = self.as_shooting(finite, outcome.point)
         level = 1.0 if self.sizes else self.residual_level(finite, outcome.evaluation.cost)
         if not self.automatic:
-            coarse, fine = self.shooting(self.steps), self.shooting(2 * self.steps)
+            coarse = self.shooting(self.steps) if self.sizes else shooting  # sizes may just have changed
+            fine = self.shooting(2 * self.steps)
             return False, integration_error(coarse, fine, there, level, linked=True)
         count, error = choose_substeps(self.shooting, lambda _: there, level, linked=True)
         if count == self.steps or (count < self.steps and self.fewer):
