@@ -38,6 +38,13 @@ def step_of(inputs):
     return Step.between(0.0, LENGTH, u, u, np.zeros(u.size, bool), np.zeros(u.size))
 
 
+def members(rng, lo, hi):
+    """Points of a box, no two alike; many of their coordinates at its ends."""
+    shape = (lo.size, SAMPLES)
+    share = np.where(rng.random(shape) < 0.4, rng.choice([0.0, 1.0], shape), rng.random(shape))
+    return lo[:, None] + (hi - lo)[:, None] * share
+
+
 def exact_ends(model, points, inputs, length=LENGTH):
     """States after the step, for columns of starts and parameters: all of them in one tightly toleranced solve."""
     n, count = len(model.states), points.shape[1]
@@ -60,7 +67,7 @@ def test_a_step_holds_every_sampled_trajectory(name, choice):
     low, high = rows_of(layout, lo[:, None], hi[:, None], step_of(inputs))
     low[layout.passed_rows], high[layout.passed_rows] = flow.bound(low, high)
     end = flow.end(low, high)
-    points = lo[:, None] + (hi - lo)[:, None] * rng.choice([0.0, 1.0, rng.random()], (lo.size, SAMPLES))
+    points = members(rng, lo, hi)
     reached = exact_ends(model, points, inputs)
     assert np.all((reached >= end[0] - ACCURACY) & (reached <= end[1] + ACCURACY))
     spread = reached.max(axis=1) - reached.min(axis=1)
@@ -87,7 +94,7 @@ def test_a_taylor_tube_holds_every_sampled_trajectory(name, degree):
     rng = np.random.default_rng(7)
     steps = [step_of(inputs)] * 11
     rows = TaylorTube(layout, model.rate, model.output, 6, degree).rows(lo[:, None], hi[:, None], steps)
-    points = lo[:, None] + (hi - lo)[:, None] * rng.choice([0.0, 1.0, rng.random()], (lo.size, SAMPLES))
+    points = members(rng, lo, hi)
     reached = exact_ends(model, points, inputs, 10 * LENGTH)
     assert np.all((reached >= rows.low[-1] - ACCURACY) & (reached <= rows.high[-1] + ACCURACY))
     spread = reached.max(axis=1) - reached.min(axis=1)

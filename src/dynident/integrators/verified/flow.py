@@ -2,7 +2,8 @@
 
 `ModeFlow.bound` encloses the whole step, `ModeFlow.end` its end, `ModeFlow.narrow` goes backward. Two ways to take the
 polynomial over a box: "natural", as the paper does, and "monotone", which takes corners in every unknown whose
-derivative has one sign over the box (verified by its interval, never trusted) and a mean-value term in the others.
+derivative has one sign over the box (verified by its interval, never trusted) and a mean-value term in the others. Where
+the rate is not smooth there is no polynomial, and the end lies in x + h f(B).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dynident.kernels.interval.rounding import Ends, difference, join, meet, mid
 
 FORMS = ("monotone", "natural")
 PICARD_TRIES = 12
+STRICT_TRIES = 40  # from a point at which a rate ends, a box grows by roots: slowly
 GROWTH = 0.1  # of its width by which a failed bounding box grows before the next try
 SMALLEST_GROWTH = 1e-12  # relative to the state: lets a thin box grow at all
 NO_SPREAD = 1e-12  # of a state that all boxes agree on
@@ -48,26 +50,46 @@ class ModeFlow:
 
     def __init__(self, layout: Layout, rate: casadi.Function, choice: FlowChoice, proved: bool = False):
         self.layout, self.choice = layout, choice
-        step = taylor_step(rate, layout, choice.order)
-        self.affine, self.still = step.affine, step.still
-        self.picard, self.jacobian, self.remainder, self.whole = (
-            interval_kernel(f, proved) for f in (step.picard, step.jacobian, step.remainder, step.whole))
+        step = taylor_step(rate, layout, choice.order, proved)
+        self.affine, self.still, self.smooth = step.affine, step.still, step.smooth
+        self.picard, self.jacobian, self.remainder, self.whole, self.closed, self.straight = (
+            interval_kernel(f, proved) for f in (step.picard, step.jacobian, step.remainder, step.whole, step.closed,
+                                                 step.straight))
         self.polynomial = [interval_kernel(f, proved) for f in step.polynomial]
 
     @property
     def rigours(self) -> set[Rigour]:
-        return {k.rigour for k in (self.picard, self.jacobian, self.remainder, self.whole, *self.polynomial)}
+        return {k.rigour for k in (self.picard, self.jacobian, self.remainder, self.whole, self.closed, self.straight,
+                                    *self.polynomial)}
 
     def bound(self, lo: np.ndarray, hi: np.ndarray) -> Ends:
         """States that a step can pass through, by Picard's iteration; infinite where none was found."""
         n = self.layout.states
-        return (lo[:n], hi[:n]) if self.still else bounding_box(self, lo, hi)
+        if self.still:
+            return lo[:n], hi[:n]
+        box = bounding_box(self, lo, hi)
+        low, high = lo.copy(), hi.copy()
+        low[self.layout.passed_rows], high[self.layout.passed_rows] = box
+        rough = self.smooth.fails(low, high)
+        if rough.any():  # there may be several solutions from one point: a box of all of them has room on every side
+            box[0][:, rough], box[1][:, rough] = bounding_box(self, lo[:, rough], hi[:, rough], strictly=True)
+        return box
 
     def end(self, lo: np.ndarray, hi: np.ndarray) -> Ends:
         """States at the end of a step whose passed states stand in the rows."""
         passed = lo[self.layout.passed_rows], hi[self.layout.passed_rows]
         if self.still:
             return lo[:self.layout.states], hi[:self.layout.states]
+        rough = self.smooth.fails(lo, hi)
+        if not rough.any():
+            return self._smooth_end(lo, hi, passed)
+        ends = np.array(meet(self.straight.evaluate(lo, hi), passed))
+        if not rough.all():
+            even = ~rough
+            ends[:, :, even] = self._smooth_end(lo[:, even], hi[:, even], (passed[0][:, even], passed[1][:, even]))
+        return ends[0], ends[1]
+
+    def _smooth_end(self, lo: np.ndarray, hi: np.ndarray, passed: Ends) -> Ends:
         if self.choice.form == "natural":
             return meet(self.whole.evaluate(lo, hi), passed)
         ends, settled = self._by_corners(lo, hi)
@@ -76,9 +98,21 @@ class ModeFlow:
             ends = meet(ends, self.whole.evaluate(lo, hi))
         return meet(ends, passed)
 
-    def narrow(self, lo: np.ndarray, hi: np.ndarray, ends: Ends) -> Ends:
-        """Backward: the boxes without parts that cannot reach `ends`."""
-        return self.whole.contract(lo, hi, *ends)
+    def narrow(self, lo: np.ndarray, hi: np.ndarray, ends: Ends) -> tuple[Ends, Ends]:
+        """Backward and forward again: (unknowns, boxes) without parts that cannot reach `ends`, and what is left of these.
+
+        The remainder of each state is met at a moment of its own, and where the rate is not smooth its mean need not be met
+        at all: so no state passed in between may be narrowed by what all of them ask for.
+        """
+        k, passed = self.layout.unknowns, self.layout.passed_rows
+        even = ~self.smooth.fails(lo, hi)
+        start, left = np.array([lo[:k], hi[:k]]), np.array(ends)
+        rows = np.array([lo[:, even], hi[:, even]])
+        rows[:, passed] = self.remainder.evaluate(rows[0], rows[1])
+        rows = np.array(self.closed.contract(rows[0], rows[1], left[0][:, even], left[1][:, even]))
+        start[:, :, even] = rows[:, :k]
+        left[:, :, even] = meet(self.closed.evaluate(rows[0], rows[1]), (left[0][:, even], left[1][:, even]))
+        return (start[0], start[1]), (left[0], left[1])
 
     def influence(self, lo: np.ndarray, hi: np.ndarray, spread: np.ndarray) -> np.ndarray:
         """(unknowns, boxes) how far the width of each unknown moves the states, in units of `spread` (states,)."""
@@ -127,8 +161,8 @@ class ModeFlow:
         return spread
 
 
-def bounding_box(flow: ModeFlow, lo: np.ndarray, hi: np.ndarray) -> Ends:
-    """B with x + [0, h] f(B) inside B: then every solution of the step stays in B."""
+def bounding_box(flow: ModeFlow, lo: np.ndarray, hi: np.ndarray, strictly: bool = False) -> Ends:
+    """B with x + [0, h] f(B) inside B: then the solution of the step stays in B; `strictly` inside, all solutions do."""
     rows = np.array([lo, hi])
     passed, n = flow.layout.passed_rows, flow.layout.states
 
@@ -136,15 +170,19 @@ def bounding_box(flow: ModeFlow, lo: np.ndarray, hi: np.ndarray) -> Ends:
         rows[0, passed], rows[1, passed] = box
         return flow.picard.evaluate(rows[0], rows[1])
 
-    return mapped_into_itself(image, (lo[:n], hi[:n]))
+    return mapped_into_itself(image, (lo[:n], hi[:n]), strictly)
 
 
-def mapped_into_itself(image: Callable[[Ends], Ends], start: Ends) -> Ends:
-    """A box that `image` maps into itself, grown from the start (Picard); infinite where none was found in time."""
+def mapped_into_itself(image: Callable[[Ends], Ends], start: Ends, strictly: bool = False) -> Ends:
+    """A box that `image` maps into itself, grown from the start (Picard); infinite where none was found in time.
+
+    `strictly`: no end of the image may be one of the box.
+    """
     box = join(start, image(start))
-    for _ in range(PICARD_TRIES):
+    for _ in range(STRICT_TRIES if strictly else PICARD_TRIES):
         tried = image(box)
-        inside = np.all((tried[0] >= box[0]) & (tried[1] <= box[1]), axis=0)
+        within = (tried[0] > box[0]) & (tried[1] < box[1]) if strictly else (tried[0] >= box[0]) & (tried[1] <= box[1])
+        inside = np.all(within, axis=0)
         if inside.all():
             return tried
         wider = join(box, tried)

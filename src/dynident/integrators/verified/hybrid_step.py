@@ -30,8 +30,8 @@ class HybridStep:
     def _stride(self, mode: int) -> Stride | None:
         law, flow, layout = self.automaton.modes[mode], self.flows[mode], self.layout
         programs = Programs(law.goes_on_at_start.kernel, flow.picard, law.goes_on_meanwhile.kernel,
-                            law.rises.kernel, flow.jacobian, flow.remainder, flow.whole, law.goes_on_at_end.kernel,
-                            self.automaton.output, flow.polynomial)
+                            law.rises.kernel, flow.smooth.kernel, flow.jacobian, flow.remainder, flow.whole,
+                            flow.closed, law.goes_on_at_end.kernel, self.automaton.output, flow.polynomial)
         return stride_of(programs, layout.states, layout.parameters, layout.rows, layout.passed_rows.start, flow.still)
 
     @property
@@ -245,7 +245,7 @@ class HybridStep:
                 ends = join(ends, self.flows[m].picard.evaluate(rows[0], rows[1]))
             return ends
 
-        box = mapped_into_itself(image, first)
+        box = mapped_into_itself(image, first, strictly=not all(self.flows[m].smooth.everywhere for m in modes))
         rows[0, :n], rows[1, :n] = first
         rows[0, passed], rows[1, passed] = box
         return rows[0], rows[1]

@@ -10,7 +10,7 @@ import numpy as np
 from dynident.integrators.verified.automaton import Automaton
 from dynident.integrators.verified.boxes import Boxes, Step, gathered, rows_of
 from dynident.integrators.verified.flow import ModeFlow
-from dynident.kernels.interval.rounding import Ends, meet
+from dynident.kernels.interval.rounding import Ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +66,7 @@ def narrowed(piece: Piece, layout_states: int) -> Piece:
     n, k = layout_states, piece.ends.lo.shape[0]
     lo, hi = piece.rows[0].copy(), piece.rows[1].copy()
     lo[n:k], hi[n:k] = piece.ends.lo[n:], piece.ends.hi[n:]
-    low, high = piece.flow.narrow(lo, hi, (piece.ends.lo[:n], piece.ends.hi[:n]))
-    end = meet(piece.flow.whole.evaluate(low, high), (piece.ends.lo[:n], piece.ends.hi[:n]))  # forward again
-    fits = np.all(low[:k] <= high[:k], axis=0) & np.all(end[0] <= end[1], axis=0)
-    ends = replace(piece.ends, lo=np.concatenate([end[0], low[n:k]]), hi=np.concatenate([end[1], high[n:k]]))
-    return Piece(ends.where(fits), piece.flow, (low[:, fits], high[:, fits]))
+    (low, high), end = piece.flow.narrow(lo, hi, (piece.ends.lo[:n], piece.ends.hi[:n]))
+    fits = np.all(low <= high, axis=0) & np.all(end[0] <= end[1], axis=0)
+    ends = replace(piece.ends, lo=np.concatenate([end[0], low[n:]]), hi=np.concatenate([end[1], high[n:]]))
+    return Piece(ends.where(fits))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import casadi
 
 from dynident.integrators.verified.automaton import Layout, Symbols
+from dynident.integrators.verified.roughness import Smoothness
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +23,14 @@ class TaylorStep:
     jacobian: casadi.Function  # of the polynomial, by columns, with respect to (x, p)
     remainder: casadi.Function
     whole: casadi.Function  # polynomial and remainder together
+    closed: casadi.Function  # the polynomial plus what stands in the rows of the passed states: the remainder, once known
+    straight: casadi.Function  # x + h f over the passed states, whether smooth or not
+    smooth: Smoothness  # where all of this but `picard` and `straight` may be used
     still: bool  # the rate is zero
     affine: bool  # the rate is affine in the state
 
 
-def taylor_step(rate: casadi.Function, layout: Layout, order: int) -> TaylorStep:
+def taylor_step(rate: casadi.Function, layout: Layout, order: int, proved: bool = False) -> TaylorStep:
     """The step of one mode; `order` is the highest power of h in the polynomial."""
     s = layout.symbols()
     derivatives = _time_derivatives(rate, s, order + 1)
@@ -37,6 +41,7 @@ def taylor_step(rate: casadi.Function, layout: Layout, order: int) -> TaylorStep
     return TaylorStep(
         s.function(s.x + s.s * s.meanwhile(f)), tuple(s.function(part) for part in casadi.vertsplit(polynomial)),
         s.function(jacobian), s.function(remainder), s.function(polynomial + remainder),
+        s.function(polynomial + s.b), s.function(s.x + s.h * s.meanwhile(f)), Smoothness(f, s, proved),
         still=f.is_zero(), affine=not casadi.depends_on(casadi.vec(casadi.jacobian(f, s.x)), s.x))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from dynident.integrators.verified.automaton import Layout, at_start
 from dynident.integrators.verified.boxes import Step, rows_of
 from dynident.integrators.verified.flow import FlowChoice, ModeFlow
+from dynident.integrators.verified.roughness import Smoothness
 from dynident.kernels.interval import interval_kernel
 from dynident.kernels.interval.rounding import Ends, middle, total
 
@@ -49,6 +50,7 @@ class Tube:
         self.output = interval_kernel(s.function(at_start(s, output)), proved)
         slopes = casadi.jacobian(at_start(s, output), casadi.vertcat(s.x, s.p))
         self.output_slopes = interval_kernel(s.function(slopes), proved)
+        self.smooth_output = Smoothness(at_start(s, output), s, proved)
 
     def rows(self, lo: np.ndarray, hi: np.ndarray, steps: Sequence[Step], substeps: int = 1,
              known: Ends | None = None) -> Rows:
@@ -79,19 +81,32 @@ class Tube:
             p = centre[n:] - radius[n:] * (1 + ROUNDING), centre[n:] + radius[n:] * (1 + ROUNDING)
             lo, hi = rows_of(self.layout, np.concatenate([hull[0], p[0]]), np.concatenate([hull[1], p[1]]), step)
             lo[self.layout.passed_rows], hi[self.layout.passed_rows] = self.flow.bound(lo, hi)
+            ahead = (lo.copy(), hi.copy())
             rest = self.flow.remainder.evaluate(lo, hi)
             slope, spread = mid_rad(by_rows(self.flow.jacobian.evaluate(lo, hi), k))
             lo[:k], hi[:k] = np.concatenate([state.c, centre[n:]]), np.concatenate([state.c, centre[n:]])
             at = np.array([kernel.evaluate(lo, hi) for kernel in self.flow.polynomial])[:, :, 0].transpose(1, 0, 2)
             c, open_ = mid_rad(total((at[0], at[1]), rest))
             apart = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
-            open_ = open_ + _apply(spread, apart)
+            c, slope, open_ = self._straightened(ahead, state.c, (c, slope, open_ + _apply(spread, apart)))
             s = np.einsum("ijb,jkb->ikb", slope[:, :n], state.s)
             s[:, n:] += slope[:, n:]
             size = np.einsum("ijb,jkb->ikb", np.abs(slope[:, :n]), np.abs(state.s))
             size[:, n:] += np.abs(slope[:, n:])
             open_ = (open_ + ROUNDING * _apply(size, radius)) * (1 + ROUNDING) + TINY
             return state.turned(c, s, np.einsum("ijb,jkb->ikb", slope[:, :n], state.q), slope[:, :n], open_)
+
+    def _straightened(self, rows: Ends, start: np.ndarray, bent: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        """Centre, slopes and doubt; where the rate is not smooth, or nearly so, x + h f with all that h f can be in doubt."""
+        if self.flow.smooth.everywhere:
+            return bent
+        n, k = self.layout.states, self.layout.unknowns
+        rough = self.flow.smooth.fails(*rows)
+        rows[0][:n], rows[1][:n] = start, start
+        c, open_ = mid_rad(self.flow.straight.evaluate(*rows))
+        rough |= np.all(open_ < bent[2], axis=0)
+        return (np.where(rough, c, bent[0]), np.where(rough, np.eye(n, k)[:, :, None], bent[1]),
+                np.where(rough, open_, bent[2]))
 
     def _measured(self, state: _State, centre: np.ndarray, radius: np.ndarray, step: Step) -> tuple:
         """(outputs, unknowns, boxes), (outputs, boxes), (outputs, boxes): the row of a sample."""
@@ -111,7 +126,17 @@ class Tube:
             turned = np.abs(np.einsum("ijb,jkb->ikb", slope[:, :n], state.q)) + ROUNDING * np.einsum(
                 "ijb,jkb->ikb", np.abs(slope[:, :n]), np.abs(state.q))
             doubt = doubt + _apply(spread, apart) + ROUNDING * _apply(size, radius) + _apply(turned, state.w)
-            return a, offset, doubt * (1 + ROUNDING) + TINY
+            return self._flat_where_rough(rows_of(self.layout, *full, step), (a, offset, doubt * (1 + ROUNDING) + TINY))
+
+    def _flat_where_rough(self, rows: Ends, found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        """The row of a sample; where an output is not smooth, all of it is doubt."""
+        rough = self.smooth_output.fails(*rows)
+        if not rough.any():
+            return found
+        a, offset, doubt = found
+        a[:, :, rough] = 0.0
+        offset[:, rough], doubt[:, rough] = mid_rad(self.output.evaluate(rows[0][:, rough], rows[1][:, rough]))
+        return a, offset, doubt
 
 
 @dataclass(frozen=True, eq=False)

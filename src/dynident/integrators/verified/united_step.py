@@ -96,7 +96,8 @@ class UnitedStep:
                         ends = join(ends, self.flows[mode].picard.evaluate(rows[0], rows[1]))
                     return ends
 
-                box = mapped_into_itself(image, (rows[0, :n].copy(), rows[1, :n].copy()))
+                strictly = not all(self.flows[mode].smooth.everywhere for mode in _modes(mask))
+                box = mapped_into_itself(image, (rows[0, :n].copy(), rows[1, :n].copy()), strictly)
                 lo[passed.start:passed.stop, own], hi[passed.start:passed.stop, own] = box
             more = masks | self._active_in(lo, hi)
             if np.all(more == masks):
@@ -128,7 +129,10 @@ class UnitedStep:
             column = slopes[0][j * n:(j + 1) * n], slopes[1][j * n:(j + 1) * n]
             change = total(change, times(column, (during[0][j], during[1][j])))
         half = times(times(h, h), (0.5, 0.5))
-        return total(total((lo[:n], hi[:n]), times(h, start)), times(half, change))
+        x = lo[:n], hi[:n]
+        bent, straight = total(total(x, times(h, start)), times(half, change)), total(x, times(h, during))
+        rough = np.any([self.flows[m].smooth.fails(lo, hi) for m in modes], axis=0)
+        return np.where(rough, straight[0], bent[0]), np.where(rough, straight[1], bent[1])
 
 
 class _RateAndSlope:

@@ -1,6 +1,6 @@
 /* The stride: boxes of one mode from one sample to the next, strip by strip: bounding box, end by corners, measurement,
-   backward pass. It is what integrators/verified does array by array, for boxes that no transition can concern; the
-   others are named and left alone. */
+   backward pass. It is what integrators/verified does array by array, for boxes that no transition can concern and whose
+   rate is smooth; the others are named and left alone. */
 
 typedef struct {
     const instruction *tape;
@@ -10,7 +10,8 @@ typedef struct {
 } program;
 
 /* in the order of Programs in stride.py; the polynomials, one per state, come last */
-enum { GOES_ON_AT_START, PICARD, GOES_ON_MEANWHILE, RISES, JACOBIAN, REMAINDER, WHOLE, GOES_ON_AT_END, OUTPUT, POLYNOMIALS };
+enum { GOES_ON_AT_START, PICARD, GOES_ON_MEANWHILE, RISES, SMOOTH, JACOBIAN, REMAINDER, WHOLE, CLOSED, GOES_ON_AT_END,
+       OUTPUT, POLYNOMIALS };
 
 typedef struct {
     const program *programs;
@@ -68,6 +69,14 @@ static void mark_negative(const program *p, const strip *rows, strip *v, int *ma
     if (!p->length) return;
     run(p, rows, v);
     for (int64_t r = 0; r < p->outputs; r++) EACH { marked[i] |= !(v[p->roots[r]].lo[i] >= 0); }
+}
+
+/* lanes in which the rate may not be smooth during the step */
+static void mark_rough(const program *p, const strip *rows, strip *v, int *marked)
+{
+    if (!p->length) return;
+    run(p, rows, v);
+    for (int64_t r = 0; r < p->outputs; r++) EACH { marked[i] |= !(v[p->roots[r]].lo[i] > 0); }
 }
 
 /* the same during the step: a guard that is not positive at the start and nowhere rises is not met */
@@ -214,8 +223,11 @@ static void narrow(const stride_ *s, int *lost)
     for (int64_t r = 0; r < p->outputs; r++) EACH { want[r].lo[i] = s->seen_lo[r]; want[r].hi[i] = s->seen_hi[r]; }
     squeeze(p, s->other, want, 1, s->values, lost);
     if (!s->backward || s->still) return;
-    p = s->programs + WHOLE;
+    p = s->programs + REMAINDER; /* each state's own, met at a moment of its own */
     memcpy(s->rows_ + n, s->other + n, s->parameters * sizeof(strip));
+    run(p, s->rows_, s->values);
+    for (int64_t r = 0; r < n; r++) s->rows_[s->passed + r] = s->values[p->roots[r]];
+    p = s->programs + CLOSED;
     squeeze(p, s->rows_, s->other, 1, s->values, lost);
     run(p, s->rows_, s->values);
     for (int64_t r = 0; r < n; r++) {
@@ -243,6 +255,7 @@ void dynident_interval_stride(const stride_ *s, double *lo, double *hi, int64_t 
         memcpy(s->rows_ + s->passed, s->rows_, n * sizeof(strip));
         if (!s->begun) mark_negative(s->programs + GOES_ON_AT_START, s->rows_, s->values, marked);
         if (!s->still) bound_passed(s, marked);
+        if (!s->still) mark_rough(s->programs + SMOOTH, s->rows_, s->values, marked);
         mark_met(s, marked);
         if (!s->still) reach_end(s);
         narrow(s, lost);

@@ -22,7 +22,7 @@ class Fate(IntEnum):
 
     ALIVE = 0
     DEAD = 1
-    OPEN = 2  # a guard may be met: left as it was
+    OPEN = 2  # a guard may be met, or the rate is not smooth: left as it was
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +33,11 @@ class Programs:
     picard: IntervalKernel
     goes_on_meanwhile: IntervalKernel | None
     rises: IntervalKernel | None
+    smooth: IntervalKernel | None  # positive where the Taylor step may be taken
     jacobian: IntervalKernel
     remainder: IntervalKernel
     whole: IntervalKernel
+    closed: IntervalKernel
     goes_on_at_end: IntervalKernel | None
     output: IntervalKernel
     polynomial: Sequence[IntervalKernel]
