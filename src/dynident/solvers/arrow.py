@@ -3,7 +3,8 @@
     minimise  sum over the blocks of |R own + S shared + r|^2  +  |R' shared + r'|^2
 
 Each R is a triangle: the rows of a block are reflected until all but as many as it has own unknowns speak of shared
-ones only; those go to the border. Time and memory are linear in the number of blocks, and nothing is squared.
+ones only; those go to the border. Time and memory are linear in the number of blocks, and nothing is squared. Blocks of
+the same shape stand in one stack and are worked on together.
 """
 
 from __future__ import annotations
@@ -36,12 +37,36 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
+class Stack:
+    """Blocks of the same shape, one behind the other."""
+
+    own: np.ndarray  # (blocks, k)
+    rows: np.ndarray  # (blocks, k, k + shared + 1)
+
+    @property
+    def triangle(self) -> np.ndarray:
+        return self.rows[:, :, :self.own.shape[1]]
+
+    @property
+    def border(self) -> np.ndarray:
+        return self.rows[:, :, self.own.shape[1]:-1]
+
+    @property
+    def residual(self) -> np.ndarray:
+        return self.rows[:, :, -1]
+
+
+@dataclass(frozen=True, eq=False)
 class Arrow:
     """The whole problem in `unknowns` unknowns; those of no block and not shared do not occur in it."""
 
     unknowns: int
-    blocks: tuple[Block, ...]
+    stacks: tuple[Stack, ...]
     last: Block  # the border: its own unknowns are the shared ones
+
+    @property
+    def blocks(self) -> list[Block]:
+        return [Block(own, rows) for stack in self.stacks for own, rows in zip(stack.own, stack.rows, strict=True)]
 
     @property
     def shared(self) -> np.ndarray:
@@ -50,42 +75,42 @@ class Arrow:
     @cached_property
     def column_norms(self) -> np.ndarray:
         squares = np.zeros(self.unknowns)
-        for block in (*self.blocks, self.last):
-            squares[block.own] += np.sum(block.triangle**2, axis=0)
-        for block in self.blocks:
-            squares[self.shared] += np.sum(block.border**2, axis=0)
+        squares[self.shared] = np.sum(self.last.triangle**2, axis=0)
+        for stack in self.stacks:
+            squares[stack.own] = np.sum(stack.triangle**2, axis=1)
+            squares[self.shared] += np.sum(stack.border**2, axis=(0, 1))
         return np.sqrt(squares)
 
     @cached_property
     def length(self) -> float:
         """Of the residual at step = 0, as far as any step can change it."""
-        return float(np.sqrt(sum(float(b.residual @ b.residual) for b in (*self.blocks, self.last))))
+        return float(np.sqrt(sum(float(np.sum(part.residual**2)) for part in (*self.stacks, self.last))))
 
     def residuals(self, step: np.ndarray) -> list[np.ndarray]:
-        """What a step leaves of the rows, block by block and the border last."""
+        """What a step leaves of the rows, stack by stack (blocks, k) and the border last."""
         shared = step[self.shared]
-        left = [b.triangle @ step[b.own] + b.border @ shared + b.residual for b in self.blocks]
+        left = [_times(s.triangle, step[s.own]) + s.border @ shared + s.residual for s in self.stacks]
         return [*left, self.last.triangle @ shared + self.last.residual]
 
     def fall(self, step: np.ndarray) -> float:
         """How much a step lowers the sum of squares."""
-        return self.length**2 - sum(float(left @ left) for left in self.residuals(step))
+        return self.length**2 - sum(float(np.sum(left**2)) for left in self.residuals(step))
 
     def slope(self, step: np.ndarray) -> np.ndarray:
         """Half the gradient of the sum of squares after a step."""
         slope = np.zeros(self.unknowns)
         left = self.residuals(step)
-        for block, residual in zip((*self.blocks, self.last), left, strict=True):
-            slope[block.own] += block.triangle.T @ residual
-        for block, residual in zip(self.blocks, left, strict=False):  # all but the last
-            slope[self.shared] += block.border.T @ residual
+        slope[self.shared] = self.last.triangle.T @ left[-1]
+        for stack, residual in zip(self.stacks, left, strict=False):  # all but the last
+            slope[stack.own] = _times(stack.triangle.swapaxes(1, 2), residual)
+            slope[self.shared] += np.tensordot(residual, stack.border, axes=2)
         return slope
 
     def damped(self, lengths: np.ndarray) -> Arrow:
         """With one more row per unknown: length * step."""
-        blocks = [(b.own, np.vstack([b.rows, _diagonal(lengths[b.own], b.rows.shape[1])])) for b in self.blocks]
-        border = np.vstack([self.last.rows, _diagonal(lengths[self.shared], self.last.rows.shape[1])])
-        return arrow(self.unknowns, self.shared, blocks, border)
+        stacks = [(s.own, np.concatenate([s.rows, _diagonals(lengths[s.own], s.rows.shape[2])], axis=1)) for s in self.stacks]
+        border = np.vstack([self.last.rows, _diagonals(lengths[None, self.shared], self.last.rows.shape[1])[0]])
+        return _arrow(self.unknowns, self.shared, stacks, border)
 
     def holding(self, held: np.ndarray, step: np.ndarray) -> Arrow:
         """The same rows in the free unknowns only, the held ones (a mask) resting where `step` has them."""
@@ -102,25 +127,26 @@ class Arrow:
                 rest.append(below)
             blocks.append(Block(own, rows))
         shared = self.shared[free]
-        return Arrow(self.unknowns, tuple(blocks), Block(shared, _reflected(np.vstack(rest), shared.size)[0]))
+        stacks = [Stack(*part) for part in _stacked((block.own, block.rows) for block in blocks)]
+        return Arrow(self.unknowns, tuple(stacks), Block(shared, _reflected(np.vstack(rest), shared.size)[0]))
 
     def minimiser(self) -> np.ndarray:
         """The step with the smallest sum of squares, 0 for unknowns that do not occur; needs full column rank."""
-        return self._substituted([-b.residual for b in self.blocks], -self.last.residual)
+        return self._substituted([-s.residual for s in self.stacks], -self.last.residual)
 
     def newton_step(self, gradient: np.ndarray) -> np.ndarray:
         """-(A'A)^-1 gradient, for the gradient of other residuals with the same rows A."""
-        ahead = [np.linalg.solve(b.triangle.T, -gradient[b.own]) for b in self.blocks]
+        ahead = [_solved(s.triangle.swapaxes(1, 2), -gradient[s.own]) for s in self.stacks]
         passed = -gradient[self.shared]
-        for block, part in zip(self.blocks, ahead, strict=True):
-            passed = passed - block.border.T @ part
+        for stack, part in zip(self.stacks, ahead, strict=True):
+            passed = passed - np.tensordot(part, stack.border, axes=2)
         return self._substituted(ahead, np.linalg.solve(self.last.triangle.T, passed))
 
     def _substituted(self, rights: list[np.ndarray], right: np.ndarray) -> np.ndarray:
         step = np.zeros(self.unknowns)
         shared = step[self.shared] = np.linalg.solve(self.last.triangle, right)
-        for block, own in zip(self.blocks, rights, strict=True):
-            step[block.own] = np.linalg.solve(block.triangle, own - block.border @ shared)
+        for stack, own in zip(self.stacks, rights, strict=True):
+            step[stack.own] = _solved(stack.triangle, own - stack.border @ shared)
         return step
 
 
@@ -128,25 +154,49 @@ def arrow(unknowns: int, shared: np.ndarray, blocks: Iterable[tuple[np.ndarray, 
           ) -> Arrow:
     """An arrow from any number of rows: per block its own unknowns and rows (m, own + shared + 1); border rows
     (m, shared + 1)."""
-    tops, rest = [], [border]
+    return _arrow(unknowns, shared, _stacked(blocks), border)
+
+
+def _stacked(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Blocks of the same shape together: own (blocks, k), rows (blocks, m, ...)."""
+    alike: dict[tuple[int, ...], list[tuple[np.ndarray, np.ndarray]]] = {}
     for own, rows in blocks:
-        top, below = _reflected(rows, own.size)
-        tops.append(Block(own, top))
-        rest.append(below)
+        alike.setdefault((own.size, *rows.shape), []).append((own, rows))
+    return [(np.stack([own for own, _ in some]), np.stack([rows for _, rows in some])) for some in alike.values()]
+
+
+def _arrow(unknowns: int, shared: np.ndarray, stacks: Iterable[tuple[np.ndarray, np.ndarray]], border: np.ndarray) -> Arrow:
+    tops, rest = [], [border]
+    for own, rows in stacks:
+        top, below = _reflected(rows, own.shape[1])
+        tops.append(Stack(own, top))
+        rest.append(below.reshape(-1, below.shape[2]))
     return Arrow(unknowns, tuple(tops), Block(shared, _reflected(np.vstack(rest), shared.size)[0]))
 
 
 def _reflected(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first `own` rows after reflection (missing ones are zero), and what is left for the columns beyond."""
+    """The first `own` rows after reflection (missing ones are zero), and what is left for the columns beyond; of a block
+    or of many."""
     R = np.asarray(np.linalg.qr(rows, mode="r"))
-    top = np.zeros((own, rows.shape[1]))
-    top[:len(R)] = R[:own]
-    return top, R[own:, own:]
+    top = np.zeros((*rows.shape[:-2], own, rows.shape[-1]))
+    top[..., :R.shape[-2], :] = R[..., :own, :]
+    return top, R[..., own:, own:]
 
 
-def _diagonal(lengths: np.ndarray, width: int) -> np.ndarray:
-    rows = np.zeros((lengths.size, width))
-    np.fill_diagonal(rows, lengths)
+def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """(blocks, m, k) @ (blocks, k)."""
+    return (matrices @ vectors[:, :, None])[:, :, 0]
+
+
+def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return np.linalg.solve(matrices, vectors[:, :, None])[:, :, 0]
+
+
+def _diagonals(lengths: np.ndarray, width: int) -> np.ndarray:
+    """(blocks, k, width) with lengths (blocks, k) on the diagonals."""
+    rows = np.zeros((*lengths.shape, width))
+    place = np.arange(lengths.shape[1])
+    rows[:, place, place] = lengths
     return rows
 
 

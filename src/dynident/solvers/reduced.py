@@ -104,5 +104,7 @@ def _placed(rows: np.ndarray, spread: Spread, column: np.ndarray, width: int) ->
 def _prior_rows(linear: Linear, which: np.ndarray, column: np.ndarray, width: int) -> np.ndarray:
     """Some of the priors (-1: none)."""
     which = which[which >= 0]
+    if not which.size:
+        return np.zeros((0, width))
     rows = np.column_stack([np.eye(which.size), linear.evaluation.prior[which]])
     return _placed(rows, Spread(linear.priors.unknown[which], linear.priors.slope[which]), column, width)
