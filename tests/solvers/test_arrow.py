@@ -69,6 +69,34 @@ def test_held_unknowns_rest_and_the_others_move_as_if_alone(shape):
     np.testing.assert_allclose(rest.newton_step(gradient), expected, **CLOSE)
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 0, 9), (1, 0, 3, 7), (5, 2, 3, 6), (3, 4, 0, 8)])
+def test_direction_that_nothing_sees_rests_and_the_others_go_their_way(shape):
+    """A column that is the sum of two others: the step is that of the pseudo-inverse, in the lengths that are given."""
+    blocks, own, shared, count = shape
+    rng, first = np.random.default_rng(4), own if shared else 0
+    unknowns = np.arange(blocks * own + shared)
+    mine = unknowns[shared:].reshape(blocks, own)
+    parts = [rng.normal(size=(count, own + shared + 1)) for _ in range(blocks)]
+    border = rng.normal(size=(2, shared + 1))
+    for rows in (*parts, border) if shared else parts:
+        at = first if rows is not border else 0
+        rows[:, at + 2] = rows[:, at] + rows[:, at + 1]
+    whole = arrow(unknowns.size, unknowns[:shared], zip(mine, parts, strict=True), border)
+    A = np.vstack([_dense(rows, [*own_ones, *unknowns[:shared]], unknowns.size)
+                   for own_ones, rows in zip(mine, parts, strict=True)] + [_dense(border, unknowns[:shared], unknowns.size)])
+    b = np.concatenate([*(rows[:, -1] for rows in parts), border[:, -1]])
+    lengths = np.linspace(0.5, 2, unknowns.size)
+    expected = lengths * np.linalg.lstsq(A * lengths, -b, rcond=1e-10)[0]
+    np.testing.assert_allclose(whole.resting(lengths, 1e-3).minimiser(), expected, **CLOSE)
+    assert np.max(np.abs(whole.resting(lengths, 1e-3).damped(1e-9 * lengths).minimiser() - expected)) < 1e-6
+
+
+def _dense(rows: np.ndarray, columns: list[int] | np.ndarray, width: int) -> np.ndarray:
+    placed = np.zeros((len(rows), width))
+    placed[:, columns] = rows[:, :-1]
+    return placed
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(5))
 def test_box_solution_is_that_of_an_independent_solver(shape, seed):

@@ -26,6 +26,7 @@ from dynident.problem.problem import Problem
 from dynident.solvers.outcome import Outcome
 
 SIZE_SETTLED = 1e-3  # relative change of an estimated noise size that no longer matters
+FAR = 1e3  # typical sizes from the start; who goes there may have passed the optimum on the way
 MOST_ROUNDS = 12  # of weights and steps; each is a warm start
 
 
@@ -108,7 +109,7 @@ class Fit:
         error = 0.0
         for rounds in range(1, MOST_ROUNDS + 1):
             outcome = self.solve(finite, point)
-            if rounds == 1 and easier is not None and self.astray(outcome):
+            if rounds == 1 and easier is not None and self.astray(finite, outcome, start):
                 outcome = min(outcome, self.solve(finite, start), key=lambda o: (not o.converged, o.evaluation.cost))
             self.reached = finite, outcome
             if not outcome.converged:
@@ -172,9 +173,12 @@ class Fit:
         self.reached = finite, Outcome(point, evaluation, False, "at the start", (), np.zeros(len(finite.names), int))
         return point
 
-    def astray(self, outcome: Outcome) -> bool:
-        """Lost, neither by the user nor for want of iterations: another start may do better."""
-        return not (outcome.converged or outcome.interrupted) and len(outcome.history) <= self.method.iterations
+    def astray(self, finite: Any, outcome: Outcome, start: Point) -> bool:
+        """Lost, neither by the user nor for want of iterations, or far away: another start may do better."""
+        if outcome.interrupted or outcome.converged:
+            gone = np.abs(outcome.point.unknowns - start.unknowns) / finite.coordinates.scale  # NaN without a scale
+            return not outcome.interrupted and bool(np.any(gone > FAR))
+        return len(outcome.history) <= self.method.iterations
 
     def refusal(self, finite: Any, point: Point, bad: Diverged) -> ProblemError:
         values = finite.coordinates.values(point.unknowns)

@@ -15,6 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
+FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -112,6 +114,16 @@ class Arrow:
         border = np.vstack([self.last.rows, _diagonals(lengths[None, self.shared], self.last.rows.shape[1])[0]])
         return _arrow(self.unknowns, self.shared, stacks, border)
 
+    def resting(self, lengths: np.ndarray, least: float) -> Arrow:
+        """With rows that keep still each direction in which going by these lengths changes the rows by less than `least`
+        and lowers the sum of squares by less than the square of that.
+
+        First what a block sees of its own unknowns, then what all blocks together see of the shared ones: a direction
+        that the whole does not see shows in one of the two.
+        """
+        blocks = [(b.own, np.vstack([b.rows, _still(b, lengths, least)])) for b in self.blocks]
+        return arrow(self.unknowns, self.shared, blocks, np.vstack([self.last.rows, _still(self.last, lengths, least)]))
+
     def holding(self, held: np.ndarray, step: np.ndarray) -> Arrow:
         """The same rows in the free unknowns only, the held ones (a mask) resting where `step` has them."""
         if not np.any(held):
@@ -197,6 +209,19 @@ def _diagonals(lengths: np.ndarray, width: int) -> np.ndarray:
     rows = np.zeros((*lengths.shape, width))
     place = np.arange(lengths.shape[1])
     rows[:, place, place] = lengths
+    return rows
+
+
+def _still(block: Block, lengths: np.ndarray, least: float) -> np.ndarray:
+    """Heavy rows along each direction of a block's own unknowns that is to rest."""
+    own = lengths[block.own]
+    if not own.size:
+        return np.zeros((0, block.rows.shape[1]))
+    rotation, seen, directions = np.linalg.svd(block.triangle * own)
+    slope = seen * (rotation.T @ block.residual)
+    still = directions[(seen < least) & (np.abs(slope) < least**2)]
+    rows = np.zeros((len(still), block.rows.shape[1]))
+    rows[:, :own.size] = max(float(seen[0]), FIRM * least) * still / own
     return rows
 
 

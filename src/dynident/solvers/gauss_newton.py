@@ -145,14 +145,18 @@ class _Run:
         told = np.sqrt(max(self.evaluation.cost, self.finite.floor)) / np.where(
             reduced.rows.column_norms > 0, reduced.rows.column_norms, np.inf)
         scale = np.where(np.isnan(self.finite.coordinates.scale), told, self.finite.coordinates.scale)
-        return np.where(scale > 0, scale, 1.0)
+        units = np.where(scale > 0, scale, 1.0)
+        return np.maximum(units, np.abs(self.point.unknowns)) if self.hold.leash else units  # what has grown goes far
 
     def direction(self, reduced: Reduced, held_back: float) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         c = self.finite.coordinates
         spans = np.where(reduced.rows.column_norms > 0, reduced.rows.column_norms, 1.0)
         damping, leash = (TINY_DAMPING, held_back) if self.hold.leash else (held_back, 0.0)
         self.weights = np.sqrt(damping) * spans + leash * self.residual_std() / self.units
-        rows = reduced.rows.damped(self.weights)
+        rows = reduced.rows
+        if self.hold.leash:  # the way along what the data do not see is endless, and bends: what is there stays there
+            rows = rows.resting(self.units, self.hold.least * self.residual_std())
+        rows = rows.damped(self.weights)
         step, self.held = box_least_squares(rows, c.lower - self.point.unknowns, c.upper - self.point.unknowns)
         self.free_rows = rows.holding(self.held != 0, step)
         return step, reduced.expand(step, self.evaluation)
