@@ -127,18 +127,20 @@ class FullDiscretization:
         return results
 
     def evaluate(self, point: Point) -> Evaluation:
-        return self._evaluation(point, self.run(point, False))[0]
+        return self._evaluation(point, self.run(point, False))
 
-    def _evaluation(self, point: Point, results: list[Collocated]) -> tuple[Evaluation, list[np.ndarray]]:
+    def _evaluation(self, point: Point, results: list[Collocated]) -> Evaluation:
         return self.frame.evaluation(point, self.records, [out.outputs for out in results],
-                                     [out.defect.copy() for out in results], [out.correction.copy() for out in results])
+                                     [out.defect.copy() for out in results], [out.correction.copy() for out in results])[0]
 
-    def linearize(self, point: Point) -> Linear:
+    def linearize(self, point: Point, known: Evaluation | None = None) -> Linear:
+        """`known`: residuals at this very point, where they are at hand."""
         results = self.run(point, True)
-        evaluation, factors = self._evaluation(point, results)
-        chains = [Chain(record.first, out.jacobian, record.weight * factor, rhs, out.link, defect, out.stage)
-                  for record, out, factor, rhs, defect in zip(self.records, results, factors, evaluation.rhs,
-                                                              evaluation.defects, strict=True)]
+        evaluation = known or self._evaluation(point, results)
+        weights = [record.weight * factor for record, factor in zip(self.records, evaluation.factors, strict=True)
+                   ] if evaluation.factors else [record.weight for record in self.records]
+        chains = [Chain(record.first, out.jacobian, weight, rhs, out.link, out.defect, out.stage)
+                  for record, out, weight, rhs in zip(self.records, results, weights, evaluation.rhs, strict=True)]
         return self.frame.linear(point, evaluation, chains)
 
     # what the statistics need

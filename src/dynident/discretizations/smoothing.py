@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,15 @@ from dynident.discretizations.finite import Evaluation, Linear, Point
 from dynident.integrators.march import Diverged
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.problem.problem import Problem
+
+
+class _Known(NamedTuple):
+    """What the last evaluation found out."""
+
+    point: Point
+    values: Point
+    units: list[np.ndarray]
+    evaluation: Evaluation
 
 
 class Smoothing:
@@ -43,7 +53,8 @@ class Smoothing:
             self.full.block - self.errs.size)
         self.reach = [np.sqrt(np.diff(r.grid.time)[:, None] / W[self.errs]) for r in self.records]  # (intervals, errors)
         self.log = np.array([any(u.initial and u.quantity == name and u.log for u in problem.unknowns) for name in states])
-        self.logs = np.flatnonzero(self.log)
+        self.logs = _sliced(np.flatnonzero(self.log))
+        self._known: _Known | None = None  # a solver linearises where it has just evaluated
         scale = np.where(self.log, 1.0, self.frame.state_scale)
         self.node_scale = np.concatenate([scale, np.tile(self.frame.state_scale, self.full.stages // max(1, len(states)))])
 
@@ -63,7 +74,7 @@ class Smoothing:
         return found
 
     def _seen(self, point: Point, function) -> Point:
-        if not self.logs.size:
+        if not np.any(self.log):
             return point
         nodes = []
         for inner in point.nodes:
@@ -87,34 +98,45 @@ class Smoothing:
 
     def evaluate(self, point: Point) -> Evaluation:
         values = self.to_values(point)
-        return self._own(self.full.evaluate(values), values)
+        units = self._units(values)
+        evaluation = self._own(self.full.evaluate(values), units)
+        self._known = _Known(point, values, units, evaluation)
+        return evaluation
 
-    def _own(self, evaluation: Evaluation, values: Point) -> Evaluation:
+    def _units(self, values: Point) -> list[np.ndarray]:
+        """What a step of a node's coordinate is in values, per experiment (intervals, states)."""
+        units = [np.ones((len(nodes), self.log.size)) for nodes in values.nodes]
+        for unit, nodes in zip(units, values.nodes, strict=True):
+            unit[:, self.logs] = nodes[:, self.logs]
+        return units
+
+    def _own(self, evaluation: Evaluation, units: list[np.ndarray]) -> Evaluation:
         """The cost with that of the model errors, defects in coordinates, and as mismatch only what must not be missed."""
-        cost, mismatch, defects = evaluation.cost, 0.0, []
-        for defect, reach, nodes in zip(evaluation.defects, self.reach, values.nodes, strict=True):
+        cost, mismatch = evaluation.cost, 0.0
+        erring = _sliced(self.errs)
+        for defect, reach in zip(evaluation.defects, self.reach, strict=True):
             with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
-                errors = (defect[:, self.errs] / reach).ravel()
+                errors = (defect[:, erring] / reach).ravel()
                 cost += float(errors @ errors)
             missed = np.abs(defect[:, self.hard]) / self.frame.state_scale[self.hard]
             mismatch = max(mismatch, float(np.max(missed, initial=0.0)))
-            own = defect.copy()
-            own[:, self.logs] /= nodes[:, self.logs]
-            defects.append(own)
         if not np.isfinite(cost):
             raise Diverged(np.nan, 0, what="the sum of squares is too large for the computer")
-        return replace(evaluation, cost=cost, mismatch=mismatch, defects=tuple(defects))
+        defects = tuple(defect / unit for defect, unit in zip(evaluation.defects, units, strict=True))
+        return replace(evaluation, cost=cost, mismatch=mismatch, defects=defects)
 
     def linearize(self, point: Point) -> Linear:
-        """The chains are in values; their units say what a step of a node's coordinate is in values."""
-        values = self.to_values(point)
-        linear = self.full.linearize(values)
-        chains = []
-        for chain, nodes, reach in zip(linear.chains, values.nodes, self.reach, strict=True):
-            unit = np.ones_like(chain.defect)
-            unit[:, self.logs] = nodes[:, self.logs]
-            chains.append(replace(chain, missed=self.errs, noise=reach, unit=unit))
-        return replace(linear, evaluation=self._own(linear.evaluation, values), chains=tuple(chains))
+        """The chains are in values, with the units of the nodes' coordinates."""
+        if self._known is not None and self._known.point is point:
+            _, values, units, evaluation = self._known
+            linear = self.full.linearize(values, evaluation)
+        else:
+            values = self.to_values(point)
+            units, linear = self._units(values), self.full.linearize(values)
+            evaluation = self._own(linear.evaluation, units)
+        chains = tuple(replace(chain, missed=self.errs, noise=reach, unit=unit)
+                       for chain, reach, unit in zip(linear.chains, self.reach, units, strict=True))
+        return replace(linear, evaluation=evaluation, chains=chains)
 
     def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
@@ -124,3 +146,9 @@ class Smoothing:
                 steps = (inner / self.node_scale).ravel()
                 total += float(steps @ steps)
         return total / max(1, sum(len(n) for n in nodes))
+
+
+def _sliced(places: np.ndarray) -> Any:
+    """Places that follow each other as a slice, which needs no copy."""
+    together = places.size and places[-1] - places[0] == places.size - 1
+    return slice(int(places[0]), int(places[-1]) + 1) if together else places

@@ -11,7 +11,7 @@
    its g goes to nothing and the link to an equality: nothing is divided by it. Matrices stand row by row; inside, rows are
    filled up with zeros to whole vectors. */
 
-static double dot(const double *restrict x, const double *restrict y, int n) {
+static inline double dot(const double *restrict x, const double *restrict y, int n) {
   vec sum = {0};
   double rest = 0;
   int b;
@@ -20,8 +20,14 @@ static double dot(const double *restrict x, const double *restrict y, int n) {
   return rest + total(sum);
 }
 
+static inline void copy(const double *restrict x, double *restrict y, int n) { /* few numbers: a call of memcpy would take longer */
+  int b;
+  for (b = 0; b + LANES <= n; b += LANES) *(vec *)(y + b) = *(const vec *)(x + b);
+  for (; b < n; b++) y[b] = x[b];
+}
+
 /* y += f' rows; rows: (count, n), `stride` numbers apart. */
-static void add(const double *restrict f, const double *restrict rows, int count, int stride, int n, double *restrict y) {
+static inline void add(const double *restrict f, const double *restrict rows, int count, int stride, int n, double *restrict y) {
   int b, k;
   for (b = 0; b + LANES <= n; b += LANES) {
     vec even = *(vec *)(y + b), odd = {0};
@@ -37,7 +43,7 @@ static void add(const double *restrict f, const double *restrict rows, int count
 }
 
 /* Column j of `rows` (count, W) times f, into v; returns the sum of its squares. */
-static double column(const double *restrict rows, int count, int W, int j, double f, double *restrict v) {
+static inline double column(const double *restrict rows, int count, int W, int j, double f, double *restrict v) {
   double even = 0, odd = 0; /* two sums, so that one addition does not wait for the other */
   int k;
   for (k = 0; k + 1 < count; k += 2) {
@@ -62,7 +68,7 @@ static inline vec gathered(const double *restrict v, const double *restrict rows
 
 /* One reflection that makes column j of `rows` (count, W) nothing and moves it into `head`; all are zero before column j.
    v: room for count numbers. */
-static void lift(double *restrict head, double *restrict rows, int count, int W, int j, double *restrict v) {
+static inline void lift(double *restrict head, double *restrict rows, int count, int W, int j, double *restrict v) {
   const int stride = W / LANES;
   const double s = column(rows, count, W, j, 1, v);
   double norm, first, factor;
@@ -83,7 +89,7 @@ static void lift(double *restrict head, double *restrict rows, int count, int W,
 }
 
 /* The error of state k leaves: rows 0..k of T are those that it reaches. gain: (n + 2). v: room for k + 1 numbers. */
-static void leave(double *restrict T, int k, double g, int n, int W, double *restrict gain, double *restrict v) {
+static inline void leave(double *restrict T, int k, double g, int n, int W, double *restrict gain, double *restrict v) {
   const int stride = W / LANES;
   const double square = 1 + column(T, k + 1, W, k, g, v), factor = 1 / (square + sqrt(square)), answer = g / square;
   int b, r;
@@ -98,22 +104,14 @@ static void leave(double *restrict T, int k, double g, int n, int W, double *res
 }
 
 /* The first nx rows of T, in (state after, p | 1), as rows in (state before, p | 1). E: (nx, n), c: (nx). */
-static void through_link(const double *restrict T, const double *E, const double *c, int nx, int n, int W,
-                         double *restrict link, double *restrict to) {
-  const int stride = W / LANES;
-  int a, b, l;
-  memset(link, 0, sizeof(double) * nx * W);
-  for (l = 0; l < nx; l++) { memcpy(link + l * W, E + l * n, sizeof(double) * n); link[l * W + n] = c[l]; }
-  for (a = 0; a < nx; a++) {
-    const double *f = T + a * W;
-    memcpy(to + a * W, f, sizeof(double) * W);
-    memset(to + a * W, 0, sizeof(double) * nx);
-    for (b = 0; b < stride; b++) {
-      const vec *row = (const vec *)link + b;
-      vec sum = ((vec *)(to + a * W))[b];
-      for (l = 0; l < nx; l++) sum += f[l] * row[l * stride];
-      ((vec *)(to + a * W))[b] = sum;
-    }
+static inline void through_link(const double *restrict T, const double *E, const double *c, int nx, int n, int W,
+                         double *restrict to) {
+  int a, b;
+  for (a = 0; a < nx; a++, T += W, to += W) {
+    copy(T, to, W);
+    for (b = 0; b < nx; b++) to[b] = 0;
+    add(T, E, nx, n, n, to);
+    to[n] += dot(T, c, nx);
   }
 }
 
@@ -123,8 +121,8 @@ int dynident_smooth_factor(long long segments, const long long *first, int nx, i
                            const double *weight, const double *rhs, const double *E, const double *c,
                            const long long *missed, const double *G, double *T, double *gains, double *triangles) {
   const int n = nx + nf, W = (n + LANES) / LANES * LANES;
-  double *room = calloc((size_t)W * (n + 1 + nx + nx + BLOCK) + nx + BLOCK, sizeof(double));
-  double *U = room, *link = U + (n + 1) * W, *rows = link + nx * W, *v = rows + (nx + BLOCK) * W;
+  double *room = calloc((size_t)W * (n + 1 + nx + BLOCK) + nx + BLOCK, sizeof(double));
+  double *U = room, *rows = U + (n + 1) * W, *v = rows + (nx + BLOCK) * W;
   long long i, k;
   int a, j;
   if (!room) return 1;
@@ -133,25 +131,25 @@ int dynident_smooth_factor(long long segments, const long long *first, int nx, i
     int begin = 0, count = 0; /* of the rows: the first `begin` are of the future */
     if (i < segments - 1) {
       for (j = 0; j < nw; j++) leave(U, (int)missed[j], G[i * nw + j], n, W, gains + (i * nw + j) * (n + 2), v);
-      through_link(U, E + i * nx * n, c + i * nx, nx, n, W, link, rows);
+      through_link(U, E + i * nx * n, c + i * nx, nx, n, W, rows);
       begin = count = nx;
     }
     for (k = first[i] * ny; k < end || begin; k++) {
       if (k < end && weight[k] != 0) {
         double *row = rows + count++ * W;
-        memset(row + n, 0, sizeof(double) * (W - n));
+        for (a = n; a < W; a++) row[a] = 0;
         for (a = 0; a < n; a++) row[a] = weight[k] * J[k * n + a];
         row[n] = rhs[k];
       }
       if (k + 1 < end && count < nx + BLOCK) continue;
       for (j = 0; j < begin; j++) lift(rows + j * W, rows + (j + 1) * W, count - j - 1, W, j, v);
-      memcpy(U, rows, sizeof(double) * begin * W);
+      copy(rows, U, begin * W);
       for (j = begin; j <= n; j++) lift(U + j * W, rows + begin * W, count - begin, W, j, v);
       begin = count = 0;
     }
-    for (a = 0; a < n; a++) memcpy(triangles + (i * n + a) * n, U + a * W, sizeof(double) * n);
+    for (a = 0; a < n; a++) copy(U + a * W, triangles + (i * n + a) * n, n);
   }
-  for (a = 0; a <= n; a++) memcpy(T + a * (n + 1), U + a * W, sizeof(double) * (n + 1));
+  for (a = 0; a <= n; a++) copy(U + a * W, T + a * (n + 1), n + 1);
   free(room);
   return 0;
 }

@@ -146,7 +146,7 @@ def _left(T: np.ndarray, k: int, g: float) -> tuple[np.ndarray, np.ndarray]:
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     text = kernel_text(*TEXTS)
-    library = load_library(f"smooth {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
+    library = load_library(f"smooth {hashlib.sha256(text.encode()).hexdigest()}", lambda: text, ("-O3",))  # 1.2 times faster
     if library is not None:
         pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
         front: list[Any] = [size, pointer, number, number, number, number]

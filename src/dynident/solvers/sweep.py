@@ -77,7 +77,15 @@ def sizes(chain: Chain) -> tuple[int, int, int, int]:
 
 
 def addresses(*arrays: np.ndarray) -> list[int]:
-    return [a.ctypes.data for a in arrays]
+    return [_address(a) for a in arrays]
+
+
+def _address(array: np.ndarray) -> int:
+    """As `array.ctypes.data`, several times faster, which counts where a call takes some ten microseconds."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):  # empty, or not to be written to
+        return array.ctypes.data
 
 
 @functools.cache
