@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident.discretizations.collocation import FullDiscretization
+from dynident.discretizations.finite import Point
+from dynident.integrators import integrator_named
+from dynident.methods.direct import FullDiscretizationMethod
+from dynident.solvers import nlp
+from dynident.solvers.outcome import Outcome
 from problems import MACHINES, bellman, gas_oil, pinene
 
 SOLVERS = [("gauss_newton", None), ("ipopt", "exact"), ("ipopt", "gauss_newton"), ("ipopt", "limited_memory"),
-           ("sqp", "gauss_newton")]
+           ("sqp", "gauss_newton"), ("sqp", "exact")]
 
 
 @pytest.mark.parametrize(("solver", "hessian"), SOLVERS)
@@ -23,6 +29,8 @@ def test_all_solvers_reach_the_same_optimum(solver, hessian):
 @pytest.mark.parametrize("method", [
     di.full_discretization("radau", steps_per_sample=4), di.full_discretization("gauss_legendre", 3, steps_per_sample=4),
     di.full_discretization("radau", steps_per_sample=4, solver="ipopt"),
+    di.full_discretization("radau", steps_per_sample=4, solver="sqp", hessian="gauss_newton"),
+    di.full_discretization("radau", steps_per_sample=4, solver="sqp", hessian="exact"),
     di.full_discretization("hermite_simpson", steps_per_sample=16)], ids=str)
 def test_cops_problems_reach_the_published_optimum_from_the_published_start(method):
     """COPS 3 gives 5.2366e-3 and 19.8721; the exact differential equations 0.005236595834 and 19.87216695."""
@@ -31,6 +39,38 @@ def test_cops_problems_reach_the_published_optimum_from_the_published_start(meth
     assert acid.cost == pytest.approx(19.87216695, rel=1e-5)
     assert oil.values["th1"] == pytest.approx(11.84673838, rel=1e-4)
     assert acid.values["th4"] == pytest.approx(2.744709125e-4, rel=1e-3)
+
+
+def test_exact_second_derivatives_take_few_iterations():
+    """What makes a Hessian convex needlessly would cost hundreds: near the optimum the method is Newton's."""
+    for machine in ("two_mass", "servo_axis"):
+        e = di.identify(MACHINES[machine].problem(seed=4), di.full_discretization(solver="sqp", hessian="exact"))
+        assert e.counts["iterations"] < 60  # with the easier problems that come first
+
+
+def test_solver_that_ends_where_no_trajectory_is_shows_the_start_and_says_so(monkeypatch):
+    problem = MACHINES["pendulum"].problem(seed=4)
+
+    class Lost:
+        name = "a solver that loses its way"
+
+        def solve(self, finite, point, watch=None):
+            far = Point(point.unknowns * np.nan, point.nodes)
+            return Outcome(far, finite.evaluate(point), False, "somewhere", (), np.zeros(len(finite.names), int))
+
+    monkeypatch.setattr(FullDiscretizationMethod, "solver", lambda self, finite: Lost())
+    with pytest.raises(di.NotConverged, match="values below are those of the start") as stopped:
+        di.identify(problem, di.full_discretization())
+    assert stopped.value.estimate.values["p"] == problem.parameters[0].start
+
+
+def test_sparse_solver_that_ends_beyond_the_model_goes_back_to_its_last_finite_point():
+    finite = FullDiscretization(MACHINES["pendulum"].problem(seed=4), integrator_named("trapezoid"), 1, {})
+    run = nlp._Run(finite, finite.start(), None, "exact")
+    w, evaluation = run.last_finite(np.full(run.program.size, np.nan))
+    assert np.all(np.isfinite(w))
+    assert evaluation.cost == finite.evaluate(finite.start()).cost
+    assert run.wall is not None
 
 
 def test_bellmans_kinetics_reach_the_known_optimum():

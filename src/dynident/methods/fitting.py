@@ -153,9 +153,19 @@ class Fit:
         counts = {**self.counts, "compiled kernels": compiler.libraries_compiled - self.compiled[1],
                   "substeps": self.steps, **size}
         again = self.make()  # with the final weights
-        shooting, point = self.as_shooting(again, self.method.carried(outcome.point, finite, again))
-        return assemble(self.problem, self.method, shooting, replace(outcome, point=point), self.sizes, error, counts,
-                        times, self.solver_name, self.tight(finite, outcome.point))
+
+        def told(outcome: Outcome) -> Estimate:
+            shooting, point = self.as_shooting(again, self.method.carried(outcome.point, finite, again))
+            return assemble(self.problem, self.method, shooting, replace(outcome, point=point), self.sizes, error, counts,
+                            times, self.solver_name, self.tight(finite, outcome.point))
+
+        try:
+            return told(outcome)
+        except Diverged as bad:  # states that fit no trajectory of the model
+            if outcome.converged:
+                raise
+            why = f"{outcome.reason}; where it stopped {bad}, so that the values below are those of the start"
+            return told(replace(outcome, point=finite.start(), reason=why))
 
     def tight(self, finite: Any, point: Point) -> np.ndarray:
         """Derivatives, in the user's units, of the constraints between parameters that hold the estimate."""

@@ -74,6 +74,11 @@ class GaussNewton:
         return replace(held if better else free, history=tuple(diary.pages))
 
 
+def settled(finite: FiniteProblem, point: Point) -> bool:
+    """Whether a point that another solver found passes for an optimum here."""
+    return _Run(finite, point, Diary(finite.coordinates.values), 1).at_rest()
+
+
 class _Run:
     """The state of one solve."""
 
@@ -85,6 +90,8 @@ class _Run:
         self.most = 1.0  # share of a step that does not overshoot
         self.last: tuple[np.ndarray, float] | None = None  # the last step in its full length, and the share of it
         self.wall: Diverged | None = None
+        self.pace = np.nan  # length of the last step, where it was a full one
+        self.arrived = False  # the next step is known to be none
 
     def outcome_of_run(self) -> Outcome:
         try:
@@ -109,10 +116,21 @@ class _Run:
             self.most = self.without_overshoot(step)
             moved = self.next(reduced, (step, nodes))
             self.last = step, self.share
+            if self.arrived:
+                return self.outcome(True, f"after {iteration + 1} iterations")
             if moved is None:
                 return self.stuck(left)
             reduced = moved
         return self.outcome(False, f"at the limit of {self.limit} iterations")
+
+    def at_rest(self) -> bool:
+        try:
+            reduced = Reduced(self.finite.linearize(self.point))
+        except Diverged:
+            return False
+        self.evaluation = reduced.linear.evaluation
+        self.units = self.unit_lengths(reduced)
+        return self.standard_errors_left(reduced, *self.direction(reduced, self.hold.least)) <= NEARLY_SETTLED
 
     def next(self, reduced: Reduced, least: tuple[np.ndarray, tuple[np.ndarray, ...]]) -> Reduced | None:
         """The problem at a better point, with the direction held back as much as it takes; None if nothing helps.
@@ -172,12 +190,17 @@ class _Run:
         """How far the undamped step would lead in standard errors; infinite while segments do not meet."""
         if self.length(step, nodes) <= TINY_STEP:
             return 0.0
-        links = max(1, sum(len(d) for d in self.evaluation.defects))  # what each lacks adds up along the record
-        closed = self.evaluation.mismatch * np.sqrt(links) <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= CLOSING
+        closed = self.closed(self.evaluation, np.sqrt(self.finite.node_norm(nodes)))
         leash = self.hold.least if self.hold.leash else 0.0
         paid = float(np.sum((leash * self.residual_std() / self.units * step) ** 2))
         gain = reduced.rows.fall(step) - 2 * paid  # none along what the data see less of than the leash holds
-        return standard_errors(gain, self.evaluation.cost, self.finite) if closed else np.inf
+        self.ahead = standard_errors(gain, self.evaluation.cost, self.finite)
+        return self.ahead if closed else np.inf
+
+    def closed(self, evaluation: Evaluation, nodes: float) -> bool:
+        """Segments meet, and would not move their begins any more than by this length."""
+        links = max(1, sum(len(d) for d in evaluation.defects))  # what each lacks adds up along the record
+        return bool(evaluation.mismatch * np.sqrt(links) <= CLOSED and nodes <= CLOSING)
 
     def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> Reduced | None:
         """Go along the direction as far as the natural monotonicity test allows; None if that is nowhere."""
@@ -187,9 +210,12 @@ class _Run:
             full = share == self.most
             candidate = self.clipped(self.point.moved(step, nodes, share))
             try:
-                follows = self.following(reduced, self.finite.evaluate(candidate), share * step)
+                evaluation = self.finite.evaluate(candidate)
+                follows, promised = self.following(reduced, evaluation, share * step)
                 if follows <= (1 - share / 4) * length or (full and follows <= 1e-9 and length <= 1e-6):
-                    return self.move(candidate, share, length)
+                    self.arrived = self.arrives(evaluation, share, length, follows, promised)
+                    return self.taken(candidate, evaluation, share, length, reduced) if self.arrived else self.move(
+                        candidate, share, length)
             except Diverged as wall:
                 self.wall = wall
                 share /= 4
@@ -205,7 +231,11 @@ class _Run:
         except Diverged:
             self.finite.linearize(self.point)  # puts the derivatives of this point back in their place
             raise
-        self.point, self.evaluation, self.share = candidate, moved.linear.evaluation, share
+        return self.taken(candidate, moved.linear.evaluation, share, length, moved)
+
+    def taken(self, candidate: Point, evaluation: Evaluation, share: float, length: float, moved: Reduced) -> Reduced:
+        self.point, self.evaluation, self.share = candidate, evaluation, share
+        self.pace = length if share == 1 and self.held_back == self.hold.least else np.nan
         if share == self.most:
             self.held_back = max(self.held_back / self.hold.factor, self.hold.least)
         elif self.hold.leash and share < LITTLE:
@@ -213,13 +243,27 @@ class _Run:
         self.diary.write(candidate, self.evaluation, share * length)
         return moved
 
-    def following(self, reduced: Reduced, evaluation: Evaluation, gone: np.ndarray) -> float:
-        """Length of the simplified step: residuals and defects of the candidate, derivatives of the present point.
+    def arrives(self, evaluation: Evaluation, share: float, length: float, follows: float, promised: float) -> bool:
+        """Whether the step that would follow is none, so that nobody has to compute the derivatives that say so.
+
+        Two things make it: what this step has not met, which the simplified step shows, and the change of the derivatives,
+        which makes steps shrink by a factor: the one seen last, since it falls or stays from step to step.
+        """
+        if self.hold.leash or share < 1 or self.held_back > self.hold.least or np.any(self.held):
+            return False
+        shrinks = length / self.pace
+        here = max(standard_errors(promised, evaluation.cost, self.finite), shrinks * self.ahead)
+        return bool(shrinks < 1 and here <= SETTLED and self.closed(evaluation, max(follows, shrinks * length)))
+
+    def following(self, reduced: Reduced, evaluation: Evaluation, gone: np.ndarray) -> tuple[float, float]:
+        """Length of the simplified step: residuals and defects of the candidate, derivatives of the present point; and the
+        fall of the cost that it promises.
 
         What holds the step back pulls on the candidate too: in a linear problem nothing follows a full step, held back or not.
         """
-        step = self.free_rows.newton_step(reduced.gradient(evaluation) + self.weights**2 * gone)
-        return self.length(step, reduced.expand(step, evaluation))
+        gradient = reduced.gradient(evaluation) + self.weights**2 * gone
+        step = self.free_rows.newton_step(gradient)
+        return self.length(step, reduced.expand(step, evaluation)), -float(gradient @ step)
 
     def clipped(self, point: Point) -> Point:
         """Rounding must not carry an unknown out of its bounds."""

@@ -10,17 +10,19 @@ import casadi as ca
 import numpy as np
 
 from dynident.discretizations.collocation import FullDiscretization
-from dynident.discretizations.finite import FiniteProblem, Point
+from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
 from dynident.discretizations.program import Pattern, Program
 from dynident.errors import NotSupported, ProblemError
 from dynident.integrators.march import Diverged
 from dynident.solvers.answer import Answer
+from dynident.solvers.gauss_newton import settled
 from dynident.solvers.outcome import Diary, Outcome, Watch
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
 TOLERANCE = 1e-9  # of the scaled problem
 NEAR_BOUND = 1e-6  # scaled; an interior point method ends this close to a bound that holds it
 GOOD = {"Solve_Succeeded"}
+UNSURE = {"Search_Direction_Becomes_Too_Small", "Solved_To_Acceptable_Level"}  # at an optimum to rounding, or stuck
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,11 @@ class Ipopt:
 
 @dataclass(frozen=True)
 class Sqp:
-    """CasADi's SQP method with the QP solver piqp; `hessian`: "exact" or "gauss_newton"."""
+    """CasADi's SQP method with the QP solver piqp; `hessian`: "exact" or "gauss_newton".
+
+    The exact Hessian goes in as it is: it need not be convex where the constraints hold the step, and what makes it convex
+    (a multiple of the identity as large as Gershgorin's circles ask for) turned 10 iterations into more than 200.
+    """
 
     iterations: int = 200
     hessian: str = "gauss_newton"
@@ -59,10 +65,8 @@ class Sqp:
             raise NotSupported("the SQP method takes an exact or a Gauss-Newton Hessian; Ipopt() takes limited_memory.")
         options: dict[str, Any] = {
             "qpsol": "piqp", "max_iter": self.iterations, "tol_pr": 1e-9, "tol_du": 1e-7, "print_header": False,
-            "print_iteration": False, "print_status": False, "convexify_strategy": "regularize",
+            "print_iteration": False, "print_status": False,
             "qpsol_options": {"error_on_fail": False, "print_problem": False}}
-        if self.hessian == "gauss_newton":
-            del options["convexify_strategy"]
         return _Run(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
 
 
@@ -96,8 +100,9 @@ class _Run:
                     lambda w, _, lf, lg: [program.second(w, float(lf[0]), lg, self.exact)[take]], self),
             Answer("nlp_jac_fg", [x, p], [f, ("grad_f_x", dense(n, 1)), g, ("jac_g_x", jacobian)],
                     lambda w, _: self.asked(w), self)]
-        given: dict[str, Any] = {"hess_lag": kept[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False,
-                 "error_on_fail": False, "iteration_callback": self.watcher(n, m), "iteration_callback_ignore_errors": False}
+        given: dict[str, Any] = {
+            "hess_lag": kept[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False, "show_eval_warnings": False,
+            "error_on_fail": False, "iteration_callback": self.watcher(n, m), "iteration_callback_ignore_errors": False}
         given |= {"grad_f": kept[1], "jac_g": kept[2]} if plugin == "ipopt" else {"jac_fg": kept[4]}
         solver = ca.nlpsol("fit", plugin, kept[0], {**given, **options})
         lower, upper, low, high = program.bounds()
@@ -154,9 +159,8 @@ class _Run:
                        float(np.max(np.abs(g[:self.program.matching]), initial=0.0)))
 
     def outcome(self, w: np.ndarray, stats: dict[str, Any], lower: np.ndarray, upper: np.ndarray) -> Outcome:
-        point = self.program.point(w)
-        evaluation = self.finite.evaluate(point)
-        n, status = self.program.unknowns, str(stats.get("return_status", ""))
+        status, (w, evaluation) = str(stats.get("return_status", "")), self.last_finite(w)
+        point, n = self.program.point(w), self.program.unknowns
         held = np.where(w[:n] - lower[:n] <= NEAR_BOUND, -1, np.where(upper[:n] - w[:n] <= NEAR_BOUND, 1, 0))
         snapped = np.where(held < 0, lower[:n] * self.program.scale[:n],
                            np.where(held > 0, upper[:n] * self.program.scale[:n], point.unknowns))
@@ -164,9 +168,20 @@ class _Run:
         iterations = len(self.diary.pages)
         if self.interrupted:
             return Outcome(point, evaluation, False, "by the user", tuple(self.diary.pages), held, True)
-        converged = status in GOOD and bool(stats.get("success"))
+        converged = (status in GOOD and bool(stats.get("success"))) or (
+            status in UNSURE and not self.finite.problem.constraints and settled(self.finite, point))
         reason = f"after {iterations} iterations" if converged else self.why(status, iterations)
         return Outcome(point, evaluation, converged, reason, tuple(self.diary.pages), held)
+
+    def last_finite(self, w: np.ndarray) -> tuple[np.ndarray, Evaluation]:
+        """The end, or where the model cannot be computed there, the last iterate at which it can; at the worst the start."""
+        for candidate in (w, self.last):
+            try:
+                if candidate is not None:
+                    return candidate, self.finite.evaluate(self.program.point(candidate))
+            except Diverged as wall:
+                self.wall = wall
+        return self.program.variables(self.start), self.finite.evaluate(self.start)
 
     def why(self, status: str, iterations: int) -> str:
         beyond = f"; on the way {self.wall}" if self.wall else ""
