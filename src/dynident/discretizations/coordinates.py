@@ -19,8 +19,9 @@ class Coordinates:
     scale: np.ndarray  # typical size of a change, NaN where nothing is known yet
 
     def values(self, xi: np.ndarray) -> np.ndarray:
+        values = np.array(xi, dtype=float)
         with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
-            return np.where(self.log, np.exp(np.where(self.log, xi, 0.0)), xi)
+            return np.exp(values, out=values, where=self.log)
 
     def coordinates(self, values: np.ndarray) -> np.ndarray:
         return np.where(self.log, np.log(np.where(self.log, values, 1.0)), values)

@@ -55,6 +55,7 @@ class Smoothing:
         self.log = np.array([any(u.initial and u.quantity == name and u.log for u in problem.unknowns) for name in states])
         self.logs = _sliced(np.flatnonzero(self.log))
         self._known: _Known | None = None  # a solver linearises where it has just evaluated
+        self._normed: tuple[tuple[np.ndarray, ...], float] = (), 0.0
         scale = np.where(self.log, 1.0, self.frame.state_scale)
         self.node_scale = np.concatenate([scale, np.tile(self.frame.state_scale, self.full.stages // max(1, len(states)))])
 
@@ -140,12 +141,14 @@ class Smoothing:
 
     def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
-        total = 0.0
-        with np.errstate(over="ignore"):  # an infinite step is too long for any test
-            for inner in nodes:
-                steps = (inner / self.node_scale).ravel()
-                total += float(steps @ steps)
-        return total / max(1, sum(len(n) for n in nodes))
+        if self._normed[0] is not nodes:  # a solver asks several times about one step
+            total = 0.0
+            with np.errstate(over="ignore"):  # an infinite step is too long for any test
+                for inner in nodes:
+                    steps = (inner / self.node_scale).ravel()
+                    total += float(steps @ steps)
+            self._normed = nodes, total / max(1, sum(len(n) for n in nodes))
+        return self._normed[1]
 
 
 def _sliced(places: np.ndarray) -> Any:

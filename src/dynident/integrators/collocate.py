@@ -13,6 +13,7 @@ from dynident.integrators.grid import Grid
 from dynident.integrators.march import CompiledMarch, Diverged, march_for
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.integrators.stages import stage_functions
+from dynident.kernels.address import address, addresses
 from dynident.models.equations import EquationModel
 
 
@@ -72,8 +73,8 @@ class CompiledCollocator:
         arrays = [grid.time, grid.u_begin, grid.u_end, grid.u_node, np.ascontiguousarray(p, dtype=float),
                   np.ascontiguousarray(states), np.ascontiguousarray(stages), grid.wanted]
         results = [out.outputs, out.jacobian, out.defect, out.link, out.correction, out.stage]
-        bad = self.call(grid.nodes, *[a.ctypes.data for a in arrays], int(sensitivities),
-                        *[None if a is None else a.ctypes.data for a in results])
+        bad = self.call(grid.nodes, *addresses(*arrays), int(sensitivities),
+                        *[None if a is None else address(a) for a in results])
         if bad >= 0:
             raise Diverged(float(grid.time[bad]), int(bad))
         return out

@@ -19,6 +19,7 @@ from dynident.integrators.grid import Grid
 from dynident.integrators.march import FRONT, Diverged, March, Marched, blank
 from dynident.integrators.scheme import Explicit, Integrator, Step
 from dynident.integrators.stages import dense_function, output_functions, symbols
+from dynident.kernels.address import address, addresses
 from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import QUICK, c_source, kernel_text
 from dynident.models.equations import EquationModel
@@ -141,8 +142,8 @@ class CompiledEvents:
         report = np.zeros(3)
         arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.wanted]
         results = [out.states, out.outputs, out.jacobian, out.end_states, out.end_jacobian, out.modes, report]
-        bad = self.call(len(first) - 1, *[a.ctypes.data for a in arrays], grid.first_mode, int(sensitivities),
-                        *[None if a is None else a.ctypes.data for a in results])
+        bad = self.call(len(first) - 1, *addresses(*arrays), grid.first_mode, int(sensitivities),
+                        *[None if a is None else address(a) for a in results])
         if bad >= 0:
             why, time, last = report
             segment = min(int(np.searchsorted(first, bad, side="right")), len(nodes)) - 1

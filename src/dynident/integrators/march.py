@@ -15,6 +15,7 @@ from dynident.errors import DynidentError
 from dynident.integrators.grid import Grid
 from dynident.integrators.scheme import Adaptive, Implicit, Integrator
 from dynident.integrators.stages import stage_functions
+from dynident.kernels.address import address, addresses
 from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import QUICK, c_source, kernel_text
 from dynident.models.equations import EquationModel
@@ -138,8 +139,8 @@ class CompiledMarch:
         p = np.ascontiguousarray(p, dtype=float)
         arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.wanted]
         results = [out.states, out.outputs, out.jacobian, out.end_states, out.end_jacobian]
-        bad = self.call(len(first) - 1, *[a.ctypes.data for a in arrays], int(sensitivities),
-                        *[None if a is None else a.ctypes.data for a in results])
+        bad = self.call(len(first) - 1, *addresses(*arrays), int(sensitivities),
+                        *[None if a is None else address(a) for a in results])
         if bad >= 0:
             raise diverged(self.model, grid, int(bad), out.states[bad], out.outputs[bad])
         if bad <= -2:

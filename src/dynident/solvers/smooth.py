@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from dynident.discretizations.finite import Chain
+from dynident.kernels.address import addresses
 from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import kernel_text
-from dynident.solvers.sweep import addresses, own_rows, sizes
+from dynident.solvers.sweep import own_rows, sizes
 
 TEXTS = ("sweep.c", "smooth.c")
 

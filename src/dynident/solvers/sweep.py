@@ -13,6 +13,7 @@ from importlib import resources
 import numpy as np
 
 from dynident.discretizations.finite import Chain
+from dynident.kernels.address import addresses
 from dynident.kernels.compiler import load_library
 
 
@@ -74,18 +75,6 @@ def sizes(chain: Chain) -> tuple[int, int, int, int]:
     """Segments, states, free parameters, outputs."""
     segments, nx, n = chain.link.shape
     return segments, nx, n - nx, chain.jacobian.shape[1]
-
-
-def addresses(*arrays: np.ndarray) -> list[int]:
-    return [_address(a) for a in arrays]
-
-
-def _address(array: np.ndarray) -> int:
-    """As `array.ctypes.data`, several times faster, which counts where a call takes some ten microseconds."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
-    except (TypeError, ValueError):  # empty, or not to be written to
-        return array.ctypes.data
 
 
 @functools.cache

@@ -1,0 +1,19 @@
+"""Address: where in memory does an array begin, asked several times faster than by `array.ctypes.data`?"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+
+def address(array: np.ndarray) -> int:
+    """This counts where a compiled call takes some ten microseconds."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):  # not to be written to, or empty
+        return array.ctypes.data
+
+
+def addresses(*arrays: np.ndarray) -> list[int]:
+    return [address(a) for a in arrays]
