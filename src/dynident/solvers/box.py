@@ -12,16 +12,15 @@ SLIGHT = 1e-12  # of a column's length times the residual's: a pull off a bound 
 def box_least_squares(rows: Arrow, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The step that minimises the sum of squares with lower <= step <= upper, and the bounds that hold it.
 
-    Where the bounds are in the way, a primal active set method from the step inside that is nearest to 0: finite, and a
-    bound that is reached is met exactly. `held` is -1 at a lower bound, +1 at an upper bound, 0 where free. The rows must
+    Where the bounds are in the way, a primal active set method from what they leave of the step without them: finite, and
+    a bound that is reached is met exactly. `held` is -1 at a lower bound, +1 at an upper bound, 0 where free. The rows must
     have full column rank (damping gives them that).
     """
     anywhere = rows.minimiser()
-    if np.all((lower <= anywhere) & (anywhere <= upper)):
-        return anywhere, np.zeros(rows.unknowns, int)
-    step = np.clip(np.zeros(rows.unknowns), lower, upper)
-    slope = rows.slope(step)
-    held = np.where((lower >= 0) & (slope >= 0), -1, np.where((upper <= 0) & (slope <= 0), 1, 0))
+    held = np.where(anywhere < lower, -1, np.where(anywhere > upper, 1, 0))
+    if not np.any(held):
+        return anywhere, held
+    step = np.clip(anywhere, lower, upper)
     for _ in range(10 * rows.unknowns + 10):
         free = held == 0
         target = np.where(free, rows.holding(~free, step).minimiser(), step)
