@@ -16,11 +16,10 @@ from dynident.estimate.state_covariance import StateCovariance
 from dynident.files.atomic import written_aside
 from dynident.integrators.operations import operation_counts
 from dynident.kernels.generate import kernel_text
-from dynident.methods.kalman.engine import Layout, defines, memory_size, parts, private_source
+from dynident.methods.kalman.engine import Layout, defines, memory_size, parts, source_text
 from dynident.methods.kalman.likelihood import estimate_levels
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.kalman.setup import Setup, setup_of
-from dynident.methods.kalman.stages import stage_functions
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -106,12 +105,11 @@ def c_text(setup: Setup, name: str) -> str:
               "VARIANCES_TABLE": _row(record.variance[0]), "FILTER_INIT": f"{name}_init",
               "FILTER_UPDATE": f"{name}_update", "FILTER_COVARIANCE": f"{name}_covariance",
               "FILTER_TYPE": f"{name}_filter", "RESULT_TYPE": f"{name}_result"}
-    sizes = "\n".join(f"#define {key} {value}" for key, value in defines(setup).items())
     face = kernel_text("filter_export.c")
     for key, text in tables.items():
         face = face.replace(key, text)
     head = f"/* Written by dynident {__version__}; see {name}.h. */\n\n#include \"{name}.h\"\n"
-    return "\n".join([head, _functions(setup), sizes, kernel_text(*parts(setup.method.filter)), face])
+    return "\n".join([head, source_text(setup, parts(setup.method.filter), [_in_user_units(setup)], lane=1), face])
 
 
 def header_text(setup: Setup, name: str) -> str:
@@ -150,16 +148,13 @@ def _plain(text: str) -> str:
     return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", " ")
 
 
-def _functions(setup: Setup) -> str:
-    """The generated functions, and one for values and slopes in the user's units."""
-    stages = stage_functions(setup.augmented, setup.integrator, setup.method.filter != "unscented")
+def _in_user_units(setup: Setup) -> ca.Function:
+    """Values and slopes in the user's units, of the augmented state."""
     a = ca.SX.sym("a", setup.augmented.size)
     nx = len(setup.augmented.model.states)
     values = [a[i] if i < nx else setup.augmented.coordinates[i - nx].value(a[i]) for i in range(a.numel())]
     slopes = [ca.jacobian(v, a[i]) for i, v in enumerate(values)]
-    seen = [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*slopes))]
-    functions = [*stages, ca.Function("dyn_values", [a], seen)]
-    return private_source(functions)
+    return ca.Function("dyn_values", [a], [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*slopes))])
 
 
 def _settings_table(setup: Setup, layout: Layout) -> str:

@@ -1,9 +1,10 @@
-/* The adjoint of a sample's measurements: lambda (N) and, where it is asked for, Lambda (N x N) from after to before.
+/* The adjoint of a sample's measurements: lambda (N) and, where it is asked for, Lambda (N x N, rows W apart) from after to
+   before.
 
    x - P lambda is the state, and P - P Lambda P its covariance, once the future is known (Bryson and Frazier's form of
    the smoother of Rauch, Tung and Striebel): no covariance is inverted, so states may be known exactly. */
 
-static void adjoint_rows(const double h[][N], const double c[][N], const double *e, int count, double *lambda,
+MELT void adjoint_rows(const double h[][N], const double c[][N], const double *e, int count, double *lambda,
                          double *Lambda) {
   double along[SIZE(NY)];
   int a, b, i, j;
@@ -14,25 +15,26 @@ static void adjoint_rows(const double h[][N], const double c[][N], const double 
   for (a = 0; a < count; a++)
     for (i = 0; i < N; i++) lambda[i] -= along[a] * h[a][i];
   if (Lambda) {
-    double V[SIZE(NY)][N], half[SIZE(NY)][N];
+    double V[SIZE(NY)][W], half[SIZE(NY)][W];
     for (a = 0; a < count; a++)
-      for (i = 0; i < N; i++) {
-        V[a][i] = 0;
-        for (j = 0; j < N; j++) V[a][i] += Lambda[i * N + j] * c[a][j];
+      for (i = 0; i < N; i += LANE) { /* Lambda c */
+        dyn_lane sum = NOTHING;
+        for (j = 0; j < N; j++) sum += c[a][j] * AT(Lambda + j * W + i);
+        AT(V[a] + i) = sum;
       }
     for (a = 0; a < count; a++) { /* half = V - (1/2) (c' V + 1) h: Lambda - h half' - half h' is what is wanted */
-      for (i = 0; i < N; i++) half[a][i] = V[a][i] - 0.5 * h[a][i];
+      for (i = 0; i < N; i += LANE) AT(half[a] + i) = AT(V[a] + i) - 0.5 * SEEN_AT(h[a] + i);
       for (b = 0; b < count; b++) {
         double both = 0;
         for (j = 0; j < N; j++) both += c[a][j] * V[b][j];
-        for (i = 0; i < N; i++) half[a][i] -= 0.5 * both * h[b][i];
+        for (i = 0; i < N; i += LANE) AT(half[a] + i) -= 0.5 * both * SEEN_AT(h[b] + i);
       }
     }
     for (i = 0; i < N; i++)
-      for (j = i; j < N; j++) {
-        double sum = Lambda[i * N + j];
-        for (a = 0; a < count; a++) sum -= h[a][i] * half[a][j] + half[a][i] * h[a][j];
-        Lambda[i * N + j] = Lambda[j * N + i] = sum;
+      for (j = 0; j < N; j += LANE) {
+        dyn_lane sum = AT(Lambda + i * W + j);
+        for (a = 0; a < count; a++) sum -= h[a][i] * AT(half[a] + j) + half[a][i] * SEEN_AT(h[a] + j);
+        AT(Lambda + i * W + j) = sum;
       }
   }
 }

@@ -9,7 +9,10 @@ static int dyn_begin(dyn_memory *m, double t, double started, const double *u, c
 #if FORM == 2
   return cholesky(P, m->P) ? FINE : NOT_POSITIVE;
 #else
-  memcpy(m->P, P, sizeof m->P);
+  {
+    int i;
+    for (i = 0; i < N; i++) memcpy(m->P + i * KEPT, P + i * N, sizeof(double) * N);
+  }
   return FINE;
 #endif
 }

@@ -2,21 +2,12 @@
 
    The text in front of this one defines NX NT NU NY NP (states, parameters as still states, inputs, outputs, parameters
    of the model) and the functions, with a = (states, coordinates of the free parameters),
-     dyn_next     (t, h, a, u0, u1, p) -> next states
-     dyn_next_jac (t, h, a, u0, u1, p) -> next states, their derivative in a (column by column)
-     dyn_seen     (t, a, u, p)         -> outputs
-     dyn_seen_jac (t, a, u, p)         -> outputs, their derivative in a (row by row)
+     dyn_next      (t, h, a, u0, u1, p) -> next states
+     dyn_next_rows (t, h, a, u0, u1, p) -> next states, their derivative in a (row by row, W apart)
+     dyn_seen      (t, a, u, p)         -> outputs
+     dyn_seen_jac  (t, a, u, p)         -> outputs, their derivative in a (row by row, N apart)
    Every struct is made of doubles only, so that it is one flat array elsewhere. No memory is ever allocated. */
 
-#include <math.h>
-#include <string.h>
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3") /* loops of known, small length want to be unrolled */
-#endif
-
-#define SIZE(n) ((n) > 0 ? (n) : 1)
-#define N (NX + NT)
 #define TWO_PI 6.283185307179586
 #define NO_PIVOT 1e-13 /* relative: below it a direction is known exactly, or known through others */
 
@@ -67,25 +58,33 @@ static void inputs_between(const dyn_settings *s, const double *from, const doub
   }
 }
 
-/* The lower factor of a symmetric matrix; a direction without variance gives a column of zeros. 0 if it has a negative one. */
+/* The lower factor of a symmetric matrix; a direction without variance gives a column of zeros. 0 if it has a negative one.
+   Roots are taken at the end: until then only quotients wait for each other. */
 static int cholesky(const double *P, double *L) {
+  double whole[N * N], pivots[N]; /* L before its columns are scaled to a diagonal of 1 */
   int i, j, k;
   for (j = 0; j < N; j++) {
-    double pivot = P[j * N + j];
-    const double size = fabs(pivot);
-    for (k = 0; k < j; k++) pivot -= L[j * N + k] * L[j * N + k];
-    for (i = 0; i < j; i++) L[i * N + j] = 0;
+    const double size = fabs(P[j * N + j]);
+    double pivot = P[j * N + j], inverse;
+    for (k = 0; k < j; k++) pivot -= L[j * N + k] * whole[j * N + k];
     if (pivot <= NO_PIVOT * size) {
       if (!(pivot >= -1e-6 * size)) return 0;
-      for (i = j; i < N; i++) L[i * N + j] = 0;
-      continue;
+      pivot = 0;
     }
-    L[j * N + j] = sqrt(pivot);
+    pivots[j] = pivot;
+    inverse = pivot > 0 ? 1 / pivot : 0;
     for (i = j + 1; i < N; i++) {
       double sum = P[i * N + j];
-      for (k = 0; k < j; k++) sum -= L[i * N + k] * L[j * N + k];
-      L[i * N + j] = sum / L[j * N + j];
+      for (k = 0; k < j; k++) sum -= L[i * N + k] * whole[j * N + k];
+      whole[i * N + j] = sum;
+      L[i * N + j] = sum * inverse;
     }
+  }
+  for (j = 0; j < N; j++) {
+    const double root = sqrt(pivots[j]);
+    for (i = 0; i < j; i++) L[i * N + j] = 0;
+    L[j * N + j] = root;
+    for (i = j + 1; i < N; i++) L[i * N + j] *= root;
   }
   return 1;
 }
@@ -104,9 +103,9 @@ static void follow(const double *restrict F, double *restrict A) {
   for (i = 0; i < NX; i++) {
     double *restrict row = next + i * N;
     for (j = 0; j < NX; j++) row[j] = 0;
-    for (j = NX; j < N; j++) row[j] = F[i + NX * j];
+    for (j = NX; j < N; j++) row[j] = F[i * W + j];
     for (l = 0; l < NX; l++)
-      for (j = 0; j < N; j++) row[j] += F[i + NX * l] * A[l * N + j];
+      for (j = 0; j < N; j++) row[j] += F[i * W + l] * A[l * N + j];
   }
   memcpy(A, next, sizeof next);
 }
@@ -122,18 +121,18 @@ static void adjoint_step(const double *A, double *lambda) {
   memcpy(lambda, next, sizeof next);
 }
 
-/* Parameters outside of their bounds: the nearest point inside, in the metric of the covariance (P, full). The state
-   moves by -P lambda; lambda is added to where it is asked for. */
-static int put_back(double *x, const double *P, const dyn_settings *s, double *lambda) {
+/* Parameters outside of their bounds: the nearest point inside, in the metric of the covariance (P, full, its rows `wide`
+   apart). The state moves by -P lambda; lambda is added to where it is asked for. */
+MELT int put_back(double *x, const double *P, int wide, const dyn_settings *s, double *lambda) {
   int a, i, moved = 0;
   for (a = 0; a < NT; a++) {
     const int row = NX + a;
     const double value = x[row];
     const double wanted = value < s->lower[a] ? s->lower[a] : value > s->upper[a] ? s->upper[a] : value;
-    if (wanted == value || !(P[row * N + row] > 0)) continue;
-    for (i = 0; i < N; i++) x[i] += P[i * N + row] / P[row * N + row] * (wanted - value);
+    if (wanted == value || !(P[row * wide + row] > 0)) continue;
+    for (i = 0; i < N; i++) x[i] += P[i * wide + row] / P[row * wide + row] * (wanted - value);
     x[row] = wanted;
-    if (lambda) lambda[row] -= (wanted - value) / P[row * N + row];
+    if (lambda) lambda[row] -= (wanted - value) / P[row * wide + row];
     moved++;
   }
   return moved;

@@ -3,22 +3,21 @@
 typedef struct {        /* what the filter knows */
   double t, started, u[SIZE(NU)];
   double x[N];
-  double P[N * N];      /* as FORM keeps it */
+  double P[N * W];      /* as FORM keeps it */
 } dyn_memory;
 
-static void foresee(dyn_memory *m, const dyn_settings *s, double t, const double *u, double *A) {
+MELT void foresee(dyn_memory *m, const dyn_settings *s, double t, const double *u, double *A) {
   const double gap = t - m->t;
   const int count = steps_over(s, gap);
   const double h = gap / count;
-  double u0[SIZE(NU)], u1[SIZE(NU)], next[NX], F[NX * N], q[N];
+  double u0[SIZE(NU)], u1[SIZE(NU)], next[NX], F[NX * W], q[N];
   int i, k;
   for (i = 0; i < N; i++) q[i] = s->per_sample ? s->q[i] / count : s->q[i] * h;
   for (k = 0; k < count; k++) {
     const double now = m->t + k * h;
     const double *arg[6] = {&now, &h, m->x, u0, u1, s->p};
-    double *res[2] = {next, F};
     inputs_between(s, m->u, u, k, count, u0, u1);
-    dyn_next_jac(arg, res, 0, 0, 0);
+    dyn_next_rows(arg, next, F);
     memcpy(m->x, next, sizeof next);
     through_step(F, m->P, q);
     if (A) follow(F, A);
@@ -31,7 +30,7 @@ static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const doub
   const double *arg[4] = {&t, at, u, s->p};
   double *res[2] = {seen, H};
 #if ITERATIONS > 1
-  double x_before[N], P_before[N * N];
+  double x_before[N], P_before[N * W];
   int iteration;
 #endif
   if (link) stand_still(link->A);
@@ -60,9 +59,9 @@ static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const doub
   }
 #endif
 #if NT > 0 && FORM == 2
-  { double P[N * N]; covariance_of(m->P, P); out->projected = put_back(m->x, P, s, 0); }
+  { double P[N * N]; covariance_of(m->P, P); out->projected = put_back(m->x, P, N, s, 0); }
 #else
-  out->projected = put_back(m->x, m->P, s, 0);
+  out->projected = put_back(m->x, m->P, KEPT, s, 0);
 #endif
   memcpy(out->x, m->x, sizeof m->x);
   if (link) covariance_of(m->P, link->P);

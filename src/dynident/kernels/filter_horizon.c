@@ -11,12 +11,12 @@
 typedef struct {
   double t, started, u[SIZE(NU)];
   double x[N];          /* prior of the oldest node */
-  double P[N * N];
+  double P[N * W];
   double filled;        /* nodes in the window */
   double time[NODES], input[NODES][SIZE(NU)], y[NODES][SIZE(NY)], r[NODES][SIZE(NY)];
   double used[NODES][SIZE(NY)]; /* as the gate said when the sample came */
   double at[NODES][N];  /* the trajectory around which all is linear */
-  double P_now[N * N];  /* of the newest node, as FORM keeps it */
+  double P_now[N * W];  /* of the newest node, as FORM keeps it */
 } dyn_memory;
 
 /* Foresee x, P over one interval, the model linear around `at`; A as in a link, or 0. `next`: the end from `at`. */
@@ -24,7 +24,7 @@ static void across(const dyn_settings *s, double from, double to, const double *
                    const double *at, double *x, double *P, double *next, double *A) {
   const int count = steps_over(s, to - from);
   const double h = (to - from) / count;
-  double u0[SIZE(NU)], u1[SIZE(NU)], end[NX], F[NX * N], q[N], point[N], off[N];
+  double u0[SIZE(NU)], u1[SIZE(NU)], end[NX], F[NX * W], q[N], point[N], off[N];
   int i, j, k;
   for (i = 0; i < N; i++) {
     q[i] = s->per_sample ? s->q[i] / count : s->q[i] * h;
@@ -34,13 +34,12 @@ static void across(const dyn_settings *s, double from, double to, const double *
   for (k = 0; k < count; k++) {
     const double now = from + k * h;
     const double *arg[6] = {&now, &h, point, u0, u1, s->p};
-    double *res[2] = {end, F};
     double moved[NX];
     inputs_between(s, u_from, u_to, k, count, u0, u1);
-    dyn_next_jac(arg, res, 0, 0, 0);
+    dyn_next_rows(arg, end, F);
     for (i = 0; i < NX; i++) {
       moved[i] = 0;
-      for (j = 0; j < N; j++) moved[i] += F[i + NX * j] * off[j];
+      for (j = 0; j < N; j++) moved[i] += F[i * W + j] * off[j];
     }
     memcpy(off, moved, sizeof moved);
     memcpy(point, end, sizeof end);
@@ -107,7 +106,7 @@ static void gauss_newton_step(dyn_memory *m, const dyn_settings *s, int judge, d
   }
   covariance_of(P_last, full);
   memset(lambda, 0, sizeof lambda);
-  out->projected = put_back(x, full, s, lambda);
+  out->projected = put_back(x, full, N, s, lambda);
   memcpy(m->at[last], x, sizeof x);
   for (k = last - 1; k >= 0; k--) {
     adjoint_measurement(links + k + 1, lambda, 0);
@@ -121,7 +120,7 @@ static void gauss_newton_step(dyn_memory *m, const dyn_settings *s, int judge, d
 
 static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const double *u, const double *y, const double *r,
                       dyn_sample *out, dyn_link *link) {
-  double spare[N * N], spare_x[N];
+  double spare[N * W], spare_x[N];
   int node, iteration;
   (void)link;
   if (m->started && t < m->t) return TIME_GOES_BACK;

@@ -32,61 +32,77 @@ void dynident_filter_sizes(long long *sizes) {
   sizes[3] = sizeof(dyn_link) / sizeof(double);
 }
 
-/* Lambda <- [A; 0 I]' Lambda [A; 0 I] */
-static void adjoint_covariance(const double *restrict A, double *restrict Lambda) {
-  double M[N * N]; /* Lambda [A; 0 I] */
-  int i, j, l;
-  for (i = 0; i < N; i++) {
-    double *restrict row = M + i * N;
-    for (j = 0; j < NX; j++) row[j] = 0;
-    for (j = NX; j < N; j++) row[j] = Lambda[i * N + j];
-    for (l = 0; l < NX; l++) {
-      const double f = Lambda[i * N + l];
-      for (j = 0; j < N; j++) row[j] += f * A[l * N + j];
+/* Lambda <- [A; 0 I]' Lambda [A; 0 I], its rows W apart */
+MELT void adjoint_covariance(const double *restrict A, double *restrict Lambda) {
+  static const double still[W] = STILL;
+  double M[N * W]; /* Lambda [A; 0 I] */
+  int i, c, l;
+  for (i = 0; i < N; i++)
+    for (c = 0; c < N; c += LANE) {
+      dyn_lane sum = SEEN_AT(still + c) * AT(Lambda + i * W + c);
+      for (l = 0; l < NX; l++) sum += Lambda[i * W + l] * SEEN_AT(A + l * N + c);
+      AT(M + i * W + c) = sum;
     }
+  for (i = 0; i < N; i++)
+    for (c = 0; c < N; c += LANE) {
+      dyn_lane sum = still[i] * AT(M + i * W + c);
+      for (l = 0; l < NX; l++) sum += A[l * N + i] * AT(M + l * W + c);
+      AT(Lambda + i * W + c) = sum;
+    }
+  for (i = 1; i < N; i++) /* rounding would grow otherwise */
+    for (l = 0; l < i; l++) Lambda[i * W + l] = Lambda[l * W + i];
+}
+
+/* What is known of one sample once the future is: x - P lambda, and the diagonal of P - P Lambda P. */
+MELT void with_the_future(const double *x, const double *P, const double *lambda, const double *Lambda, double *xs,
+                            double *vs) {
+  double moved[W], less[W];
+  int i, c, l;
+  for (c = 0; c < N; c += LANE) {
+    dyn_lane sum = NOTHING, product = NOTHING;
+    for (i = 0; i < N; i++) {
+      dyn_lane row = NOTHING; /* of Lambda P */
+      for (l = 0; l < N; l++) row += Lambda[i * W + l] * SEEN_AT(P + l * N + c);
+      sum += lambda[i] * SEEN_AT(P + i * N + c);
+      product += row * SEEN_AT(P + i * N + c);
+    }
+    AT(moved + c) = sum;
+    AT(less + c) = product;
   }
   for (i = 0; i < N; i++) {
-    double row[N];
-    for (j = 0; j < N; j++) row[j] = i < NX ? 0 : M[i * N + j];
-    for (l = 0; l < NX; l++) {
-      const double f = A[l * N + i];
-      for (j = 0; j < N; j++) row[j] += f * M[l * N + j];
-    }
-    for (j = i; j < N; j++) Lambda[i * N + j] = row[j];
+    xs[i] = x[i] - moved[i];
+    vs[i] = P[i * N + i] - less[i];
   }
-  for (i = 1; i < N; i++)
-    for (j = 0; j < i; j++) Lambda[i * N + j] = Lambda[j * N + i];
+}
+
+/* P - P Lambda P, with Lambda's rows W apart */
+static void covariance_with_the_future(const double *P, const double *Lambda, double *smoothed) {
+  int i, j, k, l;
+  for (i = 0; i < N; i++)
+    for (j = 0; j < N; j++) {
+      smoothed[i * N + j] = P[i * N + j];
+      for (k = 0; k < N; k++)
+        for (l = 0; l < N; l++) smoothed[i * N + j] -= P[i * N + k] * Lambda[k * W + l] * P[l * N + j];
+    }
 }
 
 /* Back over a record. xs, vs: (samples, N), smoothed states and variances; P_first: covariance at the first sample.
    lambda, Lambda: at entry what comes after the last sample says, at return what the record says about its start. */
 int dynident_filter_smooth(long long samples, const dyn_sample *filtered, const dyn_link *links, double *xs, double *vs,
                            double *P_first, double *lambda, double *Lambda) {
+  double kept[N * W] = {0}; /* Lambda */
   long long k;
-  int i, j, l;
+  int i, j;
+  for (i = 0; i < N; i++) memcpy(kept + i * W, Lambda + i * N, sizeof(double) * N);
   for (k = samples - 1; k >= 0; k--) {
-    const double *P = links[k].P;
-    double M[N * N]; /* P Lambda */
-    for (i = 0; i < N; i++) {
-      double sum = filtered[k].x[i], spread = P[i * N + i];
-      double *restrict row = M + i * N;
-      for (j = 0; j < N; j++) { sum -= P[i * N + j] * lambda[j]; row[j] = 0; }
-      for (l = 0; l < N; l++)
-        for (j = 0; j < N; j++) row[j] += P[i * N + l] * Lambda[l * N + j];
-      for (j = 0; j < N; j++) spread -= row[j] * P[i * N + j];
-      xs[k * N + i] = sum;
-      vs[k * N + i] = spread;
-    }
-    if (k == 0)
-      for (i = 0; i < N; i++)
-        for (j = 0; j < N; j++) {
-          P_first[i * N + j] = P[i * N + j];
-          for (l = 0; l < N; l++) P_first[i * N + j] -= M[i * N + l] * P[l * N + j];
-        }
+    with_the_future(filtered[k].x, links[k].P, lambda, kept, xs + k * N, vs + k * N);
     if (!all_finite(xs + k * N, N)) return NOT_FINITE;
-    adjoint_measurement(links + k, lambda, Lambda);
+    if (k == 0) covariance_with_the_future(links[k].P, kept, P_first);
+    adjoint_measurement(links + k, lambda, kept);
     adjoint_step(links[k].A, lambda);
-    adjoint_covariance(links[k].A, Lambda);
+    adjoint_covariance(links[k].A, kept);
   }
+  for (i = 0; i < N; i++)
+    for (j = 0; j < N; j++) Lambda[i * N + j] = kept[i * W + j];
   return FINE;
 }

@@ -3,7 +3,9 @@
    negative, so the covariance stays positive. */
 
 #define TOGETHER /* measurements of a sample are taken at once */
+#define KEPT N
 #define POINTS (2 * N + 1)
+#define SIDE WHOLE(POINTS, LANE) /* points stand side by side; behind the last the middle one is repeated */
 #define MIDDLE_WEIGHT 2.0
 #define WEIGHT (0.5 / N)
 
@@ -14,25 +16,73 @@ typedef struct {
 } dyn_memory;
 
 /* The points around x; L is the factor of P that spreads them. */
-static int draw(const double *x, const double *P, double points[POINTS][N], double *L) {
+static int draw(const double *x, const double *P, double points[N][SIDE], double *L) {
   const double reach = sqrt((double)N);
   int i, j;
   if (!cholesky(P, L)) return 0;
-  for (i = 0; i < N; i++) points[0][i] = x[i];
-  for (j = 0; j < N; j++)
-    for (i = 0; i < N; i++) {
-      points[1 + j][i] = x[i] + reach * L[i * N + j];
-      points[1 + N + j][i] = x[i] - reach * L[i * N + j];
+  for (i = 0; i < N; i++) {
+    points[i][0] = x[i];
+    for (j = 0; j < N; j++) {
+      points[i][1 + j] = x[i] + reach * L[i * N + j];
+      points[i][1 + N + j] = x[i] - reach * L[i * N + j];
     }
+    for (j = POINTS; j < SIDE; j++) points[i][j] = x[i];
+  }
   return 1;
 }
 
+/* One step of every point, as many at once as there are lanes. */
+MELT void move(double points[N][SIDE], double now, double h, const double *u0, const double *u1, const double *p) {
+  int first, i, l;
+  for (first = 0; first < SIDE; first += LANE) {
+    double moved[NX][LANE];
+    for (l = 0; l < LANE; l++) {
+      double a[N], next[NX];
+      const double *arg[6] = {&now, &h, a, u0, u1, p};
+      double *res[1] = {next};
+      for (i = 0; i < N; i++) a[i] = points[i][first + l];
+      dyn_next(arg, res, 0, 0, 0);
+      for (i = 0; i < NX; i++) moved[i][l] = next[i];
+    }
+    for (i = 0; i < NX; i++)
+      for (l = 0; l < LANE; l++) points[i][first + l] = moved[i][l];
+  }
+}
+
+/* The sum over a row of numbers side by side. */
+MELT double added(dyn_lane sum) {
+  double total = 0;
+  int l;
+  for (l = 0; l < LANE; l++) total += ((const double *)&sum)[l];
+  return total;
+}
+
+/* Leaves only what the values at the points differ by from their mean, which is returned. */
+MELT double centre(double values[SIDE]) {
+  const double middle = values[0];
+  dyn_lane sum = NOTHING;
+  double off;
+  int l;
+  for (l = 0; l < SIDE; l += LANE) sum += AT(values + l) - middle;
+  off = WEIGHT * added(sum);
+  for (l = 0; l < SIDE; l += LANE) AT(values + l) -= middle + off;
+  return middle + off;
+}
+
+/* The covariance of two quantities that were centred; repeated middle points are counted in. */
+MELT double together(const double *a, const double *b) {
+  dyn_lane sum = NOTHING;
+  int l;
+  for (l = 0; l < SIDE; l += LANE) sum += SEEN_AT(a + l) * SEEN_AT(b + l);
+  return WEIGHT * added(sum) + (MIDDLE_WEIGHT - (1 + SIDE - POINTS) * WEIGHT) * a[0] * b[0];
+}
+
 /* The line through what the points became: slope in x of one quantity, from its values at the points. */
-static void regress(const double *L, const double *values, int stride, double *slope) {
+static void regress(const double *L, const double *values, double *slope) {
   const double reach = sqrt((double)N);
   int i, j;
   for (j = N - 1; j >= 0; j--) {
-    double sum = (values[(1 + j) * stride] - values[(1 + N + j) * stride]) / (2 * reach);
+    double sum = (values[1 + j] - values[1 + N + j]) / (2 * reach);
     for (i = j + 1; i < N; i++) sum -= slope[i] * L[i * N + j];
     slope[j] = L[j * N + j] > 0 ? sum / L[j * N + j] : 0; /* no spread, no slope: nothing depends on it */
   }
@@ -42,52 +92,44 @@ static int foresee(dyn_memory *m, const dyn_settings *s, double t, const double 
   const double gap = t - m->t;
   const int count = steps_over(s, gap);
   const double h = gap / count;
-  double before[POINTS][N], after[POINTS][N], next[NX], u0[SIZE(NU)], u1[SIZE(NU)], mean[N], L[N * N];
-  int i, j, k, l;
-  if (!draw(m->x, m->P, before, L)) return 0;
-  memcpy(after, before, sizeof after);
+  double points[N][SIDE], u0[SIZE(NU)], u1[SIZE(NU)], L[N * N];
+  int i, j, k;
+  if (!draw(m->x, m->P, points, L)) return 0;
   for (k = 0; k < count; k++) {
-    const double now = m->t + k * h;
     inputs_between(s, m->u, u, k, count, u0, u1);
-    for (l = 0; l < POINTS; l++) {
-      const double *arg[6] = {&now, &h, after[l], u0, u1, s->p};
-      double *res[1] = {next};
-      dyn_next(arg, res, 0, 0, 0);
-      memcpy(after[l], next, sizeof next);
-    }
+    move(points, m->t + k * h, h, u0, u1, s->p);
   }
-  for (i = 0; i < N; i++) {
-    mean[i] = 0;
-    for (l = 1; l < POINTS; l++) mean[i] += after[l][i];
-    mean[i] *= WEIGHT;
-  }
-  if (A) for (i = 0; i < NX; i++) regress(L, &after[0][i], N, A + i * N);
-  for (l = 0; l < POINTS; l++)
-    for (i = 0; i < N; i++) after[l][i] -= mean[i];
+  if (A) for (i = 0; i < NX; i++) regress(L, points[i], A + i * N);
+  for (i = 0; i < N; i++) m->x[i] = centre(points[i]);
   for (i = 0; i < N; i++)
-    for (j = i; j < N; j++) {
-      double sum = 0;
-      for (l = 1; l < POINTS; l++) sum += after[l][i] * after[l][j];
-      sum = WEIGHT * sum + MIDDLE_WEIGHT * after[0][i] * after[0][j];
-      m->P[i * N + j] = m->P[j * N + i] = sum;
-    }
+    for (j = i; j < N; j++) m->P[i * N + j] = m->P[j * N + i] = together(points[i], points[j]);
   for (i = 0; i < N; i++) m->P[i * N + i] += s->per_sample ? s->q[i] : s->q[i] * gap;
-  memcpy(m->x, mean, sizeof mean);
   return 1;
 }
 
+/* The outputs at every point. */
+MELT void look(double points[N][SIDE], const double *t, const double *u, const double *p, double Y[SIZE(NY)][SIDE]) {
+  int i, j, l;
+  for (l = 0; l < SIDE; l++) {
+    double a[N], seen[SIZE(NY)];
+    const double *arg[4] = {t, a, u, p};
+    double *res[1] = {seen};
+    for (i = 0; i < N; i++) a[i] = points[i][l];
+    dyn_seen(arg, res, 0, 0, 0);
+    for (j = 0; j < NY; j++) Y[j][l] = seen[j];
+  }
+}
+
 /* Which outputs count: measured, and inside the gate. Returns how many; `which` lists them. */
-static int admit(const double *y, const double *mean, const double *r, double Y[POINTS][SIZE(NY)], double gate,
+static int admit(const double *y, const double *mean, const double *r, double Y[SIZE(NY)][SIDE], double gate,
                  int *which, dyn_sample *out) {
-  int j, l, count = 0;
+  int j, count = 0;
   for (j = 0; j < NY; j++) {
     const double innovation = y[j] - mean[j];
-    double s = MIDDLE_WEIGHT * Y[0][j] * Y[0][j];
     out->used[j] = 0;
     out->whitened[j] = NAN;
     if (!isfinite(y[j])) continue;
-    for (l = 1; l < POINTS; l++) s += WEIGHT * Y[l][j] * Y[l][j];
-    out->used[j] = gate > 0 && innovation * innovation > gate * gate * (s + r[j]) ? 2 : 1;
+    out->used[j] = gate > 0 && innovation * innovation > gate * gate * (together(Y[j], Y[j]) + r[j]) ? 2 : 1;
     if (out->used[j] == 1) which[count++] = j;
   }
   return count;
@@ -95,39 +137,30 @@ static int admit(const double *y, const double *mean, const double *r, double Y[
 
 static int take_sample(dyn_memory *m, const dyn_settings *s, const double *t, const double *u, const double *y,
                        const double *r, dyn_sample *out, dyn_link *link) {
-  double points[POINTS][N], L[N * N], Y[POINTS][SIZE(NY)], mean[SIZE(NY)], S[SIZE(NY)][SIZE(NY)], C[SIZE(NY)][N];
+  const double reach = sqrt((double)N);
+  double points[N][SIDE], L[N * N], Y[SIZE(NY)][SIDE], mean[SIZE(NY)], S[SIZE(NY)][SIZE(NY)], C[SIZE(NY)][N];
   double volume = 1;
-  int which[SIZE(NY)], count, a, b, i, j, l;
+  int which[SIZE(NY)], count, a, b, i, j;
   if (!draw(m->x, m->P, points, L)) return 0;
   if (link) { memset(link->h, 0, sizeof link->h); memset(link->c, 0, sizeof link->c); memset(link->e, 0, sizeof link->e); }
-  for (l = 0; l < POINTS; l++) {
-    const double *arg[4] = {t, points[l], u, s->p};
-    double *res[1] = {Y[l]};
-    dyn_seen(arg, res, 0, 0, 0);
-  }
-  for (j = 0; j < NY; j++) {
-    mean[j] = 0;
-    for (l = 1; l < POINTS; l++) mean[j] += WEIGHT * Y[l][j];
-    for (l = 0; l < POINTS; l++) Y[l][j] -= mean[j];
-    out->predicted[j] = mean[j];
-  }
+  look(points, t, u, s->p, Y);
+  for (j = 0; j < NY; j++) out->predicted[j] = mean[j] = centre(Y[j]);
   count = admit(y, mean, r, Y, s->gate, which, out);
   out->nis = 0;
   for (a = 0; a < count; a++) { /* one whitened innovation after another: S = G G', C <- C G^-T */
     const int ja = which[a];
     double e = y[ja] - mean[ja];
     for (b = 0; b <= a; b++) {
-      double sum = MIDDLE_WEIGHT * Y[0][ja] * Y[0][which[b]];
-      for (l = 1; l < POINTS; l++) sum += WEIGHT * Y[l][ja] * Y[l][which[b]];
+      double sum = together(Y[ja], Y[which[b]]);
       if (a == b) sum += r[ja];
       for (j = 0; j < b; j++) sum -= S[a][j] * S[b][j];
       S[a][b] = a == b ? sqrt(sum) : sum / S[b][b];
     }
     if (!(S[a][a] > 0)) return 0;
     for (i = 0; i < N; i++) {
-      double sum = 0;
-      for (l = 1; l < POINTS; l++) sum += (points[l][i] - points[0][i]) * Y[l][ja];
-      sum *= WEIGHT;
+      double sum = 0; /* points lie in pairs at x + reach L and x - reach L */
+      for (j = 0; j <= i; j++) sum += L[i * N + j] * (Y[ja][1 + j] - Y[ja][1 + N + j]);
+      sum *= WEIGHT * reach;
       for (b = 0; b < a; b++) sum -= C[b][i] * S[a][b];
       C[a][i] = sum / S[a][a];
     }
@@ -136,7 +169,7 @@ static int take_sample(dyn_memory *m, const dyn_settings *s, const double *t, co
     out->nis += out->whitened[ja] * out->whitened[ja];
     volume *= TWO_PI * S[a][a] * S[a][a];
     if (link) { /* rows in whitened order: row a of G^-1 H */
-      regress(L, &Y[0][ja], SIZE(NY), link->h[a]);
+      regress(L, Y[ja], link->h[a]);
       for (i = 0; i < N; i++) {
         for (b = 0; b < a; b++) link->h[a][i] -= S[a][b] * link->h[b][i];
         link->h[a][i] /= S[a][a];
@@ -167,7 +200,7 @@ static int dyn_update(dyn_memory *m, const dyn_settings *s, double t, const doub
   memcpy(m->u, u, sizeof(double) * NU);
   if (!all_finite(m->x, N)) return NOT_FINITE;
   if (!take_sample(m, s, &t, u, y, r, out, link)) return NOT_POSITIVE;
-  out->projected = put_back(m->x, m->P, s, 0);
+  out->projected = put_back(m->x, m->P, KEPT, s, 0);
   memcpy(out->x, m->x, sizeof m->x);
   if (link) memcpy(link->P, m->P, sizeof m->P);
   for (i = 0; i < N; i++) {

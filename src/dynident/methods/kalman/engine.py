@@ -18,11 +18,12 @@ from dynident.errors import DynidentError
 from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import c_source, kernel_text
 from dynident.methods.kalman.options import FORMS
+from dynident.methods.kalman.rows import outputs_with_slopes, step_with_rows, tables
 from dynident.methods.kalman.setup import Record, Setup
 from dynident.methods.kalman.stages import stage_functions
 
 QUICK_TANH = "elementary.c"
-SOURCE_VERSION = 3  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
+SOURCE_VERSION = 4  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
 UNUSED = re.compile(r"^CASADI_SYMBOL_EXPORT [^\n]*\}\n|^CASADI_SYMBOL_EXPORT .*?^\}\n"
                     r"|^static const casadi_int casadi_s.*?;\n", re.MULTILINE | re.DOTALL)
 FAULTS = {1: "the estimate is no longer finite", 2: "the covariance is no longer positive", 3: "time goes back"}
@@ -169,10 +170,18 @@ def with_record_loop(filter_kind: str) -> tuple[str, ...]:
     return (*own, *([] if "filter_adjoint.c" in own else ["filter_adjoint.c"]), "filter_record.c")
 
 
-def source_text(setup: Setup, names: tuple[str, ...]) -> str:
-    functions = stage_functions(setup.augmented, setup.integrator, setup.method.filter != "unscented")
-    sizes = "\n".join(f"#define {name} {value}" for name, value in defines(setup).items())
-    return f"{private_source(functions)}\n{sizes}\n{kernel_text(*names)}"
+def source_text(setup: Setup, names: tuple[str, ...], more: Sequence[ca.Function] = (), lane: int | None = None) -> str:
+    """The whole text of a filter; `more` functions are generated with it, `lane` 1 makes it plain C99."""
+    augmented, integrator = setup.augmented, setup.integrator
+    if setup.method.filter == "unscented":
+        functions, rows = stage_functions(augmented, integrator), ""
+    else:
+        functions, rows = step_with_rows(augmented, integrator)
+        functions = [*functions, outputs_with_slopes(augmented)]
+    choices = {**defines(setup), **({} if lane is None else {"LANE": lane})}
+    sizes = "\n".join(f"#define {name} {value}" for name, value in choices.items())
+    return "\n".join([sizes, kernel_text("filter_lanes.c"), private_source([*functions, *more]), tables(augmented), rows,
+                      kernel_text(*names)])
 
 
 def private_source(functions: Sequence[ca.Function]) -> str:
@@ -188,7 +197,7 @@ def private_source(functions: Sequence[ca.Function]) -> str:
 @functools.lru_cache(maxsize=64)
 def _library(recipe: _Recipe) -> ctypes.CDLL | None:
     names = with_record_loop(recipe.setup.method.filter)
-    text = hashlib.sha256(kernel_text(*names, QUICK_TANH).encode()).hexdigest()
+    text = hashlib.sha256(kernel_text("filter_lanes.c", *names, QUICK_TANH).encode()).hexdigest()
     key = f"filter {SOURCE_VERSION} {text} casadi {version('casadi')} {recipe.key}"
     library = load_library(key, lambda: source_text(recipe.setup, names))
     if library is not None:

@@ -1,12 +1,11 @@
-"""Stages: one step and the outputs of an augmented model, with derivatives, as the filter kernels name them."""
+"""Stages: one step and the outputs of an augmented model, as the filter kernels name them."""
 
 from __future__ import annotations
 
 import casadi as ca
 
 from dynident.errors import NotSupported
-from dynident.integrators.scheme import Explicit, Integrator, Step
-from dynident.kernels.jacobian import cheapest_jacobian
+from dynident.integrators.scheme import Explicit, Integrator, Rate, Step
 from dynident.models.augmented import Augmented
 
 
@@ -17,12 +16,12 @@ def symbols(augmented: Augmented) -> dict[str, ca.SX]:
             "u1": ca.SX.sym("u1", nu), "p": ca.SX.sym("p", len(model.parameters))}
 
 
-def next_states(augmented: Augmented, integrator: Explicit, s: dict[str, ca.SX]) -> ca.SX:
-    """The states one step later; parameters stand still and are left out."""
+def next_states(augmented: Augmented, integrator: Explicit, s: dict[str, ca.SX], rate: Rate | None = None) -> ca.SX:
+    """The states one step later; parameters stand still and are left out. `rate` may stand for the model's own."""
     model = augmented.model
     x, p = augmented.split(s["a"], s["p"])
     positions, velocities = model.position_velocity() if integrator.position_velocity else ((), ())
-    return integrator.next_state(Step(model.rate, s["t"], s["h"], x, s["u0"], s["u1"], p, positions, velocities))
+    return integrator.next_state(Step(rate or model.rate, s["t"], s["h"], x, s["u0"], s["u1"], p, positions, velocities))
 
 
 def outputs(augmented: Augmented, s: dict[str, ca.SX]) -> ca.SX:
@@ -30,19 +29,12 @@ def outputs(augmented: Augmented, s: dict[str, ca.SX]) -> ca.SX:
     return augmented.model.output(s["t"], x, s["u0"], p)
 
 
-def stage_functions(augmented: Augmented, integrator: Explicit, jacobians: bool) -> list[ca.Function]:
-    """The functions that the kernels call: with derivatives, or without for a filter that needs none."""
+def stage_functions(augmented: Augmented, integrator: Explicit) -> list[ca.Function]:
+    """What a filter calls that needs no derivatives."""
     s = symbols(augmented)
-    stepping = [s["t"], s["h"], s["a"], s["u0"], s["u1"], s["p"]]
-    seeing = [s["t"], s["a"], s["u0"], s["p"]]
-    found = []
-    for name, inputs, value in (("dyn_next", stepping, next_states(augmented, integrator, s)),
-                                ("dyn_seen", seeing, outputs(augmented, s))):
-        slope = cheapest_jacobian(value, s["a"])
-        parts = [value, slope if name == "dyn_next" else slope.T] if jacobians else [value]
-        shared = [ca.densify(part) for part in ca.cse(parts)]
-        found.append(ca.Function(f"{name}_jac" if jacobians else name, inputs, shared))
-    return found
+    return [ca.Function("dyn_next", [s[k] for k in ("t", "h", "a", "u0", "u1", "p")],
+                        [ca.densify(ca.cse(next_states(augmented, integrator, s)))]),
+            ca.Function("dyn_seen", [s[k] for k in ("t", "a", "u0", "p")], [ca.densify(ca.cse(outputs(augmented, s)))])]
 
 
 def require_explicit(integrator: Integrator) -> Explicit:

@@ -1,0 +1,54 @@
+/* Lanes: numbers that a processor works on at once. Rows of matrices are W numbers long, W a multiple of LANE.
+
+   AT(p) stands for LANE numbers from p on. With LANE 1 this is plain C99; otherwise it is the vector extension of GCC and
+   Clang, as wide as the registers: one that is wider than they are is slower than none. A number in front of AT
+   multiplies all of them. Loops run to N and may read up to LANE - 1 numbers behind it. */
+
+#include <math.h>
+#include <string.h>
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3") /* loops of known, small length want to be unrolled */
+#endif
+
+#if defined(__GNUC__)
+#define MELT static inline __attribute__((always_inline)) /* into its caller, where sizes and choices are known */
+#else
+#define MELT static
+#endif
+
+#define SIZE(n) ((n) > 0 ? (n) : 1)
+#define N (NX + NT)
+
+#ifndef LANE
+#if N > 2 && defined(__AVX__)
+#define LANE 4
+#elif N > 1 && (defined(__SSE2__) || defined(__ARM_NEON))
+#define LANE 2
+#else
+#define LANE 1
+#endif
+#endif
+
+#define WHOLE(n, lane) (((n) + (lane) - 1) / (lane) * (lane))
+#define W WHOLE(N, LANE)
+
+#if LANE > 1
+typedef double dyn_lane __attribute__((vector_size(8 * LANE), aligned(8), may_alias));
+#define NOTHING ((dyn_lane){0})
+#else
+typedef double dyn_lane;
+#define NOTHING 0.0
+#endif
+
+#define AT(p) (*(dyn_lane *)(p))
+#define SEEN_AT(p) (*(const dyn_lane *)(p))
+
+/* Four single numbers at once: written one by one, lanes that read them would have to wait. */
+#if LANE == 4
+#define FOUR(to, a, b, c, d) AT(to) = (dyn_lane){a, b, c, d}
+#elif LANE == 2
+#define FOUR(to, a, b, c, d) AT(to) = (dyn_lane){a, b}, AT((to) + 2) = (dyn_lane){c, d}
+#else
+#define FOUR(to, a, b, c, d) (to)[0] = a, (to)[1] = b, (to)[2] = c, (to)[3] = d
+#endif
