@@ -1,6 +1,8 @@
 """Belt drive of the filter paper: how fast is a filter over 10^5 samples, beside peers and beside its own exported C?
 
-Six augmented states, two outputs, Runge-Kutta. All ways filter the same record and must agree.
+Six augmented states, two outputs, Runge-Kutta. All ways filter the same record and must agree. filterpy and dynamax are
+not installed with dynident: `pip install filterpy dynamax` into this environment, or name another Python that has them in
+DYNIDENT_PEERS; without them the table says so.
 """
 
 from __future__ import annotations
@@ -8,11 +10,12 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from timing import Line, Result, best, in_fresh_process, main, once, spoken
+from kalman_peers import by_numpy, timed
+from timing import Line, Result, best, in_fresh_process, main, of_peer, once, spoken
 
 import dynident as di
 from dynident.export.filter_c import write_filter
@@ -28,8 +31,8 @@ HORIZON_SAMPLES = 20_000
 TRUTH = TYPICAL["belt_drive"]
 NOISE = {"motor_angle": 3e-5, "motor_speed": 0.1}
 PROCESS = {"omega": 1e-2, "v": 1e-3}
-AGREE_DYNAMAX = 0.2  # it adds 1e-9 to each innovation's variance, as much as the encoder's own noise here
-AGREE = 1e-6  # relative, of the estimated parameters between ways
+AGREE = 1e-6  # relative, of the last estimate between ways
+PEERS = Path(__file__).with_name("kalman_peers.py")
 
 
 def problem_of(samples: int) -> di.Problem:
@@ -77,110 +80,12 @@ def without_compiler(samples: int) -> list[float]:
     return [seconds, *last]
 
 
-def numpy_functions(its: Setup) -> tuple[Callable, Callable, np.ndarray]:
-    """Step and outputs with Jacobians by hand-written NumPy: what a user would write."""
-    k, z0, r1 = 50.0, 0.13, 0.0159
-    inertia, m, mu_v, mu_c = (TRUTH[name] for name in ("inertia", "m", "mu_v", "mu_c"))
-
-    def rate(a: np.ndarray, u: float) -> tuple[np.ndarray, np.ndarray]:
-        phi, z, omega, v, c, d = a
-        stretch, soft = phi * r1 - z, 1 + 1 / (z0 + z)
-        force, slope = d * (omega * r1 - v) + c * soft * stretch, np.tanh(k * v)
-        f = np.array([omega, v, (u - r1 * force) / inertia, (force - mu_v * v - mu_c * slope) / m, 0.0, 0.0])
-        by = np.array([c * soft * r1, -c * soft - c * stretch / (z0 + z) ** 2, d * r1, -d, soft * stretch,
-                       omega * r1 - v])
-        J = np.zeros((6, 6))
-        J[0, 2] = J[1, 3] = 1
-        J[2], J[3] = -r1 / inertia * by, by / m
-        J[3, 3] -= (mu_v + mu_c * k * (1 - slope**2)) / m
-        return f, J
-
-    def step(a: np.ndarray, u: float, h: float) -> tuple[np.ndarray, np.ndarray]:
-        eye = np.eye(6)
-        f1, J1 = rate(a, u)
-        f2, J2 = rate(a + h / 2 * f1, u)
-        J2 = J2 @ (eye + h / 2 * J1)
-        f3, J3 = rate(a + h / 2 * f2, u)
-        J3 = J3 @ (eye + h / 2 * J2)
-        f4, J4 = rate(a + h * f3, u)
-        J4 = J4 @ (eye + h * J3)
-        return a + h / 6 * (f1 + 2 * f2 + 2 * f3 + f4), eye + h / 6 * (J1 + 2 * J2 + 2 * J3 + J4)
-
-    H = np.zeros((2, 6))
-    H[0, 0] = H[1, 2] = 1
-    return step, rate, H
-
-
-def numpy_loop(its: Setup) -> np.ndarray:
-    step, _, H = numpy_functions(its)
+def case_of(its: Setup) -> dict[str, Any]:
+    """The same record, model, noise and start as plain numbers, for others."""
     record = its.records[0]
-    x = np.concatenate([record.initial, its.theta])
-    P = np.diag(np.concatenate([record.initial_std, its.theta_std]) ** 2)
-    Q, R, eye = np.diag(its.q) * 1e-3, np.diag(record.variance[0]), np.eye(6)
-    for k in range(len(record.time)):
-        if k:
-            x, A = step(x, record.inputs[k - 1, 0], record.time[k] - record.time[k - 1])
-            P = A @ P @ A.T + Q
-        S = H @ P @ H.T + R
-        K = P @ H.T @ np.linalg.inv(S)
-        x = x + K @ (record.outputs[k] - H @ x)
-        W = eye - K @ H
-        P = W @ P @ W.T + K @ R @ K.T
-    return x
-
-
-def filterpy_loop(its: Setup) -> np.ndarray:
-    from filterpy.kalman import ExtendedKalmanFilter
-
-    step, _, H = numpy_functions(its)
-    record = its.records[0]
-    kf = ExtendedKalmanFilter(dim_x=6, dim_z=2)
-    kf.x = np.concatenate([record.initial, its.theta])
-    kf.P = np.diag(np.concatenate([record.initial_std, its.theta_std]) ** 2)
-    kf.Q, kf.R = np.diag(its.q) * 1e-3, np.diag(record.variance[0])
-    for k in range(len(record.time)):
-        if k:
-            kf.x, kf.F = step(kf.x, record.inputs[k - 1, 0], record.time[k] - record.time[k - 1])
-            kf.P = kf.F @ kf.P @ kf.F.T + kf.Q
-        kf.update(record.outputs[k], HJacobian=lambda x: H, Hx=lambda x: H @ x)
-    return kf.x
-
-
-def dynamax_run(its: Setup) -> tuple[float, np.ndarray]:
-    """Seconds per sample after compilation."""
-    import jax
-    import jax.numpy as jnp
-
-    jax.config.update("jax_enable_x64", True)
-    from dynamax.nonlinear_gaussian_ssm import ParamsNLGSSM, extended_kalman_filter
-
-    k, z0, r1, h = 50.0, 0.13, 0.0159, 1e-3
-    inertia, m, mu_v, mu_c = (TRUTH[name] for name in ("inertia", "m", "mu_v", "mu_c"))
-
-    def rate(a, u):
-        phi, z, omega, v, c, d = a
-        force = d * (omega * r1 - v) + c * (1 + 1 / (z0 + z)) * (phi * r1 - z)
-        return jnp.array([omega, v, (u - r1 * force) / inertia, (force - mu_v * v - mu_c * jnp.tanh(k * v)) / m, 0, 0])
-
-    def step(a, u):
-        f1 = rate(a, u[0])
-        f2 = rate(a + h / 2 * f1, u[0])
-        f3 = rate(a + h / 2 * f2, u[0])
-        f4 = rate(a + h * f3, u[0])
-        return a + h / 6 * (f1 + 2 * f2 + 2 * f3 + f4)
-
-    record = its.records[0]
-    H = np.zeros((2, 6))
-    H[0, 0] = H[1, 2] = 1
-    params = ParamsNLGSSM(
-        initial_mean=jnp.array(np.concatenate([record.initial, its.theta])),
-        initial_covariance=jnp.diag(np.concatenate([record.initial_std, its.theta_std]) ** 2),
-        dynamics_function=step, dynamics_covariance=jnp.diag(its.q) * h,
-        emission_function=lambda a, u: jnp.array(H) @ a, emission_covariance=jnp.diag(record.variance[0]))
-    run = jax.jit(lambda y, u: extended_kalman_filter(params, y, inputs=u).filtered_means)
-    y, u = jnp.array(record.outputs), jnp.array(record.inputs)
-    last = np.asarray(run(y, u)[-1])
-    return best(lambda: run(y, u).block_until_ready(), 3) / len(record.time), last
+    return {"h": 1e-3, "parameters": dict(TRUTH), "start": [*record.initial, *its.theta],
+            "std": [*record.initial_std, *its.theta_std], "q": its.q.tolist(), "r": record.variance[0].tolist(),
+            "inputs": record.inputs[:, 0].tolist(), "outputs": record.outputs.tolist()}
 
 
 def exported(its: Setup) -> tuple[float, np.ndarray]:
@@ -268,25 +173,14 @@ def ipopt_window(its: Setup, horizon: int = 10) -> float:
     return best(lambda: solver(x0=guess.ravel(order="F"), p=data, lbg=0, ubg=0), 3)
 
 
-def peer(name: str, call: Callable[[], tuple[float, np.ndarray]], ours: float, reference: np.ndarray, target: float,
-         agree: float = AGREE) -> Line:
-    try:
-        seconds, last = call()
-    except ImportError as missing:
-        return Line(f"{name} / ours", f"not run: {missing.name} is not installed", f"at least {target:g}")
-    off = float(np.max(np.abs(last / reference - 1)[4:]))
-    assert off < agree, f"{name} disagrees by {off:.1e}"
-    return Line(f"{name} ({spoken(seconds)} a step) / ours", f"{seconds / ours:.0f}", f"at least {target:g}",
-                seconds / ours >= target)
-
-
-def timed(loop: Callable[[Setup], np.ndarray], its: Setup) -> Callable[[], tuple[float, np.ndarray]]:
-    def call() -> tuple[float, np.ndarray]:
-        loop(its)
-        seconds, last = min((once(lambda: loop(its)) for _ in range(3)), key=lambda pair: pair[0])
-        return seconds / len(its.records[0].time), last
-
-    return call
+def beside(name: str, answer: dict[str, Any] | str, ours: float, reference: np.ndarray, target: float) -> Line:
+    """A line with the ratio to another way that came to the same estimate, or why there is none."""
+    if isinstance(answer, str):
+        return Line(f"{name} / ours", f"not run: {answer}", f"at least {target:g}")
+    off = float(np.max(np.abs(np.array(answer["last"]) / reference - 1)))
+    assert off < AGREE, f"{name} disagrees by {off:.1e}"
+    return Line(f"{name} ({spoken(answer['seconds'])} a step) / ours", f"{answer['seconds'] / ours:.0f}",
+                f"at least {target:g}", answer["seconds"] / ours >= target)
 
 
 def at_most(what: str, value: float, target: float) -> Line:
@@ -303,18 +197,19 @@ def run() -> Result:
     ours, reference = per_step(whole)
     _, reference_short = per_step(short, 1)
     free_of_compiler, *_ = in_fresh_process(__file__, "--interpreted", 20_000, environment={"DYNIDENT_CC": "none"})
-    numpy_seconds, _ = timed(numpy_loop, short)()
+    few, many = case_of(short), case_of(whole)
+    by_hand = timed(by_numpy(few), few)
     in_c, last_c = exported(whole)
     assert np.max(np.abs(last_c / reference - 1)) < AGREE
     update = one_update()
     horizon, _ = per_step(setup(HORIZON_SAMPLES, filter="horizon", horizon=10, iterations=1), 3)
     lines = [
         Line("whole record, Joseph form, per step", spoken(ours)),
-        peer("NumPy loop", timed(numpy_loop, short), ours, reference_short, 350),
-        peer("filterpy", timed(filterpy_loop, short), ours, reference_short, 400),
-        peer("dynamax", lambda: dynamax_run(whole), ours, reference, 12, AGREE_DYNAMAX),
+        beside("NumPy loop", by_hand, ours, reference_short, 350),
+        beside("filterpy", of_peer(PEERS, "filterpy", few), ours, reference_short, 400),
+        beside("dynamax", of_peer(PEERS, "dynamax", many), ours, reference, 12),
         at_most("ours / exported C with -O2", ours / in_c, 2),
-        at_least("NumPy loop / ours without a compiler", numpy_seconds / free_of_compiler, 8),
+        at_least("NumPy loop / ours without a compiler", by_hand["seconds"] / free_of_compiler, 8),
         Line("filter.update from Python", spoken(update), "at most 10 us", update <= 10e-6),
         at_most("Joseph / plain", ours / plain, 1.2),
         Line("square root / plain", f"{per_step(setup(SAMPLES, form='square_root'))[0] / plain:.2f}"),

@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # CPU time is compared
+ANSWER = "RESULT "  # how the line begins in which a peer answers
 LONG_ENOUGH = 0.02  # seconds of one measurement; shorter calls are repeated until they add up to it
 
 
@@ -50,6 +52,29 @@ def in_fresh_process(file: str | Path, *arguments: Any, environment: Mapping[str
     if run.returncode:
         raise RuntimeError(f"{file} {' '.join(words)} failed")
     return json.loads(run.stdout.strip().split("\n")[-1])
+
+
+def of_peer(file: str | Path, peer: str, case: Mapping[str, Any]) -> Any:
+    """What `file` answers about a case when run for a peer by a Python that has it; a sentence where there is none.
+
+    DYNIDENT_PEERS names that Python, since peers are not installed with dynident; else it is this one.
+    """
+    python = os.environ.get("DYNIDENT_PEERS", sys.executable)
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder, "case.json")
+        data.write_text(json.dumps(case))
+        run = subprocess.run([python, str(Path(file).resolve()), peer, str(data)], capture_output=True, text=True, check=False,
+                             cwd=folder, env={**os.environ, **ONE_THREAD})
+    lines = [line for line in run.stdout.splitlines() if line.startswith(ANSWER)]
+    if run.returncode or not lines:
+        said = (run.stderr.strip().splitlines() or ["no answer"])[-1]
+        return f"{peer} could not be run ({said})"
+    return json.loads(lines[-1][len(ANSWER):])
+
+
+def answer_as_peer(answer: Callable[[str, Any], Any]) -> None:
+    """The other side of `of_peer`: print what is known about the case that the command line names."""
+    print(ANSWER + json.dumps(answer(sys.argv[1], json.loads(Path(sys.argv[2]).read_text()))))
 
 
 def main(run: Callable[[], Result], **parts: Callable[..., Any]) -> None:
