@@ -201,11 +201,11 @@ def _library(recipe: _Recipe) -> ctypes.CDLL | None:
     key = f"filter {SOURCE_VERSION} {text} casadi {version('casadi')} {recipe.key}"
     library = load_library(key, lambda: source_text(recipe.setup, names))
     if library is not None:
-        _declare(library)
+        declare(library)
     return library
 
 
-def _declare(library: ctypes.CDLL) -> None:
+def declare(library: ctypes.CDLL) -> None:
     pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_double
     library.dynident_filter_record.argtypes = [size, *[pointer] * 6, size, *[pointer] * 3]
     library.dynident_filter_update.argtypes = [pointer] * 4
