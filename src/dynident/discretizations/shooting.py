@@ -128,8 +128,10 @@ class Shooting:
             return self.run(point, False)
 
     def run(self, point: Point, sensitivities: bool, everywhere: bool = False) -> list[Marched]:
-        if not everywhere and sensitivities in self._ran and self._ran[sensitivities][0] is point:
-            return self._ran[sensitivities][1]
+        """Each record at a point. Where the last run was at this point, its results; they last until the next run."""
+        for known in (True,) if sensitivities else (False, True):
+            if not everywhere and known in self._ran and self._ran[known][0] is point:
+                return self._ran[known][1]
         values = self.frame.values(point)
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         self._ran.pop(sensitivities, None)  # its room is written over

@@ -33,9 +33,17 @@ class Unlinked:
         self.names = shooting.names + tuple(f"node {k}" for k in range(scale.size))
         self.residual_count, self.floor, self.node_norm = shooting.residual_count, shooting.floor, shooting.node_norm
         self.cheap_slopes, self.noise = shooting.cheap_slopes, shooting.noise
+        nodes_of = [n.ravel() for n in begin.nodes] if free_nodes else []
+        self._start = Point(np.concatenate([begin.unknowns, *nodes_of]))
+        self._last = self._start, begin  # a point and its linked form: one object for one point, which need not run twice
 
     def linked(self, point: Point) -> Point:
         """The same point as one of the shooting problem."""
+        if self._last[0] is not point:
+            self._last = point, self._with_nodes(point)
+        return self._last[1]
+
+    def _with_nodes(self, point: Point) -> Point:
         if not self.free_nodes:
             return Point(point.unknowns, self.begin.nodes)
         nodes, at = [], self.own
@@ -45,8 +53,7 @@ class Unlinked:
         return Point(point.unknowns[:self.own], tuple(nodes))
 
     def start(self) -> Point:
-        nodes = [n.ravel() for n in self.begin.nodes] if self.free_nodes else []
-        return Point(np.concatenate([self.begin.unknowns, *nodes]))
+        return self._start
 
     def evaluate(self, point: Point) -> Evaluation:
         return _without_defects(self.shooting.evaluate(self.linked(point)))

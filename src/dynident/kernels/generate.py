@@ -8,7 +8,8 @@ from importlib import resources
 
 import casadi as ca
 
-QUICK = ("-freciprocal-math",)  # for models: two divisions by one number cost one division, and one rounding more
+# for models: two divisions by one number cost one division, and one rounding more; loops over few states unrolled
+QUICK = ("-freciprocal-math", "-O3")
 
 
 @functools.cache

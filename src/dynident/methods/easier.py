@@ -59,7 +59,8 @@ def easier_start(problem: Problem, integrator: Integrator, steps: int, sizes: Ma
         if short.equality_count > usual.equality_count:
             there, outcome = fitted(short, short.start(), False)
             moved = replace(here, unknowns=there.unknowns)
-            here = moved if _cost(usual, moved) < _cost(usual, here) else here
+            better = _cost(usual, moved, True) < _cost(usual, here, False)  # as a rule, and its slopes are there then
+            here = moved if better else here
             if outcome.interrupted:
                 return _start(usual, here, outcome)
         here, outcome = fitted(usual, here, False)
@@ -70,9 +71,9 @@ def easier_start(problem: Problem, integrator: Integrator, steps: int, sizes: Ma
         return None
 
 
-def _cost(shooting: Shooting, point: Point) -> float:
+def _cost(shooting: Shooting, point: Point, slopes: bool) -> float:
     try:
-        return shooting.evaluate(point).cost
+        return shooting.linearize(point).evaluation.cost if slopes else shooting.evaluate(point).cost
     except Diverged:
         return np.inf
 

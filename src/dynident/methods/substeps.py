@@ -26,8 +26,9 @@ def integration_error(finite: Shooting, finer: Shooting, point: Point, level: fl
     the change at the end of each segment on through the following ones, as at a solution, where segments meet: the
     result is then that of a single segment, however the record is cut.
     """
+    carried = linked and finite.equality_count > 0
     try:
-        coarse, fine = finite.run(point, linked and finite.equality_count > 0), finer.run(point, False)
+        coarse, fine = finite.run(point, carried), finer.run(point, False)
     except Diverged:
         return np.inf
     change = size = 0.0
@@ -35,7 +36,7 @@ def integration_error(finite: Shooting, finer: Shooting, point: Point, level: fl
         for record, a, b in zip(finite.records, coarse, fine, strict=True):
             seen = record.weight > 0
             moved = b.outputs - a.outputs
-            if a.jacobian is not None:
+            if carried:
                 moved = moved + _carried_on(a, b, record.first)
             change += float(np.sum((moved[seen] * record.weight[seen]) ** 2))
             size += float(np.sum((b.outputs[seen] * record.weight[seen]) ** 2))
