@@ -357,3 +357,32 @@ def test_method_takes_part_in_comparisons_and_starts():
     assert "boundary_value" in table and "They agree" in table
     many = di.identify(problem, di.multistart(di.boundary_value(), starts=2, points=[{"m": 3.0}]), progress=False)
     assert many.converged
+
+
+def pressed(*_):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_between_attempts_keeps_the_best_of_those_that_ended(monkeypatch):
+    monkeypatch.setattr("dynident.methods.indirect.attempts.matched_start", pressed)
+    with pytest.raises(di.NotConverged, match="by the user") as caught:
+        fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, iterations=1)
+    estimate = caught.value.estimate
+    assert estimate.counts["interrupted"] == 1 and not estimate.converged
+    assert estimate.counts["attempts"] == 1 and np.isfinite(estimate.values["m"])
+    assert len(estimate.smoothed.records[0].values) == 101
+
+
+def test_ctrl_c_behind_the_last_solve_keeps_its_solution(monkeypatch):
+    problem = spring(simulated())
+    whole = fitted(problem, **THESIS)
+    monkeypatch.setattr("dynident.methods.indirect.fit.choose_substeps", pressed)
+    with pytest.raises(di.NotConverged, match="by the user") as caught:
+        fitted(problem, **THESIS)
+    assert caught.value.estimate.values["m"] == pytest.approx(whole.values["m"], rel=1e-6)
+
+
+def test_ctrl_c_before_anything_is_known_is_passed_on(monkeypatch):
+    monkeypatch.setattr("dynident.methods.indirect.attempts.stable_steps", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(spring(simulated()), **THESIS)

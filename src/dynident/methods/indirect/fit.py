@@ -74,25 +74,31 @@ class Fit:
         attempt = self.best_attempt()
         finite = self.make(attempt.finite.steps)
         point = self.moved(attempt.finite, attempt.outcome.point, finite)
-        outcome = attempt.outcome
-        if not outcome.converged:
-            return finite, replace(outcome, point=point, evaluation=finite.evaluate(point)), self.said(attempt)
+        self.kept = finite, replace(attempt.outcome, point=point, evaluation=finite.evaluate(point))
+        if attempt.outcome.converged:
+            try:
+                self.settle(finite, point)
+            except KeyboardInterrupt:  # between two solves; within one, the solver answers for itself
+                self.kept = self.kept[0], _stopped(self.kept[1])
+        return *self.kept, self.said(attempt)
+
+    def settle(self, finite: Smoothing, point: Point) -> None:
+        """Rounds of solving in the user's coordinates until sizes and steps no longer change; `kept` is the last one."""
         for rounds in range(1, MOST_ROUNDS + 1):
             outcome = self.solve(finite, point)
+            self.kept = finite, outcome
             if not outcome.converged:
-                break
+                return
             sizes = better_sizes(self.setup, finite, outcome.point, self.sizes)
             steps = self.enough_steps(finite, outcome.point)
             if sizes is None and steps == finite.steps:
-                outcome = replace(outcome, reason=f"after {self.counts['iterations']} iterations"
-                                  + (f" in {rounds} rounds" if rounds > 1 else ""))
-                break
+                reason = f"after {self.counts['iterations']} iterations" + (f" in {rounds} rounds" if rounds > 1 else "")
+                self.kept = finite, replace(outcome, reason=reason)
+                return
             self.sizes = sizes or self.sizes
             before, finite = finite, self.make(steps)
             point = self.moved(before, outcome.point, finite)
-        else:
-            outcome = replace(outcome, converged=False, reason="because the estimated noise sizes did not settle")
-        return finite, outcome, self.said(attempt)
+        self.kept = self.kept[0], replace(outcome, converged=False, reason="because the estimated noise sizes did not settle")
 
     def said(self, attempt: Attempt) -> str:
         tried = self.counts["attempts"]
@@ -102,18 +108,25 @@ class Fit:
         """The first that converges to what the weights expect, else the best of those that converge, else the best."""
         attempts = Attempts(self.setup, self.sizes, self.steps, self.setup.method.iterations, self.watch)
         found: list[Attempt] = []
-        for attempt in attempts.run():
-            found.append(attempt)
-            if attempt.outcome.interrupted:
-                break
-            converged = [a for a in found if a.outcome.converged]
-            if attempt.outcome.converged and (self.plausible(attempt) or len(converged) > 1):
-                break
+        stopped = False
+        try:
+            for attempt in attempts.run():
+                found.append(attempt)
+                if attempt.outcome.interrupted:
+                    break
+                converged = [a for a in found if a.outcome.converged]
+                if attempt.outcome.converged and (self.plausible(attempt) or len(converged) > 1):
+                    break
+        except KeyboardInterrupt:  # between two attempts, while the next one is made ready
+            if not found:
+                raise
+            stopped = True
         for key, count in attempts.counts.items():
             self.counts[key] += count
         if not found:
             raise self.refusal(attempts.wall)
-        return min(found, key=lambda a: (not a.outcome.converged, a.outcome.evaluation.cost))
+        best = min(found, key=lambda a: (not a.outcome.converged, a.outcome.evaluation.cost))
+        return replace(best, outcome=_stopped(best.outcome)) if stopped else best
 
     def plausible(self, attempt: Attempt) -> bool:
         """The sum of squares is not larger than the weights expect; where they are no variances, nothing is expected."""
@@ -229,6 +242,10 @@ class Fit:
             reason, converged = f"at a root where {', '.join(outside)} lies outside of its bounds, which a root finder " \
                                 "does not know of; solver=\"smoother\" does", False
         return finite, Outcome(point, evaluation, converged, reason, (), held, root.interrupted), name, strides
+
+
+def _stopped(outcome: Outcome) -> Outcome:
+    return replace(outcome, converged=False, reason="by the user", interrupted=True)
 
 
 class _Seen:
