@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident.files.columns import Request
 from dynident.files.stream import Lines
 
 PROBLEM = """
@@ -59,9 +60,14 @@ def dynident(folder, *words, **options):
                           timeout=120, env={**os.environ, "PYTHONPATH": source}, **options)
 
 
+def wanted(inputs=None, outputs=None, **units):
+    """Columns of a stream, and the units in which the problem works."""
+    return Request("t", inputs or {}, outputs or {}, "zero", {}, None, None, units, None, None)
+
+
 def test_malformed_lines_are_said_skipped_and_counted():
     said = []
-    lines = Lines("t", {"F": "force"}, {"position": "pos"}, said.append)
+    lines = Lines(wanted({"F": "force"}, {"position": "pos"}), said.append)
     text = ["t;force;pos\n", "0;1;2\n", "junk\n", "0.1;x;2\n", "0.2;1;\n", "0.15;1;2\n", "0.3;nan;2\n", "0.4;1;inf\n",
             "\n", "0.5;1;3\n"]
     samples = list(lines.samples(text))
@@ -69,7 +75,31 @@ def test_malformed_lines_are_said_skipped_and_counted():
     assert lines.skipped == 5 == len(said)
     assert "line 4: 'x' in column 'force' is not a number" in said[1]
     with pytest.raises(di.ProblemError, match="no column 'pos'"):
-        list(Lines("t", {}, {"position": "pos"}, said.append).samples(["t,poss\n"]))
+        list(Lines(wanted(outputs={"position": "pos"}), said.append).samples(["t,poss\n"]))
+
+
+def test_units_in_the_header_of_a_stream_are_converted_to_those_of_the_problem():
+    request = wanted({"F": "force"}, {"position": "pos"}, time="s", F="N", position="m")
+    header, row = "t [ms];force [kN];pos [mm]\n", "4031;0,002;1,5\n"  # commas are decimal where they end no field
+    (sample,) = Lines(request, print).samples([header, row])
+    assert (sample.time, sample.inputs, sample.outputs) == (4.031, {"F": 2.0}, {"position": 0.0015})
+    (plain,) = Lines(request, print).samples(["t;force;pos\n", "4;2;1\n"])
+    assert (plain.time, plain.inputs["F"], plain.outputs["position"]) == (4.0, 2.0, 1.0)
+    with pytest.raises(di.ProblemError, match="is in rad, but m is asked for"):
+        list(Lines(request, print).samples(["t;force;pos [rad]\n"]))
+
+
+def test_watch_converts_as_the_records_of_the_problem_file_are(folder):
+    rows = (folder / "run.csv").read_text().splitlines()
+    both = "file = \"run.csv\"\ntime = \"t\"\nunits = { position = \"m\" }"
+    (folder / "problem.toml").write_text(PROBLEM.replace("file = \"run.csv\"\ntime = \"t\"", both))
+    scaled = ["t [ms],force,pos [mm]"]
+    for t, force, position in (row.split(",") for row in rows[1:]):
+        scaled.append(f"{1e3 * float(t):.3f},{force},{1e3 * float(position):.5f}")
+    (folder / "scaled.csv").write_text("\n".join(scaled) + "\n")
+    plain, other = (dynident(folder, "watch", "problem.toml", "--fresh", "--from", name).stdout
+                    for name in ("run.csv", "scaled.csv"))
+    assert "t = 7.98: q = " in plain and other == plain
 
 
 def test_watch_reads_a_pipe_survives_a_bad_line_and_resumes(folder):

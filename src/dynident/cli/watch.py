@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, complain, read
+from dynident.errors import NotSupported
 
 if TYPE_CHECKING:
+    from dynident.files.columns import Request
     from dynident.files.stream import Lines
     from dynident.methods.kalman.online import Known, OnlineFilter
+    from dynident.problem.problem import Problem
 
 REFRESH = 0.1  # seconds between two pictures at a terminal
 BETWEEN_LINES = 1.0  # seconds between two lines elsewhere
@@ -40,7 +43,6 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
 
     Example: `dynident watch problem.toml --from drive.csv --follow`
     """
-    from dynident.errors import NotSupported
     from dynident.files.stream import Lines
     from dynident.methods.kalman.options import KalmanMethod
     from dynident.methods.presets import kalman, method_from
@@ -55,26 +57,30 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
     if kept.exists() and not fresh:
         online.resume(kept)
         print(f"Resumed from {kept} at t = {online.time:g}.", file=sys.stderr)
-    lines = Lines(*columns_of(problem, said.problem), complain)
+    lines = Lines(request_of(problem, said.problem), complain)
     _watch(online, lines, _text(source, follow), kept)
 
 
-def columns_of(path: Path, problem: Any) -> tuple[str, dict[str, str], dict[str, str]]:
-    """Time, inputs and outputs with the columns that the problem file gives them in its first experiment."""
-    import tomllib
+def request_of(path: Path, problem: Problem) -> Request:
+    """The columns that the problem file gives time, inputs and outputs in its first experiment, and the units in which
+    that was read."""
+    from dynident.files.columns import Request
+    from dynident.files.toml import parsed
 
-    table = tomllib.loads(path.read_text(encoding="utf-8"))["experiment"][0]
+    table, record, model = parsed(path)[2]["experiment"][0], problem.experiments[0], problem.model
 
-    def column(group: str, name: str) -> str:
+    def column(group: str, name: str) -> str | int:
         said = table.get(group, {})
         entry = said.get(name, name) if isinstance(said, dict) else name
-        entry = entry.get("column", name) if isinstance(entry, dict) else entry
-        return str(entry)
+        return entry.get("column", name) if isinstance(entry, dict) else entry
 
-    model = problem.model
-    measured = [n for n in model.outputs if n in problem.experiments[0].outputs]
-    return (str(table.get("time", "time")), {n: column("inputs", n) for n in model.inputs},
-            {n: column("outputs", n) for n in measured})
+    if "time" not in table:
+        raise NotSupported(f"watch needs to know when a sample was taken, but the first experiment of {path} names no "
+                           "column of time. Write time = \"t\" with the name of one.")
+    outputs = {name: column("outputs", name) for name in model.outputs if name in record.outputs}
+    return Request(table["time"], {name: column("inputs", name) for name in model.inputs}, outputs, hold="zero",
+                   initial={}, start=None, name=None, units=record.units, time_unit=table.get("time_unit"),
+                   sample_time=None)
 
 
 def _text(source: str, follow: bool) -> Iterator[str]:

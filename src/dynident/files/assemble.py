@@ -10,7 +10,7 @@ import numpy as np
 
 from dynident.errors import ProblemError
 from dynident.files.columns import TIME, Place, Request
-from dynident.files.units import conversion, is_time, scaled
+from dynident.files.units import Factor, conversion, is_time, scaled
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian, Noise
 
@@ -22,19 +22,10 @@ def to_experiment(request: Request, found: Sequence[Place], values: Mapping[int,
                   notes: Sequence[str] = ()) -> Experiment:
     """Build the experiment; arrays that may be written to are converted in place."""
     told = list(notes)
-    faults: list[str] = []
     units: dict[str, str] = {}
     signals: dict[str, dict[str, np.ndarray]] = {"time": {}, "input": {}, "output": {}, "error size": {}}
-    for place, own in zip(found, _own_arrays(found, values), strict=True):
-        given, wanted = _units_of(place, request, found)
-        factor = conversion(given, wanted) if given and wanted else Fraction(1)
-        if factor is None:
-            faults.append(f"{source}: column '{place.header}' is in {given}, but {wanted} is asked for, and there "
-                          "is no factor from one to the other. Correct the unit, or convert the column beforehand.")
-            continue
-        if place.role == "time" and place.unit and request.time_unit and conversion(place.unit, request.time_unit) != 1:
-            faults.append(f"{source}: column '{place.header}' says that time is in {place.unit}, but time_unit is "
-                          f"'{request.time_unit}'. Leave time_unit out, or correct the header.")
+    for place, own, (factor, given, wanted) in zip(found, _own_arrays(found, values), factors(request, found, source),
+                                                   strict=True):
         if factor != 1:
             told.append(f"column '{place.header}' was converted from {given} to {wanted}.")
         if place.role == "time" and given and not wanted:
@@ -42,8 +33,6 @@ def to_experiment(request: Request, found: Sequence[Place], values: Mapping[int,
         signals[place.role][place.signal] = scaled(own, factor)
         if (wanted or given) and place.role != "error size":
             units[place.signal] = wanted or given
-    if faults:
-        raise ProblemError(faults)
     time = signals["time"].get(TIME)
     if time is None:
         rows = max((column.size for column in values.values()), default=0)
@@ -53,6 +42,27 @@ def to_experiment(request: Request, found: Sequence[Place], values: Mapping[int,
                       noise=_noise(request, signals["error size"]), initial=dict(request.initial), start=request.start,
                       mode=request.mode,
                       hold=request.hold, name=request.name or "", units=units, source=source, notes=tuple(told))
+
+
+def factors(request: Request, found: Sequence[Place], source: str) -> list[tuple[Factor, str, str]]:
+    """Per place the factor to the unit that is wanted, the unit in the file and the one that is wanted; all that cannot
+    be converted in one error."""
+    faults: list[str] = []
+    known: list[tuple[Factor, str, str]] = []
+    for place in found:
+        given, wanted = _units_of(place, request, found)
+        factor = conversion(given, wanted) if given and wanted else Fraction(1)
+        if factor is None:
+            faults.append(f"{source}: column '{place.header}' is in {given}, but {wanted} is asked for, and there "
+                          "is no factor from one to the other. Correct the unit, or convert the column beforehand.")
+        elif place.role == "time" and place.unit and request.time_unit and (
+                conversion(place.unit, request.time_unit) != 1):
+            faults.append(f"{source}: column '{place.header}' says that time is in {place.unit}, but time_unit is "
+                          f"'{request.time_unit}'. Leave time_unit out, or correct the header.")
+        known.append((factor or Fraction(1), given, wanted))
+    if faults:
+        raise ProblemError(faults)
+    return known
 
 
 def _own_arrays(found: Sequence[Place], values: Mapping[int, np.ndarray]) -> list[np.ndarray]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from dynident.errors import ProblemError, did_you_mean
+from dynident.files.assemble import factors
+from dynident.files.columns import Place, Request, places
+from dynident.files.units import Factor, converted
 
+SOURCE = "the stream"
 SEPARATORS = (";", "\t", ",")  # the first that the header holds; else white space
 MISSING = ("", "nan", "na", "null")
 
@@ -23,14 +25,17 @@ class Sample:
 
 
 class Lines:
-    """Reads a header and then samples; `skipped` counts the lines that were none, `complain` is told each of them."""
+    """Reads a header and then samples; `skipped` counts the lines that were none, `complain` is told each of them.
 
-    def __init__(self, time: str, inputs: Mapping[str, str], outputs: Mapping[str, str],
-                 complain: Callable[[str], object]):
-        self.time, self.inputs, self.outputs, self.complain = time, dict(inputs), dict(outputs), complain
+    `request` says which columns are wanted and in which units; a unit in the header is converted to it.
+    """
+
+    def __init__(self, request: Request, complain: Callable[[str], object]):
+        self.request, self.complain = request, complain
         self.skipped = self.number = 0
         self._split: Callable[[str], list[str]] = str.split
-        self._places: dict[str, int] | None = None
+        self._decimal_comma = False
+        self._wanted: list[tuple[Place, Factor]] | None = None
         self._width = 0
         self._last = -math.inf
 
@@ -40,7 +45,7 @@ class Lines:
             self.number += 1
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
-            if self._places is None:
+            if self._wanted is None:
                 self._take_header(line)
                 continue
             try:
@@ -57,38 +62,36 @@ class Lines:
         line = line.lstrip("\ufeff")
         separator = next((s for s in SEPARATORS if s in line), None)
         self._split = (lambda text: text.split(separator)) if separator else str.split
-        headers = [re.sub(r"\s*[\[(].*[\])]\s*$", "", field.strip().strip('"')) for field in self._split(line)]
-        wanted = [self.time, *self.inputs.values(), *self.outputs.values()]
-        faults = [f"the stream has no column '{name}'.{did_you_mean(name, headers)} Its first line names the columns."
-                  for name in wanted if name not in headers]
-        if faults:
-            raise ProblemError(faults)
-        self._places, self._width = {name: headers.index(name) for name in wanted}, len(headers)
+        self._decimal_comma = separator != ","  # where a comma cannot end a field, it is in a number
+        headers = [field.strip().strip('"') for field in self._split(line)]
+        found = places(self.request, headers, [""] * len(headers), SOURCE)
+        self._wanted = [(place, factor) for place, (factor, *_) in
+                        zip(found, factors(self.request, found, SOURCE), strict=True)]
+        self._width = len(headers)
 
     def _sample(self, line: str) -> Sample:
         fields = [field.strip() for field in self._split(line)]
         if len(fields) != self._width:
             raise ValueError(f"{len(fields)} fields instead of {self._width}")
-        time = self._number(fields, self.time)
+        values: dict[str, dict[str, float]] = {"time": {}, "input": {}, "output": {}}
+        for place, factor in self._wanted or ():
+            values[place.role][place.signal] = converted(self._number(fields[place.column], place.header), factor)
+        (time,) = values["time"].values()
         if not math.isfinite(time):
             raise ValueError("time is missing")
         if time <= self._last:
             raise ValueError(f"time {time:g} does not come after {self._last:g}")
-        inputs = {name: self._number(fields, column) for name, column in self.inputs.items()}
-        missing = [name for name, value in inputs.items() if not math.isfinite(value)]
+        missing = [name for name, value in values["input"].items() if not math.isfinite(value)]
         if missing:
             raise ValueError(f"the input '{missing[0]}' is missing")
-        outputs = {name: self._number(fields, column) for name, column in self.outputs.items()}
-        if any(math.isinf(value) for value in outputs.values()):
+        if any(math.isinf(value) for value in values["output"].values()):
             raise ValueError("a measured value is infinite")
-        return Sample(time, inputs, outputs)
+        return Sample(time, values["input"], values["output"])
 
-    def _number(self, fields: list[str], column: str) -> float:
-        assert self._places is not None
-        text = fields[self._places[column]]
+    def _number(self, text: str, column: str) -> float:
         if text.lower() in MISSING:
             return math.nan
         try:
-            return float(text)
+            return float(text.replace(",", ".") if self._decimal_comma else text)
         except ValueError:
             raise ValueError(f"'{text[:40]}' in column '{column}' is not a number") from None

@@ -87,6 +87,13 @@ def is_time(unit: str) -> bool:
     return conversion(unit, "s") is not None
 
 
+def converted(value: float, factor: Factor) -> float:
+    """A value times a factor; a division where that is exact, so that 4031 ms becomes 4.031 s to the last digit."""
+    if isinstance(factor, Fraction) and factor.numerator == 1:
+        return value / factor.denominator
+    return value * float(factor)
+
+
 def scaled(values: np.ndarray, factor: Factor) -> np.ndarray:
     """The values times a factor, in place where they may be written to.
 
