@@ -131,12 +131,6 @@ def test_a_constraint_that_cannot_be_met_is_said():
         di.identify(problem)
 
 
-def test_shooting_says_that_it_takes_no_constraints():
-    problem = MACHINES["mass_spring_damper"].problem(seed=4).changed(constraints=["m + d == 2"])
-    with pytest.raises(di.NotSupported, match="full_discretization"):
-        di.identify(problem, di.multiple_shooting())
-
-
 def test_faults_of_options_are_sentences():
     with pytest.raises(di.ProblemError, match="Did you mean 'trapezoid'"):
         di.full_discretization("trapezoidal")

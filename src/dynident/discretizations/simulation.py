@@ -215,7 +215,7 @@ class Simulation:
         return (self.box.noise or 0.0) * size
 
     def start(self) -> Point:
-        return Point(self.coordinates.coordinates(self.frame.start_values), ())
+        return Point(self.coordinates.coordinates(self.frame.start_values), tuple(np.zeros((0, 0)) for _ in self.records))
 
     def run(self, point: Point, sensitivities: bool) -> list[Marched]:
         """States and outputs at a point; without sensitivities, which a black box has none of."""

@@ -19,6 +19,7 @@ from dynident.integrators.march import Diverged
 from dynident.methods import noise
 from dynident.methods.direct import option_faults, plain_options
 from dynident.methods.fitting import Fit
+from dynident.methods.restraints import constrained_solver, refuse_state_bounds
 from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -57,6 +58,7 @@ class LeastSquares:
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         noise.require_gaussian(problem, self.kind)
+        refuse_state_bounds(problem, self.kind, "full_discretization() on equations, which hands them to Ipopt")
         way = _Transcription(self, problem, executor)
         estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}
@@ -80,7 +82,7 @@ class _Transcription:
     """One run: keeps the box, so that a change of weights repeats no simulation."""
 
     def __init__(self, method: LeastSquares, problem: Problem, executor: Executor | None):
-        self.method, self.loss = method, method.loss
+        self.method, self.loss, self.problem = method, method.loss, problem
         self.box = BlackBox(problem, runner_for(problem.model, method.integrator, declared_in(problem)), executor)
         self.notes: list[str] = []
         self.searched: Point | None = None
@@ -109,6 +111,8 @@ class _Transcription:
         return point
 
     def solver(self, finite: FiniteProblem) -> Any:
+        if self.problem.constraints:
+            return constrained_solver(self.problem, finite, self.method.iterations)
         return LevenbergMarquardt(iterations=self.method.iterations)
 
     def advice(self) -> list[str]:

@@ -19,6 +19,7 @@ from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.methods import noise
 from dynident.methods.fitting import Fit
+from dynident.methods.restraints import constrained_solver, refuse_state_bounds
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
@@ -56,9 +57,7 @@ class ShootingMethod:
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         check_problem(problem, self.kind)
-        if problem.constraints:
-            raise NotSupported(f"{self.kind} takes bounds on parameters, but no other constraints; use "
-                               "full_discretization(), which hands them to Ipopt.")
+        refuse_state_bounds(problem, self.kind, "full_discretization(), which hands them to Ipopt")
         return Fit(self, problem, tell).go()
 
     def integrate(self) -> Integrator:
@@ -84,8 +83,8 @@ class ShootingMethod:
     def carried(self, point: Point, before: Shooting, after: Shooting) -> Point:
         return point
 
-    def solver(self, finite: FiniteProblem) -> Any:
-        return solver_for(self.solver_name, finite, self.iterations)
+    def solver(self, finite: Shooting) -> Any:
+        return solver_for(self.solver_name, finite, self.iterations, finite.problem)
 
     def advice(self) -> list[str]:
         ways = ["use multiple_shooting(), which starts from the measurements"] if self.segments == 1 else []
@@ -160,9 +159,8 @@ class FullDiscretizationMethod:
             name = "ipopt" if finite.problem.constraints else "gauss_newton"
         if name in ("ipopt", "sqp"):
             return SOLVERS[name](**({"hessian": self.hessian} if self.hessian else {}), iterations=self.iterations)
-        if finite.problem.constraints:
-            raise NotSupported(f"{name} takes bounds on parameters, but no other constraints; use solver=\"ipopt\".")
-        return SOLVERS[name](iterations=self.iterations)
+        refuse_state_bounds(finite.problem, name, "solver=\"ipopt\"")
+        return solver_for(name, finite, self.iterations, finite.problem)
 
     def advice(self) -> list[str]:
         return []
@@ -178,11 +176,15 @@ def check_problem(problem: Problem, kind: str, one_mode: bool = False) -> None:
     noise.require_gaussian(problem, kind)
 
 
-def solver_for(name: str, finite: FiniteProblem, iterations: int) -> Any:
+def solver_for(name: str, finite: FiniteProblem, iterations: int, problem: Problem) -> Any:
     """The named solver, or the one that suits the problem."""
     if name == "auto":
-        name = "gauss_newton" if finite.equality_count else "levenberg_marquardt"
-    return SOLVERS[name](iterations=iterations)
+        name = "gauss_newton" if finite.equality_count or problem.constraints else "levenberg_marquardt"
+    if not problem.constraints:
+        return SOLVERS[name](iterations=iterations)
+    if name != "gauss_newton":
+        raise NotSupported(f"{name} takes bounds on parameters, but no other constraints; use solver=\"gauss_newton\".")
+    return constrained_solver(problem, finite, iterations)
 
 
 def plain_options(method: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:

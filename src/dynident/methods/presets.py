@@ -98,10 +98,10 @@ METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting
 
 
 def usual_method(problem: Problem) -> Method:
-    """Where nothing is said: multiple shooting; full discretization, which takes constraints; least squares for FMUs."""
+    """Where nothing is said: multiple shooting; full discretization, which takes all constraints; least squares for FMUs."""
     if not isinstance(problem.model, EquationModel):
         return least_squares()
-    return full_discretization() if problem.constraints else multiple_shooting()
+    return full_discretization() if problem.constraints and not problem.model.hybrid else multiple_shooting()
 
 
 def method_from(options: Mapping[str, Any] | str | Method | None) -> Method:

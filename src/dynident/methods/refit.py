@@ -16,6 +16,7 @@ from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods.direct import ShootingMethod, check_problem
 from dynident.methods.noise import sizes_wanted
+from dynident.methods.restraints import refuse_constraints
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.outcome import SETTLED, Outcome
@@ -33,9 +34,7 @@ class Refit:
     def __init__(self, estimate: Estimate, what: str, settled: float = SETTLED):
         problem = estimate.problem
         check_problem(problem, what)
-        if problem.constraints:
-            raise NotSupported(f"{what} takes bounds on parameters, but no other constraints; the problem has "
-                               f"'{getattr(problem.constraints[0], 'text', '')}'.")
+        refuse_constraints(problem, what, "the interval of the estimate, which knows the constraint")
         if getattr(estimate.method, "loss", "squared") != "squared":
             raise NotSupported(f"{what} rests on the likelihood of normal errors; fit with loss=\"squared\" first.")
         self.estimate, self.problem, self.settled = estimate, problem, settled

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynident.discretizations.constraints import ParameterConstraints
 from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
 from dynident.integrators.march import Diverged
+from dynident.solvers.between import Conditions, conditions
 from dynident.solvers.box import box_least_squares
 from dynident.solvers.levenberg_marquardt import at_bounds
 from dynident.solvers.outcome import (
@@ -54,24 +56,30 @@ LEASH = Hold(least=1e-1, first=1.0, most=1e4, factor=3, leash=True)  # standard 
 
 @dataclass(frozen=True)
 class GaussNewton:
-    """Options: how many iterations at the most."""
+    """Options: how many iterations at the most, and conditions between the unknowns."""
 
     iterations: int = 200
+    between: ParameterConstraints | None = None
     name: str = "generalised Gauss-Newton"
 
     def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
         """Without a leash first; where that does not settle, unknowns that the data hardly see are kept from wandering."""
         diary = Diary(finite.coordinates.values, watch)
-        free = _Run(finite, point, diary, min(self.iterations, UNLEASHED)).outcome_of_run()
+        free = self._run(finite, point, diary, min(self.iterations, UNLEASHED), DAMPING).outcome_of_run()
         if free.converged or free.interrupted:
             return free
         used = len(diary.pages) - 1
         if used >= self.iterations:
             return free
         begin = free.point if used >= UNLEASHED else point  # a run that got stuck begins anew
-        held = _Run(finite, begin, diary, self.iterations - used, LEASH).outcome_of_run()
+        held = self._run(finite, begin, diary, self.iterations - used, LEASH).outcome_of_run()
         better = held.converged or held.interrupted or used < UNLEASHED or held.evaluation.cost < free.evaluation.cost
         return replace(held if better else free, history=tuple(diary.pages))
+
+    def _run(self, finite: FiniteProblem, point: Point, diary: Diary, limit: int, hold: Hold) -> _Run:
+        run = _Run(finite, point, diary, limit, hold)
+        run.between = self.between if self.between is not None and self.between.count else None
+        return run
 
 
 def settled(finite: FiniteProblem, point: Point) -> bool:
@@ -90,6 +98,8 @@ class _Run:
         self.most = 1.0  # share of a step that does not overshoot
         self.last: tuple[np.ndarray, float] | None = None  # the last step in its full length, and the share of it
         self.wall: Diverged | None = None
+        self.between: ParameterConstraints | None = None
+        self.tie: Conditions | None = None  # the conditions at this point, where there are any
         self.pace = np.nan  # length of the last step, where it was a full one
         self.arrived = False  # the next step is known to be none
 
@@ -175,8 +185,15 @@ class _Run:
         if self.hold.leash:  # the way along what the data do not see is endless, and bends: what is there stays there
             rows = rows.resting(self.units, self.hold.least * self.residual_std())
         rows = rows.damped(self.weights)
-        step, self.held = box_least_squares(rows, c.lower - self.point.unknowns, c.upper - self.point.unknowns)
-        self.free_rows = rows.holding(self.held != 0, step)
+        lower, upper = c.lower - self.point.unknowns, c.upper - self.point.unknowns
+        if self.between:
+            seen = float(np.max(rows.column_norms * self.units))
+            self.tie = conditions(self.between, self.point.unknowns, self.units, seen)
+            rows, (lower, upper) = self.tie.tied(rows), self.tie.bounds(lower, upper)
+        step, held = box_least_squares(rows, lower, upper)
+        self.free_rows = rows.holding(held != 0, step)
+        n = len(c.lower)
+        self.held, self.tight, step = held[:n], held[n:], step[:n]
         return step, reduced.expand(step, self.evaluation)
 
     def residual_std(self) -> float:
@@ -187,7 +204,9 @@ class _Run:
         return float(np.sqrt(np.sum((step / self.units) ** 2) + self.finite.node_norm(nodes)))
 
     def standard_errors_left(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
-        """How far the undamped step would lead in standard errors; infinite while segments do not meet."""
+        """How far the undamped step would lead in standard errors; infinite while segments do not meet, or conditions."""
+        if self.tie and np.any(self.tie.excess):
+            return np.inf
         if self.length(step, nodes) <= TINY_STEP:
             return 0.0
         closed = self.closed(self.evaluation, np.sqrt(self.finite.node_norm(nodes)))
@@ -211,7 +230,7 @@ class _Run:
             candidate = self.clipped(self.point.moved(step, nodes, share))
             try:
                 evaluation = self.finite.evaluate(candidate)
-                follows, promised = self.following(reduced, evaluation, share * step)
+                follows, promised = self.following(reduced, evaluation, candidate, share * step)
                 if follows <= (1 - share / 4) * length or (full and follows <= 1e-9 and length <= 1e-6):
                     self.arrived = self.arrives(evaluation, share, length, follows, promised)
                     return self.taken(candidate, evaluation, share, length, reduced) if self.arrived else self.move(
@@ -249,20 +268,24 @@ class _Run:
         Two things make it: what this step has not met, which the simplified step shows, and the change of the derivatives,
         which makes steps shrink by a factor: the one seen last, since it falls or stays from step to step.
         """
-        if self.hold.leash or share < 1 or self.held_back > self.hold.least or np.any(self.held):
+        if self.hold.leash or share < 1 or self.held_back > self.hold.least or np.any(self.held) or self.tie:
             return False
         shrinks = length / self.pace
         here = max(standard_errors(promised, evaluation.cost, self.finite), shrinks * self.ahead)
         return bool(shrinks < 1 and here <= SETTLED and self.closed(evaluation, max(follows, shrinks * length)))
 
-    def following(self, reduced: Reduced, evaluation: Evaluation, gone: np.ndarray) -> tuple[float, float]:
+    def following(self, reduced: Reduced, evaluation: Evaluation, there: Point, gone: np.ndarray) -> tuple[float, float]:
         """Length of the simplified step: residuals and defects of the candidate, derivatives of the present point; and the
         fall of the cost that it promises.
 
         What holds the step back pulls on the candidate too: in a linear problem nothing follows a full step, held back or not.
         """
         gradient = reduced.gradient(evaluation) + self.weights**2 * gone
-        step = self.free_rows.newton_step(gradient)
+        if self.tie:
+            pulled = gradient + self.tie.pull(self.tight, self.tie.between.at(there.unknowns)[0])
+            step = self.free_rows.newton_step(np.append(pulled, np.zeros(self.tight.size)))[:gone.size]
+        else:
+            step = self.free_rows.newton_step(gradient)
         return self.length(step, reduced.expand(step, evaluation)), -float(gradient @ step)
 
     def clipped(self, point: Point) -> Point:
@@ -277,5 +300,7 @@ class _Run:
         return self.outcome(False, f"where no step passes the monotonicity test any more{beyond}")
 
     def outcome(self, converged: bool, reason: str, interrupted: bool = False) -> Outcome:
+        if not (converged or interrupted) and self.tie and np.any(self.tie.excess):
+            reason = f"because no point was found that meets all constraints: {self.tie.complaint}"
         return Outcome(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
                        at_bounds(self.finite, self.point, self.held), interrupted)

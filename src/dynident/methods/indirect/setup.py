@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynident.discretizations.frame import Frame
-from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.errors import ProblemError, did_you_mean
 from dynident.methods import noise
 from dynident.methods.direct import check_problem
 from dynident.methods.indirect.options import BoundaryValueMethod
+from dynident.methods.restraints import refuse_constraints
 from dynident.models.augmented import disturbed_states
 from dynident.models.equations import EquationModel
 from dynident.models.optimality import with_parameters_as_states
@@ -61,9 +62,7 @@ class Setup:
 def setup_of(method: BoundaryValueMethod, problem: Problem) -> Setup:
     """Resolve every default; all faults of names are listed at once."""
     check_problem(problem, method.kind, one_mode=True)
-    if problem.constraints:
-        raise NotSupported("boundary_value takes bounds on parameters, but no other constraints; use "
-                           "full_discretization(), which hands them to Ipopt.")
+    refuse_constraints(problem, method.kind)
     model = problem.model
     assert isinstance(model, EquationModel)
     free = tuple(p.name for p in problem.parameters if isinstance(p, Parameter) and p.free)

@@ -15,6 +15,7 @@ from dynident.integrators.scheme import Explicit
 from dynident.methods import noise
 from dynident.methods.kalman.options import ESTIMATE, KalmanMethod
 from dynident.methods.kalman.stages import require_explicit
+from dynident.methods.restraints import refuse_constraints
 from dynident.models.augmented import Augmented, coordinate_for, disturbed_states, divisors
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem, known_std
@@ -78,6 +79,7 @@ def setup_of(method: KalmanMethod, problem: Problem) -> Setup:
     if not isinstance(problem.model, EquationModel):
         raise NotSupported(f"{method.kind} needs a model with equations, not a {type(problem.model).__name__}.")
     noise.require_gaussian(problem, method.kind)
+    refuse_constraints(problem, method.kind)
     model, binding = problem.model, problem.bindings[0]
     free = tuple(int(i) for i in np.flatnonzero(binding.parameter_unknown >= 0))
     unknowns = [problem.unknowns[binding.parameter_unknown[i]] for i in free]

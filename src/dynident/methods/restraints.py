@@ -1,0 +1,33 @@
+"""Restraints: which constraints of a problem a method takes, and what it says about the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynident.discretizations.constraints import parameter_constraints
+from dynident.discretizations.finite import FiniteProblem
+from dynident.errors import NotSupported
+from dynident.problem.problem import Problem
+from dynident.solvers.gauss_newton import GaussNewton
+
+INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), full_discretization() or least_squares()"
+
+
+def refuse_constraints(problem: Problem, who: str, instead: str = INSTEAD) -> None:
+    """For a method that takes bounds alone: a constraint that nobody looks at would be a lie."""
+    if problem.constraints:
+        raise NotSupported(f"{who} takes bounds on parameters, but no other constraints, and the problem has "
+                           f"'{problem.constraints[0].text}'. Leave it out, or use {instead}.")
+
+
+def refuse_state_bounds(problem: Problem, who: str, instead: str) -> None:
+    """For a method that knows states only through a simulation."""
+    for constraint in problem.constraints:
+        if constraint.of_states(problem.model.states):
+            raise NotSupported(f"{who} takes constraints between parameters, but no bounds on states ('{constraint.text}'); "
+                               f"use {instead}.")
+
+
+def constrained_solver(problem: Problem, finite: FiniteProblem, iterations: int) -> Any:
+    """Gauss-Newton with the problem's constraints between parameters."""
+    return GaussNewton(iterations, parameter_constraints(problem, finite.coordinates))
