@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from itertools import pairwise
+from os import cpu_count
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from timing import Line, Result, best, main, once, ratio_text, spoken
 
 import dynident as di
 from dynident.discretizations.ends import LinearEnds
+from dynident.discretizations.segments import shares
 from dynident.methods.boundary.mesh import steps_for
 from dynident.methods.boundary.statement import Statement, statement_of
 from dynident.solvers.davidenko import Davidenko
@@ -27,6 +31,7 @@ FEW, MANY = 100, 1_000
 LINEAR = 11  # times the work at most for 10 times the nodes
 THESIS = 46  # iterations of Sec. 6.3.1
 TOLERANCES = (1e-3, 1e-6, 1e-9)
+THREADED, THREAD_REPEATS = (1_000, 10_000, 50_000), 25
 
 
 def solved(problem: Published, tolerance: float):
@@ -85,6 +90,30 @@ def algebra_line() -> Line:
                 f"{ratio_text(theirs / ours)} times ({spoken(theirs)}, {spoken(ours)})")
 
 
+def thread_line(nodes: int) -> Line:
+    """All segments of a record with their derivatives, by the wall clock: one thread, and as many as there are processors."""
+    problem = t33(1e-2)
+    steps = steps_for(stated(problem), "runge_kutta", None)
+    time = np.linspace(*problem.interval, nodes + 1)
+    segments = steps.segments(time, steps.steps)
+    begins = np.array([problem.guess(each) for each in time[:-1]], float)
+    threads = cpu_count() or 1
+    seconds = []
+    for count in (1, threads):
+        segments.slices = list(pairwise(np.linspace(0, nodes, count + 1).astype(int).tolist()))
+        seconds.append(min(_wall(lambda: segments.run(begins, np.zeros(0), True)) for _ in range(THREAD_REPEATS)))
+    one, many = seconds
+    used = "used" if len(shares(steps.steps * np.arange(nodes + 1))) > 1 else "not used by default: too little work"
+    return Line(f"{nodes:,} segments of {steps.steps} Runge-Kutta steps with derivatives, {threads} threads against one, clock",
+                f"{one / many:.2f} times ({spoken(one)}, {spoken(many)}; {used})")
+
+
+def _wall(call: Callable[[], object]) -> float:
+    began = perf_counter()
+    call()
+    return perf_counter() - began
+
+
 def thesis_line() -> Line:
     problem, time = thesis_linear(), np.linspace(0, 1, 401)
     steps = steps_for(stated(problem), "runge_kutta", None)
@@ -128,7 +157,8 @@ def attempted(problem: Published, tolerance: float) -> bool:
 def run() -> Result:
     return Result("Boundary values", "Problems and guesses of tests/boundary_problems.py; kernels are compiled before. scipy's "
                   "tolerance is one of the residual, ours one of the error of the solution.",
-                  [growth_line("gauss_legendre"), growth_line("runge_kutta"), algebra_line(), thesis_line(), *peer_lines()])
+                  [growth_line("gauss_legendre"), growth_line("runge_kutta"), algebra_line(),
+                   *(thread_line(nodes) for nodes in THREADED), thesis_line(), *peer_lines()])
 
 
 if __name__ == "__main__":

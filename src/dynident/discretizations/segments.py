@@ -16,7 +16,7 @@ from dynident.integrators.march import CompiledMarch, Diverged, March, Marched
 
 Part = TypeVar("Part")
 
-WORTH_A_THREAD = 4_000  # steps; below it a thread costs more than it saves
+WORTH_A_THREAD = 8_000  # steps; with fewer a thread costs more than it saves (benchmarks/boundary_values.py)
 
 
 @dataclass(frozen=True, eq=False)
