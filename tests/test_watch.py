@@ -107,7 +107,7 @@ def test_watch_reads_a_pipe_survives_a_bad_line_and_resumes(folder):
     first = "".join([*rows[:200], "0.1,broken\n"])
     run = dynident(folder, "watch", "problem.toml", input=first)
     assert run.returncode == 0, run.stderr
-    assert "199 samples, 1 lines skipped" in run.stdout and "skipped" in run.stderr
+    assert "199 samples, 1 line skipped" in run.stdout and "skipped" in run.stderr
     again = dynident(folder, "watch", "problem.toml", "--from", "run.csv")
     assert "Resumed" in again.stderr and "201 samples, 0 lines skipped" in again.stdout
     whole = dynident(folder, "watch", "problem.toml", "--from", "run.csv", "--fresh")

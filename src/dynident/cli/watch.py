@@ -128,7 +128,7 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str], kept: Path) 
         if known is not None:
             show(known, count, lines.skipped, mean, True)
             online.save(kept)
-    print(f"{count} samples, {lines.skipped} lines skipped; the filter's state is in {kept}.")
+    print(f"{counted(count, lines.skipped)}; the filter's state is in {kept}.")
 
 
 class _display:
@@ -158,6 +158,10 @@ class _display:
             self.live.update(picture(known, count, skipped, mean), refresh=True)
 
 
+def counted(samples: int, skipped: int) -> str:
+    return f"{samples} sample{'s' * (samples != 1)}, {skipped} line{'s' * (skipped != 1)} skipped"
+
+
 def verdict(mean: float | None) -> str:
     if mean is None:
         return "nothing measured yet"
@@ -170,7 +174,7 @@ def picture(known: Known, count: int, skipped: int, mean: float | None) -> Any:
 
     from dynident.report.terminal import clean
 
-    table = Table(title=f"t = {known.time:g}   {count} samples, {skipped} lines skipped", caption=verdict(mean))
+    table = Table(title=f"t = {known.time:g}   {counted(count, skipped)}", caption=verdict(mean))
     for heading in ("", "value", "standard deviation"):
         table.add_column(heading)
     std = known.std

@@ -119,7 +119,7 @@ def header_text(setup: Setup, name: str) -> str:
         ("parameters", setup.augmented.names[len(model.states):]))}
     return HEADER.format(
         name=name, upper=name.upper(), guard=f"{name.upper()}_H", model=_plain(model.name) or "unnamed",
-        version=__version__, facts="\n".join(f"   {line}" for line in facts(setup)), memory=memory_size(setup),
+        version=__version__, facts="\n".join(f"   {line}".rstrip() for line in facts(setup)), memory=memory_size(setup),
         nx=sizes["NX"], nt=sizes["NT"], nu=sizes["NU"], ny=sizes["NY"], nt_size=max(sizes["NT"], 1),
         n=setup.augmented.size, coordinates=_coordinates_said(setup), **words)
 

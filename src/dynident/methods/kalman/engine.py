@@ -18,7 +18,7 @@ from dynident.errors import DynidentError
 from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import c_source, kernel_text
 from dynident.methods.kalman.options import FORMS
-from dynident.methods.kalman.rows import outputs_with_slopes, step_with_rows, tables
+from dynident.methods.kalman.rows import outputs_with_slopes, step_one_by_one, step_with_rows, tables
 from dynident.methods.kalman.setup import Record, Setup
 from dynident.methods.kalman.stages import stage_functions
 
@@ -176,7 +176,7 @@ def source_text(setup: Setup, names: tuple[str, ...], more: Sequence[ca.Function
     if setup.method.filter == "unscented":
         functions, rows = stage_functions(augmented, integrator), ""
     else:
-        functions, rows = step_with_rows(augmented, integrator)
+        functions, rows = (step_one_by_one if lane == 1 else step_with_rows)(augmented, integrator)
         functions = [*functions, outputs_with_slopes(augmented)]
     choices = {**defines(setup), **({} if lane is None else {"LANE": lane})}
     sizes = "\n".join(f"#define {name} {value}" for name, value in choices.items())

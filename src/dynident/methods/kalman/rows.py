@@ -75,6 +75,16 @@ def step_with_rows(augmented: Augmented, integrator: Explicit) -> tuple[list[ca.
     return _Writer(augmented, integrator).written()
 
 
+def step_one_by_one(augmented: Augmented, integrator: Explicit) -> tuple[list[ca.Function], str]:
+    """The same with the fewest operations, each on a single number: for processors that know no rows."""
+    s = stages.symbols(augmented)
+    after = stages.next_states(augmented, integrator, s)
+    parts = ca.cse([after, cheapest_jacobian(after, s["a"]).T])
+    text = ("MELT void dyn_next_rows(const double **arg, double *next, double *F) {\n  double *res[2] = {next, F};\n"
+            "  dyn_next_jac(arg, res, 0, 0, 0);\n}\n")
+    return [ca.Function("dyn_next_jac", [s[key] for key in ARGUMENTS], [ca.densify(part) for part in parts])], text
+
+
 def outputs_with_slopes(augmented: Augmented) -> ca.Function:
     """`dyn_seen_jac`: the outputs and their derivative in the augmented state, row by row."""
     s = stages.symbols(augmented)
