@@ -48,6 +48,7 @@ static void chain(const double *restrict phi, double *restrict S) {
 #if NZ > 0
 /* Solve A X = B for m right-hand sides (A: NZ x NZ and B: NZ x m, both column by column); B becomes X. 0 if singular. */
 static int solve(double *A, double *B, int m) {
+  double inverse[NZ]; /* of the pivots: they are divided by again and again */
   int i, j, k;
   for (k = 0; k < NZ; k++) {
     int pivot = k;
@@ -57,8 +58,9 @@ static int solve(double *A, double *B, int m) {
       for (j = k; j < NZ; j++) { double s = A[k + NZ * j]; A[k + NZ * j] = A[pivot + NZ * j]; A[pivot + NZ * j] = s; }
       for (j = 0; j < m; j++) { double s = B[k + NZ * j]; B[k + NZ * j] = B[pivot + NZ * j]; B[pivot + NZ * j] = s; }
     }
+    inverse[k] = 1 / A[k + NZ * k];
     for (i = k + 1; i < NZ; i++) {
-      double f = A[i + NZ * k] / A[k + NZ * k];
+      const double f = A[i + NZ * k] * inverse[k];
       if (f == 0) continue;
       for (j = k + 1; j < NZ; j++) A[i + NZ * j] -= f * A[k + NZ * j];
       for (j = 0; j < m; j++) B[i + NZ * j] -= f * B[k + NZ * j];
@@ -68,7 +70,7 @@ static int solve(double *A, double *B, int m) {
     for (i = NZ - 1; i >= 0; i--) {
       double s = B[i + NZ * j];
       for (k = i + 1; k < NZ; k++) s -= A[i + NZ * k] * B[k + NZ * j];
-      B[i + NZ * j] = s / A[i + NZ * i];
+      B[i + NZ * j] = s * inverse[i];
     }
   return 1;
 }
