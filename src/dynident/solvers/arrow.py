@@ -87,7 +87,8 @@ class Arrow:
     @cached_property
     def length(self) -> float:
         """Of the residual at step = 0, as far as any step can change it."""
-        return float(np.sqrt(sum(float(np.sum(part.residual**2)) for part in (*self.stacks, self.last))))
+        parts = [*(s.residual for s in self.stacks), self.last.residual]
+        return float(np.sqrt(sum(float(np.sum(part**2)) for part in parts)))
 
     def residuals(self, step: np.ndarray) -> list[np.ndarray]:
         """What a step leaves of the rows, stack by stack (blocks, k) and the border last."""
