@@ -30,6 +30,7 @@ TABLE_3 = {"EF": (29, 25, 2, 10.84, 725.32), "SE": (44, 29, 2, 3.26, 1.18), "Heu
 REST = {"phi": 0.0, "z": 0.0, "omega": 0.0, "v": 0.0}
 NOISE = {"motor_angle": np.sqrt(1e-9), "motor_speed": np.sqrt(1e-2)}  # R of eq. (32)
 MEMORY = 2.0  # seconds at the end over which the estimates are averaged, as in the paper
+UNITS = {"c_spec": "N", "d": "Ns/m"}
 STIFF = 8.0  # times Table 1: where the errors of Table 3 fit, and where forward Euler is unstable as the paper says
 
 
@@ -185,15 +186,17 @@ def figures(folder: Path, rigs: list[Rig], runs: dict, histories: dict) -> None:
     import matplotlib.pyplot as plt
 
     folder.mkdir(parents=True, exist_ok=True)
+    colours = {label: f"C{k}" for k, label in enumerate(SCHEMES)}  # one scheme, one colour, also where one is missing
     for k, its in enumerate(rigs):
         figure, axes = plt.subplots(3, 1, figsize=(8, 9), constrained_layout=True)
         for ax, window in zip(axes, [its.time < 2.5, *windows(its)], strict=True):
             ax.plot(its.time[window], its.truth.states["omega"][window], lw=3, color="0.7", label="continuous")
             for label, run in runs[its.name].items():
                 if run is not None:
-                    ax.plot(its.time[window], run[window], lw=1, label=label)
-            ax.set_ylabel("motor speed (rad/s)")
-        axes[0].legend(ncols=4)
+                    ax.plot(its.time[window], run[window], lw=1, color=colours[label], label=label)
+            ax.set(ylabel="motor speed (rad/s)")
+        axes[-1].set(xlabel="time (s)")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=7)
         figure.suptitle(f"Fig. 4, {its.name}")
         figure.savefig(folder / f"belt_drive_fig4_{k + 1}.png", dpi=110)
         names = sorted({tuning for rig_name, tuning, _ in histories if rig_name == its.name})
@@ -202,10 +205,13 @@ def figures(folder: Path, rigs: list[Rig], runs: dict, histories: dict) -> None:
             if name == its.name:
                 for row, parameter in enumerate(("c_spec", "d")):
                     ax = grid[row, names.index(tuning)]
-                    ax.plot(record.time, record.values[:, record.names.index(parameter)], lw=1, label=label)
+                    ax.plot(record.time, record.values[:, record.names.index(parameter)], lw=1, color=colours[label],
+                            label=label)
                     ax.axhline(its.values[parameter], color="k", ls="--", lw=0.8)
-                    ax.set(title=tuning if not row else "", ylabel=parameter, ylim=(0, 2.5 * its.values[parameter]))
-        grid[0, 0].legend(ncols=2)
+                    ax.set(title=tuning if not row else "", ylabel=f"{parameter} ({UNITS[parameter]})", ylim=(0, 2.5 * its.values[parameter]))
+        for ax in grid[-1]:
+            ax.set(xlabel="time (s)")
+        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
         figure.suptitle(f"Fig. 5, {its.name}")
         figure.savefig(folder / f"belt_drive_fig5_{k + 1}.png", dpi=110)
     print(f"\nFigures are in {folder}.")

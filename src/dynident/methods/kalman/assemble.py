@@ -149,7 +149,7 @@ def _uncertainty(setup: Setup, done: Pass, consistent: bool) -> StateCovariance:
 def _status(samples: int, filtered: Filtered) -> str:
     if filtered.diverged:
         return (f"Filtered {samples} samples, but the filter diverged: it no longer follows the record. Look at the "
-                "notes on the discretization, give more process noise, or start closer.")
+                "notes on the discretization, give more process noise, start closer, or leave outliers out (gate).")
     if not filtered.tests:
         return f"Filtered {samples} samples to the end; they are too few to judge the filter."
     judged = "as the filter foresaw them" if filtered.consistent else "NOT as the filter foresaw them"
