@@ -129,6 +129,8 @@ class Frame:
 
     def node_norm(self, nodes: Sequence[np.ndarray]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
-        nx = self.state_scale.size
-        total = sum(float(np.sum((n.reshape(len(n), n.shape[1] // nx, nx) / self.state_scale) ** 2)) for n in nodes)
+        total = 0.0
+        for steps in nodes:
+            scaled = (steps * np.tile(1 / self.state_scale, steps.shape[1] // self.state_scale.size)).ravel()
+            total += float(scaled @ scaled)
         return total / max(1, sum(len(n) for n in nodes))

@@ -65,7 +65,7 @@ class Reduced:
             own = states[1:] / chain.unit
             if correction.shape[1]:  # else they would be hung on for nothing, and copied
                 begin = np.hstack([states[:-1], np.tile(local[nx:], (len(states) - 1, 1))])
-                own = np.hstack([own, correction + (chain.stage @ begin[:, :, None])[:, :, 0]])
+                own = np.hstack([own, correction + np.einsum("kij,kj->ki", chain.stage, begin)])
             nodes.append(own)
         return tuple(nodes)
 
