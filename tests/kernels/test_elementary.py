@@ -12,9 +12,9 @@ LOOP = "\nvoid all(long long n, const double *x, double *y) { while (n--) y[n] =
 WITHIN = 4  # units in the last place; glibc's own tanh is within 2
 
 
-@pytest.fixture(scope="module")
-def tanh():
-    text = kernel_text("elementary.c") + LOOP
+@pytest.fixture(scope="module", params=["elementary.c", "elementary_wide.c"])
+def tanh(request):
+    text = kernel_text(request.param) + LOOP
     library = load_library(f"test {text}", lambda: text, QUICK)
     if library is None:
         pytest.skip("no C compiler")

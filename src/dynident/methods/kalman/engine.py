@@ -22,7 +22,7 @@ from dynident.methods.kalman.rows import outputs_with_slopes, step_one_by_one, s
 from dynident.methods.kalman.setup import Record, Setup
 from dynident.methods.kalman.stages import stage_functions
 
-QUICK_TANH = "elementary.c"
+ONE_BY_ONE, AT_ONCE = "elementary.c", "elementary_wide.c"  # functions of our own, for a number or for several
 SOURCE_VERSION = 4  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
 UNUSED = re.compile(r"^CASADI_SYMBOL_EXPORT [^\n]*\}\n|^CASADI_SYMBOL_EXPORT .*?^\}\n"
                     r"|^static const casadi_int casadi_s.*?;\n", re.MULTILINE | re.DOTALL)
@@ -173,31 +173,32 @@ def with_record_loop(filter_kind: str) -> tuple[str, ...]:
 def source_text(setup: Setup, names: tuple[str, ...], more: Sequence[ca.Function] = (), lane: int | None = None) -> str:
     """The whole text of a filter; `more` functions are generated with it, `lane` 1 makes it plain C99."""
     augmented, integrator = setup.augmented, setup.integrator
-    if setup.method.filter == "unscented":
+    over_points = setup.method.filter == "unscented"
+    if over_points:
         functions, rows = stage_functions(augmented, integrator), ""
     else:
         functions, rows = (step_one_by_one if lane == 1 else step_with_rows)(augmented, integrator)
         functions = [*functions, outputs_with_slopes(augmented)]
+    generated = private_source([*functions, *more], AT_ONCE if over_points and lane != 1 else ONE_BY_ONE)
     choices = {**defines(setup), **({} if lane is None else {"LANE": lane})}
     sizes = "\n".join(f"#define {name} {value}" for name, value in choices.items())
-    return "\n".join([sizes, kernel_text("filter_lanes.c"), private_source([*functions, *more]), tables(augmented), rows,
-                      kernel_text(*names)])
+    return "\n".join([sizes, kernel_text("filter_lanes.c"), generated, tables(augmented), rows, kernel_text(*names)])
 
 
-def private_source(functions: Sequence[ca.Function]) -> str:
+def private_source(functions: Sequence[ca.Function], elementary: str) -> str:
     """Generated functions, all static so that they melt into the loop, without what only CasADi would ask of them; with
     our own tanh in front where they use one."""
     text = re.sub(r"^casadi_real casadi_", "static casadi_real casadi_", UNUSED.sub("", c_source(functions)),
                   flags=re.MULTILINE)
     names = "\n".join(f"#define {f.name()} casadi_f{k}" for k, f in enumerate(functions))
-    front = kernel_text(QUICK_TANH) if "tanh(" in text else ""
+    front = kernel_text(elementary) if "tanh(" in text else ""
     return f"{front}\n{text}\n{names}"
 
 
 @functools.lru_cache(maxsize=64)
 def _library(recipe: _Recipe) -> ctypes.CDLL | None:
     names = with_record_loop(recipe.setup.method.filter)
-    text = hashlib.sha256(kernel_text("filter_lanes.c", *names, QUICK_TANH).encode()).hexdigest()
+    text = hashlib.sha256(kernel_text("filter_lanes.c", *names, ONE_BY_ONE, AT_ONCE).encode()).hexdigest()
     key = f"filter {SOURCE_VERSION} {text} casadi {version('casadi')} {recipe.key}"
     library = load_library(key, lambda: source_text(recipe.setup, names))
     if library is not None:
