@@ -14,6 +14,7 @@ Derivatives come from the equations themselves. Measurements that are single sam
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,8 +29,12 @@ COSTATE, MEASURED, WEIGHT, FREEDOM = "costate ", "measured ", "weight ", "freedo
 
 def with_parameters_as_states(model: EquationModel, names: Sequence[str]) -> EquationModel:
     """The augmented state of (3.3): the named parameters stand behind the states, and stand still."""
-    if not names:
-        return model
+    return _augmented(model, tuple(names)) if names else model
+
+
+@functools.lru_cache(maxsize=32)
+def _augmented(model: EquationModel, names: tuple[str, ...]) -> EquationModel:
+    """Kept for the next fit of the same model, whose reading it would be."""
     said = model.definition()
     said["states"] = {**said["states"], **dict.fromkeys(names, "0")}
     said["parameters"] = [name for name in said["parameters"] if name not in names]

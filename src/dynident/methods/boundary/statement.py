@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,16 +131,19 @@ def _of_function(rate: Callable[..., Any], names: list[str], parameters: Sequenc
         return None, ()
     together = ca.vertcat(*rates)
     used = tuple(k for k, symbol in enumerate(p) if ca.depends_on(together, symbol))
-    kept = [parameters[k] for k in used]
-    stand_in = [ca.SX(0)] * len(parameters)
+    traced = ca.Function("rate", [t, column(y), column(p[k] for k in used)], [together])
+    return _model(traced.serialize(), tuple(names), tuple(parameters[k] for k in used)), used
 
-    def traced(t: Any, x: Any, u: Any, q: Any) -> list[ca.SX]:
-        everything = list(stand_in)
-        for place, name in zip(used, kept, strict=True):
-            everything[place] = q[name]
-        return call(t, [x[name] for name in names], everything)
 
-    return EquationModel(states=names, rate=traced, parameters=kept), used
+@functools.lru_cache(maxsize=64)
+def _model(traced: str, names: tuple[str, ...], parameters: tuple[str, ...]) -> EquationModel:
+    """A rate as a model, kept for those who solve the same equations again: the key is what was traced, to the last bit."""
+    function = ca.Function.deserialize(traced)
+
+    def rate(t: Any, x: Any, u: Any, p: Any) -> list[ca.SX]:
+        return ca.vertsplit(function(t, column(x[name] for name in names), column(p[name] for name in parameters)))
+
+    return EquationModel(states=names, rate=rate, parameters=parameters)
 
 
 def _arity(called: str, function: Callable[..., Any], least: int, with_parameters: bool, usual: str, faults: list[str]) -> int:
