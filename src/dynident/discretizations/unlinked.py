@@ -66,14 +66,11 @@ class Unlinked:
             return replace(linear, evaluation=evaluation, chains=apart)
         chains, spreads, node = [], [], self.own
         for chain, spread in zip(linear.chains, linear.spreads, strict=True):
-            for i in range(len(chain.first) - 1):
-                chains.append(self._segment(chain, i))
-                if i == 0:
-                    spreads.append(spread)
-                    continue
-                own = np.arange(node, node + self.nx)
-                spreads.append(Spread(np.append(own, spread.unknown[self.nx:]),
-                                      np.append(np.ones(self.nx), spread.slope[self.nx:])))
+            slope = np.append(np.ones(self.nx), spread.slope[self.nx:])
+            chains += [self._segment(chain, i) for i in range(len(chain.first) - 1)]
+            spreads.append(spread)
+            for _ in range(len(chain.first) - 2):
+                spreads.append(Spread(np.append(np.arange(node, node + self.nx), spread.unknown[self.nx:]), slope))
                 node += self.nx
         return replace(linear, evaluation=evaluation, unknowns=len(self.names),
                        chains=tuple(chains), spreads=tuple(spreads))

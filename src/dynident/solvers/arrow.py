@@ -125,7 +125,7 @@ class Arrow:
         """With one more row per unknown: length * step."""
         stacks = [(s.own, np.concatenate([s.rows, _diagonals(lengths[s.own], s.rows.shape[2])], axis=1)) for s in self.stacks]
         border = np.vstack([self.last.rows, _diagonals(lengths[None, self.shared], self.last.rows.shape[1])[0]])
-        return _arrow(self.unknowns, self.shared, stacks, border)
+        return arrow_of_stacks(self.unknowns, self.shared, stacks, border)
 
     def resting(self, lengths: np.ndarray, least: float) -> Arrow:
         """With rows that keep still each direction in which going by these lengths changes the rows by less than `least`
@@ -184,7 +184,7 @@ def arrow(unknowns: int, shared: np.ndarray, blocks: Iterable[tuple[np.ndarray, 
           ) -> Arrow:
     """An arrow from any number of rows: per block its own unknowns and rows (m, own + shared + 1); border rows
     (m, shared + 1)."""
-    return _arrow(unknowns, shared, _stacked(blocks), border)
+    return arrow_of_stacks(unknowns, shared, _stacked(blocks), border)
 
 
 def _stacked(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -195,7 +195,9 @@ def _stacked(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.n
     return [(np.stack([own for own, _ in some]), np.stack([rows for _, rows in some])) for some in alike.values()]
 
 
-def _arrow(unknowns: int, shared: np.ndarray, stacks: Iterable[tuple[np.ndarray, np.ndarray]], border: np.ndarray) -> Arrow:
+def arrow_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tuple[np.ndarray, np.ndarray]],
+                    border: np.ndarray) -> Arrow:
+    """The same from blocks that are stacked already: own unknowns (blocks, k), rows (blocks, m, k + shared + 1)."""
     tops, rest = [], [border]
     for own, rows in stacks:
         top, below = _reflected(rows, own.shape[1])

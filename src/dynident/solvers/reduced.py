@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynident.discretizations.finite import Evaluation, Linear, Spread
+from dynident.discretizations.finite import Evaluation, Linear
 from dynident.integrators.march import Diverged
-from dynident.solvers.arrow import Arrow, arrow
+from dynident.solvers.arrow import Arrow, arrow_of_stacks
 from dynident.solvers.smooth import SmoothSweep
 from dynident.solvers.sweep import Sweep
+
+HELD, OWN, SHARED = range(3)  # what an unknown is to an experiment
 
 
 class Reduced:
@@ -72,39 +74,34 @@ class Reduced:
 
 def _joined(linear: Linear, triangles: list[np.ndarray]) -> Arrow:
     """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
-    users = np.zeros(linear.unknowns + 1, dtype=int)  # one place more, for the index -1 of what is held
-    for spread in linear.spreads:
-        users[spread.unknown] += 1
-    private = users == 1
-    private[-1] = False
-    shared = np.flatnonzero(~private[:-1])
-    column = np.zeros(linear.unknowns, dtype=int)  # of an unknown, in the rows of whoever speaks of it
-    prior = np.full(linear.unknowns, -1)  # of an unknown, -1 for none
-    prior[linear.priors.unknown] = np.arange(linear.priors.unknown.size)
-    blocks = []
-    for spread, T in zip(linear.spreads, triangles, strict=True):
-        own = spread.unknown[private[spread.unknown]]
-        column[own], column[shared] = np.arange(own.size), own.size + np.arange(shared.size)
-        width = own.size + shared.size + 1
-        known = _prior_rows(linear, prior[own], column, width)
-        blocks.append((own, np.vstack([_placed(T, spread, column, width), known])))
+    unknown = np.stack([spread.unknown for spread in linear.spreads])  # (experiments, numbers)
+    rows = np.stack(triangles)  # (experiments, numbers + 1, numbers | residual)
+    rows[:, :, :-1] *= np.stack([spread.slope for spread in linear.spreads])[:, None, :]
+    users = np.bincount(unknown[unknown >= 0], minlength=linear.unknowns)
+    shared = np.flatnonzero(users != 1)
+    column = np.zeros(linear.unknowns, dtype=int)  # of a shared unknown
     column[shared] = np.arange(shared.size)
-    return arrow(linear.unknowns, shared, blocks, _prior_rows(linear, prior[shared], column, shared.size + 1))
+    prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
+    prior[linear.priors.unknown] = np.column_stack([linear.priors.slope, linear.evaluation.prior])
+    role = np.where(unknown < 0, HELD, np.where(np.append(users, 0)[unknown] == 1, OWN, SHARED))
+    stacks = []
+    for roles in np.unique(role, axis=0):
+        alike = np.flatnonzero(np.all(role == roles, axis=1))
+        own = unknown[alike][:, roles == OWN]
+        placed = np.zeros((len(alike), rows.shape[1], own.shape[1] + shared.size + 1))
+        placed[:, :, :own.shape[1]] = rows[alike][:, :, :-1][:, :, roles == OWN]
+        place = own.shape[1] + column[unknown[alike][:, roles == SHARED]]
+        np.put_along_axis(placed, np.broadcast_to(place[:, None], (len(alike), rows.shape[1], place.shape[1])),
+                          rows[alike][:, :, :-1][:, :, roles == SHARED], axis=2)
+        placed[:, :, -1] = rows[alike, :, -1]
+        known = _prior_rows(prior[own], placed.shape[2]) if linear.priors.unknown.size else placed[:, :0]
+        stacks.append((own, np.concatenate([placed, known], axis=1)))
+    return arrow_of_stacks(linear.unknowns, shared, stacks, _prior_rows(prior[None, shared], shared.size + 1)[0])
 
 
-def _placed(rows: np.ndarray, spread: Spread, column: np.ndarray, width: int) -> np.ndarray:
-    """Rows (numbers of a spread | residual) as rows (unknowns | residual)."""
-    placed = np.zeros((len(rows), width))
-    free = spread.unknown >= 0
-    placed[:, column[spread.unknown[free]]] = rows[:, :-1][:, free] * spread.slope[free]
-    placed[:, -1] = rows[:, -1]
-    return placed
-
-
-def _prior_rows(linear: Linear, which: np.ndarray, column: np.ndarray, width: int) -> np.ndarray:
-    """Some of the priors (-1: none)."""
-    which = which[which >= 0]
-    if not which.size:
-        return np.zeros((0, width))
-    rows = np.column_stack([np.eye(which.size), linear.evaluation.prior[which]])
-    return _placed(rows, Spread(linear.priors.unknown[which], linear.priors.slope[which]), column, width)
+def _prior_rows(prior: np.ndarray, width: int) -> np.ndarray:
+    """(blocks, k, width): the priors (blocks, k, weight and residual) of the first k columns."""
+    rows = np.zeros((*prior.shape[:2], width))
+    place = np.arange(prior.shape[1])
+    rows[:, place, place], rows[:, :, -1] = prior[:, :, 0], prior[:, :, 1]
+    return rows
