@@ -60,7 +60,7 @@ static void inputs_between(const dyn_settings *s, const double *from, const doub
 
 /* The lower factor of a symmetric matrix; a direction without variance gives a column of zeros. 0 if it has a negative one.
    Roots are taken at the end: until then only quotients wait for each other. */
-static int cholesky(const double *P, double *L) {
+MELT int cholesky(const double *P, double *L) {
   double whole[N * N], pivots[N]; /* L before its columns are scaled to a diagonal of 1 */
   int i, j, k;
   for (j = 0; j < N; j++) {

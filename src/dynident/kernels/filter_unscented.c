@@ -16,7 +16,7 @@ typedef struct {
 } dyn_memory;
 
 /* The points around x; L is the factor of P that spreads them. */
-static int draw(const double *x, const double *P, double points[N][SIDE], double *L) {
+MELT int draw(const double *x, const double *P, double points[N][SIDE], double *L) {
   const double reach = sqrt((double)N);
   int i, j;
   if (!cholesky(P, L)) return 0;
