@@ -179,3 +179,15 @@ def test_dead_channel_short_record_and_dead_input_are_warned_of():
     problem = di.Problem(MSD.model, [run], MSD.parameters())
     said = str(di.check(problem))
     assert "only 8 samples" in said and "stays at 1 throughout" in said and "a dead channel" in said
+
+
+def test_starts_are_counted_among_methods_that_minimise_the_same():
+    """A filter corrects its states at each sample, so that its residuals are smaller than those of any simulation."""
+    problem = MACHINES["mass_spring_damper"].problem(seed=4)
+    boxed = [di.Parameter(p.name, p.start, 0.3, 3.0) for p in problem.parameters if isinstance(p, di.Parameter)]
+    found = di.compare(di.Problem(problem.model, problem.experiments, boxed),
+                       [di.single_shooting(), di.multiple_shooting(), di.kalman(process_noise={"v": 0.3})], starts=2)
+    assert found["kalman"].cost < found["single_shooting"].cost
+    for label in ("single_shooting", "multiple_shooting"):
+        assert found[label].counts["reached the best"] == 2
+    assert found["kalman"].counts["reached the best"] >= 1

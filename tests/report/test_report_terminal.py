@@ -131,6 +131,16 @@ def test_comparison_names_what_differs():
     assert "do NOT agree on M:" in text
 
 
+def test_who_knows_less_agrees_if_its_interval_holds_the_other_value():
+    """A filter's value need not lie in the narrow interval of a batch fit of the same record."""
+    narrow = sample.estimate()
+    low, high = narrow.uncertainty.interval("M")
+    wide = replace(narrow, uncertainty=replace(narrow.uncertainty, corrected=100 * narrow.uncertainty.matrix))
+    near, far = sample.shifted(wide, "M", 2 * (high - low)), sample.shifted(wide, "M", 20 * (high - low))
+    assert "the wider one holds" in " ".join(comparison_text({"batch": narrow, "filter": near}).split())
+    assert "do NOT agree on M:" in comparison_text({"batch": narrow, "filter": far})
+
+
 def test_an_estimate_that_failed_does_not_decide_on_agreement():
     text = comparison_text({"a": sample.estimate(), "b": sample.estimate(),
                             "c": replace(sample.shifted(sample.estimate(), "M", 5.0), converged=False)})

@@ -85,13 +85,19 @@ def _found(common: tuple[Problem, Any], method: Method, executor: Executor | Non
 
 
 def _recounted(estimates: dict[str, Estimate]) -> dict[str, Estimate]:
-    """Starts that reached the best of all methods, not only the best of their own."""
-    best = min((e.cost for e in estimates.values() if e.converged), default=float("inf"))
+    """Starts that reached the best of all methods that minimise the same, not only the best of their own."""
     counted = {}
     for label, e in estimates.items():
+        alike = [o.cost for o in estimates.values() if o.converged and _minimises(o) == _minimises(e)]
+        best = min(alike, default=float("inf"))
         reached = sum(s.converged and s.cost <= best * (1 + SAME_COST) for s in e.starts)
         counted[label] = replace(e, counts={**e.counts, "reached the best": reached}) if e.starts else e
     return counted
+
+
+def _minimises(estimate: Estimate) -> tuple[bool, bool]:
+    """What kind of cost it is: a filter corrects its states at each sample, a smoother lets the model err."""
+    return estimate.filtered is not None, estimate.smoothed is not None
 
 
 def _with_sizes(estimate: Estimate) -> Estimate:

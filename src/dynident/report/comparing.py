@@ -96,10 +96,21 @@ def _effort_lines(estimates: Mapping[str, Estimate]) -> list[Line]:
 
 
 def _outside(label: str, rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate]) -> list[str]:
-    """Names whose value under this label lies outside of an interval that another, converged estimate gives."""
+    """Names on which another, converged estimate says something else."""
     others = [rows[other] for other in estimates if other != label and estimates[other].converged]
     return [name for name, row in rows[label].items()
-            if not row.held and any(name in other and _excludes(other[name], row.number) for other in others)]
+            if not row.held and any(name in other and _apart(row, other[name]) for other in others)]
+
+
+def _apart(one: Row, other: Row) -> bool:
+    """Whether the wider interval excludes the value of the narrower one.
+
+    Of two methods on the same data, one may know less; its own value then need not lie in the interval of the other.
+    """
+    if one.held or other.held:
+        return not one.held and _excludes(other, one.number)
+    wider, narrower = (one, other) if one.high - one.low >= other.high - other.low else (other, one)
+    return _excludes(wider, narrower.number) or _excludes(narrower, narrower.number)
 
 
 def _excludes(row: Row, number: float) -> bool:
@@ -115,10 +126,16 @@ def _agreement(rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Es
         return False, f"There are fewer than two converged estimates to compare.{omitted}"
     apart = list(dict.fromkeys(name for label in judged for name in outsiders[label]))
     if apart:
-        return False, f"They do NOT agree on {', '.join(apart)}: a value lies outside of another's interval.{omitted}"
+        return False, (f"They do NOT agree on {', '.join(apart)}: a value lies outside of another's interval that is no "
+                       f"narrower than its own.{omitted}")
     share, name = _largest_difference({label: rows[label] for label in judged})
-    detail = f" The largest difference is {100 * share:.1f} % of the narrowest half interval ({name})." if name else ""
-    return True, f"They agree: every value lies within all of the intervals.{detail}{omitted}"
+    everywhere = not any(name in other and _excludes(other[name], row.number) for label in judged
+                         for name, row in rows[label].items() if not row.held for other in (rows[o] for o in judged))
+    how = "every value lies within all of the intervals" if everywhere else (
+        "where intervals differ in width, the wider one holds the value of the narrower one")
+    detail = (f" The largest difference is {100 * share:.1f} % of the narrowest half interval ({name})."
+              if name and everywhere else "")
+    return True, f"They agree: {how}.{detail}{omitted}"
 
 
 def _largest_difference(rows: Mapping[str, Mapping[str, Row]]) -> tuple[float, str]:
