@@ -115,6 +115,22 @@ def test_watch_reads_a_pipe_survives_a_bad_line_and_resumes(folder):
         line for line in whole.stdout.splitlines() if line.startswith("t = 7.98")] != []
 
 
+def test_watch_keeps_up_with_a_file_that_grows_and_keeps_its_state_when_it_is_ended(folder):
+    rows = (folder / "run.csv").read_text().splitlines(keepends=True)
+    grows, source = folder / "grows.csv", str(Path(di.__file__).parents[1])
+    grows.write_text("".join(rows[:200]))
+    words = [sys.executable, "-m", "dynident", "watch", "problem.toml", "--from", "grows.csv", "--follow"]
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "PYTHONPATH": source}) as run:
+        assert any(line.startswith("t = 3.96: ") for line in run.stdout)  # shown though nothing follows yet
+        with grows.open("a") as file:
+            file.write("".join(rows[200:]))
+        assert any(line.startswith("t = 7.98: ") for line in run.stdout)
+        run.terminate()
+        rest = run.stdout.read()
+    assert "400 samples, 0 lines skipped; the filter's state is in problem.watch.npz" in rest
+
+
 def test_watch_needs_a_filter(folder):
     (folder / "problem.toml").write_text(PROBLEM.split("[method]")[0] + '[method]\nkind = "single_shooting"\n')
     run = dynident(folder, "watch", "problem.toml", "--from", "run.csv")

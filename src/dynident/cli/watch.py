@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -19,10 +22,12 @@ if TYPE_CHECKING:
     from dynident.methods.kalman.online import Known, OnlineFilter
     from dynident.problem.problem import Problem
 
+WIDTH = 52  # columns of the table at a terminal, so that what stands above and below it fits a line
 REFRESH = 0.1  # seconds between two pictures at a terminal
 BETWEEN_LINES = 1.0  # seconds between two lines elsewhere
 BETWEEN_SAVES = 5.0  # seconds
-PATIENCE = 0.05  # seconds to wait for more lines at the end of a file that is followed
+PATIENCE = 0.05  # seconds to wait for more lines
+AT_ONCE = 65_536  # bytes read from a pipe at once
 MEMORY = 0.98  # share of the past in the running mean of the innovations: some 50 samples
 SUSPICIOUS = 3.0  # mean squared innovation over its variance from which on the filter is called too sure
 
@@ -58,7 +63,7 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
         online.resume(kept)
         print(f"Resumed from {kept} at t = {online.time:g}.", file=sys.stderr)
     lines = Lines(request_of(problem, said.problem), complain)
-    _watch(online, lines, _text(source, follow), kept)
+    _watch(online, lines, _arriving(source, follow), kept)
 
 
 def request_of(path: Path, problem: Problem) -> Request:
@@ -83,9 +88,10 @@ def request_of(path: Path, problem: Problem) -> Request:
                    sample_time=None)
 
 
-def _text(source: str, follow: bool) -> Iterator[str]:
+def _arriving(source: str, follow: bool) -> Iterator[str | None]:
+    """Lines as they come, and None while there is none."""
     if source in ("stdin", "-"):
-        yield from sys.stdin
+        yield from _piped(sys.stdin)
         return
     with open(source, encoding="utf-8", errors="replace") as file:
         part = ""
@@ -97,25 +103,46 @@ def _text(source: str, follow: bool) -> Iterator[str]:
             elif follow:
                 part += line  # half a line: whoever writes it is not done
                 time.sleep(PATIENCE)
+                yield None
             else:
                 if part + line:
                     yield part + line
                 return
 
 
-def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str], kept: Path) -> None:
+def _piped(stream: TextIO) -> Iterator[str | None]:
+    """Lines of a pipe; the picture must not stand still until the next one."""
+    if os.name == "nt":  # where only sockets can be asked whether they hold something
+        yield from stream
+        return
+    descriptor, part = stream.fileno(), b""
+    while True:
+        if not select.select([descriptor], [], [], PATIENCE)[0]:
+            yield None
+            continue
+        read = os.read(descriptor, AT_ONCE)
+        if not read:
+            break
+        *whole, part = (part + read).split(b"\n")
+        yield from (line.decode("utf-8", "replace") + "\n" for line in whole)
+    if part:
+        yield part.decode("utf-8", "replace")
+
+
+def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept: Path) -> None:
     from dynident.methods.kalman.engine import Stopped
 
     count, mean, saved, known = 0, None, time.monotonic(), None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it wants its state kept, like Ctrl-C
     with _display() as show:
         try:
             for sample in lines.samples(text, after=online.time):
-                known = online.update(sample.time, sample.inputs, sample.outputs)
-                count += 1
-                seen = sum(1 for value in known.whitened.values() if value == value)
-                if seen:
-                    size = known.nis / seen
-                    mean = size if mean is None else MEMORY * mean + (1 - MEMORY) * size
+                if sample is not None:
+                    known = online.update(sample.time, sample.inputs, sample.outputs)
+                    count += 1
+                    mean = _averaged(mean, known)
+                if known is None:
+                    continue
                 show(known, count, lines.skipped, mean, False)
                 if time.monotonic() - saved > BETWEEN_SAVES:
                     online.save(kept)
@@ -128,14 +155,24 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str], kept: Path) 
         if known is not None:
             show(known, count, lines.skipped, mean, True)
             online.save(kept)
-    print(f"{counted(count, lines.skipped)}; the filter's state is in {kept}.")
+    where = f"; the filter's state is in {kept}" if kept.exists() else ""
+    print(f"{counted(count, lines.skipped)}{where}.")
+
+
+def _averaged(mean: float | None, known: Known) -> float | None:
+    """The running mean of the squared innovations, with one more sample."""
+    seen = sum(1 for value in known.whitened.values() if value == value)
+    if not seen:
+        return mean
+    size = known.nis / seen
+    return size if mean is None else MEMORY * mean + (1 - MEMORY) * size
 
 
 class _display:
     """A table that is drawn over itself at a terminal, lines elsewhere."""
 
     def __enter__(self) -> Callable[..., None]:
-        self.last, self.live = 0.0, None
+        self.last, self.live, self.shown = 0.0, None, None
         if sys.stdout.isatty():
             from rich.live import Live
 
@@ -149,9 +186,9 @@ class _display:
 
     def show(self, known: Known, count: int, skipped: int, mean: float | None, last: bool) -> None:
         now = time.monotonic()
-        if not last and now - self.last < (REFRESH if self.live else BETWEEN_LINES):
+        if known is self.shown or (not last and now - self.last < (REFRESH if self.live else BETWEEN_LINES)):
             return
-        self.last = now
+        self.last, self.shown = now, known
         if self.live is None:
             print(f"{known}; {verdict(mean)}", flush=True)
         else:
@@ -174,7 +211,7 @@ def picture(known: Known, count: int, skipped: int, mean: float | None) -> Any:
 
     from dynident.report.terminal import clean
 
-    table = Table(title=f"t = {known.time:g}   {counted(count, skipped)}", caption=verdict(mean))
+    table = Table(title=f"t = {known.time:g}   {counted(count, skipped)}", caption=verdict(mean), min_width=WIDTH)
     for heading in ("", "value", "standard deviation"):
         table.add_column(heading)
     std = known.std

@@ -39,9 +39,12 @@ class Lines:
         self._width = 0
         self._last = -math.inf
 
-    def samples(self, lines: Iterable[str], after: float = -math.inf) -> Iterator[Sample]:
-        """Samples later than `after`; those up to it were seen before and are passed over."""
+    def samples(self, lines: Iterable[str | None], after: float = -math.inf) -> Iterator[Sample | None]:
+        """Samples later than `after`; those up to it were seen before and are passed over. None is handed on."""
         for line in lines:
+            if line is None:
+                yield None
+                continue
             self.number += 1
             if not line.strip() or line.lstrip().startswith("#"):
                 continue

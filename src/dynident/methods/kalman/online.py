@@ -176,6 +176,9 @@ class OnlineFilter:
             if str(saved["recipe"]) != self._recipe():
                 raise ProblemError(f"{path} was saved by a filter of another model or with other options; remove it to "
                                    "start anew.")
+            if saved["memory"].shape != self.engine.memory().shape:
+                raise ProblemError(f"{path} was saved by another version of dynident or on another kind of machine, which "
+                                   "keeps its numbers in another order; remove it to start anew.")
             self.engine.remember(saved["memory"])
             self._last = float(saved["last"])
 
