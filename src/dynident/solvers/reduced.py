@@ -84,9 +84,12 @@ def _joined(linear: Linear, triangles: list[np.ndarray]) -> Arrow:
     prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
     prior[linear.priors.unknown] = np.column_stack([linear.priors.slope, linear.evaluation.prior])
     role = np.where(unknown < 0, HELD, np.where(np.append(users, 0)[unknown] == 1, OWN, SHARED))
-    stacks = []
-    for roles in np.unique(role, axis=0):
-        alike = np.flatnonzero(np.all(role == roles, axis=1))
+    stacks: list[tuple[np.ndarray, np.ndarray]] = []
+    groups: dict[bytes, list[int]] = {}
+    for e, roles in enumerate(role):
+        groups.setdefault(roles.tobytes(), []).append(e)
+    for alike in groups.values():
+        roles = role[alike[0]]
         own = unknown[alike][:, roles == OWN]
         placed = np.zeros((len(alike), rows.shape[1], own.shape[1] + shared.size + 1))
         placed[:, :, :own.shape[1]] = rows[alike][:, :, :-1][:, :, roles == OWN]
