@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident.estimate.autocorrelation import FEW_LAGS
 from dynident.estimate.distributions import (
     chi_square_quantile,
     chi_square_tail,
@@ -196,11 +197,13 @@ def noise_level(chi2: float, dof: float, subject: str = "all outputs") -> Residu
 
 
 def _lag_sums(residuals: np.ndarray, lags: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of products and numbers of pairs at lags 0..lags, by FFT over the record with zeros where missing."""
+    """Sums of products and numbers of pairs at lags 0..lags, over the record with zeros where missing."""
     there = np.isfinite(residuals)
     size = int(2 ** np.ceil(np.log2(max(2 * residuals.size, 2))))
 
     def sums(signal: np.ndarray) -> np.ndarray:
+        if lags <= FEW_LAGS:
+            return np.array([signal[: max(0, signal.size - k)] @ signal[k:] for k in range(lags + 1)])
         full = np.fft.irfft(np.abs(np.fft.rfft(signal, size)) ** 2, size)
         return np.concatenate([full, np.zeros(max(0, lags + 1 - full.size))])[: lags + 1]
 
