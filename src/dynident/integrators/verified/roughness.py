@@ -98,7 +98,8 @@ def _margins_of(node: casadi.SX) -> list[tuple[casadi.SX, Kind]]:
 def _nodes(expression: casadi.SX) -> list[casadi.SX]:
     """Every operation of the graph, once."""
     seen: dict[int, casadi.SX] = {}
-    ahead = [node for node in expression.elements() if not node.is_leaf()]
+    whole = casadi.densify(expression)
+    ahead = [node for node in (whole[k] for k in range(whole.numel())) if not node.is_leaf()]
     while ahead:
         node = ahead.pop()
         if node.element_hash() in seen:

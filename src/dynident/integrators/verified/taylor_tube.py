@@ -19,11 +19,20 @@ from dynident.integrators.verified.automaton import Layout, at_start
 from dynident.integrators.verified.boxes import Step, rows_of
 from dynident.integrators.verified.flow import FlowChoice, ModeFlow
 from dynident.integrators.verified.taylor_model import Algebra, Functions, TaylorModel
-from dynident.integrators.verified.tube import ROUNDING, TINY, Rows, by_rows, mid_rad, turned
+from dynident.integrators.verified.tube import ROUNDING, TINY, Rows, Tube, by_rows, mid_rad, turned
 from dynident.kernels.interval import interval_kernel
 from dynident.kernels.interval.rounding import Ends, middle, total
 
 THIN = 1e-200  # radius of an unknown that is known
+
+
+def tube_of(layout: Layout, rate: casadi.Function, output: casadi.Function, order: int, degree: int, proved: bool
+            ) -> Tube | TaylorTube:
+    """Solutions along many steps: as lines in the unknowns (degree 1), or as polynomials."""
+    if degree == 1:
+        return Tube(layout, rate, output, order, proved)
+    return TaylorTube(layout, rate, output, order, degree, proved)
+
 
 @dataclass(frozen=True, eq=False)
 class _State:
@@ -33,6 +42,7 @@ class _State:
     q: np.ndarray  # (states, states, boxes)
     w: np.ndarray  # (states, boxes)
     known: Ends | None = None
+
 
 class TaylorTube:
     """One mode of a model along a record, to a degree of at least two in the unknowns."""
@@ -68,6 +78,21 @@ class TaylorTube:
         a, offset, doubt, low, high = (np.array(column) for column in zip(*found, strict=True))
         return Rows(centre, radius, a, offset, doubt, low, high)
 
+
+def _reach(state: _State) -> np.ndarray:
+    """(states, boxes) how far Q [-w, w] goes."""
+    return np.einsum("ijb,jb->ib", np.abs(state.q), state.w) * (1 + ROUNDING) + TINY
+
+
+def _kept(hull: Ends, known: Ends | None) -> Ends:
+    """A hull within what is known; where they do not meet, no point of the box counts, and any enclosure is right."""
+    if known is None:
+        return hull
+    both = np.maximum(hull[0], known[0]), np.minimum(hull[1], known[1])
+    crossed = both[0] > both[1]
+    return np.where(crossed, hull[0], both[0]), np.where(crossed, hull[1], both[1])
+
+
 class _Course:
     """What stays the same along the record: the unknowns as variables."""
 
@@ -82,21 +107,23 @@ class _Course:
             self.unknowns[row] = self.algebra.variable(j, centre[row], radius[row])
 
     def hull(self, state: _State) -> Ends:
+        reach = _reach(state)
+        low, high = total(self._range(state), (-reach, reach))
+        return _kept((np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)), state.known)
+
+    def _range(self, state: _State) -> Ends:
         ranges = [self.algebra.range(p) for p in state.polynomials]
-        reach = np.einsum("ijb,jb->ib", np.abs(state.q), state.w) * (1 + ROUNDING) + TINY
-        low, high = total((np.array([r[0] for r in ranges]), np.array([r[1] for r in ranges])), (-reach, reach))
-        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-        if state.known is None:
-            return low, high
-        both = np.maximum(low, state.known[0]), np.minimum(high, state.known[1])
-        crossed = both[0] > both[1]  # no point of the box keeps what is known; any enclosure is right then
-        return np.where(crossed, low, both[0]), np.where(crossed, high, both[1])
+        return np.array([r[0] for r in ranges]), np.array([r[1] for r in ranges])
 
     def _around(self, state: _State) -> Ends:
-        """A convex set that holds P(d) and P(d) + Q r for all that keep what is known: a derivative is met there."""
+        """A convex set that holds P(d) and P(d) + Q r for all that keep what is known: a derivative is met there.
+
+        P(d) is then at most as far from what is known as Q r reaches.
+        """
         low, high = self.hull(state)
-        ranges = [self.algebra.range(p) for p in state.polynomials]
-        return (np.minimum(low, np.array([r[0] for r in ranges])), np.maximum(high, np.array([r[1] for r in ranges])))
+        reach = _reach(state)
+        without = _kept(self._range(state), None if state.known is None else total(state.known, (-reach, reach)))
+        return np.minimum(low, without[0]), np.maximum(high, without[1])
 
     def _rows(self, states: Ends, step: Step) -> Ends:
         n = self.tube.layout.states
@@ -125,7 +152,7 @@ class _Course:
             coefficients[0] += shift
             open_[i] += ROUNDING * np.abs(coefficients[0])
             polynomials.append(TaylorModel(coefficients, (0 * shift, 0 * shift)))
-        reach = np.einsum("ijb,jb->ib", np.abs(state.q), state.w) * (1 + ROUNDING)
+        reach = _reach(state)
         open_ = (open_ + np.einsum("ijb,jb->ib", spread, reach)) * (1 + ROUNDING) + TINY
         a = np.einsum("ijb,jkb->ikb", slope, state.q)
         return _State(tuple(polynomials), *turned(state.q, state.w, a, slope, open_))
@@ -136,7 +163,7 @@ class _Course:
         rows = self._rows(self._around(state), step)
         found = self.algebra.along(self.tube.output.tape, self._models(state, rows))  # type: ignore[attr-defined]
         slope, spread = mid_rad(by_rows(self.tube.output_slopes.evaluate(*rows), n))
-        reach = np.einsum("ijb,jb->ib", np.abs(state.q), state.w) * (1 + ROUNDING)
+        reach = _reach(state)
         turned_ = np.abs(np.einsum("ijb,jkb->ikb", slope, state.q)) + ROUNDING * np.einsum(
             "ijb,jkb->ikb", np.abs(slope), np.abs(state.q))
         doubt = np.einsum("ijb,jb->ib", turned_, state.w) + np.einsum("ijb,jb->ib", spread, reach)

@@ -161,12 +161,15 @@ def _halved(box: Ends, width: np.ndarray, chosen: np.ndarray) -> Ends:
 
 def first_inconsistent(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort) -> int:
     """The first sample with which nothing fits any more, for a stretch that is refuted as a whole."""
-    first, last = 1, stretch.samples
+    return first_true(lambda k: invert(stretch.until(k + 1), lo, hi, effort).hull() is None, 0, stretch.samples - 1)
+
+
+def first_true(holds: Callable[[int], bool], first: int, last: int) -> int:
+    """The least number between first and last, by halving, for which something is found to hold that holds at the last."""
     while first < last:
         half = (first + last) // 2
-        refuted = invert(stretch.until(half), lo, hi, effort).hull() is None
-        first, last = (first, half) if refuted else (half + 1, last)
-    return last - 1
+        first, last = (first, half) if holds(half) else (half + 1, last)
+    return last
 
 
 def smallest_inflation(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort) -> float:

@@ -32,6 +32,11 @@ class BoundedRecord:
     def sample(self, k: int) -> Sample:
         return Sample(self.steps[k], self.low[:, k], self.high[:, k])
 
+    def until(self, samples: int) -> BoundedRecord:
+        """Its first samples only."""
+        return BoundedRecord(self.label, self.time[:samples], self.steps[:samples], self.low[:, :samples],
+                             self.high[:, :samples])
+
     def inflated(self, factor: float) -> BoundedRecord:
         """The same with every radius `factor` times as large."""
         with np.errstate(invalid="ignore"):

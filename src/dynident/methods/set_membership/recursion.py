@@ -16,6 +16,7 @@ from dynident.integrators.verified.united_step import UnitedStep
 from dynident.methods.set_membership.answer import Answer
 from dynident.methods.set_membership.forgiving import ForgivingStep
 from dynident.methods.set_membership.inversion import largest_refuted
+from dynident.methods.set_membership.motion import Motion
 from dynident.methods.set_membership.observer import (
     Budget,
     Observer,
@@ -27,7 +28,7 @@ from dynident.methods.set_membership.observer import (
 )
 from dynident.methods.set_membership.question import Question
 from dynident.methods.set_membership.splitting import strategy_from
-from dynident.methods.set_membership.windows import WindowSolver, windows_of
+from dynident.methods.set_membership.windows import Window, WindowChoice
 
 if TYPE_CHECKING:
     from dynident.methods.set_membership.method import SetMembership
@@ -36,6 +37,7 @@ WINDOW_ORDER = 5  # of the Taylor polynomial in a window
 STEP_ORDER = 3  # of that in a step
 PAPER_CUTS = 50  # M of the paper
 INFLATION_CAP = 30  # boxes while looking for the smallest inflation, which takes several runs
+INFLATION_SLICES, INFLATION_ROUNDS = 8, 6  # of a window, likewise
 INFLATION_CLOSE = 1.2  # to which ratio it is found
 
 
@@ -71,21 +73,22 @@ def recursed(method: SetMembership, question: Question, algorithm: str) -> Answe
     """Runs over the records, one after another, each beginning with what is known by then."""
     observer = observer_of(method, question, algorithm)
     answer = Answer(question.low.copy(), question.high.copy(), {observer.step.rigour})
-    changing = {question.model.parameters.index(name) for name in method.reset}
+    changing = frozenset(question.model.parameters.index(name) for name in method.reset)
     for run in range(method.runs):
         for e, record in enumerate(question.records):
             lo, hi = question.box(e, answer.low, answer.high)
             passage = observer.run(_one(lo, hi), record)
             answer.add_band(question, e, run, passage)
+            motion = Motion(question, e, passage, changing, WindowChoice(method.order or WINDOW_ORDER, method.degree))
+            found = motion.narrowed(answer.low, answer.high) if algorithm == "batch" and not method.forgive else None
+            if found is not None and found.refuted_at is not None:
+                return _refuted(answer, observer, motion, found.refuted_at, found.window)
             if passage.empty_at is not None:
-                when = float(record.time[passage.empty_at])
-                answer.notes += short_standstills(observer, record, passage.empty_at)
-                return answer.refuted(Refutation(record.label, when, _inflation(observer, question, e)))
+                return _refuted(answer, observer, motion, passage.empty_at)
             _learn(answer, question, e, passage, changing)
-            if algorithm == "batch" and not method.forgive:
-                _by_windows(method, question, answer, e, passage, changing)
-            if answer.refutation is not None:
-                return answer
+            if found is not None:
+                answer.low, answer.high = np.maximum(answer.low, found.low), np.minimum(answer.high, found.high)
+                answer.last_motion |= found.last_motion
     return answer
 
 
@@ -93,41 +96,39 @@ def _one(lo: np.ndarray, hi: np.ndarray) -> Boxes:
     return Boxes(lo[:, None], hi[:, None], np.zeros(1, int))
 
 
-def _inflation(observer: Observer, question: Question, e: int) -> float | None:
-    """The largest factor on all radii with which this record alone is still refuted; None if it needed the others."""
-    budget = replace(observer.budget, cap=min(observer.budget.cap, INFLATION_CAP))
-    quick = replace(observer, budget=budget)
+def _refuted(answer: Answer, observer: Observer, motion: Motion, sample: int, window: Window | None = None) -> Answer:
+    """The answer where nothing fits from a sample on; `window` is the stretch of motion that says so, if one does."""
+    record = motion.question.records[motion.experiment]
+    answer.notes += short_standstills(observer, record, sample)
+    inflation = _inflation(observer, motion, window)
+    return answer.refuted(Refutation(record.label, float(record.time[sample]), inflation))
+
+
+def _inflation(observer: Observer, motion: Motion, window: Window | None) -> float | None:
+    """The largest factor on all radii with which this record alone is still refuted, by fewer boxes; None if it is not.
+
+    Of windows only the one that was refuted is looked at.
+    """
+    question, e = motion.question, motion.experiment
+    quick = replace(observer, budget=replace(observer.budget, cap=min(observer.budget.cap, INFLATION_CAP)))
+    end = question.records[e].samples if window is None else window.end
 
     def refuted(factor: float) -> bool:
-        first = _one(*question.box(e, question.low, question.high))
-        return quick.run(first, question.records[e].inflated(factor)).empty_at is not None
+        record = question.records[e].until(end).inflated(factor)
+        passage = quick.run(_one(*question.box(e, question.low, question.high)), record)
+        if passage.empty_at is not None or window is None:
+            return passage.empty_at is not None
+        records = tuple(record if k == e else other for k, other in enumerate(question.records))
+        again = replace(motion, question=replace(question, records=records), passage=passage,
+                        choice=replace(motion.choice, slices=INFLATION_SLICES, rounds=INFLATION_ROUNDS))
+        return any(again.refuted(part, question.low, question.high) for part in again.windows()
+                   if part.end > window.begin)
 
-    return largest_refuted(refuted, INFLATION_CLOSE, grow=4.0) if refuted(1.0) else None
-
-
-def _by_windows(method: SetMembership, question: Question, answer: Answer, e: int, passage: Passage,
-                changing: set[int]) -> None:
-    """Each stretch of motion as a whole; what one leaves of the parameters is where the next begins."""
-    n = question.automaton.layout.states
-    still = {k for k, law in enumerate(question.automaton.modes) if law.rate_is_zero}
-    rows, source = question.unknown_rows(e)
-    for window in windows_of(passage, still):
-        lo, hi = question.box(e, answer.low, answer.high)
-        own = [*range(n), *(n + k for k in changing)]
-        at = [window.begin] * n + [window.end - 1] * len(changing)
-        lo[own], hi[own] = passage.low[at, own], passage.high[at, own]
-        found = WindowSolver(question, e, window, passage, method.order or WINDOW_ORDER).narrowed(lo, hi)
-        if found is None:
-            answer.refuted(Refutation(question.records[e].label, float(question.records[e].time[window.end - 1])))
-            return
-        for row, k in zip(rows, source, strict=True):
-            if row >= n and row - n in changing:
-                answer.last_motion[int(k)] = float(found[0][row]), float(found[1][row])
-            elif row >= n:
-                answer.low[k], answer.high[k] = max(answer.low[k], found[0][row]), min(answer.high[k], found[1][row])
+    found = largest_refuted(refuted, INFLATION_CLOSE, grow=4.0)
+    return found if found > 1 else None
 
 
-def _learn(answer: Answer, question: Question, e: int, passage: Passage, changing: set[int]) -> None:
+def _learn(answer: Answer, question: Question, e: int, passage: Passage, changing: frozenset[int]) -> None:
     """Take over what a passage proved; a parameter that is reset keeps its first range, and is told beside it."""
     n = question.automaton.layout.states
     standing = sum(1 << k for k, law in enumerate(question.automaton.modes) if law.rate_is_zero)

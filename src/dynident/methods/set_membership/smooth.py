@@ -8,7 +8,7 @@ import numpy as np
 
 from dynident.estimate.enclosure import Refutation
 from dynident.integrators.verified.boxes import Step
-from dynident.integrators.verified.taylor_tube import TaylorTube
+from dynident.integrators.verified.taylor_tube import TaylorTube, tube_of
 from dynident.integrators.verified.tube import Tube
 from dynident.methods.set_membership.answer import Answer
 from dynident.methods.set_membership.inversion import (
@@ -30,7 +30,8 @@ SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
 def inverted(method: SetMembership, question: Question) -> Answer:
     """Set inversion over the whole of each record in turn; each starts from what those before it left."""
     low, high = question.low.copy(), question.high.copy()
-    tube = tube_of(method, question)
+    tube = tube_of(question.automaton.layout, question.model.rate, question.model.output, method.order or TUBE_ORDER,
+                   method.degree, method.proved)
     answer = Answer(low, high, {tube.flow.whole.rigour, tube.output.rigour})
     paving = len(question.problem.unknowns) <= 2 and len(question.records) == 1
     for e, record in enumerate(question.records):
@@ -53,13 +54,6 @@ def inverted(method: SetMembership, question: Question) -> Answer:
         answer.centres.append(0.5 * (hull[0] + hull[1]))
     answer.low, answer.high = low, high
     return answer
-
-
-def tube_of(method: SetMembership, question: Question) -> Tube | TaylorTube:
-    model, layout, order = question.model, question.automaton.layout, method.order or TUBE_ORDER
-    if method.degree > 1:
-        return TaylorTube(layout, model.rate, model.output, order, method.degree, method.proved)
-    return Tube(layout, model.rate, model.output, order, method.proved)
 
 
 def _substeps(tube: Tube | TaylorTube, step: Step, lo: np.ndarray, hi: np.ndarray) -> int:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.integrators.verified.tube import ROUNDING, Rows, Tube
-from dynident.kernels.interval.rounding import Ends, down, times, up
+from dynident.integrators.verified.taylor_tube import tube_of
+from dynident.integrators.verified.tube import ROUNDING, Rows
+from dynident.kernels.interval.rounding import Ends, down, meet, times, up
 from dynident.methods.set_membership.inversion import ENOUGH, Stretch
 from dynident.methods.set_membership.linear import Program
 from dynident.methods.set_membership.observer import Passage
@@ -22,8 +23,7 @@ from dynident.methods.set_membership.scaling import Scaled, scaled
 
 SHORTEST = 20  # samples: a shorter window says little
 FIRST_SAMPLES = 40
-SLICES = 32
-ROUNDS = 12
+ROUNDS_MORE = 4  # where fewer samples have already left little
 PROGRAM_SAMPLES = 60  # of a window that a linear program looks at, spread evenly
 THIN = 1e-290  # radius of an unknown that is known
 
@@ -53,38 +53,68 @@ def windows_of(passage: Passage, still: set[int]) -> Iterator[Window]:
             begin = None
 
 
+@dataclass(frozen=True)
+class WindowChoice:
+    """How a window is followed: order of the Taylor polynomial in time, degree of that in the unknowns; and how hard."""
+
+    order: int = 5
+    degree: int = 1
+    slices: int = 32  # at most, along parameters in which the tube bends
+    rounds: int = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """What is left of a window's box: boxes in the products, and bounds of the parameters that these replaced."""
+
+    boxes: Ends
+    own: Ends
+
+
 class WindowSolver:
     """One window of one experiment."""
 
-    def __init__(self, question: Question, experiment: int, window: Window, passage: Passage, order: int):
+    def __init__(self, question: Question, experiment: int, window: Window, passage: Passage,
+                 choice: WindowChoice):
         self.states = question.automaton.layout.states
         record = question.records[experiment]
         law = question.automaton.modes[window.mode]
-        n = self.states
-        positive = passage.low[window.end - 1, n:] > 0
+        n, self.choice = self.states, choice
+        positive = passage.low[window.begin, n:] > 0
         self.form: Scaled = scaled(law.rate, question.model.output, positive)
-        tube = Tube(question.automaton.layout, self.form.rate, self.form.output, order, question.automaton.proved)
+        tube = tube_of(question.automaton.layout, self.form.rate, self.form.output, choice.order, choice.degree,
+                       question.automaton.proved)
         part = slice(window.begin, window.end)
         self.stretch = Stretch(tube, record.steps[part], record.low[:, part], record.high[:, part],
                                (passage.low[part, :n], passage.high[part, :n]))
 
     def narrowed(self, lo: np.ndarray, hi: np.ndarray) -> Ends | None:
         """Bounds (states at the begin, parameters) that the window leaves of [lo, hi]; None if nothing."""
+        found = self.slices(lo, hi, self.stretch.samples)
+        return None if found is None else self._from_products(found.boxes, found.own)
+
+    def slices(self, lo: np.ndarray, hi: np.ndarray, end: int, start: Slices | None = None) -> Slices | None:
+        """What the first `end` samples leave of [lo, hi]; `start` is what fewer of them left, if that is known."""
         boxes, own = self._to_products(lo[:, None], hi[:, None])
-        samples = min(FIRST_SAMPLES, self.stretch.samples)
-        for _ in range(ROUNDS):
+        samples = min(FIRST_SAMPLES, end)
+        if start is not None:
+            boxes, own, samples = meet(start.boxes, boxes), meet(start.own, own), end
+            left = np.all(boxes[0] <= boxes[1], axis=0) & np.all(own[0] <= own[1], axis=0)
+            boxes, own = (boxes[0][:, left], boxes[1][:, left]), (own[0][:, left], own[1][:, left])
+        for _ in range(self.choice.rounds if start is None else ROUNDS_MORE):
+            if not boxes[0].shape[1]:
+                return None
             before = _span(boxes, own)
             rows = self.stretch.rows(*boxes, samples)
             boxes, own = self._solved(rows, boxes, own, samples)
             if not boxes[0].shape[1]:
                 return None
-            whole = samples == self.stretch.samples
             settled = np.all(_span(boxes, own) >= ENOUGH * before)
-            if whole and settled and 2 * boxes[0].shape[1] > SLICES:
+            if samples == end and settled and 2 * boxes[0].shape[1] > self.choice.slices:
                 break
-            samples = min(self.stretch.samples, 2 * samples)
+            samples = min(end, 2 * samples)
             boxes, own = self._sliced(boxes, own)
-        return self._from_products(boxes, own)
+        return Slices(boxes, own)
 
     def _to_products(self, lo: np.ndarray, hi: np.ndarray) -> tuple[Ends, Ends]:
         """Boxes in the products, and the bounds of the parameters that these replaced."""
@@ -166,7 +196,7 @@ class WindowSolver:
         """Halve every slice along its widest curving parameter, while there is room."""
         low, high = boxes
         rows = self.states + np.flatnonzero(self.form.curving[self.states:])
-        if not rows.size or 2 * low.shape[1] > SLICES:
+        if not rows.size or 2 * low.shape[1] > self.choice.slices:
             return boxes, own
         first = (high[rows] - low[rows]).max(axis=1)
         widest = rows[np.argmax((high[rows] - low[rows]) / np.where(first > 0, first, 1)[:, None], axis=0)]
