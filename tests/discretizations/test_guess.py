@@ -42,3 +42,11 @@ def test_many_times_are_read_as_each_alone():
     alone = np.vstack([states_at(MODEL, record, between[k:k + 1], 4) for k in range(between.size)])
     # ways to one least squares solution: rounding over a window, as slope 1e-16/(h width)
     np.testing.assert_allclose(states_at(MODEL, record, between, 4), alone, rtol=0, atol=1e-10)
+
+
+def test_a_single_value_is_the_guess_for_all_times():
+    one = np.where(np.arange(TIME.size) == 7, 3.0, np.nan)
+    record = Experiment(time=TIME, inputs={"u": np.zeros(TIME.size)}, outputs={"position": one})
+    states = states_at(MODEL, record, TIME)
+    assert np.all(states[:, 0] == 3.0)
+    assert np.all(np.isnan(states[:, 1]))  # it has no slope

@@ -120,22 +120,26 @@ def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int
     width = min(2 * window + 1, len(t))
     near = np.clip(np.searchsorted(t, times) - width // 2, 0, len(t) - width)
     found = np.empty((3, len(times)))
+    neighbours = np.lib.stride_tricks.sliding_window_view(y, width)
+    others = np.ones(len(times), bool)
     for alike in _alike(t, times, near):
         tau = t[near[alike[0]] + np.arange(width)] - times[alike[0]]
-        neighbours = np.lib.stride_tricks.sliding_window_view(y, width)[near[alike]]
-        found[:, alike] = _one_parabola(tau, neighbours)
-        near[alike] = -1
-    others = np.flatnonzero(near >= 0)
-    for begin in range(0, len(others), AT_ONCE):
-        part = others[begin:begin + AT_ONCE]
-        index = near[part, None] + np.arange(width)
-        found[:, part] = _parabolas(t[index] - times[part, None], y[index])
+        for part in _parts(alike):
+            found[:, part] = _one_parabola(tau, neighbours[near[part]])
+        others[alike] = False
+    for part in _parts(np.flatnonzero(others)):
+        tau = t[near[part, None] + np.arange(width)] - times[part, None]
+        found[:, part] = _parabolas(tau, neighbours[near[part]])
     return found[0], found[1], found[2]
+
+
+def _parts(which: np.ndarray) -> list[np.ndarray]:
+    return [which[begin:begin + AT_ONCE] for begin in range(0, len(which), AT_ONCE)]
 
 
 def _alike(t: np.ndarray, times: np.ndarray, near: np.ndarray) -> list[np.ndarray]:
     """Which of the times lie alike among their neighbours, group by group; none in a record with uneven steps."""
-    if len(times) < WORTHWHILE or np.ptp(np.diff(t)) > ALIKE * (t[1] - t[0]):
+    if len(times) < WORTHWHILE or len(t) < 2 or np.ptp(np.diff(t)) > ALIKE * (t[1] - t[0]):
         return []
     _, group, size = np.unique(np.round((times - t[near]) / ((t[1] - t[0]) * ALIKE)), return_inverse=True, return_counts=True)
     return [np.flatnonzero(group == k) for k in np.flatnonzero(size >= WORTHWHILE)]
