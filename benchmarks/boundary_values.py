@@ -155,8 +155,8 @@ def attempted(problem: Published, tolerance: float) -> bool:
 
 
 def run() -> Result:
-    return Result("Boundary values", "Problems and guesses of tests/boundary_problems.py; kernels are compiled before, and each "
-                  "problem is solved once before it is timed, so that its model is known. scipy's "
+    return Result("Boundary values", "Problems and guesses of tests/boundary_problems.py; kernels are compiled before, and "
+                  "each problem is solved once before it is timed, so that its model is known. scipy's "
                   "tolerance is one of the residual, ours one of the error of the solution.",
                   [growth_line("gauss_legendre"), growth_line("runge_kutta"), algebra_line(),
                    *(thread_line(nodes) for nodes in THREADED), thesis_line(), *peer_lines()])

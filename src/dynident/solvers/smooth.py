@@ -70,8 +70,9 @@ class SmoothSweep:
                 for j in reversed(range(chain.missed.size)):
                     ds[i + 1, chain.missed[j]] -= lacks[i, j] + self.gains[i, j, :nx] @ ds[i + 1] + self.gains[i, j, nx:-2] @ p
             return ds
+        work = np.empty(nx + nf + chain.missed.size)
         library.dynident_smooth_expand(segments, nx, nf, chain.missed.size, *addresses(
-            chain.link, np.ascontiguousarray(c), chain.missed, self.gains, lacks, p, ds, np.empty(nx + nf + chain.missed.size)))
+            chain.link, c, chain.missed, self.gains, lacks, p, ds, work))
         return ds
 
     def covariances(self, start: np.ndarray) -> np.ndarray:
