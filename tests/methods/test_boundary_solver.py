@@ -255,3 +255,15 @@ def test_pi_is_the_length_of_half_a_wave():
                                        lambda a, b, p: [a[0], b[0], a[1] - 1], [0, 1],
                                        lambda t: [np.sin(3 * t), np.cos(3 * t)], parameters={"L": 3.0}, tolerance=1e-10)
     assert solution.parameters["L"] == pytest.approx(pi, abs=1e-9)
+
+
+def test_a_rate_that_has_changed_is_traced_anew():
+    stiffness = [1.0]
+
+    def rate(t, y):
+        return [y[1], -stiffness[0] * y[0]]
+
+    for stiffness[0] in (1.0, 1.0 + 1e-9, 4.0):
+        found = di.solve_boundary_value(rate, lambda a, b: [a[0], b[0] - 1], (0.0, 1.0), [0.0, 1.0], tolerance=1e-9)
+        turn = np.sqrt(stiffness[0])
+        assert found(0.5)[0] == pytest.approx(np.sin(turn / 2) / np.sin(turn), rel=1e-8)
