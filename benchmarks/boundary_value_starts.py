@@ -52,6 +52,7 @@ MOST_NODES = 3_000  # of solve_bvp
 IPOPT = {"print_time": False, "error_on_fail": False,
          "ipopt": {"print_level": 0, "sb": "yes", "max_iter": LONGEST, "linear_solver": "mumps"}}
 TIMED = 16  # of the starts, at 1 kHz as in the thesis: 1,001 nodes
+REPEATS = 5  # of each timed run, on every side; the best counts, since other work on the machine only ever adds
 
 Found = tuple[bool, np.ndarray]  # whether it says success, and the parameters
 
@@ -199,16 +200,19 @@ def alone(study: Any) -> Callable[[np.ndarray], Found]:
 
 
 def timed(which: int) -> dict[str, Any]:
-    """CPU seconds and success from the first starts over two decades, two masses, 1,001 nodes."""
+    """CPU seconds (the best of several) and success from the first starts over two decades, two masses, 1,001 nodes."""
     study = SYSTEMS["two masses"](1001)
     find = (alone, ours_default, by_ipopt, lambda study: by_ipopt(study, False), by_solve_bvp,
             lambda study: by_solve_bvp(study, False))[which](study)
     _, reference = find(np.array(list(study.truth.values())))
     right, seconds = [], []
     for start in starts(study, 2)[:TIMED]:
-        began = time.process_time()
-        said, values = find(start)
-        seconds.append(getattr(find, "seconds", time.process_time() - began))
+        best_of = []
+        for _ in range(REPEATS):
+            began = time.process_time()
+            said, values = find(start)
+            best_of.append(getattr(find, "seconds", time.process_time() - began))
+        seconds.append(min(best_of))
         right.append(bool(said and np.all(np.abs(values - reference) <= WITHIN * np.abs(reference))))
     return {"right": right, "seconds": seconds}
 
