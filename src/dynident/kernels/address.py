@@ -10,7 +10,7 @@ import numpy as np
 def address(array: np.ndarray) -> int:
     """This counts where a compiled call takes some ten microseconds."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # an array is a buffer
     except (TypeError, ValueError):  # not to be written to, or empty
         return array.ctypes.data
 
