@@ -13,7 +13,7 @@ from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods.black_box import differences_at_start
 from dynident.methods.direct import ShootingMethod
-from dynident.methods.noise import first_sizes
+from dynident.methods.noise import bound_sizes, first_sizes
 from dynident.methods.structure import structure_of
 from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
@@ -55,7 +55,7 @@ def linearization_at_start(problem: Problem) -> Linearization:
     if not isinstance(problem.model, EquationModel):
         return differences_at_start(problem)
     scheme = integrator_named("runge_kutta")
-    sizes = first_sizes(problem)
+    sizes = first_sizes(problem) | bound_sizes(problem)
     for method in (ShootingMethod("check", 1), ShootingMethod("check")):
         segments = [method.segments_for(e.samples) for e in problem.experiments]
 

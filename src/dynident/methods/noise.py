@@ -42,6 +42,13 @@ def first_sizes(problem: Problem) -> dict[str, float]:
     return {name: FIRST_SHARE * spread(problem, name) for name in sizes_wanted(problem)}
 
 
+def bound_sizes(problem: Problem) -> dict[str, float]:
+    """Signals of which only a bound is known, weighed by it: enough to compare sensitivities, nothing to make intervals of."""
+    radii = {name: [np.median(n.radius) for n in problem.noise_of(name) if isinstance(n, Bounded)]
+             for name in problem.model.outputs}
+    return {name: float(np.median(found)) for name, found in radii.items() if found}
+
+
 def sizes_from(problem: Problem, at: Linearization, used: dict[str, float], robust: bool) -> dict[str, float]:
     """Standard deviations by maximum likelihood with the degrees of freedom shared out among the signals."""
     count = int(np.count_nonzero(at.rows.output >= 0))

@@ -62,3 +62,12 @@ def test_a_bound_beside_a_deviation_is_one_positive_number():
     for wrong in (-1.0, [0.1, 0.2]):
         with pytest.raises(di.ProblemError, match="bound"):
             di.Gaussian(STD, bound=wrong)
+
+
+def test_check_looks_at_bounded_errors_too_and_makes_no_deviation_of_them():
+    found = di.check(decay(di.Bounded(BOUND)))
+    assert "standard deviation" not in str(found)
+    still = decay(di.Bounded(BOUND))
+    twice = di.Problem(di.EquationModel(states={"x": "-k*x + b*c*u"}, inputs=["u"], outputs={"y": "x"}), still.experiments,
+                       [*still.parameters, di.Parameter("c", 1.0, 0.1, 3)])
+    assert any({"b", "c"} <= set(f.subject.split(", ")) for f in di.check(twice).findings)  # only their product counts

@@ -26,7 +26,9 @@ def _one_round(boxes: Boxes, surplus: int, first_width: np.ndarray) -> Boxes:
     boxes = boxes.where(np.lexsort((_morton(boxes), boxes.mode)))
     lo, hi = np.minimum(boxes.lo[:, :-1], boxes.lo[:, 1:]), np.maximum(boxes.hi[:, :-1], boxes.hi[:, 1:])
     width = (boxes.hi - boxes.lo) / first_width[:, None]
-    cost = np.sum((hi - lo) / first_width[:, None] - np.maximum(width[:, :-1], width[:, 1:]), axis=0)
+    with np.errstate(invalid="ignore"):  # what is infinite before and after has not grown
+        growth = np.nan_to_num((hi - lo) / first_width[:, None] - np.maximum(width[:, :-1], width[:, 1:]), nan=0.0)
+    cost = np.sum(growth, axis=0)
     cost[boxes.mode[:-1] != boxes.mode[1:]] = np.inf
     chosen = _apart(cost, surplus)
     if not chosen.size:

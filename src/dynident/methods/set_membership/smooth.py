@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dynident.methods.set_membership.method import SetMembership
 
 TUBE_ORDER = 8  # of the Taylor polynomial
+ROUNDS, PAVING_ROUNDS = 20, 40  # of cutting and narrowing
 SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -39,9 +41,11 @@ def inverted(method: SetMembership, question: Question) -> Answer:
         count = _substeps(tube, record.steps[0], lo, hi)
         stretch = Stretch(tube, record.steps, record.low, record.high, substeps=count)
         effort = Effort(boxes=20_000 if paving else method.cap, tolerance=method.tolerance, forgive=method.forgive,
-                        paving=paving, rounds=40 if paving else 20)
+                        paving=paving, rounds=PAVING_ROUNDS if paving else ROUNDS)
         found = invert(stretch, lo, hi, effort)
-        hull = found.hull()
+        hull, effort = found.hull(), replace(effort, paving=False, boxes=method.cap, rounds=ROUNDS)
+        if paving and hull is not None:  # which stops at boxes of a given size: what is undecided there may be empty
+            hull = invert(stretch, *hull, effort).hull()
         if hull is None:
             when = float(record.time[first_inconsistent(stretch, lo, hi, effort)])
             return answer.refuted(Refutation(record.label, when, smallest_inflation(stretch, lo, hi, effort)))
