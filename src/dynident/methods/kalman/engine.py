@@ -123,9 +123,15 @@ def engine_for(setup: Setup) -> Engine:
     library = _library(_Recipe(setup))
     if library is not None:
         return CompiledEngine(setup, library)
-    from dynident.methods.kalman.interpreted import InterpretedEngine
+    return interpreted_engine(setup)
 
-    return InterpretedEngine(setup)
+
+def interpreted_engine(setup: Setup) -> Engine:
+    """The same filter without a compiler."""
+    from dynident.methods.kalman.interpreted import InterpretedEngine
+    from dynident.methods.kalman.interpreted_horizon import InterpretedHorizon
+
+    return InterpretedHorizon(setup) if setup.method.filter == "horizon" else InterpretedEngine(setup)
 
 
 class _Recipe:

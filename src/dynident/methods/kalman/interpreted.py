@@ -8,12 +8,11 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynident.errors import NotSupported
 from dynident.kernels.jacobian import cheapest_jacobian
 from dynident.methods.kalman import stages
 from dynident.methods.kalman.engine import Later, Layout, Smoothed, Stopped
 from dynident.methods.kalman.setup import Record, Setup
-from dynident.methods.kalman.stepwise import Stepwise, back
+from dynident.methods.kalman.stepwise import SquareRoot, Stepwise, back
 
 CHUNK = 100  # steps per call; long enough to hide the call, short enough to build at once
 
@@ -22,26 +21,24 @@ class InterpretedEngine:
     """Keeps mean and covariance as arrays; a chunk of steps per call where the filter is a formula."""
 
     def __init__(self, setup: Setup):
-        if setup.method.filter == "horizon":
-            raise NotSupported("moving_horizon needs a C compiler, and none was found. Install one, or use kalman().")
-        if setup.method.form == "square_root":
-            raise NotSupported("form=\"square_root\" needs a C compiler, and none was found. Install one, or use "
-                               "form=\"joseph\".")
         self.layout, self.setup = Layout(setup), setup
         self.settings = setup.settings()
-        self.stepwise = Stepwise(setup, self.layout)
+        self.stepwise = (SquareRoot if setup.method.form == "square_root" else Stepwise)(setup, self.layout)
         self.t, self.started, self.u = 0.0, False, np.zeros(self.layout.nu)
         self.x, self.P = np.zeros(self.layout.n), np.zeros((self.layout.n, self.layout.n))
         self._chunk: ca.Function | None = None
 
     def begin(self, x: np.ndarray, P: np.ndarray, t: float | None = None, u: np.ndarray | None = None) -> None:
-        self.x, self.P = np.array(x, float), np.array(P, float)
+        kept = self.stepwise.kept(np.asarray(P, float))
         self.t, self.started = 0.0 if t is None else t, t is not None
+        if kept is None:
+            raise Stopped(2, 0, self.t, "the start")
+        self.x, self.P = np.array(x, float), kept
         self.u = np.zeros(self.layout.nu) if u is None else np.array(u, float)
 
     def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
         method = self.setup.method
-        if method.filter in ("extended", "iterated") and not links:
+        if method.filter in ("extended", "iterated") and method.form != "square_root" and not links:
             return self._in_chunks(record), None
         out = np.empty((len(record.time), self.layout.sample["projected"].stop))
         more = np.empty((len(record.time), self.layout.link["e"].stop)) if links else None
@@ -62,7 +59,7 @@ class InterpretedEngine:
         return lambda: self._one(float(packed[0]), u, y, r, out, None)
 
     def present(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.x.copy(), self.P.copy()
+        return self.x.copy(), self.stepwise.full(self.P).copy()
 
     def memory(self) -> np.ndarray:
         return np.concatenate([[self.t, float(self.started)], self.u, self.x, self.P.ravel()])

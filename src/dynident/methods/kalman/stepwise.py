@@ -14,7 +14,10 @@ MIDDLE_WEIGHT = 2.0  # of the unscented covariance
 
 
 class Stepwise:
-    """One update of mean and covariance; None where the covariance is no longer positive."""
+    """One update of mean and covariance; None where the covariance is no longer positive.
+
+    The covariance is kept as it is; `SquareRoot` keeps a factor of it.
+    """
 
     def __init__(self, setup: Setup, layout: Layout):
         self.setup, self.layout, self.told = setup, layout, setup.settings()
@@ -41,13 +44,36 @@ class Stepwise:
         if taken is None:
             return None
         x, P = taken
-        out[f["projected"]] = self._put_back(x, P)
-        out[f["x"]], out[f["variance"]] = x, np.diag(P)
+        full = self.full(P)
+        out[f["projected"]] = self.put_back(x, full)
+        out[f["x"]], out[f["variance"]] = x, np.diag(full)
         if link is not None:
-            link[self.layout.link["P"]] = P.ravel()
-        return None if np.any(np.diag(P) < 0) else (x, P)
+            link[self.layout.link["P"]] = full.ravel()
+        return None if np.any(np.diag(full) < 0) else (x, P)
 
-    def _intervals(self, begin: float, end: float, u_begin: np.ndarray, u_end: np.ndarray):
+    def kept(self, P: np.ndarray) -> np.ndarray | None:
+        """A covariance as it is kept; None where it is not positive."""
+        return P.copy()
+
+    def full(self, kept: np.ndarray) -> np.ndarray:
+        """The covariance that is kept."""
+        return kept
+
+    def moved(self, kept: np.ndarray, A: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """A P A' + diag(q)"""
+        P = A @ kept @ A.T + np.diag(q)
+        return (P + P.T) / 2
+
+    def along(self, kept: np.ndarray, h: np.ndarray) -> np.ndarray:
+        """P h"""
+        return kept @ h
+
+    def absorbed(self, kept: np.ndarray, h: np.ndarray, k: np.ndarray, r: float) -> np.ndarray:
+        """After a measurement with gain k, by the formula of Joseph."""
+        W = np.eye(len(h)) - np.outer(k, h)
+        return W @ kept @ W.T + r * np.outer(k, k)
+
+    def intervals(self, begin: float, end: float, u_begin: np.ndarray, u_end: np.ndarray):
         count = max(1, int(np.ceil((end - begin) / self.setup.longest * (1 - 1e-6))))
         h = (end - begin) / count
         slope = self.setup.linear * (u_end - u_begin) / count
@@ -58,41 +84,46 @@ class Stepwise:
     def _line_on(self, x, P, begin, end, u_begin, u_end):
         nx, n = self.layout.nx, self.layout.n
         total = np.eye(n)
-        for t, h, u0, u1, share in self._intervals(begin, end, u_begin, u_end):
+        for t, h, u0, u1, share in self.intervals(begin, end, u_begin, u_end):
             nxt, F = (np.asarray(v) for v in self.next(t, h, x, u0, u1, self.told["p"]))
             A = np.vstack([F, np.eye(n)[nx:]])
             x = np.concatenate([nxt.ravel(), x[nx:]])
-            P = A @ P @ A.T + np.diag(self.setup.q * share)
-            P, total = (P + P.T) / 2, A @ total
+            P, total = self.moved(P, A, self.setup.q * share), A @ total
         return x, P, total[:nx]
 
     def _take_lines(self, x, P, t, u, y, r, out, link):
-        f, n, gate = self.layout.sample, self.layout.n, self.told["gate"]
         at, before = x, (x, P)
         iterations = self.setup.method.iterations if self.setup.method.filter == "iterated" else 1
-        whitened, used, loglik = np.full(len(y), np.nan), np.zeros(len(y)), 0.0
+        used = None
         for iteration in range(iterations):
             seen, H = (np.asarray(v) for v in self.seen(t, at, u, self.told["p"]))
-            x, P = before
             if iteration == 0:
-                out[f["predicted"]] = seen.ravel()
-            for j in map(int, np.flatnonzero(np.isfinite(y))):
-                h, innovation = H[j], y[j] - seen[j, 0] - H[j] @ (x - at)
-                d = P @ h
-                v = h @ d + r[j]
-                if iteration == 0:
-                    used[j] = 2 if gate > 0 and innovation**2 > gate**2 * v else 1
-                    if used[j] == 1:
-                        whitened[j] = innovation / np.sqrt(v)
-                        loglik -= 0.5 * (np.log(2 * np.pi * v) + whitened[j] ** 2)
-                if used[j] == 1:
-                    k = d / v
-                    self._row(link, j, h / np.sqrt(v), d / np.sqrt(v), innovation / np.sqrt(v))
-                    W = np.eye(n) - np.outer(k, h)
-                    x, P = x + k * innovation, W @ P @ W.T + r[j] * np.outer(k, k)
+                out[self.layout.sample["predicted"]] = seen.ravel()
+            x, P, used = self.take(*before, at, seen.ravel(), H, y, r, used, out, link)
             at = x
-        self._note(out, whitened, used, loglik)
         return x, P
+
+    def take(self, x, P, at, seen, H, y, r, used, out, link):
+        """All measurements of one sample, linear around `at`; `used` as judged before, or None to judge now, which fills
+        `out`. Returns mean, covariance and which were used."""
+        judge, gate = used is None, self.told["gate"]
+        whitened, loglik = np.full(len(y), np.nan), 0.0
+        used = np.zeros(len(y)) if judge else used
+        for j in map(int, np.flatnonzero(np.isfinite(y))):
+            h, innovation = H[j], y[j] - seen[j] - H[j] @ (x - at)
+            d = self.along(P, h)
+            v = h @ d + r[j]
+            if judge:
+                used[j] = 2 if gate > 0 and innovation**2 > gate**2 * v else 1
+                if used[j] == 1:
+                    whitened[j] = innovation / np.sqrt(v)
+                    loglik -= 0.5 * (np.log(2 * np.pi * v) + whitened[j] ** 2)
+            if used[j] == 1:
+                self._row(link, j, h / np.sqrt(v), d / np.sqrt(v), innovation / np.sqrt(v))
+                x, P = x + d / v * innovation, self.absorbed(P, h, d / v, r[j])
+        if judge:
+            self._note(out, whitened, used, loglik)
+        return x, P, used
 
     def _row(self, link: np.ndarray | None, j: int, h: np.ndarray, c: np.ndarray, e: float) -> None:
         if link is not None:
@@ -112,7 +143,7 @@ class Stepwise:
             return None
         points, L = drawn
         after, nx, total = points.copy(), self.layout.nx, 0.0
-        for t, h, u0, u1, share in self._intervals(begin, end, u_begin, u_end):
+        for t, h, u0, u1, share in self.intervals(begin, end, u_begin, u_end):
             total += share
             for point in after:
                 point[:nx] = np.asarray(self.next(t, h, point, u0, u1, self.told["p"])[0]).ravel()
@@ -153,16 +184,39 @@ class Stepwise:
         out[f["whitened"]], out[f["used"]], out[f["nis"]] = whitened, used, np.nansum(whitened**2)
         out[f["loglik"]] = loglik
 
-    def _put_back(self, x: np.ndarray, P: np.ndarray) -> int:
+    def put_back(self, x: np.ndarray, P: np.ndarray, multipliers: np.ndarray | None = None) -> int:
+        """Parameters outside of their bounds onto them, in the metric of P; x moves by -P times the multipliers."""
         moved = 0
         for place, (low, high) in enumerate(zip(self.told["lower"], self.told["upper"], strict=True)):
             row = self.layout.nx + place
             wanted = min(max(x[row], low), high)
             if wanted != x[row] and P[row, row] > 0:
+                if multipliers is not None:
+                    multipliers[row] -= (wanted - x[row]) / P[row, row]
                 x += P[:, row] / P[row, row] * (wanted - x[row])
                 x[row] = wanted
                 moved += 1
         return moved
+
+
+class SquareRoot(Stepwise):
+    """Keeps a matrix L with L L' = P: steps by an orthogonal factorisation, measurements by Potter's formula."""
+
+    def kept(self, P: np.ndarray) -> np.ndarray | None:
+        return semidefinite_factor(P)
+
+    def full(self, kept: np.ndarray) -> np.ndarray:
+        return kept @ kept.T
+
+    def moved(self, kept: np.ndarray, A: np.ndarray, q: np.ndarray) -> np.ndarray:
+        return np.linalg.qr(np.vstack([(A @ kept).T, np.diag(np.sqrt(q))]), mode="r").T
+
+    def along(self, kept: np.ndarray, h: np.ndarray) -> np.ndarray:
+        return kept @ (kept.T @ h)
+
+    def absorbed(self, kept: np.ndarray, h: np.ndarray, k: np.ndarray, r: float) -> np.ndarray:
+        w = kept.T @ h
+        return kept - np.outer(k, w) / (1 + np.sqrt(r / (w @ w + r)))
 
 
 def semidefinite_factor(P: np.ndarray) -> np.ndarray | None:
