@@ -9,14 +9,12 @@ the start is `build`: opty's and Pyomo's problem; GEKKO reads its model anew in 
 
 from __future__ import annotations
 
-import json
 import resource
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from timing import answer_as_peer
 
 ITERATIONS = 500
 SOLVED = (0, 1)  # Ipopt's word for its own tolerances, and for those that it calls acceptable
@@ -167,5 +165,5 @@ def _timed(case: dict, solve: Callable[[dict[str, float]], tuple[float, str]], b
 
 
 if __name__ == "__main__":
-    made = {"opty": by_opty, "pyomo": by_pyomo, "gekko": by_gekko}[sys.argv[1]](json.loads(Path(sys.argv[2]).read_text()))
-    print("RESULT " + json.dumps(made))
+    tools = {"opty": by_opty, "pyomo": by_pyomo, "gekko": by_gekko}
+    answer_as_peer(lambda peer, case: tools[peer](case))

@@ -8,17 +8,13 @@ compares nothing. GEKKO takes most of a minute for a start and gets few of them;
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import ONE_THREAD, Line, Result, in_fresh_process, main, ratio_text, spoken
+from timing import Line, Result, in_fresh_process, main, of_peer, ratio_text, spoken
 
 import dynident as di
 
@@ -78,24 +74,13 @@ def ours(number: int) -> list[dict[str, float]]:
     return found[1:]
 
 
-def of_peer(peer: str, case: dict[str, Any], starts: int) -> dict[str, Any] | str:
-    """The same by a peer, in its own Python; a sentence where it cannot be had."""
-    python = os.environ.get("DYNIDENT_PEERS", sys.executable)
+def data_of(case: dict[str, Any], starts: int) -> dict[str, Any]:
+    """A case as plain numbers, for others."""
     run, (output,) = case["run"], case["model"].outputs
     finite = METHOD.finite(problem_of(case, case["starts"][0]), 1, {})
-    data = {"name": case["name"], "time": run.time.tolist(), "y": run.outputs[output].tolist(),
+    return {"name": case["name"], "time": run.time.tolist(), "y": run.outputs[output].tolist(),
             "u": [float(v) for v in run.inputs.get("u", [])], "guess": finite.states(finite.start(), 0).tolist(),
             "bounds": case["bounds"], "starts": case["starts"][:starts], "std": run.noise[output].std}
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "case.json")
-        file.write_text(json.dumps(data))
-        answer = subprocess.run([python, str(Path(__file__).with_name("peers.py")), peer, str(file)], text=True, cwd=folder,
-                                capture_output=True, check=False, env={**os.environ, **ONE_THREAD})
-    lines = [line for line in answer.stdout.splitlines() if line.startswith("RESULT ")]
-    if answer.returncode or not lines:
-        said = (answer.stderr.strip().splitlines() or ["no answer"])[-1]
-        return f"{peer} could not be run ({said})"
-    return json.loads(lines[-1][len("RESULT "):])
 
 
 def run() -> Result:
@@ -104,7 +89,7 @@ def run() -> Result:
         case = make()
         results = {"dynident": in_fresh_process(__file__, "--ours", number)}
         for peer, starts in PEERS.items():
-            answer = of_peer(peer, case, starts)
+            answer = of_peer(Path(__file__).with_name("peers.py"), peer, data_of(case, starts))
             if isinstance(answer, str):
                 remarks.append(f"{name}: {answer}.")
                 continue
