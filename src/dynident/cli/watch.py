@@ -172,7 +172,8 @@ class _display:
     """A table that is drawn over itself at a terminal, lines elsewhere."""
 
     def __enter__(self) -> Callable[..., None]:
-        self.last, self.live, self.shown = 0.0, None, None
+        self.last, self.live = 0.0, None
+        self.shown: Known | None = None
         if sys.stdout.isatty():
             from rich.live import Live
 

@@ -209,7 +209,8 @@ class SquareRoot(Stepwise):
         return kept @ kept.T
 
     def moved(self, kept: np.ndarray, A: np.ndarray, q: np.ndarray) -> np.ndarray:
-        return np.linalg.qr(np.vstack([(A @ kept).T, np.diag(np.sqrt(q))]), mode="r").T
+        _, upper = np.linalg.qr(np.vstack([(A @ kept).T, np.diag(np.sqrt(q))]))
+        return upper.T
 
     def along(self, kept: np.ndarray, h: np.ndarray) -> np.ndarray:
         return kept @ (kept.T @ h)
