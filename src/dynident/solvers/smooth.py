@@ -67,8 +67,7 @@ class SmoothSweep:
         if library is None:
             for i in range(segments - 1):
                 ds[i + 1] = chain.link[i] @ np.append(ds[i], p) + c[i]
-                for j in reversed(range(chain.missed.size)):
-                    ds[i + 1, chain.missed[j]] -= lacks[i, j] + self.gains[i, j, :nx] @ ds[i + 1] + self.gains[i, j, nx:-2] @ p
+                ds[i + 1, chain.missed] -= self._apart[i] @ (lacks[i] + self.gains[i, :, :-2] @ np.append(ds[i + 1], p))
             return ds
         work = np.empty(nx + nf + chain.missed.size)
         library.dynident_smooth_expand(segments, nx, nf, chain.missed.size, *addresses(
@@ -103,14 +102,17 @@ class SmoothSweep:
     # the same in NumPy
 
     def _factor(self) -> None:
-        chain = self.chain
+        chain, missed = self.chain, self.chain.missed
         segments, nx, nf, _ = sizes(chain)
-        n = nx + nf
+        n, nw = nx + nf, missed.size
         T = np.zeros((n + 1, n + 1))
         for i in reversed(range(segments)):
-            if i < segments - 1:
-                for j, (k, g) in enumerate(zip(chain.missed, chain.noise[i], strict=True)):
-                    T, self.gains[i, j] = _left(T, k, g)
+            if i < segments - 1:  # all errors leave at once: the rows above say what they answer, those below what is left
+                R = np.asarray(np.linalg.qr(np.block([[np.eye(nw), np.zeros((nw, n + 1))], [T[:, missed] * chain.noise[i], T]]),
+                                            mode="r"))
+                told = chain.noise[i] / np.diag(R)[:nw]
+                self.gains[i] = np.column_stack([told[:, None] * R[:nw, nw:], told**2])
+                T = R[nw:, nw:]
                 T[:, nx:] += T[:, :nx] @ np.column_stack([chain.link[i, :, nx:], chain.defect[i]])
                 T[:, :nx] = T[:, :nx] @ chain.link[i, :, :nx]
             R = np.asarray(np.linalg.qr(np.vstack([T, own_rows(chain, i)]), mode="r"))
@@ -119,30 +121,26 @@ class SmoothSweep:
             self.triangles[i] = T[:n, :n]
         self.triangle[:] = T
 
+    @functools.cached_property
+    def _apart(self) -> np.ndarray:
+        """(segments - 1, errors, errors): the errors from what each would be if the later ones were none."""
+        return np.linalg.inv(np.eye(self.chain.missed.size) + np.triu(self.gains[:, :, self.chain.missed], 1))
+
     def _back(self, rhs: np.ndarray, defect: np.ndarray, lacks: np.ndarray) -> np.ndarray:
         chain = self.chain
         segments, nx, nf, _ = sizes(chain)
         g = np.zeros(nx + nf)
         for i in reversed(range(segments)):
             if i < segments - 1:
-                R = self.triangles[i + 1]
+                R, K = self.triangles[i + 1], self.gains[i]
                 g = g + R.T @ (R[:, :nx] @ defect[i])
-                for j, k in enumerate(chain.missed):
-                    lacks[i, j] = self.gains[i, j, -1] * g[k] - self.gains[i, j, :nx] @ defect[i]  # which is among the states
-                    g = g - self.gains[i, j, :-2] * g[k]
+                pulls = self._apart[i].T @ g[chain.missed]
+                lacks[i] = K[:, -1] * pulls - K[:, :nx] @ defect[i]  # the defect is among the states that K sees
+                g = g - K[:, :-2].T @ pulls
                 g = np.append(np.zeros(nx), g[nx:]) + chain.link[i].T @ g[:nx]
             own = own_rows(chain, i, rhs)
             g = g + own[:, :-1].T @ own[:, -1]
         return g
-
-
-def _left(T: np.ndarray, k: int, g: float) -> tuple[np.ndarray, np.ndarray]:
-    """The rows T without the error of state k, which adds g times itself to it, and what that error answers, (n + 2,)."""
-    seen = g * T[:, k]
-    square = 1 + float(seen @ seen)
-    told = seen @ T
-    root = np.sqrt(square)
-    return T - np.outer(seen, told / (root * (1 + root))), np.append(g / square * told, g**2 / square)
 
 
 @functools.cache
