@@ -17,6 +17,12 @@
 #define MELT static
 #endif
 
+#if defined(__clang__)
+#define IN_LANES _Pragma("clang loop vectorize(enable)") /* the loop that follows; GCC does it unasked */
+#else
+#define IN_LANES
+#endif
+
 #define SIZE(n) ((n) > 0 ? (n) : 1)
 #define N (NX + NT)
 

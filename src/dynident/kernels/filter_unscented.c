@@ -36,6 +36,7 @@ MELT void move(double points[N][SIDE], double now, double h, const double *u0, c
   int first, i, l;
   for (first = 0; first < SIDE; first += LANE) {
     double moved[NX][LANE];
+    IN_LANES
     for (l = 0; l < LANE; l++) {
       double a[N], next[NX];
       const double *arg[6] = {&now, &h, a, u0, u1, p};
