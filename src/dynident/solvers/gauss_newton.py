@@ -21,6 +21,7 @@ from dynident.solvers.outcome import (
     NEARLY_SETTLED,
     SETTLED,
     TINY_DAMPING,
+    UNSEEN,
     Diary,
     Outcome,
     Watch,
@@ -51,7 +52,7 @@ class Hold:
 
 
 DAMPING = Hold(least=TINY_DAMPING, first=1e-6, most=1e4, factor=100, leash=False)  # relative to the squared columns
-LEASH = Hold(least=1e-1, first=1.0, most=1e4, factor=3, leash=True)  # standard errors that a typical size costs
+LEASH = Hold(least=UNSEEN, first=1.0, most=1e4, factor=3, leash=True)  # standard errors that a typical size costs
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,7 @@ class _Run:
         try:
             moved = Reduced(self.finite.linearize(candidate))
         except Diverged:
-            self.finite.linearize(self.point)  # puts the derivatives of this point back in their place
+            Reduced(self.finite.linearize(self.point))  # puts derivatives and factors of this point back in their place
             raise
         return self.taken(candidate, moved.linear.evaluation, share, length, moved)
 

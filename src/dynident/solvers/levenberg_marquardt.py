@@ -19,6 +19,7 @@ from dynident.solvers.outcome import (
     NEARLY_SETTLED,
     SETTLED,
     TINY_DAMPING,
+    UNSEEN,
     Diary,
     Outcome,
     Watch,
@@ -83,12 +84,15 @@ class _Run:
                 return self.outcome(True, f"after {iteration} iterations")
             if left < 1 and not self.finite.cheap_slopes:  # as its square: the last step doubles the digits, and saves one
                 self.damping = min(self.damping, max(NEAR_DAMPING, FIRST_DAMPING * left**2))
-            moved = self.step(reduced)
+            before, moved = self.evaluation.cost, self.step(reduced)
             if left <= self.hidden():
                 return self.blurred(iteration + 1)
             if moved is None:
-                return self.stuck(left)
+                return self.stuck(min(left, self.standard_errors_seen(reduced)))
             reduced = moved
+            hardly = before - self.evaluation.cost < UNSEEN**2 * self.variance()
+            if hardly and self.standard_errors_seen(reduced) <= self.settled:
+                return self.outcome(True, f"after {iteration + 1} iterations, along all that the data see")
         return self.outcome(False, f"at the limit of {self.limit} iterations")
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -105,6 +109,18 @@ class _Run:
         """How far the full step would lead if the problem were linear."""
         gain = reduced.rows.fall(self.damped(reduced, TINY_DAMPING))
         return standard_errors(gain, self.evaluation.cost, self.finite)
+
+    def variance(self) -> float:
+        """Of the residuals: what one squared standard error adds to the cost."""
+        freedom = max(1, self.finite.residual_count - len(self.finite.names))
+        return max(self.evaluation.cost, self.finite.floor) / freedom
+
+    def standard_errors_seen(self, reduced: Reduced) -> float:
+        """The same without the endless way along what the data do not see."""
+        typical = np.fmax(self.finite.coordinates.scale, np.abs(self.point.unknowns))  # NaN without a scale
+        rows = reduced.rows.resting(np.where(typical > 0, typical, 1.0), UNSEEN * np.sqrt(self.variance()))
+        step, _ = box_least_squares(rows.damped(np.sqrt(TINY_DAMPING) * np.where(self.scale > 0, self.scale, 1.0)), *self.box())
+        return standard_errors(reduced.rows.fall(step), self.evaluation.cost, self.finite)
 
     def step(self, reduced: Reduced) -> Reduced | None:
         """Move to a point of lower cost, and linearise there; None if no step helps."""

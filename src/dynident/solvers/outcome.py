@@ -25,6 +25,7 @@ Watch = Callable[[Iteration], None]
 
 SETTLED = 1e-5  # a remaining step of this many standard errors is none
 NEARLY_SETTLED = 1e-3  # the same where no step helps any more; no digit that is printed depends on it
+UNSEEN = 0.1  # standard errors; a direction in which going by a typical size is worth less is not seen by the data
 ROUNDING = 1e-13  # relative differences of the cost below this are noise of the arithmetic
 SIMULATED = 1e-3  # of the smallest residual that means anything: what rounding does to a simulation, 1e-15 of the data
 TINY_DAMPING = 1e-22  # of squared columns: keeps a rank-deficient step finite, far below what the data say, even where an
