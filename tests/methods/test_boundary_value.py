@@ -7,7 +7,10 @@ import pytest
 from scipy.interpolate import make_interp_spline
 
 import dynident as di
+from dynident.discretizations.smoothing import Smoothing
+from dynident.methods.indirect.setup import setup_of
 from dynident.models.optimality import OptimalityModel, with_parameters_as_states
+from dynident.solvers.reduced import Reduced
 from problems import MACHINES
 
 SPRING = di.EquationModel(states={"y": "v", "v": "(u - b*v - k*y)/m"}, outputs={"position": "y"}, inputs=["u"],
@@ -386,3 +389,17 @@ def test_ctrl_c_before_anything_is_known_is_passed_on(monkeypatch):
     monkeypatch.setattr("dynident.methods.indirect.attempts.stable_steps", pressed)
     with pytest.raises(KeyboardInterrupt):
         fitted(spring(simulated()), **THESIS)
+
+
+def test_factors_of_a_point_come_back_with_its_linearisation():
+    setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
+    finite = Smoothing(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)
+    here = finite.start()
+    there = here.moved(np.full(here.unknowns.size, 0.1), tuple(np.zeros_like(n) for n in here.nodes))
+    reduced = Reduced(finite.linearize(here))
+    step, evaluation = reduced.rows.minimiser(), finite.evaluate(there)
+    gradient, nodes = reduced.gradient(evaluation), reduced.expand(step, evaluation)[0]
+    Reduced(finite.linearize(there))
+    Reduced(finite.linearize(here))  # as a solver does that could not go there
+    np.testing.assert_array_equal(reduced.gradient(finite.evaluate(there)), gradient)
+    np.testing.assert_array_equal(reduced.expand(step, finite.evaluate(there))[0], nodes)

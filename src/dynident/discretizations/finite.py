@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,6 +83,7 @@ class Chain:
     missed: Any = None  # (errors,) int64: the states, from the first on, that a link may miss; none: all are equalities
     noise: Any = None  # (segments - 1, errors): what a model error of unit weight adds to its state
     unit: Any = 1.0  # (segments - 1, states): what a step of an inner node's coordinate is in the chain's states
+    room: dict[str, np.ndarray] = field(default_factory=dict)  # for the factors, which may stand where the last ones stood
 
     def __post_init__(self) -> None:
         if self.stage is None:  # no stages: no rows
@@ -113,7 +114,7 @@ class Spread:
 class Linear:
     """A finite problem linearised at a point: one chain per experiment, joined at the unknowns.
 
-    The chains' arrays are overwritten by the next linearisation of the same problem.
+    The chains' arrays, and factors made of them, are overwritten by the next linearisation of the same problem.
     """
 
     evaluation: Evaluation

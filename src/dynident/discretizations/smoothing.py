@@ -55,6 +55,7 @@ class Smoothing:
         self.log = np.array([any(u.initial and u.quantity == name and u.log for u in problem.unknowns) for name in states])
         self.logs = _sliced(np.flatnonzero(self.log))
         self._known: _Known | None = None  # a solver linearises where it has just evaluated
+        self._rooms: list[dict[str, np.ndarray]] = [{} for _ in self.records]
         self._normed: tuple[tuple[np.ndarray, ...], float] = (), 0.0
         scale = np.where(self.log, 1.0, self.frame.state_scale)
         self.node_scale = np.concatenate([scale, np.tile(self.frame.state_scale, self.full.stages // max(1, len(states)))])
@@ -135,8 +136,8 @@ class Smoothing:
             values = self.to_values(point)
             units, linear = self._units(values), self.full.linearize(values)
             evaluation = self._own(linear.evaluation, units)
-        chains = tuple(replace(chain, missed=self.errs, noise=reach, unit=unit)
-                       for chain, reach, unit in zip(linear.chains, self.reach, units, strict=True))
+        chains = tuple(replace(chain, missed=self.errs, noise=reach, unit=unit, room=room)
+                       for chain, reach, unit, room in zip(linear.chains, self.reach, units, self._rooms, strict=True))
         return replace(linear, evaluation=evaluation, chains=chains)
 
     def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:

@@ -30,8 +30,8 @@ class SmoothSweep:
         n = nx + nf
         self.triangle = np.zeros((n + 1, n + 1))
         # per link and error: what it answers to (state behind the link, parameters, 1), to be subtracted, and its variance
-        self.gains = np.empty((*chain.noise.shape, n + 2))
-        self.triangles = np.empty((segments, n, n))
+        self.gains = _room(chain, "gains", (*chain.noise.shape, n + 2))
+        self.triangles = _room(chain, "triangles", (segments, n, n))
         library = _library()
         if library is None:
             self._factor()
@@ -141,6 +141,13 @@ class SmoothSweep:
             own = own_rows(chain, i, rhs)
             g = g + own[:, :-1].T @ own[:, -1]
         return g
+
+
+def _room(chain: Chain, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of the chain's room: memory that is warm already."""
+    if name not in chain.room or chain.room[name].shape != shape:
+        chain.room[name] = np.empty(shape)
+    return chain.room[name]
 
 
 @functools.cache
