@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ class Refutation:
         more = ""
         if self.inflation is not None and np.isfinite(self.inflation):
             more = f" Every bound on the errors would have to be at least {self.inflation:.3g} times as wide."
-        return (f"The model or a bound is refuted: from t = {self.time:g} in {self.experiment} on, no value inside of "
-                f"the given bounds explains the data.{more}")
+        return (f"From t = {self.time:g} in {self.experiment} on, no value inside of the given bounds explains the data: "
+                f"the model or a bound is refuted.{more}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,9 @@ class Enclosure:
     refutation: Refutation | None = None
     bands: tuple[Band, ...] = ()
     held: Mapping[str, float] = field(default_factory=dict)
+    last: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, unknowns, boxes) at the end of a record
+    paving: tuple[str, ...] = ()  # the two unknowns to draw; the first two unless said
+    truth: Mapping[str, Any] = field(default_factory=dict)  # to be drawn: a number, or one per sample
 
     heading = "guaranteed bounds"  # of the column in a table of results
 
@@ -70,11 +73,31 @@ class Enclosure:
     def meaning(self) -> str:
         """What is promised, and under which assumptions."""
         if self.refutation is not None:
-            return self.refutation.sentence
+            return ("Nothing is left of the first box. If no measurement error exceeds its bound, the model is wrong for "
+                    f"every value in it; if the model is right, a bound is not. {self._rests_on}")
         but = f" in all but {self.forgiven} samples" if self.forgiven else ""
         return ("Outside of these bounds no value explains the data, if the model is right and no measurement error "
-                f"exceeds its bound{but}. Inside, nothing is said about what is likelier. {self.rigour[:1].upper()}"
-                f"{self.rigour[1:]}.")
+                f"exceeds its bound{but}. Inside, nothing is said about what is likelier. {self._rests_on}")
+
+    @property
+    def _rests_on(self) -> str:
+        return f"{self.rigour[:1].upper()}{self.rigour[1:]}."
+
+    @property
+    def verdict(self) -> str:
+        """A word that stands for the whole answer, where 'converged' would mislead."""
+        return "Refuted" if self.empty else ""
+
+    def drawn_with(self, paving: Sequence[str], truth: Mapping[str, Any]) -> Enclosure:
+        """A copy that is drawn with a paving of two chosen unknowns, and beside what is known to be true."""
+        for name in paving:
+            self._index(name)
+        if len(paving) not in (0, 2):
+            raise ProblemError(f"a paving shows two unknowns, not {len(paving)}: {', '.join(paving)}.")
+        for name in truth:
+            if all(name not in band.low for band in self.bands):
+                self._index(name)
+        return replace(self, paving=tuple(paving), truth=dict(truth))
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
         """(low, high), whatever the level; NaN where nothing fits."""
@@ -102,8 +125,9 @@ class Enclosure:
         free = np.isfinite(width) & (width > 0)
         if self.empty:
             return 1.0
-        if self.outer.shape[2]:
-            left = np.prod((self.outer[1] - self.outer[0])[free] / width[free, None], axis=0).sum()
+        if self.outer.shape[2] + self.inner.shape[2]:
+            left = sum(np.prod((part[1] - part[0])[free] / width[free, None], axis=0).sum()
+                       for part in (self.outer, self.inner) if part.shape[2])
         else:
             left = np.prod((self.high - self.low)[free] / width[free])
         return float(1 - min(left, 1.0))
@@ -125,8 +149,8 @@ class Enclosure:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Enclosure:
-        fields: dict[str, Any] = {key: _numbers(data[key]) for key in _ARRAYS}
-        for key in ("outer", "inner"):
+        fields: dict[str, Any] = {key: _numbers(data.get(key, ())) for key in _ARRAYS}
+        for key in ("outer", "inner", "last"):
             fields[key] = fields[key].reshape(2, len(data["names"]), -1) if fields[key].size else np.zeros((2, 0, 0))
         said = data.get("refutation")
         bands = tuple(Band(b["experiment"], _numbers(b["time"]), {k: _numbers(v) for k, v in b["low"].items()},
@@ -142,7 +166,7 @@ class Enclosure:
         return self.names.index(name)
 
 
-_ARRAYS = ("low", "high", "prior_low", "prior_high", "outer", "inner")
+_ARRAYS = ("low", "high", "prior_low", "prior_high", "outer", "inner", "last")
 
 
 def _texts(values: Sequence[Any] | np.ndarray) -> list[Any]:

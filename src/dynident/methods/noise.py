@@ -44,7 +44,7 @@ def first_sizes(problem: Problem) -> dict[str, float]:
 
 def bound_sizes(problem: Problem) -> dict[str, float]:
     """Signals of which only a bound is known, weighed by it: enough to compare sensitivities, nothing to make intervals of."""
-    radii = {name: [np.median(n.radius) for n in problem.noise_of(name) if isinstance(n, Bounded)]
+    radii = {name: [np.median(np.asarray(n.radius, float)) for n in problem.noise_of(name) if isinstance(n, Bounded)]
              for name in problem.model.outputs}
     return {name: float(np.median(found)) for name, found in radii.items() if found}
 

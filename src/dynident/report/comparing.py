@@ -81,7 +81,7 @@ def _effort_lines(estimates: Mapping[str, Estimate]) -> list[Line]:
     outputs = dict.fromkeys(output for e in held for output in fits(e))
     cells = {f"fit {output}": [percent(fits(e)[output]) if output in fits(e) else ABSENT for e in held]
              for output in outputs}
-    cells["cost"] = [lone(e.cost) for e in held]
+    cells["cost"] = [ABSENT if math.isnan(e.cost) else lone(e.cost) for e in held]
     if any(e.starts for e in held):
         cells["reached the best"] = [f"{e.counts['reached the best']} of {len(e.starts)}" if e.starts else ABSENT for e in held]
     for title, key in (("variables", "variables"), ("equalities", "equalities")):

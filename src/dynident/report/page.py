@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dynident.errors import NotSupported
 from dynident.estimate.estimate import Estimate
 from dynident.report.bars import interval_bars
 from dynident.report.comparing import compared
@@ -18,7 +19,8 @@ from dynident.report.sections.section import filled
 NAMED_RECORDS = 3  # in the heading; the section on the problem lists all of them
 
 VERDICT = """
-<div class="verdict{% if not converged %} failed{% endif %}"{% if not converged %} role="alert"{% endif %}>
+<div class="verdict{% if not converged %} failed{% elif refuted %} doubtful{% endif %}"
+{%- if not converged %} role="alert"{% endif %}>
 <p><strong>{{ word }}</strong> {{ sentence }}
 {% if not converged %}The values below are the best point found, not an optimum.{% endif %}</p></div>
 """
@@ -38,9 +40,18 @@ COMPARISON = """
 MEANINGS = """{% for meaning in meanings %}<p class="prose">{{ meaning }}</p>{% endfor %}"""
 
 
-def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = ()) -> Path:
-    """Write the estimate as one page that opens offline (about 5 MB, as its charts can be zoomed); returns its path."""
+def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = (), paving: Sequence[str] = (),
+         truth: Mapping[str, Any] | None = None) -> Path:
+    """Write the estimate as one page that opens offline (about 5 MB, as its charts can be zoomed); returns its path.
+
+    For guaranteed bounds: `paving` names the two unknowns whose boxes are drawn, `truth` what is known to be true, a number
+    or one per sample.
+    """
     estimate = replace(estimate, validations=(*estimate.validations, *validations))
+    if paving or truth:
+        if not hasattr(estimate.uncertainty, "drawn_with"):
+            raise NotSupported(f"paving and truth are drawn beside guaranteed bounds; {method_name(estimate)} gives none.")
+        estimate = replace(estimate, uncertainty=estimate.uncertainty.drawn_with(paving, truth or {}))
     bodies = [(section, section.body(estimate)) for section in SECTIONS]
     parts = [Part(section.anchor, section.title, body) for section, body in bodies if body is not None]
     model = str(estimate.problem.model.definition().get("name") or "")
@@ -50,7 +61,8 @@ def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = ()) 
     failed = "" if estimate.converged else f"{word}: "
     page = Page(title=f"{failed}{heading}", over=f"Estimate by {method_name(estimate)}", heading=heading,
                 under=under, sections=parts, charts=True,
-                verdict=filled(VERDICT, converged=estimate.converged, word=word, sentence=sentence),
+                verdict=filled(VERDICT, converged=estimate.converged, word=word, sentence=sentence,
+                               refuted=estimate.converged and not word.startswith("Converged")),
                 ribbon="" if estimate.converged else "Not converged: the values on this page are not an optimum")
     return written(page, path)
 

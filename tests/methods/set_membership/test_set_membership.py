@@ -55,6 +55,7 @@ def test_two_exponentials_as_in_the_literature():
     inner = np.prod(enclosure.inner[1] - enclosure.inner[0], axis=0).sum()
     outer = inner + np.prod(enclosure.outer[1] - enclosure.outer[0], axis=0).sum()
     assert 0.055 < inner < 0.067738 and 0.064526 < outer < 0.08
+    assert enclosure.removed() == pytest.approx(1 - outer)  # the first box is the unit square; what fits is not removed
 
 
 def test_every_point_of_the_inner_paving_fits():
@@ -100,6 +101,25 @@ def test_polynomials_of_higher_degree_leave_less_with_the_same_boxes():
     widths = [[np.diff(estimate.uncertainty.interval(n))[0] for n in rates] for estimate in found]
     assert np.all(np.array(widths[1]) <= np.array(widths[0]) * (1 + 1e-9))
     assert np.prod(widths[1]) < 0.5 * np.prod(widths[0])
+
+
+def test_two_unknowns_are_bounded_as_closely_as_a_linear_program_says():
+    """Around the truth the set is a polygon: its corners from the sensitivities, to the size of what is neglected."""
+    from scipy.optimize import linprog
+
+    problem, values = decay(1), {"k": 1.3, "b": 0.52}
+    run = problem.experiments[0]
+    t = run.time
+    slopes = np.array([-0.52 / 1.69 * (1 - np.exp(-1.3 * t)) + (0.4 - 1) * t * np.exp(-1.3 * t),
+                       (1 - np.exp(-1.3 * t)) / 1.3]).T
+    rest = np.asarray(run.outputs["y"]) - (0.4 + 0.6 * np.exp(-1.3 * t))
+    table, limits = np.vstack([slopes, -slopes]), np.concatenate([0.02 + rest, 0.02 - rest])
+    found = di.identify(problem, di.set_membership()).uncertainty
+    for j, (name, value) in enumerate(values.items()):
+        axis = np.eye(2)[j]
+        ideal = [value + sign * linprog(sign * axis, table, limits, bounds=[(None, None)] * 2).fun for sign in (1, -1)]
+        low, high = found.interval(name)
+        assert high - low == pytest.approx(ideal[1] - ideal[0], rel=0.1)
 
 
 def test_a_sensor_that_is_off_by_more_than_its_bound_is_refuted():

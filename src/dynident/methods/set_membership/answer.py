@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from dynident.errors import ProblemError
 from dynident.estimate.enclosure import Band, Enclosure, Refutation
 from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.integrators.verified.boxes import Boxes
 from dynident.kernels.interval import Rigour
 from dynident.methods.set_membership.observer import Passage
 from dynident.methods.set_membership.question import Question
+from dynident.methods.simulate import simulate
 
 MOST_KEPT = 4000  # boxes of a paving that an estimate keeps
 
@@ -51,14 +53,13 @@ def assembled(question: Question, method: Any, algorithm: str, answer: Answer, s
     problem = question.problem
     prior = question.low.copy(), question.high.copy()
     low, high = answer.low.copy(), answer.high.copy()
-    notes = [f"Found by the {algorithm} algorithm."]
+    notes = []
     for k, (a, b) in answer.last_motion.items():
         low[k], high[k] = a, b
         notes.append(f"{problem.names[k]} may change at every standstill: its bounds are those of its value in the last "
                      "motion of the record.")
     if answer.refutation is not None:
         low[:], high[:] = np.nan, np.nan
-        notes.insert(0, answer.refutation.sentence)
     notes += answer.notes
     rigour = Rigour.MARGIN if Rigour.MARGIN in answer.rigours else Rigour.PROVED
     none = np.zeros((2, len(problem.names), 0))
@@ -67,11 +68,13 @@ def assembled(question: Question, method: Any, algorithm: str, answer: Answer, s
     enclosure = Enclosure(
         names=problem.names, low=low, high=high, rigour=rigour.value, prior_low=prior[0], prior_high=prior[1],
         outer=outer if complete else none, inner=inner if complete else none, forgiven=method.forgive,
-        refutation=answer.refutation, bands=tuple(answer.bands), held=problem.held_values())
+        refutation=answer.refutation, bands=tuple(answer.bands), held=problem.held_values(),
+        last=_last_boxes(question, answer.boxes, low, high))
     middle = 0.5 * (low + high)
     values = {**dict(zip(problem.names, (float(v) for v in middle), strict=True)), **problem.held_values()}
     trajectories, residuals = _trajectories(question, answer)
-    status = answer.refutation.sentence if answer.refutation else "Converged: everything that could be excluded was."
+    status = answer.refutation.sentence if answer.refutation else (
+        f"Converged: everything was excluded that the {algorithm} algorithm could exclude.")
     counts = {"boxes": answer.boxes.count if answer.boxes is not None else int(outer.shape[2] + inner.shape[2])}
     return Estimate(
         problem=problem, method=method, values=values, uncertainty=enclosure, converged=True, status=status,
@@ -79,19 +82,34 @@ def assembled(question: Question, method: Any, algorithm: str, answer: Answer, s
         times={"fit": seconds}, statistics={"share_removed": enclosure.removed()})
 
 
+def _last_boxes(question: Question, boxes: Boxes | None, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """(2, unknowns, boxes) what was left at the end of the last record, within the bounds that were found by then."""
+    if boxes is None or np.isnan(low).any():
+        return np.zeros((2, low.size, 0))
+    ends = np.array([low, high])[:, :, None].repeat(min(boxes.count, MOST_KEPT), axis=2)
+    rows, source = question.unknown_rows(len(question.records) - 1)
+    for row, k in zip(rows, source, strict=True):
+        if row >= question.automaton.layout.states:
+            ends[0, k] = np.maximum(ends[0, k], boxes.lo[row, :MOST_KEPT])
+            ends[1, k] = np.minimum(ends[1, k], boxes.hi[row, :MOST_KEPT])
+    return ends[:, :, np.all(ends[0] <= ends[1], axis=0)]
+
+
 def _trajectories(question: Question, answer: Answer) -> tuple[tuple[Trajectory, ...], tuple[dict, ...]]:
-    """The middle of the bands over time: no solution of the model, but never far from any that fits."""
+    """Of the middle of the bounds; or, where there are bands, the middle of these: no solution, but never far from one."""
     model = question.model
     made, left = [], []
     last = {band.experiment: band for band in answer.bands}
     for e, record in enumerate(question.records):
         size = record.samples
         states = {n: np.full(size, np.nan) for n in model.states}
-        parameters = np.array([question.problem.values_in(0.5 * (answer.low + answer.high), e)[0]] * size).T
+        parameters = np.array([_middle(question, answer, e)[0]] * size).T
         if record.label in last:
             band = last[record.label]
             for n in model.states:
                 states[n][:band.time.size] = 0.5 * (band.low[n] + band.high[n])
+        elif answer.refutation is None:
+            states = _of_the_middle(question, answer, e)
         x = np.array([states[n] for n in model.states])
         u = np.array([np.asarray(question.problem.experiments[e].inputs[n]) for n in model.inputs]).reshape(-1, size)
         y = np.asarray(model.output.map(size)(record.time[None], x, u, parameters))
@@ -100,3 +118,20 @@ def _trajectories(question: Question, answer: Answer) -> tuple[tuple[Trajectory,
         measured = question.problem.experiments[e].outputs
         left.append({n: np.asarray(measured[n]) - outputs[n] for n in model.outputs if n in measured})
     return tuple(made), tuple(left)
+
+
+def _middle(question: Question, answer: Answer, e: int) -> tuple[np.ndarray, np.ndarray]:
+    """Parameters and initial states of one experiment."""
+    return question.problem.values_in(0.5 * (answer.low + answer.high), e)
+
+
+def _of_the_middle(question: Question, answer: Answer, e: int) -> dict[str, np.ndarray]:
+    """States of a simulation; not known where it diverges, which says nothing about values that fit."""
+    model, run = question.model, question.problem.experiments[e]
+    p, x = _middle(question, answer, e)
+    values = {**dict(zip(model.parameters, p, strict=True)),
+              **{f"{n}(0)": value for n, value in zip(model.states, x, strict=True)}}
+    try:
+        return dict(simulate(model, values, run).states)
+    except ProblemError:
+        return {n: np.full(run.time.size, np.nan) for n in model.states}

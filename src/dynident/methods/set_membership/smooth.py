@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TUBE_ORDER = 8  # of the Taylor polynomial
 ROUNDS, PAVING_ROUNDS = 20, 40  # of cutting and narrowing
+MOST_PAVED = 20_000  # boxes
 SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -40,12 +41,11 @@ def inverted(method: SetMembership, question: Question) -> Answer:
         lo, hi = question.box(e, low, high)
         count = _substeps(tube, record.steps[0], lo, hi)
         stretch = Stretch(tube, record.steps, record.low, record.high, substeps=count)
-        effort = Effort(boxes=20_000 if paving else method.cap, tolerance=method.tolerance, forgive=method.forgive,
-                        paving=paving, rounds=PAVING_ROUNDS if paving else ROUNDS)
+        effort = Effort(boxes=method.cap, tolerance=method.tolerance, forgive=method.forgive, rounds=ROUNDS)
         found = invert(stretch, lo, hi, effort)
-        hull, effort = found.hull(), replace(effort, paving=False, boxes=method.cap, rounds=ROUNDS)
-        if paving and hull is not None:  # which stops at boxes of a given size: what is undecided there may be empty
-            hull = invert(stretch, *hull, effort).hull()
+        if paving and found.hull() is not None:  # only within the hull: what is cut away by then needs no small boxes
+            found = invert(stretch, *found.hull(), replace(effort, boxes=MOST_PAVED, paving=True, rounds=PAVING_ROUNDS))
+        hull = found.hull()
         if hull is None:
             when = float(record.time[first_inconsistent(stretch, lo, hi, effort)])
             return answer.refuted(Refutation(record.label, when, smallest_inflation(stretch, lo, hi, effort)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,21 +30,25 @@ def body(estimate: Estimate) -> Markup | None:
     enclosure = estimate.uncertainty
     if not isinstance(enclosure, Enclosure):
         return None
-    charts = [_over_time(estimate, band) for band in enclosure.bands]
-    if enclosure.outer.shape[2] + enclosure.inner.shape[2] and len(enclosure.names) >= 2:
+    charts = [_over_time(estimate, band, enclosure.truth) for band in enclosure.bands]
+    if (enclosure.outer.shape[2] + enclosure.inner.shape[2] or enclosure.last.shape[2]) and len(enclosure.names) >= 2:
         charts.append(_paving(enclosure))
+    share = percent(100 * enclosure.removed())
     sentence = (enclosure.refutation.sentence if enclosure.refutation is not None else
-                f"{percent(100 * enclosure.removed())} of the first box is proved to be impossible.")
+                f"{share[:1].upper()}{share[1:]} of the first box, by volume, is proved to be impossible.")
     return filled(TEMPLATE, sentence=sentence, charts=charts)
 
 
-def _over_time(estimate: Estimate, band: Band) -> Markup:
+def _over_time(estimate: Estimate, band: Band, truth: Mapping[str, Any]) -> Markup:
     """The bounds of each parameter and state, the number of boxes, the number of modes that are possible."""
     panels = []
     for name in [*estimate.problem.model.parameters, *estimate.problem.model.states]:
         traces = [curve(band.time, band.low[name], f"{name}: lower", "var(--fitted)", showlegend=False),
                   curve(band.time, band.high[name], f"{name}: upper", "var(--fitted)", showlegend=False,
                         fill="tonexty", fillcolor="var(--band)")]
+        if name in truth:
+            true = _per_sample(truth[name], band.time.size)
+            traces.append(curve(band.time[:true.size], true, f"{name}: truth", "var(--ink)", showlegend=False))
         panels.append(Panel(with_unit(name, estimate.problem.model.units.get(name, "")), traces, BAND_HEIGHT))  # type: ignore[attr-defined]
     panels.append(Panel("boxes", [curve(band.time, band.boxes, "boxes", "var(--measured)", showlegend=False)],
                         COUNT_HEIGHT))
@@ -54,7 +59,15 @@ def _over_time(estimate: Estimate, band: Band) -> Markup:
                                                               showlegend=False)], COUNT_HEIGHT // 2))
     figure = stacked(panels, "time (s)")
     figure["layout"]["shapes"] += [_mark(t) for t in _first_of_each(band.resets, band.time)]
-    return drawn(figure, f"{band.experiment}, run {band.run}: bounds over time; lines mark resets")
+    told = [f"{band.experiment}, run {band.run}: bounds over time"]
+    told += ["dotted lines mark resets"] if band.resets else []
+    told += [f"dark lines are the truth of {', '.join(name for name in truth if name in band.low)}"] if truth else []
+    return drawn(figure, "; ".join(told))
+
+
+def _per_sample(truth: Any, samples: int) -> np.ndarray:
+    value = np.asarray(truth, float)
+    return value[:samples] if value.ndim else np.full(samples, value)
 
 
 def _first_of_each(resets: tuple[float, ...], time: np.ndarray) -> list[float]:
@@ -69,19 +82,30 @@ def _mark(time: float) -> dict[str, Any]:
 
 
 def _paving(enclosure: Enclosure) -> Markup:
-    """The first two unknowns: boxes in which every value fits, and boxes that are undecided."""
-    first, second = enclosure.names[:2]
+    """Two unknowns: boxes in which every value fits, and boxes that are undecided or, box by box along time, left."""
+    first, second = enclosure.paving or enclosure.names[:2]
+    chosen = [enclosure.names.index(name) for name in (first, second)]
+    paved = enclosure.outer.shape[2] + enclosure.inner.shape[2] > 0
+    kinds = ((enclosure.outer, "undecided", OUTER), (enclosure.inner, "every value fits", INNER)) if paved else (
+        (enclosure.last, "left at the end", OUTER),)
     data = []
-    for boxes, name, color in ((enclosure.outer, "undecided", OUTER), (enclosure.inner, "every value fits", INNER)):
-        lo, hi = boxes[0][:, :MOST_DRAWN], boxes[1][:, :MOST_DRAWN]
+    for boxes, name, color in kinds:
+        if not boxes.shape[2]:
+            continue
+        lo, hi = boxes[0][chosen, :MOST_DRAWN], boxes[1][chosen, :MOST_DRAWN]
         gap = np.full(lo.shape[1], np.nan)
-        x = np.array([lo[0], hi[0], hi[0], lo[0], lo[0], gap]).T.ravel() if lo.shape[1] else np.zeros(0)
-        y = np.array([lo[1], lo[1], hi[1], hi[1], lo[1], gap]).T.ravel() if lo.shape[1] else np.zeros(0)
+        x = np.array([lo[0], hi[0], hi[0], lo[0], lo[0], gap]).T.ravel()
+        y = np.array([lo[1], lo[1], hi[1], hi[1], lo[1], gap]).T.ravel()
         data.append({"type": "scatter", "mode": "lines", "x": numbers(x), "y": numbers(y), "fill": "toself",
-                     "fillcolor": color, "line": {"color": color, "width": 0.5}, "name": plain(name)})
-    layout = {"height": PAVING_HEIGHT, "xaxis": {"title": {"text": plain(first)}},
+                     "fillcolor": color, "line": {"color": INNER, "width": 0.5}, "name": plain(name)})
+    if {first, second} <= set(enclosure.truth):
+        at = [float(np.atleast_1d(np.asarray(enclosure.truth[name], float))[-1]) for name in (first, second)]
+        data.append({"type": "scatter", "mode": "markers", "x": [at[0]], "y": [at[1]], "name": "truth",
+                     "marker": {"symbol": "x", "size": 9, "color": "var(--ink)"}})
+    layout = {"height": PAVING_HEIGHT, "showlegend": True, "xaxis": {"title": {"text": plain(first)}},
               "yaxis": {"title": {"text": plain(second)}}}
-    return drawn({"data": data, "layout": layout}, f"Paving of {first} and {second}")
+    of = "Paving" if paved else "Boxes at the end of the last run, in the plane"
+    return drawn({"data": data, "layout": layout}, f"{of} of {first} and {second}")
 
 
 SECTION = Section("enclosure", "What is proved", body)
