@@ -78,7 +78,7 @@ def set_membership(algorithm: str = "auto", cap: int = 300, subdivisions: int | 
     "auto". `cap` boxes, `subdivisions` (M) per sample, `velocity_subdivisions` (M_v) of the state `velocity`, `runs` over
     the record. `reset={"T": "speed"}`: T may change once in each standstill, when the output `speed` has been measured as
     zero for `standstill_time`. `forgive` samples may be wrong; `input_error` bounds inputs. `degree` of the polynomials in
-    the unknowns (batch, models without modes). `proved=True` trusts no libm. `strategy` is a name or a function.
+    the unknowns (batch). `proved=True` trusts no libm. `strategy` is a name or a function.
     """
     return SetMembership(algorithm, cap, subdivisions, velocity_subdivisions, velocity, runs, dict(reset or {}),
                          standstill_time, forgive, dict(input_error or {}), tolerance, order, degree, proved, strategy)
