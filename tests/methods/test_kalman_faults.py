@@ -147,6 +147,10 @@ def test_saved_filter_goes_on_where_it_was(tmp_path):
         assert feed(resumed, range(100, 200)).parameters == straight.parameters
     with pytest.raises(di.ProblemError, match="another model or with other options"):
         di.kalman(**KNOWN, form="square_root").start(problem).resume(tmp_path / "state.npz")
+    with np.load(tmp_path / "state.npz") as saved:
+        np.savez(tmp_path / "elsewhere.npz", **{**saved, "memory": saved["memory"][:-1]})
+    with pytest.raises(di.ProblemError, match="another kind of machine"):
+        method.start(problem).resume(tmp_path / "elsewhere.npz")
 
 
 def test_result_and_its_histories_survive_saving(tmp_path):
