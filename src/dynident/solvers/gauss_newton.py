@@ -184,7 +184,7 @@ class _Run:
         self.weights = np.sqrt(damping) * spans + leash * self.residual_std() / self.units
         rows = reduced.rows
         if self.hold.leash:  # the way along what the data do not see is endless, and bends: what is there stays there
-            rows = rows.resting(self.units, self.hold.least * self.residual_std())
+            rows = rows.resting(self.units, self.hold.least * min(1.0, self.residual_std()))  # far from the data all counts
         rows = rows.damped(self.weights)
         lower, upper = c.lower - self.point.unknowns, c.upper - self.point.unknowns
         if self.between:

@@ -111,9 +111,9 @@ class _Run:
         return standard_errors(gain, self.evaluation.cost, self.finite)
 
     def variance(self) -> float:
-        """Of the residuals: what one squared standard error adds to the cost."""
+        """Of the residuals, and not more than the noise: far from the data, nothing could be told from what is wrong."""
         freedom = max(1, self.finite.residual_count - len(self.finite.names))
-        return max(self.evaluation.cost, self.finite.floor) / freedom
+        return min(1.0, max(self.evaluation.cost, self.finite.floor) / freedom)
 
     def standard_errors_seen(self, reduced: Reduced) -> float:
         """The same without the endless way along what the data do not see."""
