@@ -213,7 +213,7 @@ def _measured(setup: Setup, s: dict[str, ca.SX], c: dict[str, ca.SX], x: ca.SX, 
                 used.append(c["mask"][j] * (2 - inside))
                 whitened.append(ca.if_else(used[j] == 1, innovation / ca.sqrt(v), np.nan))
                 logs = logs + ca.if_else(used[j] == 1, ca.log(2 * np.pi * v), 0)
-            k = (used[j] == 1) * d / v
+            k = ((used[j] == 1) / v) * d
             x, P = x + k * innovation, _absorbed(setup.method.form, P, h, d, k, c["r"][j])
         predicted = seen if iteration == 0 else predicted
         at = x
@@ -240,6 +240,8 @@ def _put_back(setup: Setup, x: ca.SX, P: ca.SX) -> tuple[ca.SX, ca.SX]:
             continue
         wanted = ca.fmin(ca.fmax(x[row], low), high)
         outside = ca.logic_and(wanted != x[row], P[row, row] > 0)
-        x = x + ca.if_else(outside, P[:, row] / P[row, row] * (wanted - x[row]), 0)
+        here = ca.if_else(outside, wanted, x[row])
+        x = x + P[:, row] * ca.if_else(outside, (wanted - x[row]) / P[row, row], 0)
+        x[row] = here
         moved = moved + outside
     return x, moved
