@@ -208,7 +208,8 @@ def figures(folder: Path, rigs: list[Rig], runs: dict, histories: dict) -> None:
                     ax.plot(record.time, record.values[:, record.names.index(parameter)], lw=1, color=colours[label],
                             label=label)
                     ax.axhline(its.values[parameter], color="k", ls="--", lw=0.8)
-                    ax.set(title=tuning if not row else "", ylabel=f"{parameter} ({UNITS[parameter]})", ylim=(0, 2.5 * its.values[parameter]))
+                    ax.set(title=tuning if not row else "", ylabel=f"{parameter} ({UNITS[parameter]})",
+                           ylim=(0, 2.5 * its.values[parameter]))
         for ax in grid[-1]:
             ax.set(xlabel="time (s)")
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
