@@ -14,7 +14,7 @@ from dynident.report.charts import Panel, curve, drawn, numbers, plain, stacked,
 from dynident.report.numbers import percent
 from dynident.report.sections.section import Section, filled
 
-BAND_HEIGHT, COUNT_HEIGHT, PAVING_HEIGHT = 130, 70, 420  # pixels
+BAND_HEIGHT, COUNT_HEIGHT, STRIP_HEIGHT, PAVING_HEIGHT = 130, 70, 22, 420  # pixels
 MOST_DRAWN = 2500  # boxes of a paving; more are not told apart
 INNER, OUTER = "var(--fitted)", "var(--band)"
 
@@ -55,8 +55,8 @@ def _over_time(estimate: Estimate, band: Band, truth: Mapping[str, Any]) -> Mark
     if band.mode_names:
         for k, mode in enumerate(band.mode_names):
             possible = ((band.modes >> k) & 1).astype(float)
-            panels.append(Panel(f"{mode} is possible", [curve(band.time, possible, mode, "var(--input)",
-                                                              showlegend=False)], COUNT_HEIGHT // 2))
+            strip = curve(band.time, possible, mode, "var(--input)", showlegend=False, fill="tozeroy")
+            panels.append(Panel(f"{mode} is possible", [strip], STRIP_HEIGHT, bare=True))
     figure = stacked(panels, "time (s)")
     figure["layout"]["shapes"] += [_mark(t) for t in _first_of_each(band.resets, band.time)]
     told = [f"{band.experiment}, run {band.run}: bounds over time"]
