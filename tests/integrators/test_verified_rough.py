@@ -199,3 +199,19 @@ def test_each_state_meets_its_remainder_at_a_moment_of_its_own(order):
     low, high = di.identify(problem, di.set_membership("recursive", order=order, cap=20), progress=False
                             ).uncertainty.interval("p")
     assert low <= 1 <= high
+
+
+def test_a_box_without_end_loses_nothing():
+    """exp of a speed that is not known at all: corners at infinity would say nothing true."""
+    model = di.EquationModel(states={"x": "-a*x + b*exp(-x)"}, outputs={"y": "x"})
+    layout = Automaton(model).layout
+    flow = ModeFlow(layout, model.rate, FlowChoice(3))
+    for low, high in ((-np.inf, np.inf), (0.0, np.inf), (-np.inf, 0.0)):
+        lo, hi = rows_of(layout, np.array([[low], [1.0], [0.5]]), np.array([[high], [1.2], [0.6]]), step())
+        lo[layout.passed_rows], hi[layout.passed_rows] = flow.bound(lo, hi)
+        end = flow.end(lo, hi)
+        inside = np.clip(0.3, low, high)
+        moved = inside + LENGTH * (-1.1 * inside + 0.55 * np.exp(-inside))  # the end of its step, to a few percent
+        assert end[0][0, 0] <= moved - 0.02 and moved + 0.02 <= end[1][0, 0]
+        (_, _), left = flow.narrow(lo, hi, (np.full((1, 1), moved - 0.1), np.full((1, 1), moved + 0.1)))
+        assert left[0][0, 0] <= moved <= left[1][0, 0]

@@ -74,7 +74,8 @@ def lost_samples(problem, truth, course, **options):
     return lost, passage
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(s, marks=pytest.mark.slow) for s in range(4, 100))])
+@pytest.mark.parametrize("seed", [0, 1, 37, 63, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 100)
+                                                  if s not in (37, 63))])  # two in which boxes were once without end
 @pytest.mark.parametrize("law", LAWS)
 def test_the_recursion_keeps_the_truth(law, seed):
     lost, passage = lost_samples(*driven(law, seed))

@@ -80,7 +80,7 @@ class ModeFlow:
         passed = lo[self.layout.passed_rows], hi[self.layout.passed_rows]
         if self.still:
             return lo[:self.layout.states], hi[:self.layout.states]
-        rough = self.smooth.fails(lo, hi)
+        rough = self._without_polynomial(lo, hi)
         if not rough.any():
             return self._smooth_end(lo, hi, passed)
         ends = np.array(meet(self.straight.evaluate(lo, hi), passed))
@@ -88,6 +88,13 @@ class ModeFlow:
             even = ~rough
             ends[:, :, even] = self._smooth_end(lo[:, even], hi[:, even], (passed[0][:, even], passed[1][:, even]))
         return ends[0], ends[1]
+
+    def _without_polynomial(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        """(boxes,) where the rate is not smooth, or the box has no end: what is infinite has no corners and no middle."""
+        k = self.layout.unknowns
+        with np.errstate(invalid="ignore", over="ignore"):
+            unbounded = ~np.all(np.isfinite(hi[:k] - lo[:k]), axis=0)
+        return self.smooth.fails(lo, hi) | unbounded
 
     def _smooth_end(self, lo: np.ndarray, hi: np.ndarray, passed: Ends) -> Ends:
         if self.choice.form == "natural":
@@ -105,7 +112,7 @@ class ModeFlow:
         at all: so no state passed in between may be narrowed by what all of them ask for.
         """
         k, passed = self.layout.unknowns, self.layout.passed_rows
-        even = ~self.smooth.fails(lo, hi)
+        even = ~self._without_polynomial(lo, hi)
         start, left = np.array([lo[:k], hi[:k]]), np.array(ends)
         rows = np.array([lo[:, even], hi[:, even]])
         rows[:, passed] = self.remainder.evaluate(rows[0], rows[1])
