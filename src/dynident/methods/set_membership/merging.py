@@ -52,9 +52,10 @@ def _apart(cost: np.ndarray, surplus: int) -> np.ndarray:
 
 def _morton(boxes: Boxes) -> np.ndarray:
     """One number per box in which the bits of all its (moving) midpoints alternate."""
-    middle = 0.5 * (boxes.lo + boxes.hi)
+    with np.errstate(invalid="ignore"):
+        middle = 0.5 * (boxes.lo + boxes.hi)  # no number where a box has no end
     low, high = middle.min(axis=1), middle.max(axis=1)
-    rows = np.flatnonzero(np.isfinite(high - low) & (high > low))[-6:]  # six rows of ten bits fill a code
+    rows = np.flatnonzero(np.isfinite(low) & np.isfinite(high) & (high > low))[-6:]  # six rows of ten bits fill a code
     code = np.zeros(boxes.count, np.int64)
     for place, row in enumerate(rows):
         cell = ((middle[row] - low[row]) / (high[row] - low[row]) * (2**BITS - 1)).astype(np.int64)
