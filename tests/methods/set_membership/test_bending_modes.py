@@ -86,7 +86,8 @@ def holds(found, truth):
     return not found.empty and all(low <= truth[n] <= high for n in truth for low, high in [found.interval(n)])
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in range(1, 12))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("law", ["quadratic drag", "Stribeck"])
 def test_the_batch_keeps_it_and_is_no_wider(law, seed):
     problem, truth, _ = driven(law, seed, spread=0.1)

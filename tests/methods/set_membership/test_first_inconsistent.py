@@ -41,7 +41,7 @@ def test_a_slip_that_only_a_whole_stretch_shows_is_dated_by_the_batch():
     assert di.identify(short, di.set_membership(cap=12, reset={"T_Fs": "speed"}), progress=False).uncertainty.empty
 
 
-@pytest.mark.parametrize("algorithm", ["recursive", "batch"])
+@pytest.mark.parametrize("algorithm", ["recursive", pytest.param("batch", marks=pytest.mark.slow)])
 def test_a_large_slip_is_dated_to_the_sample(algorithm):
     problem = slipped(20, end=4.2)
     found = di.identify(problem, di.set_membership(algorithm, cap=12, reset={"T_Fs": "speed"}), progress=False)

@@ -199,6 +199,7 @@ def stribeck(drop):
                      Transition("backward", "rest", "speed > 0", {"speed": 0})])
 
 
+@pytest.mark.slow
 def test_another_law_of_friction_is_refuted():
     wrong = di.identify(one_cycle(drop=0.3), di.set_membership(cap=100), progress=False)
     assert wrong.uncertainty.empty and 1 < wrong.uncertainty.refutation.time < 8 and "refuted" in wrong.status
