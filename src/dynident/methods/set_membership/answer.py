@@ -107,7 +107,8 @@ def _trajectories(question: Question, answer: Answer) -> tuple[tuple[Trajectory,
         if record.label in last:
             band = last[record.label]
             for n in model.states:
-                states[n][:band.time.size] = 0.5 * (band.low[n] + band.high[n])
+                with np.errstate(invalid="ignore"):  # what has no end on either side has no middle
+                    states[n][:band.time.size] = 0.5 * (band.low[n] + band.high[n])
         elif answer.refutation is None:
             states = _of_the_middle(question, answer, e)
         x = np.array([states[n] for n in model.states])
