@@ -84,7 +84,7 @@ class Enclosure:
         return f"{self.rigour[:1].upper()}{self.rigour[1:]}."
 
     @property
-    def verdict(self) -> str:
+    def answer_in_a_word(self) -> str:
         """A word that stands for the whole answer, where 'converged' would mislead."""
         return "Refuted" if self.empty else ""
 

@@ -56,9 +56,9 @@ def interval_heading(estimate: Estimate) -> str:
 def verdict(estimate: Estimate) -> tuple[str, str]:
     """'Converged' or 'NOT CONVERGED', and what follows; the status may say the word itself, it is not said twice.
 
-    An uncertainty may bring a `verdict` of its own, as one that refutes does.
+    An uncertainty may bring a word of its own (`answer_in_a_word`), as one that refutes does.
     """
-    word = getattr(estimate.uncertainty, "verdict", "") or ("Converged" if estimate.converged else "NOT CONVERGED")
+    word = getattr(estimate.uncertainty, "answer_in_a_word", "") or ("Converged" if estimate.converged else "NOT CONVERGED")
     status = estimate.status.strip()
     begins_with_it = status.lower().startswith(word.lower())
     rest = status[len(word):] if begins_with_it else status
