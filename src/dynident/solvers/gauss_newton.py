@@ -101,8 +101,6 @@ class _Run:
         self.wall: Diverged | None = None
         self.between: ParameterConstraints | None = None
         self.tie: Conditions | None = None  # the conditions at this point, where there are any
-        self.pace = np.nan  # length of the last step, where it was a full one
-        self.arrived = False  # the next step is known to be none
 
     def outcome_of_run(self) -> Outcome:
         try:
@@ -127,8 +125,6 @@ class _Run:
             self.most = self.without_overshoot(step)
             moved = self.next(reduced, (step, nodes))
             self.last = step, self.share
-            if self.arrived:
-                return self.outcome(True, f"after {iteration + 1} iterations")
             if moved is None:
                 return self.stuck(left)
             reduced = moved
@@ -210,17 +206,12 @@ class _Run:
             return np.inf
         if self.length(step, nodes) <= TINY_STEP:
             return 0.0
-        closed = self.closed(self.evaluation, np.sqrt(self.finite.node_norm(nodes)))
+        links = max(1, sum(len(d) for d in self.evaluation.defects))  # what each lacks adds up along the record
+        closed = self.evaluation.mismatch * np.sqrt(links) <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= CLOSING
         leash = self.hold.least if self.hold.leash else 0.0
         paid = float(np.sum((leash * self.residual_std() / self.units * step) ** 2))
         gain = reduced.rows.fall(step) - 2 * paid  # none along what the data see less of than the leash holds
-        self.ahead = standard_errors(gain, self.evaluation.cost, self.finite)
-        return self.ahead if closed else np.inf
-
-    def closed(self, evaluation: Evaluation, nodes: float) -> bool:
-        """Segments meet, and would not move their begins any more than by this length."""
-        links = max(1, sum(len(d) for d in evaluation.defects))  # what each lacks adds up along the record
-        return bool(evaluation.mismatch * np.sqrt(links) <= CLOSED and nodes <= CLOSING)
+        return standard_errors(gain, self.evaluation.cost, self.finite) if closed else np.inf
 
     def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> Reduced | None:
         """Go along the direction as far as the natural monotonicity test allows; None if that is nowhere."""
@@ -230,12 +221,9 @@ class _Run:
             full = share == self.most
             candidate = self.clipped(self.point.moved(step, nodes, share))
             try:
-                evaluation = self.finite.evaluate(candidate)
-                follows, promised = self.following(reduced, evaluation, candidate, share * step)
+                follows = self.following(reduced, candidate, share * step)
                 if follows <= (1 - share / 4) * length or (full and follows <= 1e-9 and length <= 1e-6):
-                    self.arrived = self.arrives(evaluation, share, length, follows, promised)
-                    return self.taken(candidate, evaluation, share, length, reduced) if self.arrived else self.move(
-                        candidate, share, length)
+                    return self.move(candidate, share, length)
             except Diverged as wall:
                 self.wall = wall
                 share /= 4
@@ -251,11 +239,7 @@ class _Run:
         except Diverged:
             Reduced(self.finite.linearize(self.point))  # puts derivatives and factors of this point back in their place
             raise
-        return self.taken(candidate, moved.linear.evaluation, share, length, moved)
-
-    def taken(self, candidate: Point, evaluation: Evaluation, share: float, length: float, moved: Reduced) -> Reduced:
-        self.point, self.evaluation, self.share = candidate, evaluation, share
-        self.pace = length if share == 1 and self.held_back == self.hold.least else np.nan
+        self.point, self.evaluation, self.share = candidate, moved.linear.evaluation, share
         if share == self.most:
             self.held_back = max(self.held_back / self.hold.factor, self.hold.least)
         elif self.hold.leash and share < LITTLE:
@@ -263,31 +247,17 @@ class _Run:
         self.diary.write(candidate, self.evaluation, share * length)
         return moved
 
-    def arrives(self, evaluation: Evaluation, share: float, length: float, follows: float, promised: float) -> bool:
-        """Whether the step that would follow is none, so that nobody has to compute the derivatives that say so.
+    def following(self, reduced: Reduced, there: Point, gone: np.ndarray) -> float:
+        """Length of the simplified step: residuals and defects of another point, derivatives of the present one.
 
-        Two things make it: what this step has not met, which the simplified step shows, and the change of the derivatives,
-        which makes steps shrink by a factor: the one seen last, since it falls or stays from step to step.
+        What holds the step back pulls on the other point too: in a linear problem nothing follows a full step, held or not.
         """
-        if self.hold.leash or share < 1 or self.held_back > self.hold.least or np.any(self.held) or self.tie:
-            return False
-        shrinks = length / self.pace
-        here = max(standard_errors(promised, evaluation.cost, self.finite), shrinks * self.ahead)
-        return bool(shrinks < 1 and here <= SETTLED and self.closed(evaluation, max(follows, shrinks * length)))
-
-    def following(self, reduced: Reduced, evaluation: Evaluation, there: Point, gone: np.ndarray) -> tuple[float, float]:
-        """Length of the simplified step: residuals and defects of the candidate, derivatives of the present point; and the
-        fall of the cost that it promises.
-
-        What holds the step back pulls on the candidate too: in a linear problem nothing follows a full step, held back or not.
-        """
+        evaluation = self.finite.evaluate(there)
         gradient = reduced.gradient(evaluation) + self.weights**2 * gone
         if self.tie:
-            pulled = gradient + self.tie.pull(self.tight, self.tie.between.at(there.unknowns)[0])
-            step = self.free_rows.newton_step(np.append(pulled, np.zeros(self.tight.size)))[:gone.size]
-        else:
-            step = self.free_rows.newton_step(gradient)
-        return self.length(step, reduced.expand(step, evaluation)), -float(gradient @ step)
+            gradient += self.tie.pull(self.tight, self.tie.between.at(there.unknowns)[0])
+        step = self.free_rows.newton_step(np.append(gradient, np.zeros(self.tight.size)))[:gone.size]
+        return self.length(step, reduced.expand(step, evaluation))
 
     def clipped(self, point: Point) -> Point:
         """Rounding must not carry an unknown out of its bounds."""
