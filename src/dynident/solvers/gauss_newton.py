@@ -35,6 +35,7 @@ SHORTEST_SHARE = 1e-3  # of a step; below it the direction is given up and dampe
 UNLEASHED = 50  # iterations before it is taken for wandering among unknowns that the data do not see
 LITTLE = 0.3  # of a step on a leash; the leash was too long
 ADRIFT = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
+PATIENCE = 10  # iterations in which conditions that are not met have to come closer
 CLOSED = 1e-9  # a mismatch relative to the size of the states that counts as none
 CLOSING = 1e-6  # the same for the step that the nodes would still take
 TINY_STEP = 1e-12  # of everything's typical size; such a step is rounding
@@ -66,8 +67,9 @@ class GaussNewton:
     def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
         """Without a leash first; where that does not settle, unknowns that the data hardly see are kept from wandering."""
         diary = Diary(finite.coordinates.values, watch)
-        free = self._run(finite, point, diary, min(self.iterations, UNLEASHED), DAMPING).outcome_of_run()
-        if free.converged or free.interrupted:
+        first = self._run(finite, point, diary, min(self.iterations, UNLEASHED), DAMPING)
+        free = first.outcome_of_run()
+        if free.converged or free.interrupted or first.contradicted():
             return free
         used = len(diary.pages) - 1
         if used >= self.iterations:
@@ -101,6 +103,7 @@ class _Run:
         self.wall: Diverged | None = None
         self.between: ParameterConstraints | None = None
         self.tie: Conditions | None = None  # the conditions at this point, where there are any
+        self.lacks: list[float] = []  # by how much they were not met, from point to point
 
     def outcome_of_run(self) -> Outcome:
         try:
@@ -118,8 +121,12 @@ class _Run:
             self.units = self.unit_lengths(reduced)
             step, nodes = self.direction(reduced, self.hold.least)
             left = self.standard_errors_left(reduced, step, nodes)
+            if self.tie:
+                self.lacks.append(float(np.max(self.tie.excess / self.tie.sizes)))
             if left <= SETTLED:
                 return self.outcome(True, f"after {iteration} iterations")
+            if self.contradicted():
+                return self.outcome(False, "where conditions contradict each other")
             if not self.hold.leash and self.length(step, nodes) > ADRIFT:
                 return self.outcome(False, "where the data do not hold all unknowns")
             self.most = self.without_overshoot(step)
@@ -138,6 +145,10 @@ class _Run:
         self.evaluation = reduced.linear.evaluation
         self.units = self.unit_lengths(reduced)
         return self.standard_errors_left(reduced, *self.direction(reduced, self.hold.least)) <= NEARLY_SETTLED
+
+    def contradicted(self) -> bool:
+        """Whether conditions have come no closer to being met for a while."""
+        return len(self.lacks) > PATIENCE and self.lacks[-1] > 0.9 * self.lacks[-1 - PATIENCE]
 
     def next(self, reduced: Reduced, least: tuple[np.ndarray, tuple[np.ndarray, ...]]) -> Reduced | None:
         """The problem at a better point, with the direction held back as much as it takes; None if nothing helps.
