@@ -82,6 +82,7 @@ class Chain:
     stage: Any = None  # (segments - 1, stages, n): how inner stages follow
     missed: Any = None  # (errors,) int64: the states, from the first on, that a link may miss; none: all are equalities
     noise: Any = None  # (segments - 1, errors): what a model error of unit weight adds to its state
+    still: int = 0  # so many of the last states every link leaves as they are, as drifting parameters
     unit: Any = 1.0  # (segments - 1, states): what a step of an inner node's coordinate is in the chain's states
     room: dict[str, np.ndarray] = field(default_factory=dict)  # for the factors, which may stand where the last ones stood
 

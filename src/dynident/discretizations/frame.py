@@ -102,14 +102,15 @@ class Frame:
             residual = own.residuals(y)
             part, factor = robust(residual, self.loss)
             cost += part
-            rhs.append(residual * factor)
+            rhs.append(residual if self.loss == "squared" else residual * factor)
             factors.append(factor)
-        values = self.coordinates.values(point.unknowns)
+        values = self.coordinates.values(point.unknowns) if self.priors else np.zeros(0)
         prior = np.array([(values[i] - known.mean) / known.std for i, known in self.priors])
         cost += float(prior @ prior)
         if not np.isfinite(cost):
             raise Diverged(np.nan, 0, what="the sum of squares is too large for the computer")
-        mismatch = max((float(np.max(np.abs(d) / self.state_scale)) for d in defects if d.size), default=0.0)
+        largest = [np.maximum(d.max(axis=0), -d.min(axis=0)) for d in defects if d.size]
+        mismatch = max((float(np.max(each / self.state_scale)) for each in largest), default=0.0)
         weighed = () if self.loss == "squared" else tuple(factors)
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch, weighed), factors
 

@@ -16,6 +16,12 @@ LOSSES = {
 THRESHOLD = 1.345  # residuals beyond this many standard deviations are weighted down; 95 % efficient under normal noise
 
 
+def squares(numbers: np.ndarray) -> float:
+    """Sum of the squares."""
+    flat = numbers.ravel()
+    return float(flat @ flat)
+
+
 def robust(residual: np.ndarray, loss: str) -> tuple[float, np.ndarray]:
     """Cost of weighted residuals under a loss, and the factor for each row of the least squares problem that replaces it.
 
@@ -23,7 +29,7 @@ def robust(residual: np.ndarray, loss: str) -> tuple[float, np.ndarray]:
     """
     with np.errstate(over="ignore"):
         if loss == "squared":
-            return float(np.sum(residual * residual)), np.ones_like(residual)
+            return squares(residual), np.ones_like(residual)
         rho, slope = LOSSES[loss]
         z = (residual / THRESHOLD) ** 2
         return float(THRESHOLD**2 * np.sum(rho(z))), np.sqrt(slope(z))  # type: ignore[operator]

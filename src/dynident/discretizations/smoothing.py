@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import casadi as ca
 import numpy as np
 
 from dynident.discretizations.collocation import FullDiscretization
 from dynident.discretizations.finite import Evaluation, Linear, Point
+from dynident.discretizations.losses import squares
 from dynident.integrators.march import Diverged
 from dynident.integrators.scheme import Explicit, Implicit
+from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 
 
@@ -54,6 +57,8 @@ class Smoothing:
         self.reach = [np.sqrt(np.diff(r.grid.time)[:, None] / W[self.errs]) for r in self.records]  # (intervals, errors)
         self.log = np.array([any(u.initial and u.quantity == name and u.log for u in problem.unknowns) for name in states])
         self.logs = _sliced(np.flatnonzero(self.log))
+        assert isinstance(problem.model, EquationModel)
+        self.still = _still(problem.model)
         self._known: _Known | None = None  # a solver linearises where it has just evaluated
         self._rooms: list[dict[str, np.ndarray]] = [{} for _ in self.records]
         self._normed: tuple[tuple[np.ndarray, ...], float] = (), 0.0
@@ -118,10 +123,10 @@ class Smoothing:
         erring = _sliced(self.errs)
         for defect, reach in zip(evaluation.defects, self.reach, strict=True):
             with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
-                errors = (defect[:, erring] / reach).ravel()
-                cost += float(errors @ errors)
-            missed = np.abs(defect[:, self.hard]) / self.frame.state_scale[self.hard]
-            mismatch = max(mismatch, float(np.max(missed, initial=0.0)))
+                cost += squares(defect[:, erring] / reach)
+            if self.hard.size:
+                missed = np.abs(defect[:, self.hard]) / self.frame.state_scale[self.hard]
+                mismatch = max(mismatch, float(np.max(missed, initial=0.0)))
         if not np.isfinite(cost):
             raise Diverged(np.nan, 0, what="the sum of squares is too large for the computer")
         defects = tuple(defect / unit for defect, unit in zip(evaluation.defects, units, strict=True))
@@ -136,7 +141,7 @@ class Smoothing:
             values = self.to_values(point)
             units, linear = self._units(values), self.full.linearize(values)
             evaluation = self._own(linear.evaluation, units)
-        chains = tuple(replace(chain, missed=self.errs, noise=reach, unit=unit, room=room)
+        chains = tuple(replace(chain, missed=self.errs, noise=reach, still=self.still, unit=unit, room=room)
                        for chain, reach, unit, room in zip(linear.chains, self.reach, units, self._rooms, strict=True))
         return replace(linear, evaluation=evaluation, chains=chains)
 
@@ -146,10 +151,15 @@ class Smoothing:
             total = 0.0
             with np.errstate(over="ignore"):  # an infinite step is too long for any test
                 for inner in nodes:
-                    steps = (inner / self.node_scale).ravel()
-                    total += float(steps @ steps)
+                    total += squares(inner / self.node_scale)
             self._normed = nodes, total / max(1, sum(len(n) for n in nodes))
         return self._normed[1]
+
+
+def _still(model: EquationModel) -> int:
+    """So many of the last states have no rate, as parameters that were made states."""
+    rates = model.rate(*(ca.SX.sym("a", model.rate.size1_in(k)) for k in range(4)))
+    return next((k for k in range(rates.numel()) if not rates[rates.numel() - 1 - k].is_zero()), rates.numel())
 
 
 def _sliced(places: np.ndarray) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +28,12 @@ class Collocated:
     link: Any  # None without sensitivities; (nodes, states, n); the last is not used
     correction: np.ndarray  # (nodes - 1, stage unknowns): what the stages must change at fixed state and parameters
     stage: Any  # None without sensitivities; (nodes - 1, stage unknowns, n): how they follow state and parameters
+
+    @functools.cached_property
+    def places(self) -> list[int | None]:
+        """Where the arrays stand in memory; they are filled again and again."""
+        arrays = self.outputs, self.jacobian, self.defect, self.link, self.correction, self.stage
+        return [None if a is None else address(a) for a in arrays]
 
 
 class Collocator(Protocol):
@@ -70,11 +77,8 @@ class CompiledCollocator:
             reuse: Collocated | None = None) -> Collocated:
         nx, _, ny, nf = self.sizes
         out = _room(grid.nodes, nx, ny, nf, self.stages, sensitivities, reuse)
-        arrays = [grid.time, grid.u_begin, grid.u_end, grid.u_node, np.ascontiguousarray(p, dtype=float),
-                  np.ascontiguousarray(states), np.ascontiguousarray(stages), grid.wanted]
-        results = [out.outputs, out.jacobian, out.defect, out.link, out.correction, out.stage]
-        bad = self.call(grid.nodes, *addresses(*arrays), int(sensitivities),
-                        *[None if a is None else address(a) for a in results])
+        arrays = np.ascontiguousarray(p, dtype=float), np.ascontiguousarray(states), np.ascontiguousarray(stages)
+        bad = self.call(grid.nodes, *grid.places[:4], *addresses(*arrays), grid.places[4], int(sensitivities), *out.places)
         if bad >= 0:
             raise Diverged(float(grid.time[bad]), int(bad))
         return out

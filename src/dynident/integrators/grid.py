@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.kernels.address import addresses
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 
@@ -27,6 +29,11 @@ class Grid:
     @property
     def nodes(self) -> int:
         return int(self.time.size)
+
+    @functools.cached_property
+    def places(self) -> list[int]:
+        """Where times, inputs and wishes stand in memory: asked once, compiled loops are called thousands of times."""
+        return addresses(self.time, self.u_begin, self.u_end, self.u_node, self.wanted)
 
     def with_substeps(self, per_interval: int) -> Grid:
         """At least `per_interval` steps in a typical interval, and none longer than that makes them."""

@@ -1,4 +1,4 @@
-/* Sweep: the linear algebra along time.
+/* Sweep: the linear algebra along time. Stands behind vectors.c.
 
    A chain of segments; segment i has the state s_i at its begin and shares the parameters p with all. With n = nx + nf,
      least squares rows of segment i:      J_i (s_i, p) + r_i
@@ -8,22 +8,7 @@
    of 'the cost from here to the end' in (s_i, p | right-hand side): square-root form, no normal equations, and time and
    memory linear in the number of segments. All matrices stand row by row. */
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define BLOCK 64 /* rows reflected at a time; they stay in the first-level cache */
-#define LANES 4  /* numbers that the processor multiplies at once, on most of them */
 #define MOST_GROWTH 1e4 /* of a state within one group; beyond it the carried rows would lose digits */
-
-typedef double vec __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
-
-static double total(vec v) {
-  double s = 0;
-  int l;
-  for (l = 0; l < LANES; l++) s += v[l];
-  return s;
-}
 
 /* A triangle T (w, w), row by row, and rows that wait to be joined to it: B (w, BLOCK), column by column, so that the
    loops below are long and of the same length for every column. */

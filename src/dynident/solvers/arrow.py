@@ -16,6 +16,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.linalg.lapack import dgeqrf, dtrtrs
 
+from dynident.discretizations.losses import squares
+
 FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
 
 
@@ -87,8 +89,7 @@ class Arrow:
     @cached_property
     def length(self) -> float:
         """Of the residual at step = 0, as far as any step can change it."""
-        parts = [*(s.residual for s in self.stacks), self.last.residual]
-        return float(np.sqrt(sum(float(np.sum(part**2)) for part in parts)))
+        return float(np.sqrt(sum(squares(part.residual) for part in (*self.stacks, self.last))))
 
     def residuals(self, step: np.ndarray) -> list[np.ndarray]:
         """What a step leaves of the rows, stack by stack (blocks, k) and the border last."""
@@ -98,7 +99,7 @@ class Arrow:
 
     def fall(self, step: np.ndarray) -> float:
         """How much a step lowers the sum of squares."""
-        return self.length**2 - sum(float(np.sum(left**2)) for left in self.residuals(step))
+        return self.length**2 - sum(squares(left) for left in self.residuals(step))
 
     def slope(self, step: np.ndarray) -> np.ndarray:
         """Half the gradient of the sum of squares after a step."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from dynident.discretizations.constraints import ParameterConstraints
 from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
+from dynident.discretizations.losses import squares
 from dynident.integrators.march import Diverged
 from dynident.solvers.between import Conditions, conditions
 from dynident.solvers.box import box_least_squares
@@ -209,7 +210,7 @@ class _Run:
         return float(np.sqrt(max(self.evaluation.cost, self.finite.floor) / freedom))
 
     def length(self, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
-        return float(np.sqrt(np.sum((step / self.units) ** 2) + self.finite.node_norm(nodes)))
+        return float(np.sqrt(squares(step / self.units) + self.finite.node_norm(nodes)))
 
     def standard_errors_left(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
         """How far the undamped step would lead in standard errors; infinite while segments do not meet, or conditions."""

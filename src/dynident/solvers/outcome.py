@@ -59,7 +59,7 @@ class Diary:
         self.add(point.unknowns, evaluation.cost, step, evaluation.mismatch)
 
     def add(self, unknowns: np.ndarray, cost: float, step: float, mismatch: float) -> None:
-        page = Iteration(len(self.pages), cost, step, mismatch, tuple(float(v) for v in self.values(unknowns)))
+        page = Iteration(len(self.pages), cost, step, mismatch, tuple(self.values(unknowns).tolist()))
         self.pages.append(page)
         if self.watch:
             self.watch(page)

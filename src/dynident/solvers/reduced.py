@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -72,33 +74,55 @@ class Reduced:
         return tuple(nodes)
 
 
-def _joined(linear: Linear, triangles: list[np.ndarray]) -> Arrow:
-    """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
-    unknown = np.stack([spread.unknown for spread in linear.spreads])  # (experiments, numbers)
-    rows = np.stack(triangles)  # (experiments, numbers + 1, numbers | residual)
-    rows[:, :, :-1] *= np.stack([spread.slope for spread in linear.spreads])[:, None, :]
-    users = np.bincount(unknown[unknown >= 0], minlength=linear.unknowns)
+@dataclass(frozen=True, eq=False)
+class _Alike:
+    """Experiments whose numbers have the same roles, and where these stand in rows (own, shared | residual)."""
+
+    experiments: np.ndarray
+    own: np.ndarray  # (alike, k): the unknowns of each alone
+    numbers: np.ndarray  # that follow an unknown at all, the own ones first
+    places: np.ndarray  # (alike, numbers): the column of each
+    width: int
+
+
+@functools.lru_cache(maxsize=64)
+def _plan(unknowns: int, numbers: int, who: bytes) -> tuple[np.ndarray, tuple[_Alike, ...]]:
+    """Shared unknowns, and experiments by the roles of their numbers; the same for all points of a problem."""
+    unknown = np.frombuffer(who, dtype=np.int64).reshape(-1, numbers)  # of each experiment's numbers
+    users = np.bincount(unknown[unknown >= 0], minlength=unknowns)
     shared = np.flatnonzero(users != 1)
-    column = np.zeros(linear.unknowns, dtype=int)  # of a shared unknown
+    column = np.zeros(unknowns, dtype=int)  # of a shared unknown
     column[shared] = np.arange(shared.size)
-    prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
-    prior[linear.priors.unknown] = np.column_stack([linear.priors.slope, linear.evaluation.prior])
     role = np.where(unknown < 0, HELD, np.where(np.append(users, 0)[unknown] == 1, OWN, SHARED))
-    stacks: list[tuple[np.ndarray, np.ndarray]] = []
     groups: dict[bytes, list[int]] = {}
     for e, roles in enumerate(role):
         groups.setdefault(roles.tobytes(), []).append(e)
+    found = []
     for alike in groups.values():
-        roles = role[alike[0]]
-        own = unknown[alike][:, roles == OWN]
-        placed = np.zeros((len(alike), rows.shape[1], own.shape[1] + shared.size + 1))
-        placed[:, :, :own.shape[1]] = rows[alike][:, :, :-1][:, :, roles == OWN]
-        place = own.shape[1] + column[unknown[alike][:, roles == SHARED]]
-        np.put_along_axis(placed, np.broadcast_to(place[:, None], (len(alike), rows.shape[1], place.shape[1])),
-                          rows[alike][:, :, :-1][:, :, roles == SHARED], axis=2)
-        placed[:, :, -1] = rows[alike, :, -1]
-        known = _prior_rows(prior[own], placed.shape[2]) if linear.priors.unknown.size else placed[:, :0]
-        stacks.append((own, np.concatenate([placed, known], axis=1)))
+        private, common = (np.flatnonzero(role[alike[0]] == which) for which in (OWN, SHARED))
+        own = unknown[alike][:, private]
+        places = np.hstack([np.tile(np.arange(private.size), (len(alike), 1)), private.size + column[unknown[alike][:, common]]])
+        found.append(_Alike(np.array(alike), own, np.append(private, common), places, private.size + shared.size + 1))
+    return shared, tuple(found)
+
+
+def _joined(linear: Linear, triangles: list[np.ndarray]) -> Arrow:
+    """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
+    unknown = np.array([spread.unknown for spread in linear.spreads], dtype=np.int64)  # (experiments, numbers)
+    shared, groups = _plan(linear.unknowns, unknown.shape[1], unknown.tobytes())
+    rows = np.array(triangles)  # (experiments, numbers + 1, numbers | residual)
+    rows[:, :, :-1] *= np.array([spread.slope for spread in linear.spreads])[:, None, :]
+    prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
+    prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.slope, linear.evaluation.prior
+    stacks: list[tuple[np.ndarray, np.ndarray]] = []
+    for alike in groups:
+        mine = rows[alike.experiments]
+        placed = np.zeros((*mine.shape[:2], alike.width))
+        np.put_along_axis(placed, alike.places[:, None, :], mine[:, :, alike.numbers], axis=2)
+        placed[:, :, -1] = mine[:, :, -1]
+        if linear.priors.unknown.size:
+            placed = np.concatenate([placed, _prior_rows(prior[alike.own], alike.width)], axis=1)
+        stacks.append((alike.own, placed))
     return arrow_of_stacks(linear.unknowns, shared, stacks, _prior_rows(prior[None, shared], shared.size + 1)[0])
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import kernel_text
 from dynident.solvers.sweep import own_rows, sizes
 
-TEXTS = ("sweep.c", "smooth.c")
+TEXTS = ("vectors.c", "smooth.c")
 
 
 class SmoothSweep:
@@ -26,52 +25,49 @@ class SmoothSweep:
 
     def __init__(self, chain: Chain):
         self.chain = chain
-        segments, nx, nf, _ = sizes(chain)
+        segments, nx, nf, ny = sizes(chain)
         n = nx + nf
         self.triangle = np.zeros((n + 1, n + 1))
         # per link and error: what it answers to (state behind the link, parameters, 1), to be subtracted, and its variance
         self.gains = _room(chain, "gains", (*chain.noise.shape, n + 2))
         self.triangles = _room(chain, "triangles", (segments, n, n))
-        library = _library()
+        self._library = library = _library(nx, nf, ny, chain.still, tuple(chain.missed.tolist()))
         if library is None:
             self._factor()
-        elif library.dynident_smooth_factor(*self._front(), *addresses(
-                chain.rhs, chain.link, chain.defect, chain.missed, chain.noise, self.triangle, self.gains, self.triangles)):
-            raise MemoryError("the sweep along time is out of memory")
+        else:
+            self._places = addresses(chain.first, chain.jacobian, chain.weight, chain.link, chain.noise, self.gains,
+                                     self.triangles)
+            library.dynident_smooth_factor(segments, *self._places, *addresses(chain.rhs, chain.defect, self.triangle))
         self._lacks = chain.rhs, chain.defect, np.ascontiguousarray(self.gains[:, :, n])
 
     def gradient(self, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
         """Gradient in (first state, parameters) for other residuals and defects, with the derivatives of the chain."""
-        _, nx, nf, _ = sizes(self.chain)
-        rhs, defect = np.ascontiguousarray(rhs), np.ascontiguousarray(defect)
-        library, lacks = _library(), np.zeros(self.gains.shape[:2])
-        if library is None:
+        segments, nx, nf, _ = sizes(self.chain)
+        rhs, defect, lacks = np.ascontiguousarray(rhs), np.ascontiguousarray(defect), np.zeros(self.gains.shape[:2])
+        if self._library is None:
             g = self._back(rhs, defect, lacks)
         else:
-            g, work = np.empty(nx + nf), np.empty(nx + self.chain.missed.size)
-            library.dynident_smooth_back(*self._front(), *addresses(rhs, self.chain.link, defect, self.chain.missed,
-                                                                    self.gains, self.triangles, g, lacks, work))
+            g = np.empty(nx + nf)
+            self._library.dynident_smooth_back(segments, *self._places, *addresses(rhs, defect, g, lacks))
         self._lacks = rhs, defect, lacks
         return g
 
     def expand(self, first_state: np.ndarray, parameters: np.ndarray, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
         """Increments of the states at the begin of every segment, (segments, states), model errors chosen best."""
         chain = self.chain
-        segments, nx, nf, _ = sizes(chain)
+        segments, nx, _, _ = sizes(chain)
         if not (self._lacks[0] is rhs and self._lacks[1] is defect):
             self.gradient(rhs, defect)
         _, c, lacks = self._lacks
         ds = np.empty((segments, nx))
         ds[0] = first_state
-        p, library = np.ascontiguousarray(parameters, dtype=float), _library()
-        if library is None:
+        p = np.ascontiguousarray(parameters, dtype=float)
+        if self._library is None:
             for i in range(segments - 1):
                 ds[i + 1] = chain.link[i] @ np.append(ds[i], p) + c[i]
                 ds[i + 1, chain.missed] -= self._apart[i] @ (lacks[i] + self.gains[i, :, :-2] @ np.append(ds[i + 1], p))
             return ds
-        work = np.empty(nx + nf + chain.missed.size)
-        library.dynident_smooth_expand(segments, nx, nf, chain.missed.size, *addresses(
-            chain.link, c, chain.missed, self.gains, lacks, p, ds, work))
+        self._library.dynident_smooth_expand(segments, self._places[3], self._places[5], *addresses(c, lacks, p, ds))
         return ds
 
     def covariances(self, start: np.ndarray) -> np.ndarray:
@@ -93,11 +89,6 @@ class SmoothSweep:
         for i, move in enumerate(moves):
             found[i + 1] = move @ found[i] @ move.T + spreads[i]
         return found
-
-    def _front(self) -> list[int]:
-        segments, nx, nf, ny = sizes(self.chain)
-        return [segments, *addresses(self.chain.first), nx, nf, ny, self.chain.missed.size,
-                *addresses(self.chain.jacobian, self.chain.weight)]
 
     # the same in NumPy
 
@@ -150,16 +141,15 @@ def _room(chain: Chain, name: str, shape: tuple[int, ...]) -> np.ndarray:
     return chain.room[name]
 
 
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    text = kernel_text(*TEXTS)
+@functools.lru_cache(maxsize=64)
+def _library(nx: int, nf: int, ny: int, still: int, missed: tuple[int, ...]) -> ctypes.CDLL | None:
+    """The kernels for one shape."""
+    shape = {"NX": nx, "NF": nf, "NY": ny, "NW": len(missed), "STILL": still, "MISSED": "".join(f"{k}, " for k in missed)}
+    text = "".join(f"#define {name} {value}\n" for name, value in shape.items()) + kernel_text(*TEXTS)
     library = load_library(f"smooth {hashlib.sha256(text.encode()).hexdigest()}", lambda: text, ("-O3",))  # 1.2 times faster
     if library is not None:
-        pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
-        front: list[Any] = [size, pointer, number, number, number, number]
-        library.dynident_smooth_factor.argtypes = [*front, *[pointer] * 10]
-        library.dynident_smooth_back.argtypes = [*front, *[pointer] * 11]
-        library.dynident_smooth_back.restype = None
-        library.dynident_smooth_expand.argtypes = [size, number, number, number, *[pointer] * 8]
-        library.dynident_smooth_expand.restype = None
+        pointer, size = ctypes.c_void_p, ctypes.c_longlong
+        for name, arrays in (("factor", 10), ("back", 11), ("expand", 6)):
+            kernel = getattr(library, f"dynident_smooth_{name}")
+            kernel.argtypes, kernel.restype = [size, *[pointer] * arrays], None
     return library

@@ -8,13 +8,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-from importlib import resources
 
 import numpy as np
 
 from dynident.discretizations.finite import Chain
 from dynident.kernels.address import addresses
 from dynident.kernels.compiler import load_library
+from dynident.kernels.generate import kernel_text
 
 
 def factor(chain: Chain) -> np.ndarray:
@@ -79,7 +79,7 @@ def sizes(chain: Chain) -> tuple[int, int, int, int]:
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    text = resources.files("dynident.kernels").joinpath("sweep.c").read_text()
+    text = kernel_text("vectors.c", "sweep.c")
     library = load_library(f"sweep {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
     if library is not None:
         pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
