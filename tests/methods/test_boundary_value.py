@@ -391,6 +391,17 @@ def test_ctrl_c_before_anything_is_known_is_passed_on(monkeypatch):
         fitted(spring(simulated()), **THESIS)
 
 
+def test_links_leave_drifting_parameters_as_they_are():
+    """The sweep takes a short way there, so it must know, and the links must say the same."""
+    setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
+    finite = Smoothing(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)
+    assert finite.still == len(setup.drifting) > 0
+    chain = finite.linearize(finite.start()).chains[0]
+    n = len(setup.inner.model.states)
+    assert chain.still == finite.still
+    assert np.all(chain.link[:-1, n - chain.still:] == np.eye(chain.link.shape[2])[n - chain.still:n])
+
+
 def test_factors_of_a_point_come_back_with_its_linearisation():
     setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
     finite = Smoothing(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)

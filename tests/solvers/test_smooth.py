@@ -12,16 +12,18 @@ from dynident.solvers import smooth, sweep
 from dynident.solvers.smooth import SmoothSweep
 from solvers.test_sweep import dense, random_chain, without_signs
 
-# segments, states, free parameters, outputs, samples per segment, model errors
-SHAPES = [(1, 2, 3, 1, 30, 1), (2, 3, 0, 2, 5, 3), (5, 2, 4, 3, 1, 1), (12, 4, 7, 2, 9, 2), (120, 3, 2, 1, 1, 3),
-          (3, 5, 1, 1, 150, 4), (40, 8, 0, 2, 1, 8)]
+# segments, states, free parameters, outputs, samples per segment, model errors, states that links leave as they are
+SHAPES = [(1, 2, 3, 1, 30, 1, 0), (2, 3, 0, 2, 5, 3, 0), (5, 2, 4, 3, 1, 1, 0), (12, 4, 7, 2, 9, 2, 0), (120, 3, 2, 1, 1, 3, 0),
+          (3, 5, 1, 1, 150, 4, 0), (40, 8, 0, 2, 1, 8, 0), (40, 8, 0, 2, 1, 8, 4), (30, 6, 2, 1, 3, 4, 3),
+          (25, 3, 3, 2, 2, 2, 2), (10, 2, 1, 2, 80, 2, 2), (20, 12, 0, 3, 1, 9, 7)]
 
 
-def noisy_chain(segments: int, nx: int, nf: int, ny: int, samples: int, nw: int, seed: int = 0) -> Chain:
+def noisy_chain(segments: int, nx: int, nf: int, ny: int, samples: int, nw: int, still: int, seed: int = 0) -> Chain:
     chain = random_chain(segments, nx, nf, ny, samples, seed)
     rng = np.random.default_rng(seed + 1)
     missed = np.sort(rng.permutation(nx)[:nw])
-    return replace(chain, missed=missed, noise=0.3 * rng.uniform(0.5, 2, (segments - 1, nw)))
+    chain.link[:, nx - still:] = np.eye(nx + nf)[nx - still:nx]
+    return replace(chain, missed=missed, noise=0.3 * rng.uniform(0.5, 2, (segments - 1, nw)), still=still)
 
 
 def dense_solution(chain: Chain, rhs: np.ndarray, defect: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,6 +96,6 @@ def test_covariances_along_time(either, shape):
 
 
 def test_without_error_it_is_the_sweep_of_equalities(either):
-    chain = noisy_chain(12, 4, 7, 2, 9, 2)
+    chain = noisy_chain(12, 4, 7, 2, 9, 2, 0)
     still = replace(chain, noise=np.zeros_like(chain.noise))
     assert np.allclose(without_signs(SmoothSweep(still).triangle), without_signs(sweep.factor(chain)), rtol=1e-9, atol=1e-10)

@@ -109,8 +109,8 @@ class Frame:
         cost += float(prior @ prior)
         if not np.isfinite(cost):
             raise Diverged(np.nan, 0, what="the sum of squares is too large for the computer")
-        largest = [np.maximum(d.max(axis=0), -d.min(axis=0)) for d in defects if d.size]
-        mismatch = max((float(np.max(each / self.state_scale)) for each in largest), default=0.0)
+        sizes = [(d / self.state_scale).ravel() for d in defects if d.size]
+        mismatch = max((float(max(each.max(), -each.min())) for each in sizes), default=0.0)
         weighed = () if self.loss == "squared" else tuple(factors)
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch, weighed), factors
 

@@ -89,7 +89,8 @@ class Arrow:
     @cached_property
     def length(self) -> float:
         """Of the residual at step = 0, as far as any step can change it."""
-        return float(np.sqrt(sum(squares(part.residual) for part in (*self.stacks, self.last))))
+        parts = [*(s.residual for s in self.stacks), self.last.residual]
+        return float(np.sqrt(sum(squares(part) for part in parts)))
 
     def residuals(self, step: np.ndarray) -> list[np.ndarray]:
         """What a step leaves of the rows, stack by stack (blocks, k) and the border last."""
@@ -170,7 +171,8 @@ class Arrow:
         ahead = [_solved(s.triangle, -gradient[s.own], transposed=True) for s in self.stacks]
         passed = -gradient[self.shared]
         for stack, part in zip(self.stacks, ahead, strict=True):
-            passed = passed - np.tensordot(part, stack.border, axes=2)
+            if passed.size:
+                passed = passed - np.tensordot(part, stack.border, axes=2)
         return self._substituted(ahead, _solved(self.last.triangle[None], passed[None], transposed=True)[0])
 
     def _substituted(self, rights: list[np.ndarray], right: np.ndarray) -> np.ndarray:

@@ -84,11 +84,27 @@ class _Alike:
     places: np.ndarray  # (alike, numbers): the column of each
     width: int
 
+    def placed(self, rows: np.ndarray) -> np.ndarray:
+        """(alike, m, width) from rows (experiments, m, numbers | residual) of all."""
+        mine = rows if len(rows) == len(self.experiments) else rows[self.experiments]
+        if self.straight and mine.shape[2] == self.width:  # none is held
+            return mine
+        placed = np.zeros((*mine.shape[:2], self.width))
+        np.put_along_axis(placed, self.places[:, None, :], mine[:, :, self.numbers], axis=2)
+        placed[:, :, -1] = mine[:, :, -1]
+        return placed
+
+    @functools.cached_property
+    def straight(self) -> bool:
+        """Whether every number stands where it stood, as in a single experiment."""
+        there = np.arange(self.width - 1)
+        return np.array_equal(self.numbers, there) and bool(np.all(self.places == there))
+
 
 @functools.lru_cache(maxsize=64)
-def _plan(unknowns: int, numbers: int, who: bytes) -> tuple[np.ndarray, tuple[_Alike, ...]]:
+def _plan(unknowns: int, shape: tuple[int, ...], who: bytes) -> tuple[np.ndarray, tuple[_Alike, ...]]:
     """Shared unknowns, and experiments by the roles of their numbers; the same for all points of a problem."""
-    unknown = np.frombuffer(who, dtype=np.int64).reshape(-1, numbers)  # of each experiment's numbers
+    unknown = np.frombuffer(who, dtype=np.int64).reshape(shape)  # of each experiment's numbers
     users = np.bincount(unknown[unknown >= 0], minlength=unknowns)
     shared = np.flatnonzero(users != 1)
     column = np.zeros(unknowns, dtype=int)  # of a shared unknown
@@ -101,7 +117,8 @@ def _plan(unknowns: int, numbers: int, who: bytes) -> tuple[np.ndarray, tuple[_A
     for alike in groups.values():
         private, common = (np.flatnonzero(role[alike[0]] == which) for which in (OWN, SHARED))
         own = unknown[alike][:, private]
-        places = np.hstack([np.tile(np.arange(private.size), (len(alike), 1)), private.size + column[unknown[alike][:, common]]])
+        there = np.tile(np.arange(private.size), (len(alike), 1))
+        places = np.hstack([there, private.size + column[unknown[alike][:, common]]])
         found.append(_Alike(np.array(alike), own, np.append(private, common), places, private.size + shared.size + 1))
     return shared, tuple(found)
 
@@ -109,17 +126,14 @@ def _plan(unknowns: int, numbers: int, who: bytes) -> tuple[np.ndarray, tuple[_A
 def _joined(linear: Linear, triangles: list[np.ndarray]) -> Arrow:
     """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
     unknown = np.array([spread.unknown for spread in linear.spreads], dtype=np.int64)  # (experiments, numbers)
-    shared, groups = _plan(linear.unknowns, unknown.shape[1], unknown.tobytes())
+    shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())
     rows = np.array(triangles)  # (experiments, numbers + 1, numbers | residual)
     rows[:, :, :-1] *= np.array([spread.slope for spread in linear.spreads])[:, None, :]
     prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
     prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.slope, linear.evaluation.prior
     stacks: list[tuple[np.ndarray, np.ndarray]] = []
     for alike in groups:
-        mine = rows[alike.experiments]
-        placed = np.zeros((*mine.shape[:2], alike.width))
-        np.put_along_axis(placed, alike.places[:, None, :], mine[:, :, alike.numbers], axis=2)
-        placed[:, :, -1] = mine[:, :, -1]
+        placed = alike.placed(rows)
         if linear.priors.unknown.size:
             placed = np.concatenate([placed, _prior_rows(prior[alike.own], alike.width)], axis=1)
         stacks.append((alike.own, placed))
