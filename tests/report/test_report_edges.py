@@ -1,5 +1,6 @@
 """Claims: empty is normal: nothing measured, nothing left over, one sample, no inputs."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,11 @@ def written(estimate: Estimate, folder) -> str:
     return report.html(estimate, folder / "page.html").read_text(encoding="utf-8")
 
 
+def words(page: str) -> str:
+    """What is read, without scripts, styles and data."""
+    return re.sub(r"<[^>]*>", " ", re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL))
+
+
 def tiny(time: np.ndarray, measured: np.ndarray, free: bool = True) -> Estimate:
     """One state, one parameter, no input; the model says one everywhere."""
     model = sample.NamedModel(states=("x",), inputs=(), outputs=("y",), parameters=("a",))
@@ -39,7 +45,9 @@ def test_one_sample(tmp_path):
 
 
 def test_a_perfect_fit_of_a_signal_that_never_moves(tmp_path):
-    written(tiny(np.arange(50.0), np.ones(50)), tmp_path)
+    page = written(tiny(np.arange(50.0), np.ones(50)), tmp_path)
+    assert "2.00" in page and 'id="residuals"' in page
+    assert "nan" not in words(page).lower()
 
 
 def test_a_record_of_which_a_signal_is_all_missing(tmp_path):
@@ -57,7 +65,9 @@ def test_nothing_free_to_estimate(tmp_path):
 @pytest.mark.parametrize("cost", [np.nan, np.inf, 0.0, -3.0])
 def test_a_history_that_met_a_wall(tmp_path, cost):
     history = (Iteration(0, 5.0, 0.0), Iteration(1, cost, 1.0), Iteration(2, 4.0, np.inf, np.nan))
-    written(sample.not_converged(history=history, cost=cost), tmp_path)
+    page = written(sample.not_converged(history=history, cost=cost), tmp_path)
+    assert 'id="convergence"' in page
+    assert "not converged" in words(page).lower()
 
 
 def test_a_record_that_begins_late_keeps_its_times(tmp_path):

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import sample
 
 import dynident.report as report
 from dynident.errors import DynidentError
+from dynident.estimate.estimate import Estimate, StartResult
 from dynident.report.sections import SECTIONS
 
 EVIL = "</script><script>alert(1)</script>"
@@ -22,11 +24,13 @@ class Read(HTMLParser):
     def __init__(self, page: str):
         super().__init__(convert_charrefs=True)
         self.tags, self.runs, self.data, self.styles, self.text = [], [], [], [], []
+        self.order = []  # tags, headings' names and texts as they come
         self._inside = None
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
+        self.order.append(tag if tag == "h3" else (tag, dict(attributes)))
         self._inside = (tag, dict(attributes)) if tag in ("script", "style") else None
 
     def handle_endtag(self, tag):
@@ -35,6 +39,7 @@ class Read(HTMLParser):
     def handle_data(self, text):
         if self._inside is None:
             self.text.append(text)
+            self.order.append(text.strip())
         elif self._inside[0] == "style":
             self.styles.append(text)
         elif self._inside[1].get("type") == "application/json":
@@ -199,7 +204,8 @@ def test_comparison_page_needs_no_script_and_draws_a_bar_per_unknown_and_label(t
     estimates = {"single": sample.estimate(), "multiple": sample.shifted(sample.estimate(), "M", 5.0)}
     read = Read(report.comparison_html(estimates, tmp_path / "comparison.html").read_text(encoding="utf-8"))
     assert read.runs == [] and read.data == []
-    assert sum(tag == "svg" for tag, _ in read.tags) == 2 * len(sample.estimate().problem.names)
+    drawn = sum(tag == "circle" for tag, _ in read.tags)  # a value on each bar
+    assert drawn == 2 * len(sample.estimate().problem.names)
     assert "do NOT agree on M" in read.words
 
 
@@ -214,3 +220,67 @@ def test_open_bars_reach_both_edges(tmp_path):
     read = Read(report.comparison_html({"one": sample.estimate()}, tmp_path / "c.html").read_text(encoding="utf-8"))
     open_bar = next(a for tag, a in read.tags if tag == "line" and "open" in a["class"])
     assert (open_bar["x1"], open_bar["x2"]) == ("0.0%", "100.0%")
+
+
+def started(made: Estimate, costs: list[float], reached: int, **more: object) -> Estimate:
+    """An estimate from several starts; those above 1000 did not converge, those without an end could not be fitted."""
+    starts = tuple(StartResult({}, {}, cost, cost < 1000, "") for cost in costs)
+    return replace(made, starts=starts, counts={**made.counts, "reached the best": reached, **more})
+
+
+def lengths(read: Read, name: str) -> list[float | None]:
+    """Bars under a heading of 'What it took', None where there is none."""
+    at = next(k for k, both in enumerate(pairwise(read.order)) if both == ("h3", name))
+    found: list[float | None] = []
+    for item in read.order[at + 2:]:
+        if isinstance(item, str):
+            if item == "h3":
+                break
+            continue
+        tag, attributes = item
+        if tag == "svg":
+            found.append(None)
+        elif tag == "line" and attributes["class"].startswith("reach"):
+            found[-1] = float(attributes["x2"].rstrip("%"))
+    return found
+
+
+@pytest.fixture
+def efforts(tmp_path) -> Read:
+    one = started(sample.estimate(), [10.0, 10.0, 12.0, 5000.0], 2, variables=3, equalities=0)
+    other = started(replace(sample.estimate(), times={"fit": 0.5}), [10.0, 10.0, 10.0, np.inf], 3, variables=30_000)
+    estimates = {"few": replace(one, times={"fit": 0.25}), "many": other}
+    return Read(report.comparison_html(estimates, tmp_path / "comparison.html").read_text(encoding="utf-8"))
+
+
+def test_what_it_took_is_drawn_in_proportion(efforts):
+    assert lengths(efforts, "time") == [50.0, 100.0]
+    assert lengths(efforts, "reached the best") == [50.0, 75.0]  # of four starts, not of the better method
+    assert lengths(efforts, "equalities") == [0.0, None]  # nothing is not the same as not known
+
+
+def test_numbers_far_apart_are_drawn_by_their_logarithms(efforts):
+    few, many = lengths(efforts, "variables")
+    assert many == 100.0 and few == pytest.approx(100 * np.log(3) / np.log(30_000), abs=0.01)
+    assert "variables (logarithmic)" in efforts.words and "time (logarithmic)" not in efforts.words
+
+
+def test_each_start_is_a_dot_and_those_that_failed_are_hollow(efforts):
+    dots = [a for tag, a in efforts.tags if tag == "circle" and "r" in a and a["r"] == "4"]
+    assert len(dots) == 7 and sum("hollow" in a["class"] for a in dots) == 1
+    heights = [float(a["cy"].rstrip("%")) for a in dots]
+    assert heights[0] == heights[1] == heights[4] > heights[2] > heights[3]  # the best at the bottom, on one scale
+    assert "2 of 4 reached the best." in efforts.words
+    assert "3 of 4 reached the best, 1 could not be fitted at all." in efforts.words
+
+
+def test_without_several_starts_none_are_drawn(tmp_path):
+    read = Read(report.comparison_html({"one": sample.estimate()}, tmp_path / "c.html").read_text(encoding="utf-8"))
+    assert "Where the starts ended" not in read.words and "What it took" in read.words
+
+
+def test_nothing_at_all_has_bars_without_length(tmp_path):
+    free = replace(sample.estimate(), cost=0.0, times={})
+    read = Read(report.comparison_html({"free": free, "lost": replace(free, cost=np.nan)}, tmp_path / "c.html").read_text(
+        encoding="utf-8"))
+    assert lengths(read, "cost") == [0.0, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
@@ -46,6 +47,7 @@ class MultiStart:
         places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
         for place in places:
             started(problem, place)  # a wrong name is said before the first fit
+        began = time.perf_counter()
         results: dict[int, StartResult] = {}
         best: tuple[int, Estimate] | None = None
         with suppress(KeyboardInterrupt), closing(self.ends(problem, places, executor, tell)) as ends:
@@ -60,7 +62,9 @@ class MultiStart:
                 raise KeyboardInterrupt
             reasons = "; ".join(sorted({r.status for r in results.values()}))
             raise ProblemError(f"None of {len(results)} starts could be fitted: {reasons}")
-        return self.named(problem, best[1], [results[k] for k in sorted(results)], len(places))
+        others = max(0.0, time.perf_counter() - began - sum(best[1].times.values()))
+        timed = replace(best[1], times={**best[1].times, "other starts": others})
+        return self.named(problem, timed, [results[k] for k in sorted(results)], len(places))
 
     def ends(self, problem: Problem, places: Sequence[Mapping[str, float]], executor: Executor | None,
              tell: Callable[..., object]) -> Generator[tuple[int, StartResult, Estimate | None]]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.report.numbers import lone, percent, seconds
 from dynident.report.rows import Row, fits, result_rows, verdict
+from dynident.report.waterfall import Waterfall, waterfall
 
 ABSENT = "-"
+REACHED = "reached the best"
 NARROW = 19  # columns; three such cells and the names fit into 80
 
 
@@ -27,6 +29,15 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """What something cost or took: a number per estimate, NaN where it does not apply, and the same as text."""
+
+    name: str
+    numbers: tuple[float, ...]
+    said: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Several estimates side by side; `rows` are by label, then by name."""
 
@@ -36,6 +47,8 @@ class Comparison:
     agrees: bool
     agreement: str  # the same as a sentence
     meanings: tuple[str, ...]
+    efforts: tuple[Effort, ...] = ()
+    falls: Mapping[str, Waterfall] = field(default_factory=dict)  # by label, of those with several starts
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,8 +70,12 @@ def compared(estimates: Mapping[str, Estimate]) -> Comparison:
     lines += [Line("agrees", tuple(_answer(outsiders[label], len(estimates)) for label in estimates),
                    tuple(bool(outside) for outside in outsiders.values()), ends_group=True)]
     agrees, sentence = _agreement(rows, estimates, outsiders)
-    return Comparison(tuple(estimates), (*lines, *_effort_lines(estimates)), rows, agrees, sentence,
-                      tuple(dict.fromkeys(e.uncertainty.meaning for e in estimates.values())))
+    held = list(estimates.values())
+    efforts = _efforts(held)
+    lines += [*_fit_lines(held), *(Line(each.name, each.said, (False,) * len(held)) for each in efforts)]
+    return Comparison(tuple(estimates), tuple(lines), rows, agrees, sentence,
+                      tuple(dict.fromkeys(e.uncertainty.meaning for e in held)), tuple(efforts),
+                      {label: waterfall(e.starts) for label, e in estimates.items() if e.starts})
 
 
 def _titled(name: str, rows: Mapping[str, Mapping[str, Row]]) -> str:
@@ -76,23 +93,34 @@ def _answer(outside: list[str], estimates: int) -> str:
     return textwrap.fill(f"no: {', '.join(outside)}", NARROW) if outside else "yes"
 
 
-def _effort_lines(estimates: Mapping[str, Estimate]) -> list[Line]:
-    held = list(estimates.values())
-    outputs = dict.fromkeys(output for e in held for output in fits(e))
-    cells = {f"fit {output}": [percent(fits(e)[output]) if output in fits(e) else ABSENT for e in held]
-             for output in outputs}
-    cells["cost"] = [ABSENT if math.isnan(e.cost) else lone(e.cost) for e in held]
-    if any(e.starts for e in held):
-        cells["reached the best"] = [f"{e.counts['reached the best']} of {len(e.starts)}" if e.starts else ABSENT for e in held]
-    for title, key in (("variables", "variables"), ("equalities", "equalities")):
-        if any(key in e.counts for e in held):
-            cells[title] = [str(e.counts[key]) if key in e.counts else ABSENT for e in held]
-    for title, key in (("density Jacobian", "density_jacobian"), ("density Hessian", "density_hessian")):
-        if any(key in e.statistics for e in held):
-            cells[title] = [f"{e.statistics[key]:.2g}" if key in e.statistics else ABSENT for e in held]
-    cells["iterations"] = [str(e.counts["iterations"]) if "iterations" in e.counts else ABSENT for e in held]
-    cells["time"] = [seconds(sum(e.times.values())) if e.times else ABSENT for e in held]
-    return [Line(name, tuple(texts), (False,) * len(held)) for name, texts in cells.items()]
+def _fit_lines(estimates: Sequence[Estimate]) -> list[Line]:
+    outputs = dict.fromkeys(output for e in estimates for output in fits(e))
+    return [Line(f"fit {output}", tuple(percent(fits(e)[output]) if output in fits(e) else ABSENT for e in estimates),
+                 (False,) * len(estimates)) for output in outputs]
+
+
+def _efforts(estimates: Sequence[Estimate]) -> list[Effort]:
+    """What there is to say of any of them, in the order of the table."""
+    def told(name: str, ask: Callable[[Estimate], float | None], say: Callable[[float], str]) -> Effort | None:
+        found = [ask(e) for e in estimates]
+        numbers = tuple(math.nan if number is None else float(number) for number in found)
+        return None if all(map(math.isnan, numbers)) else Effort(
+            name, numbers, tuple(ABSENT if math.isnan(number) else say(number) for number in numbers))
+
+    def count(key: str) -> Callable[[Estimate], float | None]:
+        return lambda e: e.counts.get(key)
+
+    reached = Effort(REACHED, tuple(e.counts["reached the best"] / len(e.starts) if e.starts else math.nan for e in estimates),
+                     tuple(f"{e.counts['reached the best']} of {len(e.starts)}" if e.starts else ABSENT for e in estimates))
+    asked = [told("cost", lambda e: e.cost, lone),
+             reached if any(e.starts for e in estimates) else None,
+             told("variables", count("variables"), "{:.0f}".format),
+             told("equalities", count("equalities"), "{:.0f}".format),
+             told("density Jacobian", lambda e: e.statistics.get("density_jacobian"), "{:.2g}".format),
+             told("density Hessian", lambda e: e.statistics.get("density_hessian"), "{:.2g}".format),
+             told("iterations", count("iterations"), "{:.0f}".format),
+             told("time", lambda e: sum(e.times.values()) if e.times else None, seconds)]
+    return [effort for effort in asked if effort is not None]
 
 
 def _outside(label: str, rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate]) -> list[str]:

@@ -12,6 +12,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.report.bars import interval_bars
 from dynident.report.comparing import compared
 from dynident.report.document import Page, Part, written
+from dynident.report.effort import effort_bars, falls
 from dynident.report.rows import extent, method_name, verdict
 from dynident.report.sections import SECTIONS
 from dynident.report.sections.section import filled
@@ -68,11 +69,13 @@ def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = (), 
 
 
 def comparison_html(estimates: Mapping[str, Estimate], path: str | Path) -> Path:
-    """Write several estimates side by side, with their intervals as bars; labels are the keys."""
+    """Write several estimates side by side, with their intervals, what they took and all starts drawn; labels are the keys."""
     comparison = compared(estimates)
     failed = [label for label, estimate in estimates.items() if not estimate.converged]
     parts = [Part("agreement", "Side by side", filled(COMPARISON, labels=comparison.labels, lines=comparison.lines)),
              Part("intervals", "Intervals", interval_bars(comparison, failed)),
+             Part("effort", "What it took", effort_bars(comparison, failed)),
+             *([Part("starts", "Where the starts ended", ended)] if (ended := falls(comparison)) else []),
              Part("meaning", "What the intervals mean", filled(MEANINGS, meanings=comparison.meanings))]
     page = Page(title=f"Comparison: {', '.join(comparison.labels)}", over="Comparison", under=_asked(estimates),
                 heading=" / ".join(comparison.labels), sections=parts, charts=False,

@@ -25,6 +25,7 @@ class Waterfall:
     cost: np.ndarray
     converged: np.ndarray  # bool
     sentence: str
+    lost: int = 0  # starts that could not be fitted at all
 
 
 def waterfall(starts: Sequence[StartResult]) -> Waterfall:
@@ -34,7 +35,7 @@ def waterfall(starts: Sequence[StartResult]) -> Waterfall:
     lost = len(starts) - len(ended)
     said = f"{reached} of {len(starts)} starts ended at the lowest cost"
     said += f"; {lost} could not be fitted at all." if lost else "."
-    return Waterfall(np.arange(1, len(ended) + 1), cost, np.array([s.converged for s in ended], bool), said)
+    return Waterfall(np.arange(1, len(ended) + 1), cost, np.array([s.converged for s in ended], bool), said, lost)
 
 
 def waterfall_figure(estimate: Estimate) -> Figure:

@@ -65,7 +65,9 @@ class Fit:
         compiling = compiler.seconds_compiling - self.compiled
         times = {"compile": compiling, "fit": time.perf_counter() - self.began - compiling}
         outcome = replace(outcome, history=tuple(self.history))
-        counts = {**self.counts, "steps_per_sample": finite.steps}
+        size = {"variables": len(finite.names) + sum(nodes.size for nodes in outcome.point.nodes),
+                "equalities": finite.equality_count}
+        counts = {**self.counts, "steps_per_sample": finite.steps, **size}
         return assemble(Found(self.setup, finite, outcome, self.sizes, by, strides, counts, times))
 
     # the smoother
