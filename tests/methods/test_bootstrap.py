@@ -1,6 +1,7 @@
 """Bootstrap: agrees with the linearised covariance where that is right, and sees correlation where it is not."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,6 +30,17 @@ def test_bootstrap_is_the_same_on_an_executor(estimate):
     with ThreadPoolExecutor(2) as pool:
         shared = di.bootstrap(estimate, repeats=40, executor=pool)
     assert np.array_equal(shared.samples, di.bootstrap(estimate, repeats=40).samples)
+
+
+def test_an_estimate_with_refits_for_its_uncertainty_is_printed_saved_and_loaded(estimate, tmp_path):
+    found = di.bootstrap(estimate, "residual_block", repeats=40)
+    resampled = replace(estimate, uncertainty=found)
+    assert "40 refits" in " ".join(str(resampled).split())
+    resampled.save(tmp_path / "result")
+    assert "refits to data" in (tmp_path / "result" / "report.html").read_text(encoding="utf-8")
+    loaded = di.load(tmp_path / "result").uncertainty
+    assert np.array_equal(loaded.samples, found.samples) and loaded.meaning == found.meaning
+    assert all(loaded.interval(name) == found.interval(name) for name in estimate.problem.names)
 
 
 def test_blocks_see_correlated_errors_that_independent_draws_miss():

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from dynident import __version__
 from dynident.errors import NotSupported, ProblemError
+from dynident.estimate.bootstrap import Bootstrap
 from dynident.estimate.covariance import Covariance
 from dynident.estimate.enclosure import Enclosure
 from dynident.estimate.estimate import Estimate, Iteration, StartResult, Trajectory
@@ -34,7 +35,8 @@ KEPT_IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too lo
 WAY_OUT = "Take the folder from a backup, or fit again."
 
 UNCERTAINTIES: dict[str, Any] = {  # by the `kind` in their data
-    "covariance": Covariance, "enclosure": Enclosure, "profile": Profile, "state_covariance": StateCovariance}
+    "bootstrap": Bootstrap, "covariance": Covariance, "enclosure": Enclosure, "profile": Profile,
+    "state_covariance": StateCovariance}
 
 
 class Step(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import DynidentError, NotConverged, ProblemError, did_you_mean
+from dynident.estimate.bootstrap import Bootstrap
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.validation import Validation
 from dynident.integrators.march import Diverged
@@ -24,60 +25,6 @@ SETTLED = 1e-3  # standard errors that a refit may leave
 CHUNKS = 8  # tasks per call of an executor; the draws do not depend on it
 FEWEST = 20  # repeats below which no interval can be read off
 MOST_FAILED = 0.1  # share of refits that may fail before the rest is no fair sample
-
-
-@dataclass(frozen=True, eq=False)
-class Bootstrap:
-    """Refits to redrawn data; keeps the contract of an uncertainty."""
-
-    names: tuple[str, ...]
-    estimated: np.ndarray  # (unknowns,)
-    samples: np.ndarray  # (repeats, unknowns)
-    kind: str
-    failed: int
-    held: Mapping[str, float]
-
-    @property
-    def meaning(self) -> str:
-        drawn = ("normal errors of the size found" if self.kind == "parametric" else
-                 "blocks of the residuals themselves, so that their correlation in time is kept")
-        return (f"The interval holds the given share of {len(self.samples)} refits to data that were drawn anew from "
-                f"the fitted model with {drawn}; {self.failed} refits failed and are left out.")
-
-    def std(self, name: str) -> float:
-        return 0.0 if name in self.held else float(np.std(self.samples[:, self._index(name)], ddof=1))
-
-    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Percentiles of the refits, mirrored at the estimate (the basic bootstrap), so that a bias is not doubled."""
-        if name in self.held:
-            return self.held[name], self.held[name]
-        i = self._index(name)
-        low, high = np.quantile(self.samples[:, i], [(1 - level) / 2, (1 + level) / 2])
-        return float(2 * self.estimated[i] - high), float(2 * self.estimated[i] - low)
-
-    def bias(self, name: str) -> float:
-        """Mean of the refits minus the estimate."""
-        i = self._index(name)
-        return float(np.mean(self.samples[:, i]) - self.estimated[i])
-
-    def remark(self, name: str) -> str:
-        return "held" if name in self.held else ""
-
-    def correlation(self) -> np.ndarray:
-        return np.atleast_2d(np.corrcoef(self.samples.T))
-
-    def __str__(self) -> str:
-        from dynident.report.tabular import plain_table
-
-        rows = [[name, f"{value:.6g}", f"{self.std(name):.3g}", f"{self.bias(name):.2g}",
-                 "[{:.6g}, {:.6g}]".format(*self.interval(name))]
-                for name, value in zip(self.names, self.estimated, strict=True)]
-        return f"{plain_table(['name', 'value', 'std', 'bias', '95% interval'], rows)}\n\n{self.meaning}"
-
-    def _index(self, name: str) -> int:
-        if name not in self.names:
-            raise ProblemError(f"'{name}' is not an unknown of this estimate.{did_you_mean(name, self.names)}")
-        return self.names.index(name)
 
 
 def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, seed: int = 0, block: int | None = None,
