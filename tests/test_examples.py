@@ -81,6 +81,7 @@ def test_robust_loss_finds_noise_and_damping_among_wild_samples(example):
     assert known["error"]["the robust loss"] < known["error"]["least squares"]
 
 
+@pytest.mark.compiled
 def test_real_servo_reaches_the_best_known_error(example):
     beside = FOLDER.parent / ".." / "shared" / "data" / "emps" / "DATA_EMPS.csv"
     if not beside.is_file():
@@ -153,11 +154,13 @@ def test_narrower_smoothing_comes_closer_to_a_model_that_sticks(example):
     assert "the truth is 28" in said.splitlines()[-1]
 
 
+@pytest.mark.compiled
 def test_drive_train_keeps_the_truth(example):
     variables, printed = example("12_drive_train", "--short")
     assert variables["kept"] and "inside: True" in printed
 
 
+@pytest.mark.compiled
 def test_planned_records_keep_their_promise_and_find_the_friction(example):
     known, said = example("15")
     assert known["history"][-1] <= known["WANTED"] < known["history"][0]
@@ -181,6 +184,7 @@ def test_default_design_is_sharper_than_the_selective_cost_on_the_drive_train(ex
     assert "times smaller than tracking alone" in " ".join(said.split())
 
 
+@pytest.mark.compiled
 def test_designed_inputs_are_compared_by_what_they_prove(example, tmp_path):
     known, said = example("20", "--short")
     assert known["kept"] and (tmp_path / "fig9.png").is_file()

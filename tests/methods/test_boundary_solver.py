@@ -56,7 +56,8 @@ def test_harder_problems_do_so_too(problem):
     check(problem)
 
 
-@pytest.mark.parametrize("integrator", ["runge_kutta", "simpson", "radau", "gauss_legendre", "hermite_simpson"])
+@pytest.mark.parametrize("integrator", ["runge_kutta", "simpson", "radau", "gauss_legendre",
+                                        pytest.param("hermite_simpson", marks=pytest.mark.compiled)])
 @pytest.mark.parametrize("problem", [thesis_linear(), bratu(True), mathieu(), measles()], ids=lambda p: p.name)
 def test_shooting_and_collocation_agree(problem, integrator):
     reference = solved(problem, tolerance=1e-9)

@@ -80,6 +80,7 @@ def test_bellmans_kinetics_reach_the_known_optimum():
     assert e.values["k2"] == pytest.approx(2.796242e-4, rel=1e-4)
 
 
+@pytest.mark.compiled
 def test_pendulum_over_many_periods_is_found_from_starts_where_single_shooting_is_lost():
     """y'' = -p sin y over 50 s, angle only: a hundred local minima for single shooting, none here."""
     rng, machine = np.random.default_rng(1), MACHINES["pendulum"]

@@ -39,6 +39,7 @@ def test_the_record_sticks_and_slides_both_ways(motion):
     assert np.count_nonzero((motion.modes[1:] == "stick") & (motion.modes[:-1] != "stick")) == 5
 
 
+@pytest.mark.compiled
 def test_shooting_over_events_finds_the_truth_from_far_away(motion):
     problem = asked(measured(motion, 0))
     single = di.identify(problem, di.single_shooting())

@@ -27,6 +27,7 @@ def test_the_published_algorithm_does_not_lose_the_truth_either(seed):
     assert passage.empty_at is None and not lost
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("strategy", ["influence", "widest", "around_zero", "paper"])
 def test_no_strategy_costs_the_truth(strategy):
     for seed in (1, 4, 9):
@@ -62,6 +63,7 @@ def test_inputs_with_bounded_errors_do_not_cost_the_truth(seed):
     assert passage.empty_at is None and not lost
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", [7, 8, *(pytest.param(s, marks=pytest.mark.slow) for s in range(80, 120))])
 def test_a_wrong_sample_that_is_forgiven_does_not_cost_the_truth(seed):
     rig = random_rig(seed)
@@ -87,6 +89,7 @@ def rests_within_a_cycle():
     return drive_train_record(time, torque, RigTruth(breakaway=(0.145, 0.10, 0.13)), settle=0.5)
 
 
+@pytest.mark.compiled
 def test_a_change_in_the_shortest_standstill_does_not_cost_the_truth():
     rig = rests_within_a_cycle()
     still = np.isfinite(rig.experiment.outputs["speed"])
@@ -95,6 +98,7 @@ def test_a_change_in_the_shortest_standstill_does_not_cost_the_truth():
     assert passage.empty_at is None and not lost
 
 
+@pytest.mark.compiled
 def test_a_change_where_none_was_admitted_is_refuted_with_the_reason():
     rig = rests_within_a_cycle()
     estimate = di.identify(rig_problem(rig), di.set_membership(

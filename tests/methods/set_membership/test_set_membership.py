@@ -67,6 +67,7 @@ def test_every_point_of_the_inner_paving_fits():
         assert np.all((y >= table["y_lo"]) & (y <= table["y_hi"]))
 
 
+@pytest.mark.compiled
 def test_two_noises_give_two_sets_that_both_hold_the_truth():
     found = [di.identify(decay(seed), di.set_membership(tolerance=0.05)) for seed in (1, 2)]
     assert all(holds(estimate, k=1.3, b=0.52) for estimate in found)
@@ -75,6 +76,7 @@ def test_two_noises_give_two_sets_that_both_hold_the_truth():
         assert max(a, c) <= {"k": 1.3, "b": 0.52}[name] <= min(b, d)
 
 
+@pytest.mark.compiled
 def test_three_unknowns_are_narrowed_without_a_paving():
     problem = decay(3)
     run = di.Experiment(time=problem.experiments[0].time, inputs=problem.experiments[0].inputs,
@@ -103,6 +105,7 @@ def test_polynomials_of_higher_degree_leave_less_with_the_same_boxes():
     assert np.prod(widths[1]) < 0.5 * np.prod(widths[0])
 
 
+@pytest.mark.compiled
 def test_two_unknowns_are_bounded_as_closely_as_a_linear_program_says():
     """Around the truth the set is a polygon: its corners from the sensitivities, to the size of what is neglected."""
     from scipy.optimize import linprog
@@ -122,6 +125,7 @@ def test_two_unknowns_are_bounded_as_closely_as_a_linear_program_says():
         assert high - low == pytest.approx(ideal[1] - ideal[0], rel=0.1)
 
 
+@pytest.mark.compiled
 def test_a_sensor_that_is_off_by_more_than_its_bound_is_refuted():
     estimate = di.identify(two_exponentials(shift=9.0), di.set_membership(tolerance=0.05))
     assert estimate.uncertainty.empty and "refuted" in estimate.status and "t =" in estimate.status
@@ -129,6 +133,7 @@ def test_a_sensor_that_is_off_by_more_than_its_bound_is_refuted():
     assert str(estimate)
 
 
+@pytest.mark.compiled
 def test_one_wrong_sample_empties_the_set_unless_it_is_forgiven():
     problem = decay(4)
     measured = np.array(problem.experiments[0].outputs["y"])
@@ -141,6 +146,7 @@ def test_one_wrong_sample_empties_the_set_unless_it_is_forgiven():
     assert holds(forgiving, k=1.3, b=0.52) and "all but 1" in forgiving.uncertainty.meaning
 
 
+@pytest.mark.compiled
 def test_refutation_names_the_time_and_the_inflation():
     problem = decay(5)
     measured = np.array(problem.experiments[0].outputs["y"])
@@ -161,6 +167,7 @@ def test_bounds_survive_saving(tmp_path):
     assert again.uncertainty.meaning == estimate.uncertainty.meaning
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", [3, *(pytest.param(s, marks=pytest.mark.slow) for s in range(100, 120))])
 def test_batch_on_a_random_rig_holds_the_truth(seed):
     rig = random_rig(seed)
@@ -212,6 +219,7 @@ def test_the_right_law_of_friction_is_not_refuted_on_the_same_cycle():
     assert holds(right, alpha=-4.5, beta=65.0, T_Fs=0.12)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("algorithm, factor", [("recursive", 20), pytest.param("batch", 80, marks=pytest.mark.slow)])
 def test_bounds_are_far_tighter_than_those_of_the_published_algorithm(algorithm, factor):
     """Two driving cycles, the same cap; the published algorithm with M = 50 and M_v = 20."""
@@ -240,6 +248,7 @@ def test_the_published_algorithm_refuses_states_that_jump():
         di.identify(problem, di.set_membership(algorithm="paper"), progress=False)
 
 
+@pytest.mark.compiled
 def test_a_hybrid_record_learns_by_which_factor_its_bounds_are_too_narrow():
     rig = random_rig(7)
     moved = np.asarray(rig.experiment.outputs["angle"]) + np.where(rig.experiment.time > 1, 0.2, 0)
