@@ -22,6 +22,8 @@ from dynident.integrators.scheme import Explicit, Implicit
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 
+NO_ERROR = 1e-13  # of a state's size: what the model may miss by so little is an equality, more would be said by rounding
+
 
 class _Known(NamedTuple):
     """What the last evaluation found out."""
@@ -50,6 +52,8 @@ class Smoothing:
         self.residual_count, self.floor = self.full.residual_count, self.full.floor
         states = problem.model.states
         W = np.array([float(weights.get(name, np.inf)) for name in states])
+        longest = max((float(np.max(np.diff(r.grid.time), initial=0.0)) for r in self.records), default=0.0)
+        W = np.where(np.sqrt(longest / W) < NO_ERROR * self.frame.state_scale, np.inf, W)
         self.errs = np.flatnonzero(np.isfinite(W))  # states that may be missed
         self.hard = np.flatnonzero(~np.isfinite(W))
         self.equality_count = sum(r.grid.nodes - 1 for r in self.records) * (

@@ -89,7 +89,8 @@ def boundary_value(model_weight: Weight = None, measurement_weight: Weight = Non
                    solver: str = "smoother", integrator: str = "runge_kutta", steps_per_sample: int | str = "auto",
                    restarts: int = 8, iterations: int = 250, polish: bool = False) -> BoundaryValueMethod:
     """States and parameters under a model that may err, at a price; for models that are not quite right."""
-    return BoundaryValueMethod(model_weight, measurement_weight, initial_weight or {}, measurements, solver, integrator,
+    first = {} if initial_weight is None else initial_weight
+    return BoundaryValueMethod(model_weight, measurement_weight, first, measurements, solver, integrator,
                                steps_per_sample, restarts, iterations, polish)
 
 

@@ -223,7 +223,10 @@ class _Run:
         leash = self.hold.least if self.hold.leash else 0.0
         paid = float(np.sum((leash * self.residual_std() / self.units * step) ** 2))
         gain = reduced.rows.fall(step) - 2 * paid  # none along what the data see less of than the leash holds
-        return standard_errors(gain, self.evaluation.cost, self.finite) if closed else np.inf
+        by_nodes = standard_errors(reduced.by_nodes, self.evaluation.cost, self.finite)  # of all of them together
+        if not closed or by_nodes > NEARLY_SETTLED:
+            return np.inf
+        return standard_errors(gain, self.evaluation.cost, self.finite)
 
     def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> Reduced | None:
         """Go along the direction as far as the natural monotonicity test allows; None if that is nowhere."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.discretizations.finite import Evaluation, Linear
+from dynident.discretizations.losses import squares
 from dynident.integrators.march import Diverged
 from dynident.solvers.arrow import Arrow, arrow_of_stacks
 from dynident.solvers.smooth import SmoothSweep
@@ -30,8 +31,16 @@ class Reduced:
         if not all(np.all(np.isfinite(T)) for T in triangles):
             raise Diverged(np.nan, 0, what="the derivatives of the simulation are not finite")
         self.rows: Arrow = _joined(linear, triangles)
+        self.by_nodes = self._fall_by_nodes(triangles)
         own = [chain.rhs for chain in linear.chains], [chain.defect for chain in linear.chains]
         self._last: tuple[Evaluation, Sequence[np.ndarray], Sequence[np.ndarray]] = linear.evaluation, *own
+
+    def _fall_by_nodes(self, triangles: list[np.ndarray]) -> float:
+        """How much the sum of squares falls by the nodes alone; where no link may be missed they have nothing to choose."""
+        if not any(chain.missed.size for chain in self.linear.chains):
+            return 0.0
+        left = sum(squares(T[:, -1]) for T in triangles) + squares(self.linear.evaluation.prior)
+        return max(0.0, self.linear.evaluation.cost - left)
 
     def gradient(self, evaluation: Evaluation) -> np.ndarray:
         """Gradient for the residuals and defects of another point, with this point's derivatives."""

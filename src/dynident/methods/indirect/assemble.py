@@ -17,6 +17,7 @@ from dynident.estimate.weighted import weighted_covariance
 from dynident.methods.assemble import as_sentence, fits, noise_std, sentence
 from dynident.methods.indirect.setup import Setup
 from dynident.methods.indirect.spread import Spreads
+from dynident.methods.noise import VANISHING, spread
 from dynident.problem.problem import known_std
 from dynident.solvers.outcome import Outcome
 
@@ -161,6 +162,9 @@ def _notes(found: Found, uncertainty: Covariance, smoothed: Smoothed) -> list[st
             way = "smaller model weights, or larger" if test.value > 1 else "larger model weights, or smaller"
             notes.append(as_sentence(f"{test.sentence.split(';')[0]}; the weights do not fit the errors: {way} standard "
                                      "deviations, would"))
+    notes += [f"Nothing is left that an error of '{name}' would explain: model errors of the given weights follow every "
+              "sample. Larger model weights, or a std, would tell the two apart." for name, size in found.sizes.items()
+              if size <= 2 * VANISHING * spread(setup.problem, name)]
     where = smoothed.largest()
     if where is not None:
         record, name, begin, end = where

@@ -20,10 +20,12 @@ from dynident.errors import NotSupported
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, march_for
 from dynident.kernels.mapped import Mapped
-from dynident.methods.indirect.setup import Setup
+from dynident.methods.indirect.setup import Setup, stretches
 from dynident.models.optimality import OptimalityModel, with_parameters_as_states
 from dynident.problem.parameter import Parameter
 from dynident.solvers.linked import LinkedSystem
+
+FLAT = 1e-6  # of the largest bend: what the data do not see may bend down by rounding
 
 
 class BoundaryValueProblem:
@@ -48,7 +50,8 @@ class BoundaryValueProblem:
         first = np.arange(grid.nodes)
         segments = MarchSegments(march, grid, first, 2 * self.n, 0, lambda _: self.p)
         self.segments = segments if setup.method.measurements == "continuous" else JumpSegments(self, segments, grid)
-        self.system = LinkedSystem(self.segments, self._ends(), self._scale() if scaled else None)
+        self.ends = self._ends()
+        self.system = LinkedSystem(self.segments, self.ends, self._scale() if scaled else None)
 
     def _held(self, name: str) -> float:
         return float(self.setup.problem.bindings[0].parameters[self.setup.problem.model.parameters.index(name)])
@@ -63,8 +66,7 @@ class BoundaryValueProblem:
             if np.any(seen[:, j]):
                 measured[:, j] = np.interp(grid.time, grid.time[seen[:, j]], measured[seen[:, j], j])
                 if continuous:
-                    V[:, j] = np.interp(grid.time, grid.time[self.record.places],
-                                        self._weight(j) * seen[self.record.places, j])
+                    V[:, j] = self._weight(j) * _within(grid.time, grid.time[seen[:, j]])
 
         def joined(u: np.ndarray, rows: slice) -> np.ndarray:
             return np.ascontiguousarray(np.hstack([u, measured[rows], V[rows]]))
@@ -119,6 +121,44 @@ class BoundaryValueProblem:
                 found[1:, self.n + i] = self.setup.weights[name] * xi[:, names.index(name)]
         return found
 
+    def packed(self, point: Point) -> np.ndarray:
+        """A point of the smoother as a point of the system."""
+        return self.system.pack(self.with_costates(point), np.zeros(0))
+
+    def cost(self, z: np.ndarray) -> float:
+        """The sum that is made small, at a point of the system; infinite where it cannot be computed."""
+        try:
+            return self.smoothing.evaluate(self.point(z)).cost
+        except Diverged:
+            return float("inf")
+
+    def minimal(self, z: np.ndarray) -> bool:
+        """Whether a root passes for a minimum: no conjugate point on the way, and no direction in which the end falls.
+
+        All solutions that meet the conditions at the begin, as columns (states over costates), are followed to the end:
+        states that become dependent on the way are a conjugate point, and costates = P states at the end say how the
+        smallest cost to get there bends (Jacobi's condition; between two nodes only an odd number of points is seen).
+        """
+        nodes, p = self.system.unpack(z)
+        links = self.segments.run(nodes[:-1], p, True).links
+        n, size = self.n, np.maximum(np.max(np.abs(nodes[:, :self.n]), axis=0), np.finfo(float).tiny)
+        scale = np.concatenate([size, 1 / size])
+        begin, course = self.ends.at_begin, np.zeros((2 * n, n))
+        for i in range(n):  # (3.14): a known state leaves its costate free, else this follows it
+            known = begin[i, n + i] == 0
+            course[n + i if known else i, i] = 1.0
+            if not known:
+                course[n + i, i] = -begin[i, i] * size[i] ** 2
+        signs = []
+        for link in links:
+            course, R = np.linalg.qr(link * scale / scale[:, None] @ course)
+            course = course * np.where(np.diag(R) < 0, -1.0, 1.0)
+            signs.append(np.linalg.slogdet(course[:n])[0])
+        with np.errstate(all="ignore"):
+            P = np.linalg.lstsq(course[:n].T, course[n:].T, rcond=None)[0]
+        bends = np.linalg.eigvalsh((P + P.T) / 2)
+        return len(set(signs)) == 1 and bool(bends[0] >= -FLAT * np.max(np.abs(bends)))
+
     def guess(self) -> np.ndarray:
         return self.system.pack(self.nodes(self.smoothing.start()), np.zeros(0))
 
@@ -137,6 +177,14 @@ class BoundaryValueProblem:
         states = nodes[:, [self.model.model.states.index(name) for name in names]]
         full = self.smoothing.full.with_stages(0, states)
         return self.smoothing.from_values(Point(c.coordinates(values), (full,)))
+
+
+def _within(time: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Which times lie at a sample of a signal or between two neighbours that belong together."""
+    known = np.isin(time, samples)
+    for k in np.flatnonzero(stretches(samples)):
+        known |= (time > samples[k]) & (time < samples[k + 1])
+    return known
 
 
 class JumpSegments:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynident.discretizations.finite import Point
+from dynident.discretizations.guess import start_values
 from dynident.discretizations.shooting import Shooting, usual_segments
 from dynident.discretizations.smoothing import Smoothing
 from dynident.errors import ProblemError
@@ -21,9 +22,10 @@ from dynident.kernels import compiler
 from dynident.methods.indirect.assemble import Found, assemble
 from dynident.methods.indirect.attempts import Attempt, Attempts
 from dynident.methods.indirect.bvp import BoundaryValueProblem
-from dynident.methods.indirect.levels import better_sizes
+from dynident.methods.indirect.levels import Levels
 from dynident.methods.indirect.options import BoundaryValueMethod
 from dynident.methods.indirect.setup import Setup, first_sizes, setup_of
+from dynident.methods.indirect.spread import Spreads
 from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
 from dynident.solvers.davidenko import Davidenko
@@ -32,6 +34,12 @@ from dynident.solvers.newton import DampedNewton
 from dynident.solvers.outcome import Iteration, Outcome, Watch
 from dynident.solvers.square import Page, Root
 
+UNSETTLED = ("because the estimated noise sizes did not settle: the data do not tell errors of the model from those of the "
+             "measurement. Give a std, or measurement_weight")
+BESIDE = 0.1  # standard errors; so far from a root a minimum is looked for
+FAR = 100.0  # times its value; an unknown as unsure as that is not moved
+FALL = 3.0  # standard errors; a sum that falls by less may be that of the same minimum
+LOWER = 0.01  # of the sum; the same: the grid and the boundary value problem are two discretizations
 MOST_ROUNDS = 30  # of estimated noise sizes and of steps per sample; each is a warm start
 FIRST_TIME_STEP = 0.05  # of Davidenko's artificial time: what the thesis begins with after a new Jacobian
 
@@ -68,7 +76,12 @@ class Fit:
         size = {"variables": len(finite.names) + sum(nodes.size for nodes in outcome.point.nodes),
                 "equalities": finite.equality_count}
         counts = {**self.counts, "steps_per_sample": finite.steps, **size}
-        return assemble(Found(self.setup, finite, outcome, self.sizes, by, strides, counts, times))
+        try:
+            return assemble(Found(self.setup, finite, outcome, self.sizes, by, strides, counts, times))
+        except Diverged as wall:  # nothing was found, and at the start there are no derivatives
+            if outcome.converged:
+                raise
+            raise self.refusal(wall) from None
 
     # the smoother
 
@@ -86,21 +99,31 @@ class Fit:
 
     def settle(self, finite: Smoothing, point: Point) -> None:
         """Rounds of solving in the user's coordinates until sizes and steps no longer change; `kept` is the last one."""
+        levels = Levels(self.setup)
         for rounds in range(1, MOST_ROUNDS + 1):
             outcome = self.solve(finite, point)
             self.kept = finite, outcome
             if not outcome.converged:
                 return
-            sizes = better_sizes(self.setup, finite, outcome.point, self.sizes)
-            steps = self.enough_steps(finite, outcome.point)
-            if sizes is None and steps == finite.steps:
-                reason = f"after {self.counts['iterations']} iterations" + (f" in {rounds} rounds" if rounds > 1 else "")
-                self.kept = finite, replace(outcome, reason=reason)
+            finer = self.finer(levels, finite, outcome.point)
+            if finer is None:
+                self.kept = finite, replace(outcome, reason=self.after(rounds))
                 return
-            self.sizes = sizes or self.sizes
-            before, finite = finite, self.make(steps)
-            point = self.moved(before, outcome.point, finite)
-        self.kept = self.kept[0], replace(outcome, converged=False, reason="because the estimated noise sizes did not settle")
+            point = self.moved(finite, outcome.point, finer)
+            finite = finer
+        self.kept = self.kept[0], replace(outcome, converged=False, reason=UNSETTLED)
+
+    def finer(self, levels: Levels, finite: Smoothing, point: Point) -> Smoothing | None:
+        """With better noise sizes, or steps that are short enough at this solution; None where these will do."""
+        sizes = levels.better(finite, point, self.sizes)
+        steps = self.enough_steps(finite, point)
+        if sizes is None and steps == finite.steps:
+            return None
+        self.sizes = sizes or self.sizes
+        return self.make(steps)
+
+    def after(self, rounds: int = 1) -> str:
+        return f"after {self.counts['iterations']} iterations" + (f" in {rounds} rounds" if rounds > 1 else "")
 
     def said(self, attempt: Attempt) -> str:
         tried = self.counts["attempts"]
@@ -181,31 +204,74 @@ class Fit:
         return told
 
     def refusal(self, wall: Diverged | None) -> ProblemError:
-        starts = ", ".join(f"{u.name} = {u.start:.4g}" for u in self.setup.problem.unknowns if u.start is not None)
+        values = start_values(self.setup.problem)
+        starts = ", ".join(f"{u.name} = {value:.4g}" + ("" if u.start is not None else ", guessed")
+                           for u, value in zip(self.setup.problem.unknowns, values, strict=True))
         return ProblemError(f"At the start values {wall}{f' ({starts})' if starts else ''}. Choose other start values, or "
                             'try integrator="radau" if the model is stiff.')
 
     # roots of the boundary value problem
 
     def rooted(self) -> tuple[Smoothing, Outcome, str, tuple[Stride, ...]]:
+        """Rounds as of the smoother; a root that is no minimum is no answer."""
         name, iterations = self.setup.method.solver_name, self.setup.method.iterations
-        finite = self.make(self.steps or 1)
-        problem = BoundaryValueProblem(self.setup, finite, scaled=name == "newton")
         solver: Any = {"davidenko": Davidenko(iterations=iterations, first=FIRST_TIME_STEP),
                        "newton": DampedNewton(iterations=iterations),
                        "musn": DampedNewton("kept", iterations=iterations, name="damped Newton, Jacobian kept")}[name]
+        finite, levels, point = self.make(self.steps or 1), Levels(self.setup), None
+        strides: tuple[Stride, ...] = ()
+        for rounds in range(1, MOST_ROUNDS + 1):
+            outcome, more, minimal = self.root(solver, finite, point)
+            if point is not None and not (outcome.converged or outcome.interrupted):  # the last root was too coarse
+                outcome, more, minimal = self.root(solver, finite, None)
+            strides = (*strides, *more)
+            if not outcome.converged:
+                return finite, outcome, solver.name, strides
+            finer = self.finer(levels, finite, outcome.point)
+            if finer is None:
+                outcome = replace(outcome, reason=self.after(rounds))
+                return finite, outcome if minimal else self.unless_lower_beside(finite, outcome), solver.name, strides
+            point = self.moved(finite, outcome.point, finer)
+            finite = finer
+        return finite, replace(outcome, converged=False, reason=UNSETTLED), solver.name, strides
+
+    def root(self, solver: Any, finite: Smoothing, point: Point | None) -> tuple[Outcome, tuple[Stride, ...], bool]:
+        """From a point of the smoother, or from the start; and whether it looks like a minimum."""
+        problem = BoundaryValueProblem(self.setup, finite, scaled=self.setup.method.solver_name == "newton")
         try:
-            root = self.followed(solver, problem, problem.guess())
+            found = self.followed(solver, problem, problem.guess() if point is None else problem.packed(point))
+            outcome, strides = self.as_outcome(finite, problem, found)
+            return outcome, strides, not outcome.converged or problem.minimal(found.point)
         except Diverged as wall:
             raise self.refusal(wall) from None
-        return self.as_outcome(finite, problem, root, solver.name)
+
+    def unless_lower_beside(self, finite: Smoothing, outcome: Outcome) -> Outcome:
+        """A root that looks like a saddle is one if Gauss-Newton, which comes back to minima only, finds less from beside."""
+        std = np.sqrt(np.maximum(np.diag(Spreads(finite, outcome.point).covariance()), 0.0))
+        aside = BESIDE * np.where(std < FAR * np.abs(outcome.point.unknowns), std, 0.0)  # not along what the data do not see
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], std.size)
+        beside = outcome.point.moved(signs * aside, tuple(np.zeros_like(nodes) for nodes in outcome.point.nodes))
+        try:
+            there = GaussNewton(self.setup.method.iterations).solve(finite, beside)
+        except Diverged:
+            return outcome
+        here, cost = outcome.evaluation.cost, there.evaluation.cost
+        freedom = max(1, finite.residual_count - len(finite.names))
+        if here - cost <= max(LOWER, FALL**2 / freedom) * here:
+            return outcome
+        return replace(outcome, converged=False, reason=(
+            f"at a root that is no minimum: beside it the sum falls from {here:.4g} to {cost:.4g}. solver=\"smoother\" "
+            "looks for the minimum itself"))
 
     def polished(self, finite: Smoothing, outcome: Outcome) -> tuple[Smoothing, Outcome, str, tuple[Stride, ...]]:
         """Newton on the boundary value problem from the smoother's answer."""
         problem = BoundaryValueProblem(self.setup, finite, scaled=True)
         solver = DampedNewton()
-        root = self.followed(solver, problem, problem.system.pack(problem.with_costates(outcome.point), np.zeros(0)))
-        return self.as_outcome(finite, problem, root, f"square-root smoother, polished by {solver.name}")
+        root = self.followed(solver, problem, problem.packed(outcome.point))
+        polished, strides = self.as_outcome(finite, problem, root)
+        if polished.converged:
+            polished = replace(polished, reason=self.after())
+        return finite, polished, f"square-root smoother, polished by {solver.name}", strides
 
     def followed(self, solver: Any, problem: BoundaryValueProblem, z: np.ndarray) -> Root:
         """Let a root finder work, and keep its diary."""
@@ -213,7 +279,7 @@ class Fit:
 
         def told(page: Page) -> None:
             values = problem.values(seen.last)
-            self.history.append(Iteration(len(self.history), page.residual, page.step, 0.0,
+            self.history.append(Iteration(len(self.history), problem.cost(seen.last), page.step, 0.0,
                                           tuple(float(values[i]) for i in self.place)))
             self.tell(self.history[-1])
 
@@ -224,8 +290,8 @@ class Fit:
         self.counts["attempts"] += 1
         return root
 
-    def as_outcome(self, finite: Smoothing, problem: BoundaryValueProblem, root: Root, name: str
-                   ) -> tuple[Smoothing, Outcome, str, tuple[Stride, ...]]:
+    def as_outcome(self, finite: Smoothing, problem: BoundaryValueProblem, root: Root) -> tuple[Outcome, tuple[Stride, ...]]:
+        """The root as the smoother sees it; where it cannot be seen, the start stands in its place."""
         strides = tuple(Stride(p.number, p.phase, p.share, p.step, p.residual, p.fresh, p.accepted) for p in root.pages)
         held = np.zeros(len(finite.names), dtype=int)
         code = f" (code {root.code} of Table 6.1)" if root.code else ""
@@ -234,8 +300,7 @@ class Fit:
             evaluation = finite.evaluate(point)
         except Diverged as wall:
             point = finite.start()
-            return finite, Outcome(point, finite.evaluate(point), False, f"where {wall}{code}; the start is shown", (), held,
-                                   root.interrupted), name, strides
+            return Outcome(point, finite.evaluate(point), False, f"where {wall}{code}", (), held, root.interrupted), strides
         c = finite.coordinates
         outside = [self.setup.printed(u) for u, low, high, at in zip(self.setup.inner.unknowns, c.lower, c.upper,
                                                                      point.unknowns, strict=True) if not low <= at <= high]
@@ -243,7 +308,7 @@ class Fit:
         if outside and converged:
             reason, converged = f"at a root where {', '.join(outside)} lies outside of its bounds, which a root finder " \
                                 "does not know of; solver=\"smoother\" does", False
-        return finite, Outcome(point, evaluation, converged, reason, (), held, root.interrupted), name, strides
+        return Outcome(point, evaluation, converged, reason, (), held, root.interrupted), strides
 
 
 def _stopped(outcome: Outcome) -> Outcome:

@@ -59,6 +59,9 @@ class BoundaryValueMethod:
             faults += _whole_faults("steps_per_sample", self.steps_per_sample, 1, ', or "auto"')
         if not isinstance(self.polish, bool):
             faults.append(f"polish = {self.polish!r}; say true or false.")
+        elif self.polish and self.solver_name in SOLVERS[1:]:
+            faults.append(f"polish = true polishes what the smoother finds, but solver = \"{self.solver_name}\" finds a root "
+                          "itself. Leave one of the two out.")
         faults += _weight_faults("model_weight", self.model_weight, infinite=True)
         faults += _weight_faults("measurement_weight", self.measurement_weight)
         faults += _weight_faults("initial_weight", self.initial_weight, table=True)
@@ -90,7 +93,7 @@ def _with_infinity(weight: Any) -> Any:
     """A saved result says "inf", since JSON has no other word for it."""
     if isinstance(weight, Mapping):
         return {name: _with_infinity(value) for name, value in weight.items()}
-    return np.inf if weight == "inf" else weight
+    return np.inf if isinstance(weight, str) and weight == "inf" else weight
 
 
 def _whole_faults(option: str, value: Any, least: int, other: str = "") -> list[str]:

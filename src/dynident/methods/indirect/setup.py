@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynident.discretizations.frame import Frame
-from dynident.errors import ProblemError, did_you_mean
+from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.methods import noise
 from dynident.methods.direct import check_problem
 from dynident.methods.indirect.options import BoundaryValueMethod
@@ -25,6 +25,7 @@ from dynident.problem.noise import Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter, Prior
 from dynident.problem.problem import Problem, Unknown
 
+GAP = 3.0  # times the usual distance between two samples of a signal; beyond it something is missing
 USUAL_ERROR = 0.01  # of a state's typical size: what unknown model errors add up to over a record where nothing is said
 
 
@@ -62,6 +63,9 @@ class Setup:
 def setup_of(method: BoundaryValueMethod, problem: Problem) -> Setup:
     """Resolve every default; all faults of names are listed at once."""
     check_problem(problem, method.kind, one_mode=True)
+    if method.polish and len(problem.experiments) > 1:
+        raise NotSupported(f"polish = true solves the boundary value problem of one experiment, but there are "
+                           f"{len(problem.experiments)}. Leave polish out: the smoother takes any number.")
     refuse_constraints(problem, method.kind)
     model = problem.model
     assert isinstance(model, EquationModel)
@@ -124,16 +128,11 @@ def model_weights(method: BoundaryValueMethod, problem: Problem) -> dict[str, fl
 def _weighted(method: BoundaryValueMethod, experiment: Experiment) -> Experiment:
     """The record with standard deviations that say what the weights say."""
     V = method.measurement_weight
-    time = np.asarray(experiment.time)
-    share = np.ones(time.size)
-    if method.measurements == "continuous":
-        share = np.gradient(time) if time.size > 1 else share
-        if time.size > 1:  # the trapezoidal rule: half an interval at either end
-            share[0], share[-1] = (time[1] - time[0]) / 2, (time[-1] - time[-2]) / 2
     levels: dict[str, Noise] = {}
     for name, given in dict(experiment.noise).items():
         if V is not None:
             weight = float(V[name] if isinstance(V, Mapping) else V)
+            share = shares(experiment, name) if method.measurements == "continuous" else np.ones(experiment.samples)
             levels[name] = Gaussian(1 / np.sqrt(weight * share))
         elif method.measurements == "continuous":
             raise ProblemError("measurements = \"continuous\" weighs the integral over time, for which the std of a sample "
@@ -141,6 +140,25 @@ def _weighted(method: BoundaryValueMethod, experiment: Experiment) -> Experiment
         else:
             levels[name] = given
     return replace(experiment, noise=levels)
+
+
+def stretches(time: np.ndarray) -> np.ndarray:
+    """Which intervals between the samples of one signal belong to its course; where several are missing, none is known."""
+    gaps = np.diff(time)
+    return gaps <= GAP * np.median(gaps) if gaps.size else np.zeros(0, bool)
+
+
+def shares(experiment: Experiment, output: str) -> np.ndarray:
+    """By the trapezoidal rule, the time that each sample of a signal stands for; 1 where there is no interval beside it.
+
+    The signal's own samples count: others, that are there for other signals, do not make it less.
+    """
+    seen = np.flatnonzero(np.isfinite(experiment.outputs[output]))
+    time, found = np.asarray(experiment.time, dtype=float)[seen], np.ones(experiment.samples)
+    half = np.where(stretches(time), np.diff(time), 0.0) / 2
+    own = np.append(half, 0.0) + np.append(0.0, half)
+    found[seen] = np.where(own > 0, own, 1.0 if time.size < 2 else 2 * np.median(half))
+    return found
 
 
 def _declared(method: BoundaryValueMethod, problem: Problem, drifting: tuple[str, ...]) -> list[Parameter | InitialState]:

@@ -1,0 +1,136 @@
+"""Are roots of the boundary value problem answers: minima, on a fine enough grid, with noise sizes that were estimated?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dynident as di
+from dynident.methods.indirect.setup import setup_of, shares
+from methods.test_boundary_value import SPRING, THESIS, fitted, simulated, spring
+
+STIFF = {"m": 1.0, "k": 25.0, "b": 1.0}
+
+
+def shaken(samples: int, std: float, known: bool, truth: dict[str, float], first: float = 0.0) -> di.Experiment:
+    """Few samples per period: one Runge-Kutta step between two of them is too long."""
+    time = np.linspace(0, 10, samples)
+    force = {"u": np.sin(0.8 * time) + np.sin(1.2 * time)}
+    clean = di.simulate(SPRING, {**truth, "y(0)": first, "v(0)": 0.0}, di.Experiment(time, force), substeps=20)
+    y = clean.outputs["position"] + std * np.random.default_rng(1).standard_normal(samples)
+    return di.Experiment(time, force, {"position": y}, {"position": di.Gaussian(std)} if known else {})
+
+
+def started(run: di.Experiment, **start: float) -> di.Problem:
+    return di.Problem(SPRING, [run], [di.Parameter(name, start=value) for name, value in start.items()])
+
+
+def test_a_saddle_is_no_answer():
+    """From negative parameters the root finder meets a stationary point at which the sum is no smallest one."""
+    problem = started(shaken(101, 0.01, True, dict.fromkeys("mkb", 1.0)), m=-3.0, k=-3.0, b=-3.0)
+    options = {"model_weight": {"v": 1.0, "y": 1.0, "k": 1.0}, "steps_per_sample": 1}
+    with pytest.raises(di.NotConverged, match="no minimum: beside it the sum falls") as caught:
+        fitted(problem, **options, solver="davidenko")
+    lowest = fitted(started(problem.experiments[0], m=1.5, k=1.5, b=1.5), **options)
+    assert lowest.cost < 0.2 * caught.value.estimate.cost
+
+
+@pytest.mark.parametrize("solver", ["newton", "davidenko"])
+@pytest.mark.parametrize("options", [THESIS, {"model_weight": {"v": 1e4}}, {"model_weight": {"v": 1e4, "k": 1.0}}, {}],
+                         ids=["thesis", "forces", "drift", "usual"])
+def test_a_minimum_is_one(options, solver):
+    assert fitted(spring(simulated(), (1.3, 1.3, 1.3)), **options, solver=solver).converged
+
+
+def test_steps_are_as_many_as_it_takes():
+    problem = started(shaken(21, 1e-4, True, STIFF), m=1.1, k=24.0, b=1.1)
+    newton, smoother = (fitted(problem, model_weight={"v": 1e5}, solver=s) for s in ("newton", "smoother"))
+    assert newton.counts["steps_per_sample"] > 1
+    for name in problem.names:
+        assert abs(newton.values[name] - smoother.values[name]) < 0.05 * smoother.uncertainty.std(name)
+
+
+def test_noise_sizes_are_estimated_by_root_finders_too():
+    problem = started(shaken(41, 1e-3, False, {"m": 1.0, "k": 25.0, "b": 0.2}, first=0.5), m=1.1, k=25.5, b=0.25)
+    newton, smoother = (fitted(problem, model_weight={"v": 1e5}, solver=s) for s in ("newton", "smoother"))
+    assert newton.noise_std["position"] == pytest.approx(smoother.noise_std["position"], rel=0.03)  # both settle to 1 %
+    assert newton.noise_std["position"] == pytest.approx(1e-3, rel=3 / np.sqrt(2 * 41))
+
+
+def test_a_size_that_the_data_do_not_tell_is_not_called_estimated():
+    """With so weak a model its errors follow every sample, and the likelihood rises until no measurement error is left."""
+    problem = started(shaken(101, 0.01, False, dict.fromkeys("mkb", 1.0)), m=1.3, k=1.3, b=1.3)
+    with pytest.raises(di.NotConverged, match=r"did not settle.*Give a std, or measurement_weight"):
+        fitted(problem, model_weight=1.0)
+
+
+@pytest.mark.parametrize("weight", [1e18, 1e20, 1e22, 1e26, 1e30])
+def test_rounding_is_no_model_error(weight):
+    problem = spring(simulated(), (2.0, 2.0, 2.0))
+    assert fitted(problem, model_weight=weight).cost == pytest.approx(fitted(problem, model_weight=np.inf).cost, rel=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"polish": True}, {"solver": "newton"}, {"solver": "davidenko"}])
+def test_the_history_ends_at_the_cost_of_the_answer(options):
+    estimate = fitted(spring(simulated(), (1.3, 1.3, 1.3)), model_weight={"v": 100.0}, **options)
+    assert estimate.history[-1].cost == pytest.approx(estimate.cost, rel=1e-3)
+    assert f"after {estimate.counts['iterations']} iterations" in estimate.status
+
+
+def test_a_start_without_derivatives_is_refused_and_the_others_are_kept():
+    time = np.linspace(0, 5, 51)
+    run = di.Experiment(time, {"u": 0 * time}, {"x": 1 / (10 - time)}, {"x": di.Gaussian(1e-3)})
+    problem = di.Problem(di.EquationModel(states={"x": "a*x**2 + u"}, inputs=["u"]), [run], [di.Parameter("a", start=1e6)])
+    found = di.compare(problem, [di.boundary_value(), di.boundary_value(solver="newton")], progress=False)
+    assert [e.converged for e in found.values()] == [True]
+    assert "x(0) = 0.1, guessed" in next(iter(found.failed.values()))
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"model_weight": np.array([1.0, 2.0])}, "positive"), ({"initial_weight": 0}, "table"),
+    ({"polish": True, "solver": "newton"}, "Leave one of the two out")])
+def test_options_that_cannot_be_meant_are_refused(options, said):
+    with pytest.raises(di.ProblemError, match=said):
+        di.boundary_value(**options)
+
+
+def test_polishing_several_experiments_is_refused_before_the_fit():
+    runs = [simulated(seed=s, name=f"run {s}") for s in range(2)]
+    problem = di.Problem(SPRING, runs, [di.Parameter(name, start=1.0) for name in "mkb"])
+    with pytest.raises(di.NotSupported, match="Leave polish out"):
+        fitted(problem, polish=True)
+
+
+# continuous measurements: the time that a sample stands for
+
+
+def test_samples_of_another_signal_take_no_weight_away():
+    fast, slow = np.linspace(0, 10, 201), np.linspace(0, 10, 21)
+    merged = np.full(201, np.nan)
+    merged[::10] = 1.0
+    alone = di.Experiment(slow, outputs={"y": np.ones(21)})
+    together = di.Experiment(fast, outputs={"y": merged, "z": np.ones(201)})
+    np.testing.assert_allclose(shares(together, "y")[::10], shares(alone, "y"), rtol=1e-12)
+    assert np.sum(shares(alone, "y")) == pytest.approx(10.0)  # the whole of the time
+
+
+def test_a_gap_is_no_measured_time():
+    y = np.ones(101)
+    y[40:60] = np.nan
+    run = di.Experiment(np.linspace(0, 10, 101), outputs={"y": y})
+    assert np.sum(shares(run, "y")[np.isfinite(y)]) == pytest.approx(3.9 + 4.0)
+    assert shares(run, "y")[39] == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("solver", ["smoother", "newton"])
+def test_one_clock_for_all_signals_changes_nothing_that_matters(solver):
+    run = simulated(samples=401)
+    merged = np.full(801, np.nan)
+    merged[::2] = run.outputs["position"]
+    time = np.linspace(0, 10, 801)
+    inputs = {"u": np.interp(time, run.time, run.inputs["u"])}
+    shared = di.Experiment(time, inputs, {"position": merged}, {"position": di.Gaussian(0.01)}, hold="linear")
+    one, other = (fitted(spring(r, (1.3, 1.3, 1.3)), **THESIS, solver=solver) for r in (run, shared))
+    for name in "mkb":
+        assert one.values[name] == pytest.approx(other.values[name], rel=2e-3)  # model errors act at twice as many nodes
+    assert setup_of(di.boundary_value(**THESIS), spring(shared)).inner.measured_values == 401
