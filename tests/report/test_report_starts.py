@@ -1,5 +1,7 @@
 """Waterfall and spy: what several starts and the structure of a program look like."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -14,9 +16,9 @@ def ended(cost: float, converged: bool = True) -> StartResult:
     return StartResult({"p": 1.0}, {"p": 2.0}, cost, converged, "a sentence")
 
 
-def decay_problem() -> di.Problem:
+def decay_problem(noise: float | None = 0.01) -> di.Problem:
     time = np.linspace(0, 2, 21)
-    run = di.Experiment(time, outputs={"x": np.exp(-time)}, noise={"x": di.Gaussian(0.01)}, initial={"x": 1.0})
+    run = di.Experiment(time, outputs={"x": np.exp(-time)}, noise={"x": di.Gaussian(noise)}, initial={"x": 1.0})
     return di.Problem(di.EquationModel(states={"x": "-a*x"}), [run], [di.Parameter("a", 0.5, 0.1, 5)])
 
 
@@ -43,7 +45,30 @@ def test_spy_shows_every_nonzero():
     assert len(left.lines[0].get_xdata()) == sizes.jacobian.nnz
 
 
-def test_saved_starts_come_back(tmp_path):
-    many = di.identify(decay_problem(), di.multistart(di.single_shooting(), starts=3))
+@pytest.mark.parametrize("noise", [0.01, None])
+def test_saved_starts_come_back(tmp_path, noise):
+    many = di.identify(decay_problem(noise), di.multistart(di.single_shooting(), starts=3))
     many.save(tmp_path / "results")
     assert di.load(tmp_path / "results").starts == many.starts
+
+
+def test_results_of_older_versions_have_their_cost_as_criterion(tmp_path):
+    many = di.identify(decay_problem(), di.multistart(di.single_shooting(), starts=3))
+    many.save(tmp_path / "results")
+    file = tmp_path / "results" / "estimate.json"
+    data = json.loads(file.read_text())
+    for start in data["starts"]:
+        del start["criterion"]
+    file.write_text(json.dumps(data))
+    assert [s.criterion for s in di.load(tmp_path / "results").starts] == [s.cost for s in many.starts]
+
+
+def test_ends_with_noise_of_their_own_are_drawn_by_likelihood():
+    """Three ends of the same cost, of which one has 10 (in -2 log L) less."""
+    def end(criterion: float) -> StartResult:
+        return StartResult({"p": 1.0}, {"p": 2.0}, 50.0, True, "a sentence", criterion)
+
+    found = waterfall([end(-90.0), end(-100.0), end(-90.0)])
+    assert list(found.cost) == [50.0, 60.0, 60.0]
+    assert found.sentence.startswith("1 of 3 starts")
+    assert list(waterfall([end(-90.0)], best=end(-100.0)).cost) == [60.0]

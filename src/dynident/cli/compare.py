@@ -50,17 +50,16 @@ def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = N
     chosen = [method_named(name, said.method) for name in names]  # all names are checked before the first fit
     with watched() as tell:
         found = compare(said.problem, chosen, progress=tell, starts=starts)
-    for label, reason in found.failed.items():  # this method cannot, the others can
-        complain(f"{label}: {reason}")
     if not found:
+        complain(str(found))
         raise Stop(BAD_INPUT)
     if out is not None:
         for label, estimate in found.items():
             save(estimate, out / label)
         comparison_html(found, out / "comparison.html")
     print_comparison(found, page())
-    if any(estimate.counts.get("interrupted") for estimate in found.values()):
-        complain("Stopped by Ctrl-C; the methods that were not reached are missing.")
+    if found.interrupted:
+        complain("Stopped by Ctrl-C.")
         raise Stop(INTERRUPTED)
     without = [*(label for label, estimate in found.items() if not estimate.converged), *found.failed]
     if without:

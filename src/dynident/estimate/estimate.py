@@ -33,13 +33,22 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class StartResult:
-    """Where one of several starts began and ended; cost is infinite where it could not be fitted at all."""
+    """Where one of several starts began and ended; cost is infinite where it could not be fitted at all.
+
+    `criterion` is what ends are ranked by: minus twice the log-likelihood, up to what all of them have in common. It is the
+    cost itself where the noise is given, and unless said otherwise.
+    """
 
     start: Mapping[str, float]
     values: Mapping[str, float]
     cost: float
     converged: bool
     status: str
+    criterion: float = np.nan
+
+    def __post_init__(self) -> None:
+        if np.isnan(self.criterion):
+            object.__setattr__(self, "criterion", float("inf") if np.isnan(self.cost) else self.cost)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -57,6 +58,7 @@ class Start(BaseModel):
     cost: float
     converged: bool
     status: str
+    criterion: float = math.nan  # results of older versions have none
 
 
 class Saved(BaseModel):

@@ -56,6 +56,9 @@ class LeastSquares:
     def options(self) -> dict[str, Any]:
         return plain_options(self)
 
+    def minimises(self) -> dict[str, Any]:
+        return {"loss": self.loss}
+
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         noise.require_gaussian(problem, self.kind)
         refuse_state_bounds(problem, self.kind, "full_discretization() on equations, which hands them to Ipopt")

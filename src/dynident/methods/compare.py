@@ -10,19 +10,22 @@ from typing import Any
 from dynident.discretizations.sizes import sizes_of
 from dynident.errors import NotConverged, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate
+from dynident.methods.criterion import best_of_alike, reaches
 from dynident.methods.identify import identify
 from dynident.methods.method import Method
-from dynident.methods.multistart import SAME_COST
+from dynident.methods.multistart import check_starts
 from dynident.methods.presets import method_from, multistart
 from dynident.parallel.tasks import in_order
 from dynident.problem.problem import Problem
 
+NOT_REACHED = "not run: the comparison was stopped by the user before its turn."
+Wanted = Method | str | Mapping[str, Any]  # a method, its name, or a [method] table
 LARGEST_LOOKED_AT = 200_000  # variables; beyond it counting nonzeros takes longer than most fits
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Mapping[str, Estimate]):
-    """Estimates by label; a method that could not run at all stands in `failed` with the reason."""
+    """Estimates by label; a method that could not run, or was never reached, stands in `failed` with the reason."""
 
     estimates: Mapping[str, Estimate]
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -36,24 +39,29 @@ class Comparison(Mapping[str, Estimate]):
     def __len__(self) -> int:
         return len(self.estimates)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped it before all methods had ended."""
+        return NOT_REACHED in self.failed.values() or any(e.counts.get("interrupted") for e in self.estimates.values())
+
     def __str__(self) -> str:
         from dynident.report.terminal import comparison_text
 
-        lines = [comparison_text(self.estimates)] if self.estimates else []
-        return "\n".join([*lines, *(f"{label}: {reason}" for label, reason in self.failed.items())])
+        return comparison_text(self) if self.estimates else "\n".join(f"{k}: {why}" for k, why in self.failed.items())
 
 
-def compare(problem: Problem, methods: Iterable[Method | str | Mapping[str, Any]], executor: Executor | None = None,
+def compare(problem: Problem, methods: Wanted | Iterable[Wanted], executor: Executor | None = None,
             progress: Callable[..., object] | bool | None = None, starts: int = 1) -> Comparison:
     """Fit a problem by each method; one that does not converge keeps its best point, marked.
 
     With `starts` above 1 each method begins that often, at the same points, and it is counted how often each reaches the
-    best optimum that any of them found.
+    best optimum that any method found which minimises the same sum: with the same loss, or the same weights.
     """
+    check_starts(starts)
     estimates: dict[str, Estimate] = {}
     failed: dict[str, str] = {}
     chosen: dict[str, Method] = {}
-    for wanted in methods:
+    for wanted in [methods] if isinstance(methods, (str, Mapping, Method)) else methods:
         method = method_from(wanted)
         chosen[_label(method, list(chosen))] = multistart(method, starts=starts) if starts > 1 else method
     if starts > 1:  # starts are more than methods, and run side by side within each
@@ -61,13 +69,18 @@ def compare(problem: Problem, methods: Iterable[Method | str | Mapping[str, Any]
     else:
         found = in_order(_found, (problem, progress if executor is None else False),
                          [(method,) for method in chosen.values()], executor)
-    for label, answer in zip(chosen, found, strict=False):  # Ctrl-C ends it early
-        if isinstance(answer, str):
-            failed[label] = answer
-            continue
-        estimates[label] = answer
-        if answer.counts.get("interrupted"):
-            break
+    try:
+        for label, answer in zip(chosen, found, strict=False):  # Ctrl-C ends it early
+            if isinstance(answer, str):
+                failed[label] = answer
+                continue
+            estimates[label] = answer
+            if answer.counts.get("interrupted"):
+                break
+    except KeyboardInterrupt:  # before the next method had anything to show
+        if not estimates:
+            raise
+    failed |= {label: NOT_REACHED for label in chosen if label not in estimates and label not in failed}
     return Comparison(_recounted({label: _with_sizes(e) for label, e in estimates.items()}), failed)
 
 
@@ -86,18 +99,9 @@ def _found(common: tuple[Problem, Any], method: Method, executor: Executor | Non
 
 def _recounted(estimates: dict[str, Estimate]) -> dict[str, Estimate]:
     """Starts that reached the best of all methods that minimise the same, not only the best of their own."""
-    counted = {}
-    for label, e in estimates.items():
-        alike = [o.cost for o in estimates.values() if o.converged and _minimises(o) == _minimises(e)]
-        best = min(alike, default=float("inf"))
-        reached = sum(s.converged and s.cost <= best * (1 + SAME_COST) for s in e.starts)
-        counted[label] = replace(e, counts={**e.counts, "reached the best": reached}) if e.starts else e
-    return counted
-
-
-def _minimises(estimate: Estimate) -> tuple[bool, bool]:
-    """What kind of cost it is: a filter corrects its states at each sample, a smoother lets the model err."""
-    return estimate.filtered is not None, estimate.smoothed is not None
+    best = best_of_alike(estimates)
+    return {label: replace(e, counts={**e.counts, "reached the best": sum(
+        end.converged and reaches(end, best[label]) for end in e.starts)}) if e.starts else e for label, e in estimates.items()}
 
 
 def _with_sizes(estimate: Estimate) -> Estimate:

@@ -46,7 +46,7 @@ class ShootingMethod:
     def __post_init__(self) -> None:
         integrator_named(self.integrator)
         faults = option_faults(self.loss, self.solver_name, self.iterations, substeps=self.substeps)
-        if self.segments is not None and (not _whole(self.segments) or self.segments < 1):
+        if self.segments is not None and (not whole(self.segments) or self.segments < 1):
             faults.append(f"segments = {self.segments!r}; give a whole number from 1 on.")
         if faults:
             raise ProblemError(faults)
@@ -54,6 +54,9 @@ class ShootingMethod:
     def options(self) -> dict[str, Any]:
         fixed = ("segments",) if self.kind == "single_shooting" else ()  # what the name says already
         return plain_options(self, fixed)
+
+    def minimises(self) -> dict[str, Any]:
+        return {"loss": self.loss}
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         check_problem(problem, self.kind)
@@ -122,6 +125,9 @@ class FullDiscretizationMethod:
 
     def options(self) -> dict[str, Any]:
         return plain_options(self)
+
+    def minimises(self) -> dict[str, Any]:
+        return {"loss": self.loss}
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         check_problem(problem, self.kind, one_mode=True)
@@ -198,14 +204,15 @@ def option_faults(loss: str, solver: str, iterations: Any, **steps: Any) -> list
     check_loss(loss)
     faults = []
     for name, value in steps.items():
-        if value != "auto" and (not _whole(value) or value < 1):
+        if value != "auto" and (not whole(value) or value < 1):
             faults.append(f'{name} = {value!r}; give a whole number from 1 on, or "auto".')
     if solver not in ("auto", *SOLVERS):
         faults.append(f"There is no solver '{solver}'.{did_you_mean(solver, SOLVERS)}")
-    if not _whole(iterations) or iterations < 1:
+    if not whole(iterations) or iterations < 1:
         faults.append(f"iterations = {iterations!r}; give a whole number from 1 on.")
     return faults
 
 
-def _whole(value: Any) -> bool:
+def whole(value: Any) -> bool:
+    """Whether it is a whole number; True and False are none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -19,3 +19,19 @@ class Method(Protocol):
         ...
 
     def options(self) -> dict[str, Any]: ...
+
+
+# Options that say how to look for the smallest sum, and for no method which sum it is.
+HOW_TO_SEARCH = ("solver", "hessian", "segments", "restarts", "polish", "search")
+
+
+def minimised(method: Any) -> dict[str, Any]:
+    """What tells the sum that a method minimises from that of another; costs compare where these are equal.
+
+    A method may say it itself as `minimises()`. Of all others every option counts, except those that only say how to
+    search: weights, losses and filters with other settings do not minimise the same.
+    """
+    if hasattr(method, "minimises"):
+        return method.minimises()
+    options = method.options() if hasattr(method, "options") else {}
+    return {name: value for name, value in options.items() if name not in HOW_TO_SEARCH}

@@ -13,13 +13,13 @@ import numpy as np
 
 from dynident.errors import DynidentError, NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate, StartResult
-from dynident.methods.method import Method
+from dynident.methods.criterion import best_of, criterion, rank, reaches
+from dynident.methods.direct import whole
+from dynident.methods.method import Method, minimised
 from dynident.parallel.faults import in_words, is_lost
 from dynident.parallel.tasks import as_they_end
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
-
-SAME_COST = 1e-3  # relative: costs this close are called the same optimum
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,15 @@ class MultiStart:
     points: tuple[Mapping[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.starts < 1:
-            raise ProblemError(f"starts = {self.starts}; give at least 1.")
+        check_starts(self.starts)
 
     def options(self) -> dict[str, Any]:
         inner = self.method.options()
         given = {"points": [dict(p) for p in self.points]} if self.points else {}
         return {"kind": "multistart", "starts": self.starts, "seed": self.seed, "method": inner, **given}
+
+    def minimises(self) -> dict[str, Any]:
+        return minimised(self.method)
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
@@ -49,12 +51,13 @@ class MultiStart:
             started(problem, place)  # a wrong name is said before the first fit
         began = time.perf_counter()
         results: dict[int, StartResult] = {}
-        best: tuple[int, Estimate] | None = None
+        best: tuple[tuple[bool, float, int], Estimate] | None = None
         with suppress(KeyboardInterrupt), closing(self.ends(problem, places, executor, tell)) as ends:
             for number, result, estimate in ends:  # one estimate is kept, however many starts there are
                 results[number] = result
-                if estimate is not None and (best is None or _better(number, estimate, *best)):
-                    best = number, estimate
+                place_in_row = *rank(result), number  # of equals the earlier start, in whichever order they end
+                if estimate is not None and (best is None or place_in_row < best[0]):
+                    best = place_in_row, estimate
                 if estimate is not None and estimate.counts.get("interrupted"):
                     break
         if best is None:
@@ -83,7 +86,8 @@ class MultiStart:
 
     def named(self, problem: Problem, best: Estimate, results: Sequence[StartResult], asked: int) -> Estimate:
         """The best estimate, saying how many starts led there."""
-        reached = sum(r.converged and r.cost <= best.cost * (1 + SAME_COST) + 1e-300 for r in results)
+        lowest = best_of(results)
+        reached = sum(r.converged and reaches(r, lowest) for r in results)
         failed = sum(not r.converged for r in results)
         share = f"Best found {reached} of {len(results)} times" + (f", {failed} starts did not converge" if failed else "")
         whole = len(results) == asked
@@ -95,9 +99,9 @@ class MultiStart:
                        counts=counts if whole else {**counts, "interrupted": 1})
 
 
-def _better(k: int, a: Estimate, m: int, b: Estimate) -> bool:
-    """The lower cost, converged ones first; of equals the earlier start, in whichever order they end."""
-    return (not a.converged, a.cost, k) < (not b.converged, b.cost, m)
+def check_starts(starts: Any) -> None:
+    if not whole(starts) or starts < 1:
+        raise ProblemError(f"starts = {starts!r}; give a whole number from 1 on.")
 
 
 def _begin(problem: Problem) -> dict[str, float]:
@@ -158,4 +162,5 @@ def run_start(common: tuple[Method, Problem, Callable[..., object] | None], plac
         e = stopped.estimate
     except DynidentError as reason:
         return StartResult(begin, {}, float("inf"), False, str(reason)), None
-    return StartResult(begin, {n: float(e.values[n]) for n in problem.names}, e.cost, e.converged, e.status), e
+    values = {n: float(e.values[n]) for n in problem.names}
+    return StartResult(begin, values, e.cost, e.converged, e.status, criterion(e)), e

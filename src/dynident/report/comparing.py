@@ -6,9 +6,11 @@ import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from dynident.errors import DynidentError
+from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate
+from dynident.methods.criterion import best_of_alike
 from dynident.report.numbers import lone, percent, seconds
 from dynident.report.rows import Row, fits, result_rows, verdict
 from dynident.report.waterfall import Waterfall, waterfall
@@ -49,6 +51,7 @@ class Comparison:
     meanings: tuple[str, ...]
     efforts: tuple[Effort, ...] = ()
     falls: Mapping[str, Waterfall] = field(default_factory=dict)  # by label, of those with several starts
+    failed: Mapping[str, str] = field(default_factory=dict)  # by label, why a method has no estimate
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,9 +59,13 @@ class Comparison:
 
 
 def compared(estimates: Mapping[str, Estimate]) -> Comparison:
-    """Put the estimates side by side; labels are the keys."""
+    """Put the estimates side by side; labels are the keys. What `compare` gives also says which methods have none."""
+    _require_labelled(estimates)
+    failed: Mapping[str, str] = getattr(estimates, "failed", {})
     if not estimates:
-        raise DynidentError("there is nothing to compare; give at least one estimate, as {'label': estimate}.")
+        why = "".join(f" {label}: {reason}" for label, reason in failed.items())
+        raise DynidentError(f"there is nothing to compare: no method gave an estimate.{why}" if failed else
+                            "there is nothing to compare; give at least one estimate, as {'label': estimate}.")
     rows = {label: {row.name: row for row in result_rows(estimate)} for label, estimate in estimates.items()}
     names = list(dict.fromkeys(name for by_name in rows.values() for name in by_name))
     outsiders = {label: _outside(label, rows, estimates) for label in estimates}
@@ -75,7 +82,18 @@ def compared(estimates: Mapping[str, Estimate]) -> Comparison:
     lines += [*_fit_lines(held), *(Line(each.name, each.said, (False,) * len(held)) for each in efforts)]
     return Comparison(tuple(estimates), tuple(lines), rows, agrees, sentence,
                       tuple(dict.fromkeys(e.uncertainty.meaning for e in held)), tuple(efforts),
-                      {label: waterfall(e.starts) for label, e in estimates.items() if e.starts})
+                      {label: waterfall(estimates[label].starts, best) for label, best in best_of_alike(estimates).items()},
+                      failed)
+
+
+def _require_labelled(estimates: Any) -> None:
+    if isinstance(estimates, Mapping):
+        wrong = [f"'{label}' is a {type(e).__name__}" for label, e in estimates.items() if not isinstance(e, Estimate)]
+    else:
+        wrong = [f"it is a {type(estimates).__name__}"]
+    if wrong:
+        raise ProblemError("a comparison takes estimates by label, {'label': estimate}, or what compare() gives; "
+                           f"{', '.join(wrong)}.")
 
 
 def _titled(name: str, rows: Mapping[str, Mapping[str, Row]]) -> str:

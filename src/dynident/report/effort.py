@@ -40,7 +40,8 @@ times the one before it.</p>
 
 FALLS = """
 <p class="hint">One dot per start: the cost at which it ended, best first, on the same {{ scale }} for all, from {{ low }} at
-the bottom to {{ high }} at the top. A hollow dot did not converge.</p>
+the bottom to {{ high }} at the top. A hollow dot did not converge. Where noise sizes are estimated, and for filters, a cost is
+that of the best plus twice what the log-likelihood is lower by; costs compare between methods that minimise the same sum.</p>
 <div class="falls">
 {% for fall in falls %}
 <article><h3>{{ fall.label }}</h3>

@@ -38,6 +38,8 @@ COMPARISON = """
 </table></div>
 """
 
+FAILED = """<ul>{% for label, reason in failed.items() %}<li><strong>{{ label }}</strong>: {{ reason }}</li>{% endfor %}</ul>"""
+
 MEANINGS = """{% for meaning in meanings %}<p class="prose">{{ meaning }}</p>{% endfor %}"""
 
 
@@ -69,10 +71,15 @@ def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = (), 
 
 
 def comparison_html(estimates: Mapping[str, Estimate], path: str | Path) -> Path:
-    """Write several estimates side by side, with their intervals, what they took and all starts drawn; labels are the keys."""
+    """Write several estimates side by side, with their intervals, what they took and all starts drawn; labels are the keys.
+
+    Of what `compare` gives, the page also says which methods have no answer, and why.
+    """
     comparison = compared(estimates)
+    missing = [Part("failed", "Without an answer", filled(FAILED, failed=comparison.failed))] if comparison.failed else []
     failed = [label for label, estimate in estimates.items() if not estimate.converged]
     parts = [Part("agreement", "Side by side", filled(COMPARISON, labels=comparison.labels, lines=comparison.lines)),
+             *missing,
              Part("intervals", "Intervals", interval_bars(comparison, failed)),
              Part("effort", "What it took", effort_bars(comparison, failed)),
              *([Part("starts", "Where the starts ended", ended)] if (ended := falls(comparison)) else []),
@@ -80,7 +87,8 @@ def comparison_html(estimates: Mapping[str, Estimate], path: str | Path) -> Path
     page = Page(title=f"Comparison: {', '.join(comparison.labels)}", over="Comparison", under=_asked(estimates),
                 heading=" / ".join(comparison.labels), sections=parts, charts=False,
                 verdict=filled(AGREEMENT, agrees=comparison.agrees, sentence=comparison.agreement),
-                ribbon=f"Not converged: {', '.join(failed)}" if failed else "")
+                ribbon="; ".join(f"{what}: {', '.join(labels)}" for what, labels in
+                                 (("Not converged", failed), ("Without an answer", comparison.failed)) if labels))
     return written(page, path)
 
 

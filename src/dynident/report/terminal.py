@@ -43,7 +43,7 @@ def print_estimate(estimate: Estimate, console: Console | None = None) -> None:
 
 
 def comparison_text(estimates: Mapping[str, Estimate]) -> str:
-    """Several estimates side by side as plain text: one column per label."""
+    """Several estimates side by side as plain text: one column per label; of `compare`'s also why a method has none."""
     return _plain(_comparison(compared(estimates)))
 
 
@@ -126,7 +126,11 @@ def _comparison(comparison: Comparison) -> RenderableType:
                      for cell, warned in zip(line.cells[shown], line.warned[shown], strict=True)]
             table.add_row(Text(clean(line.name)), *cells, end_section=line.ends_group)
         parts += [table, _gap()]
-    return Group(*parts, _said(comparison.agreement, "bold"), *(_said(said, "dim") for said in comparison.meanings))
+    parts += [_said(comparison.agreement, "bold"), *(_said(said, "dim") for said in comparison.meanings)]
+    if comparison.failed:
+        reasons = tuple(f"{label}: {reason}" for label, reason in comparison.failed.items())
+        parts += [_gap(), _said("Without an answer", "bold yellow"), _bullets(reasons)]
+    return Group(*parts)
 
 
 def _table(headings: list[str]) -> Table:

@@ -1,4 +1,8 @@
-"""Waterfall: the costs at which several starts ended, best first."""
+"""Waterfall: the costs at which several starts ended, best first.
+
+Costs are drawn so that they compare: where the noise is given, as they are; where each end has noise sizes of its own, and
+for filters, as the cost of the best plus twice what the log-likelihood is lower by.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,10 @@ import numpy as np
 
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate, StartResult
+from dynident.methods.criterion import best_of, comparable_cost, reaches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SAME = 1e-3  # relative: costs this close form one step of the waterfall
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +31,13 @@ class Waterfall:
     lost: int = 0  # starts that could not be fitted at all
 
 
-def waterfall(starts: Sequence[StartResult]) -> Waterfall:
-    ended = sorted((s for s in starts if np.isfinite(s.cost)), key=lambda s: s.cost)
-    cost = np.array([s.cost for s in ended], float)
-    reached = int(np.sum(cost <= cost[0] * (1 + SAME))) if cost.size else 0
+def waterfall(starts: Sequence[StartResult], best: StartResult | None = None) -> Waterfall:
+    """Counted from the best of these starts, or from a better one that another method found."""
+    own = best_of(starts)
+    ended = sorted((s for s in starts if np.isfinite(s.criterion)), key=lambda s: s.criterion)
+    reference = best or own
+    cost = np.array([comparable_cost(s, reference) for s in ended] if reference else [], float)
+    reached = sum(reaches(s, own) for s in ended)
     lost = len(starts) - len(ended)
     said = f"{reached} of {len(starts)} starts ended at the lowest cost"
     said += f"; {lost} could not be fitted at all." if lost else "."

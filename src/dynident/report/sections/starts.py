@@ -12,7 +12,8 @@ from dynident.report.waterfall import waterfall
 
 HEIGHT = 220  # pixels
 
-TEMPLATE = """<p>{{ sentence }}</p>{{ chart }}"""
+TEMPLATE = """<p>{{ sentence }}</p>{% if counted %}<p class="hint">The noise of each end is its own, so costs are counted from
+the best: its cost, plus twice what the log-likelihood is lower by.</p>{% endif %}{{ chart }}"""
 
 
 def body(estimate: Estimate) -> Markup | None:
@@ -27,7 +28,8 @@ def body(estimate: Estimate) -> Markup | None:
                            "y": [float(v) for v in steps.cost[shown]], "marker": {"color": color, "size": 7}})
     chart = drawn(stacked([Panel("cost", traces, HEIGHT, log=bool(np.all(steps.cost > 0)))], "start, best first"),
                   "Cost at the end of each start, from the lowest to the highest")
-    return filled(TEMPLATE, sentence=steps.sentence, chart=chart)
+    counted = any(start.criterion != start.cost for start in estimate.starts if np.isfinite(start.criterion))
+    return filled(TEMPLATE, sentence=steps.sentence, counted=counted, chart=chart)
 
 
 SECTION = Section("starts", "Starts", body)
