@@ -13,6 +13,7 @@ from dynident.integrators.scheme import Adaptive
 from problems import independent_states
 
 FIXED_STEP = [i for i in INTEGRATORS if not isinstance(i, Adaptive)]
+ONE_STAGE = [integrator_named("gauss_legendre", 1), integrator_named("radau", 1)]  # midpoint and implicit Euler
 OSCILLATOR = di.EquationModel(states={"q": "v", "v": "-a*sin(q) - d*v + u + 0.3*cos(2*t)"}, inputs=["u"],
                               parameters=["a", "d"])
 VALUES = np.array([4.0, 0.4])
@@ -34,7 +35,7 @@ def marched(model, integrator, experiment, substeps, p, x0):
     return march_for(model, integrator, ()).run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False).states
 
 
-@pytest.mark.parametrize("integrator", FIXED_STEP, ids=lambda i: i.name)
+@pytest.mark.parametrize("integrator", [*FIXED_STEP, *ONE_STAGE], ids=lambda i: i.name)
 def test_scheme_shows_its_order(integrator):
     run = forced_run()
     exact = independent_states(oscillator_rate, run.time, run.inputs["u"][:, None], FIRST, {}, "linear")

@@ -15,6 +15,7 @@ from dynident.solvers.newton import DampedNewton
 TOLERANCE = 1e-6
 ESTIMATED = 2  # an error is estimated from steps of half the length; it may be larger by this
 CLOSER = 1e-8  # tolerance of the reference; scipy measures a residual, so that its error is of this size only roughly
+WAVE = (lambda t, y: [y[1], -y[0]]), (lambda a, b: [a[0], b[0] - 1])
 DENSE = 2001  # points at which solutions are compared, most of them between nodes
 
 
@@ -34,6 +35,7 @@ def check(problem):
     solution = solved(problem)
     assert solution.converged, solution.status
     assert solution.error <= TOLERANCE
+    assert not solution.warnings  # none of them is one of many
     if problem.exact is not None:
         assert distance(solution, lambda t: problem.exact(t)[:, None]) <= ESTIMATED * TOLERANCE
     if problem.parameter is not None:
@@ -161,10 +163,86 @@ def test_threads_change_no_number(monkeypatch):
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize(("integrator", "order"), [("gauss_legendre", 2), ("radau", 1)])
+def test_one_stage_is_the_midpoint_rule_or_implicit_euler(integrator, order):
+    """y'' = -y, y(0) = 0, y(1) = 1: at a tolerance that asks for no refinement, half the step has a 2^order-th of the error."""
+    def error(segments):
+        found = di.solve_boundary_value(*WAVE, np.linspace(0, 1, segments + 1), [0, 0], degree=1, integrator=integrator,
+                                        tolerance=0.5)
+        assert len(found.time) == segments + 1
+        return np.max(np.abs(found.values[:, 0] - np.sin(found.time) / np.sin(1)))
+
+    assert np.log2(error(64) / error(128)) == pytest.approx(order, abs=0.05)
+
+
 def test_singular_conditions_are_refused_with_their_number():
     solution = di.solve_boundary_value(lambda t, y: [y[1], 1.0], lambda a, b: [a[1], b[1] - 1], (0, 1), [0, 0])
     assert not solution.converged and solution.code == 260 and "260" in solution.status
     assert "NOT CONVERGED" in str(solution)
+    assert "every guess ends like this one" in solution.status  # linear: no guess can help
+
+
+def test_a_guess_that_determines_nothing_is_not_taken_for_a_problem_that_does_not():
+    """y'' = -a y, y(0) = y(1) = 0, y'(0) = 1 has a = pi^2; where the guess is y = 0, nothing depends on a."""
+    def eigenvalue(guess):
+        return di.solve_boundary_value(lambda t, y, p: [y[1], -p.a * y[0]], lambda a, b, p: [a[0], b[0], a[1] - 1], [0, 1],
+                                       guess, parameters={"a": 9.0})
+
+    stuck = eigenvalue([0, 1])
+    assert stuck.code == 260 and "This is known at the guess only: begin with another guess" in stuck.status
+    assert "change the conditions at the ends" in stuck.status
+    assert eigenvalue(lambda t: [np.sin(3 * t) / 3, np.cos(3 * t)]).parameters["a"] == pytest.approx(pi**2, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("integrator", ["gauss_legendre", "trapezoid", "runge_kutta"])
+def test_one_of_many_solutions_is_called_so(integrator):
+    """y'' = -y, y(0) = y(pi) = 0: c sin(t) for every c. On a coarse mesh the condition number alone may look harmless."""
+    found = di.solve_boundary_value(WAVE[0], lambda a, b: [a[0], b[0]], [0, np.pi], [0, 1], integrator=integrator)
+    text = str(found)
+    assert "one of many" in found.status and "error" not in found.status and "condition number" in text
+    assert any("singular" in warning and "one of many" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("close", [1e-2, 1e-5, 1e-8])
+def test_a_solution_that_is_determined_is_not_called_one_of_many(close):
+    """The same a little beside the eigenvalue: only y = 0, however large the condition number is."""
+    found = di.solve_boundary_value(lambda t, y: [y[1], -(1 + close) * y[0]], lambda a, b: [a[0], b[0]], [0, np.pi], [0, 1])
+    assert found.converged and found.condition > 0.1 / close and "one of many" not in str(found)
+
+
+def test_a_periodic_orbit_without_a_phase_is_called_one_of_many():
+    """van der Pol at its own period 6.66328685933: every point of the orbit may be the first."""
+    period = 6.66328685933
+    found = di.solve_boundary_value(lambda t, y: [period * y[1], period * ((1 - y[0]**2) * y[1] - y[0])],
+                                    lambda a, b: [a[0] - b[0], a[1] - b[1]], [0, 1],
+                                    lambda t: [2 * np.cos(2 * np.pi * t), -2 * np.sin(2 * np.pi * t)], tolerance=1e-3)
+    assert found.converged and "may be one of many" in found.status
+
+
+@pytest.mark.parametrize("integrator", ["gauss_legendre", "radau"])
+def test_a_rate_may_have_a_pole_at_an_end_where_it_is_never_asked_for(integrator):
+    """Lane and Emden's equation of index 5: y = (1 + t^2/3)^(-1/2)."""
+    found = di.solve_boundary_value(lambda t, y: [y[1], -2 / t * y[1] - y[0]**5], lambda a, b: [a[1], b[0] - np.sqrt(0.75)],
+                                    [0, 1], [1, 0], integrator=integrator)
+    assert found.converged and not found.warnings
+    assert distance(found, lambda t: (1 + t[:, None]**2 / 3)**-0.5) <= ESTIMATED * TOLERANCE
+
+
+@pytest.mark.parametrize("integrator", ["trapezoid", "runge_kutta"])
+def test_no_other_guess_is_asked_for_where_none_helps(integrator):
+    with pytest.raises(di.ProblemError, match=r"at t = 0, neither for the guess nor for 64 other states.*a little beside"):
+        di.solve_boundary_value(lambda t, y: [y[1], -2 / t * y[1] - y[0]], lambda a, b: [a[1], b[0] - 1], [0, 1], [1, 0],
+                                integrator=integrator)
+
+
+def test_reasons_read_as_what_follows_stopped():
+    nothing = di.solve_boundary_value(lambda t, y: [y[1], -4 * exp(y[0])], lambda a, b: [a[0], b[0]], (0, 1), [0, 0],
+                                      method="newton")
+    assert "stopped because no step helps any more" in nothing.status
+    stopped = solved(bratu(True), method=DampedNewton(iterations=1))
+    assert "stopped at the limit of 1 iterations" in stopped.status
+    short = solved(bratu(True), method=Davidenko(first=1e-3, shortest=1e-2))
+    assert "stopped because the inner loop does not converge" in short.status
 
 
 def test_a_condition_number_above_1e8_is_warned_about():
@@ -182,6 +260,7 @@ def test_what_is_not_found_is_not_shown_as_found():
     assert "Not converged" in nothing.status and nothing.code and np.isnan(nothing.error)
     few = solved(t1(1e-6), nodes=30)
     assert not few.converged and "nodes = 30" in few.status
+    assert "stopped because the error is still" in few.status
     assert few.values[0, 0] == pytest.approx(1) and len(few.time) <= 30  # what was solved last is kept
     stopped = solved(bratu(True), method=DampedNewton(iterations=1))
     assert stopped.code == 231 and not np.allclose(stopped.values[:, 0], [bratu(True).guess(t)[0] for t in stopped.time])
@@ -193,6 +272,13 @@ def test_a_run_can_be_stopped():
 
     stopped = solved(bratu(True), watch=watch)
     assert not stopped.converged and "by the user" in stopped.status
+
+
+def raising(t):
+    raise RuntimeError("no guess here.")
+
+
+USUAL = {"rate": WAVE[0], "boundary": WAVE[1], "mesh": [0, 1], "guess": [0, 0]}
 
 
 @pytest.mark.parametrize(("change", "said"), [
@@ -214,16 +300,79 @@ def test_a_run_can_be_stopped():
     ({"integrator": "cvodes"}, "chooses its own steps"),
     ({"scale": {"z": 1}}, "no such state"),
     ({"scale": {"y1": -1}}, "positive"),
-    ({"states": ["only"]}, "2 values per point, but there are 1 states")])
+    ({"states": ["only"]}, "2 values per point, but there are 1 states"),
+    ({"states": "ab"}, "states = 'ab'; give a list of names"),
+    ({"states": ["a", "a"]}, "'a' names two things"),
+    ({"mesh": "ab"}, "^mesh = 'ab'; give a list of at least two"),
+    ({"mesh": [[0, 1], [2, 3]]}, r"mesh = an array of shape \(2, 2\)"),
+    ({"output": "a"}, "^output = 'a'"),
+    ({"parameters": [10.0]}, r"parameters = \[10.0\]; give a dict"),
+    ({"parameters": {"k": "a"}}, r"parameters\['k'\] = 'a'; use a finite number"),
+    ({"tolerance": None}, "tolerance = None"),
+    ({"tolerance": "1e-6"}, "tolerance = '1e-6'"),
+    ({"nodes": "a"}, "nodes = 'a'; give a whole number from 17 on"),
+    ({"nodes": 5}, "nodes = 5; give a whole number from 17 on"),
+    ({"nodes": 0}, "nodes = 0"),
+    ({"nodes": -1}, "nodes = -1"),
+    ({"growth": "a"}, "growth = 'a'"),
+    ({"degree": "a"}, "degree = 'a'; give a whole number from 1 to 7"),
+    ({"degree": 0}, "degree = 0; use 1 to 7"),
+    ({"degree": 8}, "degree = 8; use 1 to 7"),
+    ({"integrator": ["radau"]}, "integrator = "),
+    ({"scale": 5}, "scale = 5; give a dict"),
+    ({"scale": {"y1": "a"}}, r"scale\['y1'\] = 'a'"),
+    ({"method": 3}, "method = 3; use one of auto"),
+    ({"method": None}, "method = None"),
+    ({"watch": 5}, "watch = 5; give a function"),
+    ({"guess": raising}, "guess function raised RuntimeError at t = 0: no guess here. It"),
+    ({"guess": lambda t: "text"}, "guess function returned 'text' at t = 0"),
+    ({"guess": lambda t: [0.0] * (2 + (t > 0.5))}, "returned 3 numbers at t = 0.5625, but 2 at t = 0"),
+    ({"rate": lambda t, y, p: [y[1], -y[0]], "boundary": lambda a, b, p: [a[0], b[0], b[1]], "parameters": {"k": 1}},
+     "'k'. stands neither in the rate nor in the conditions"),
+    ({"boundary": lambda a, b: [a[0], 1 / a[0]]}, "Condition 2 at the ends is not finite at the guess: y1 = 0, y2 = 0 at"),
+    ({"boundary": lambda a, b: [a[0], b.speed]}, r"Known: y1, y2\.$")])
 def test_faults_are_named(change, said):
-    usual = {"rate": lambda t, y: [y[1], -y[0]], "boundary": lambda a, b: [a[0], b[0] - 1], "mesh": [0, 1], "guess": [0, 0]}
-    with pytest.raises(di.DynidentError, match=said):
-        di.solve_boundary_value(**{**usual, **change})
+    with pytest.raises(di.ProblemError, match=said):
+        di.solve_boundary_value(**{**USUAL, **change})
+
+
+def test_several_faults_are_listed_at_once_and_none_of_what_was_not_given():
+    with pytest.raises(di.ProblemError) as refused:
+        di.solve_boundary_value(**{**USUAL, "mesh": [0, 1, 0.5], "tolerance": None, "nodes": "a", "growth": "a", "scale": 5,
+                                   "method": 3, "watch": 5, "degree": "a", "parameters": [10.0]})
+    assert [fault.split(" = ")[0] for fault in refused.value.faults] == [
+        "mesh", "nodes", "parameters", "scale", "tolerance", "growth", "watch", "degree", "method"]
+
+
+def test_a_constant_of_a_model_is_not_searched_for():
+    def spring(**constants):
+        return di.EquationModel(states={"x": "v", "v": "-stiffness*x"}, **constants)
+
+    def solve(model, name):
+        return di.solve_boundary_value(model, lambda a, b, p: [a.x, b.x - 1, a.v - 1], [0, 1], [0, 1],
+                                       parameters={name: 1.0})
+
+    with pytest.raises(di.ProblemError, match=r"'stiffness' is a constant of the model \(stiffness = 3\)"):
+        solve(spring(constants={"stiffness": 3.0}), "stiffness")
+    with pytest.raises(di.ProblemError, match=r"no such parameter.* Did you mean 'stiffness'"):
+        solve(spring(), "stifness")
+
+
+def test_most_nodes_are_kept_to():
+    with pytest.raises(di.ProblemError, match="nodes = 500; give a whole number from 1001 on"):
+        di.solve_boundary_value(*WAVE, np.linspace(0, 1, 1001), [0, 0], nodes=500)
+    assert len(di.solve_boundary_value(*WAVE, [0, 1], [0, 0], nodes=17).time) == 17
+    assert len(solved(t1(1e-6), nodes=40).time) <= 40
 
 
 def test_asking_outside_of_the_interval_is_refused():
+    solution = solved(thesis_linear())
     with pytest.raises(di.ProblemError, match="known from"):
-        solved(thesis_linear())(1.5)
+        solution(1.5)
+    with pytest.raises(di.ProblemError, match=r"shape \(2, 2\)"):
+        solution(np.zeros((2, 2)))
+    with pytest.raises(di.ProblemError, match="not at 'noon'"):
+        solution("noon")
 
 
 def test_the_result_prints_and_draws():

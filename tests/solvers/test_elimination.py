@@ -68,13 +68,13 @@ def test_modes_that_grow_and_decay_by_500_decades_do_no_harm(way):
 def test_conditions_that_do_not_determine_the_solution_are_260(way):
     link = np.tile(np.array([[1.0, 0.1], [0.0, 1.0]]), (5, 1, 1))  # y'' = 0
     slopes_only = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[0.0, 0.0], [0.0, 1.0]])
-    with pytest.raises(Singular, match="do not determine") as refused:
+    with pytest.raises(Singular, match=r"^because the linearised conditions at the ends do not determine") as refused:
         Elimination(link, *slopes_only, np.zeros((2, 0)))
     assert refused.value.code == 260
 
 
 def test_a_block_without_a_full_triangle_is_250(way):
     link = np.stack([np.eye(2), np.diag([1e20, 1.0]), np.diag([0.0, 1.0]), np.eye(2)])
-    with pytest.raises(Singular, match="node") as refused:
+    with pytest.raises(Singular, match=r"^because the linearised equations are singular at node") as refused:
         Elimination(link, np.eye(2), np.zeros((2, 2)), np.zeros((2, 0)))
     assert refused.value.code == 250

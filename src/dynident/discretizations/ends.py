@@ -35,8 +35,9 @@ class TracedEnds:
     def linearize(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> Tied:
         value, slope = self.both(np.concatenate([begin, end, p]))
         n = begin.size
-        _finite(slope)
-        return _finite(value.ravel()), slope[:, :n], slope[:, n:2 * n], slope[:, 2 * n:]
+        _finite(value)
+        _finite(slope, "the derivative of a condition")
+        return value.ravel(), slope[:, :n], slope[:, n:2 * n], slope[:, 2 * n:]
 
 
 class _Direct:
@@ -69,7 +70,7 @@ class LinearEnds:
         return self.value(begin, end, p), self.at_begin, self.at_end, np.zeros((self.right.size, p.size))
 
 
-def _finite(values: np.ndarray) -> np.ndarray:
+def _finite(values: np.ndarray, what: str = "a condition") -> np.ndarray:
     if not np.all(np.isfinite(values)):
-        raise Diverged(np.nan, 0, what="a condition at the ends is not a finite number")
+        raise Diverged(np.nan, 0, what=f"{what} at the ends is not a finite number")
     return values

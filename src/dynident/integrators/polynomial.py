@@ -38,7 +38,7 @@ def collocation_weights(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     weights, closing = np.empty((d, d)), np.empty(d)
     for j in range(d):
         others = np.delete(points, j)
-        lagrange = np.polynomial.Polynomial.fromroots(others) / np.prod(points[j] - others)
+        lagrange = np.polynomial.Polynomial(np.polynomial.polynomial.polyfromroots(others)) / np.prod(points[j] - others)
         integral = lagrange.integ()
         weights[:, j] = integral(points) - integral(0)
         closing[j] = integral(1) - integral(0)

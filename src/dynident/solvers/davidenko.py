@@ -79,8 +79,8 @@ class _Run:
         self.renew()
         while len(self.diary.pages) < self.options.iterations:
             if self.h < self.options.shortest:
-                return self.diary.root(self.z, False, "the inner loop does not converge, however short the step in time",
-                                       INNER_LOOP)
+                why = "because the inner loop does not converge, however short the step in time"
+                return self.diary.root(self.z, False, why, INNER_LOOP)
             if self.time_step() and self.last_step <= self.switch and self.newton():
                 return self.diary.root(self.z, True, f"after {len(self.diary.pages)} iterations", 0)
         return self.diary.root(self.z, False, f"at the limit of {self.options.iterations} iterations", TOO_MANY)

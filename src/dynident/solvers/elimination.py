@@ -30,15 +30,16 @@ class Elimination:
         made = _Compiled(library, link) if library is not None else _Plain(link)
         self.chain: _Compiled | _Plain = made
         if made.singular:
-            raise Singular(f"the equations are singular at node {made.singular} of {self.segments + 1}", SINGULAR_BLOCK)
+            where = f"node {made.singular} of {self.segments + 1}"
+            raise Singular(f"because the linearised equations are singular at {where}", SINGULAR_BLOCK)
         small = np.vstack([made.last, np.hstack([begin, end, shared])])
         sizes = np.max(np.abs(small), axis=1)
         if not np.all(np.isfinite(sizes)) or np.any(sizes == 0):
-            raise Singular("a condition at the ends depends on nothing", ILL_POSED)
+            raise Singular("because a condition at the ends, linearised, depends on nothing", ILL_POSED)
         self.row_size = sizes  # rows of unlike units would spoil the choice of pivots
         singular = np.linalg.svd(small / sizes[:, None], compute_uv=False)
         if not singular[-1] > SMALLEST_PIVOT * singular[0]:
-            raise Singular("the conditions at the ends do not determine the solution", ILL_POSED)
+            raise Singular("because the linearised conditions at the ends do not determine the solution", ILL_POSED)
         self.ends = dgetrf(small / sizes[:, None])[:2]
 
     def solve(self, defects: np.ndarray, conditions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -31,6 +31,10 @@ class LiftedFactors:
         return self.linked.condition
 
     @property
+    def softest(self) -> np.ndarray:
+        return self.linked.softest
+
+    @property
     def growth(self) -> np.ndarray:
         return self.linked.growth
 

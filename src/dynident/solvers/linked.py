@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,20 +27,28 @@ class LinkedFactors:
         s, p = self.elimination.solve(rhs[:count].reshape(-1, n) / self.sizes, rhs[count:])
         return np.concatenate([(s * self.sizes).ravel(), p * self.parameter_sizes])
 
+    @functools.cached_property
+    def softest(self) -> np.ndarray:
+        """How states at the nodes and p follow the condition at the ends that moves them most, per unit.
+
+        A unit is what the condition changes by where all states move by their typical size.
+        """
+        units = np.diag(self.elimination.row_size[self.sizes.size:])
+        still = np.zeros(self.elimination.segments * self.sizes.size)
+        return max((self.solve(np.concatenate([still, unit])) for unit in units), key=self._reach)
+
+    def _reach(self, move: np.ndarray) -> float:
+        """The largest change, in typical sizes."""
+        nodes = self.elimination.segments + 1
+        return float(np.max(np.abs(move) / np.concatenate([np.tile(self.sizes, nodes), self.parameter_sizes])))
+
     @property
     def condition(self) -> float:
         """How far the solution moves at the most, in typical sizes, per unit change of a condition at the ends.
 
-        A unit is what the condition changes by where all states move by their typical size. This is the condition number
-        that MUSN and the thesis warn about: its logarithm is the number of digits that are lost.
+        This is the condition number that MUSN and the thesis warn about: its logarithm is the number of digits that are lost.
         """
-        still = np.zeros((self.elimination.segments, self.sizes.size))
-        units = self.elimination.row_size[self.sizes.size:]
-        moved = 0.0
-        for k, unit in enumerate(units):
-            s, p = self.elimination.solve(still, unit * np.eye(units.size)[k])
-            moved = max(moved, float(np.max(np.abs(s))), float(np.max(np.abs(p), initial=0.0)))
-        return moved
+        return self._reach(self.softest)
 
 
 def linked_factors(links: np.ndarray, tied: Tied, sizes: np.ndarray, parameter_sizes: np.ndarray) -> LinkedFactors:

@@ -148,4 +148,4 @@ class _Run:
             return True, f"after {len(self.diary.pages)} iterations", 0
         if largest(step, self.system.scale) <= ROUNDING and self.before is not None and self.before[2] == 1:
             return True, f"after {len(self.diary.pages)} iterations; rounding hides smaller steps", 0
-        return False, f"no step helps any more, not even one of {self.options.shortest:g} times Newton's", TOO_SHORT
+        return False, f"because no step helps any more, not even one of {self.options.shortest:g} times Newton's", TOO_SHORT

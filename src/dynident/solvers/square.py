@@ -12,7 +12,7 @@ from dynident.errors import DynidentError
 
 
 class Singular(DynidentError):
-    """A Jacobian that cannot be solved; `code` is the number of Table 6.1 of the thesis."""
+    """A Jacobian that cannot be solved, said as `Root.reason` is; `code` is the number of Table 6.1 of the thesis."""
 
     def __init__(self, what: str, code: int):
         self.code = code
@@ -65,7 +65,7 @@ class Root:
 
     point: np.ndarray
     converged: bool
-    reason: str  # a clause: 'after 12 iterations', 'no step helps any more'
+    reason: str  # what follows 'converged' or 'stopped': 'after 12 iterations', 'because no step helps any more'
     code: int
     pages: tuple[Page, ...]
     jacobians: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+import casadi as ca
 import numpy as np
 
 from dynident.discretizations.ends import Ends
@@ -14,7 +15,7 @@ from dynident.integrators import OF_CHOSEN_DEGREE, integrator_named
 from dynident.integrators.collocate import collocator_for
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, march_for
-from dynident.integrators.scheme import Adaptive, Explicit, Implicit, Integrator
+from dynident.integrators.scheme import Adaptive, Explicit, Implicit, Integrator, Step
 from dynident.methods.boundary.statement import Statement
 from dynident.solvers.lifted import LiftedSystem
 from dynident.solvers.linked import LinkedSystem, growth_of
@@ -52,7 +53,7 @@ class Shot:
 
     def __init__(self, statement: Statement, scheme: Explicit | Implicit, steps: int):
         self.statement, self.steps, self.order = statement, steps, scheme.order
-        self.fractions = np.arange(steps + 1) / steps
+        self.fractions = self.asked = np.arange(steps + 1) / steps
         self.march = march_for(statement.model, scheme, tuple(range(len(statement.model.parameters))))
 
     def segments(self, times: np.ndarray, steps: int) -> MarchSegments:
@@ -98,9 +99,29 @@ class Shot:
         return out.states, out.path[:-1].reshape(len(times) - 1, 2 * self.steps, -1)[:, 1:]
 
 
+    def checked_links(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """How the ends follow the begins and p, by steps of half the length; (segments, states, states + parameters)."""
+        return np.asarray(self.segments(times, 2 * self.steps).run(nodes[:-1], p, True).links)
+
+
 def _by_segment(path: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     count, n = len(nodes) - 1, nodes.shape[1]
     return np.concatenate([path[:-1].reshape(count, -1, n), nodes[1:, None]], axis=1)
+
+
+def asked_by(scheme: Implicit) -> np.ndarray:
+    """Where in a step the rate is asked for; collocation leaves the ends out where none of its points lies there."""
+    asked: list[float] = []
+
+    def rate(t: ca.SX, x: ca.SX, u: ca.SX, p: ca.SX) -> ca.SX:
+        asked.append(float(t))
+        return x
+
+    stages, nothing = ca.SX.sym("stages", scheme.stages), ca.SX(0, 1)
+    step = Step(rate, ca.SX(0), ca.SX(1), ca.SX.sym("x"), nothing, nothing, nothing)
+    scheme.equations(step, stages)
+    scheme.next_state(step, stages)
+    return np.unique(asked)
 
 
 class Lifted:
@@ -110,7 +131,7 @@ class Lifted:
 
     def __init__(self, statement: Statement, scheme: Implicit):
         self.statement, self.points, self.order = statement, scheme.points, scheme.order
-        self.fractions = np.unique([0.0, *scheme.points, 1.0])
+        self.fractions, self.asked = np.unique([0.0, *scheme.points, 1.0]), asked_by(scheme)
         self.collocator = collocator_for(statement.model, scheme, tuple(range(len(statement.model.parameters))))
         self.shot = Shot(statement, scheme, 2)
 
@@ -138,16 +159,24 @@ class Lifted:
     def checked(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.shot.checked(times, nodes, p)
 
+    def checked_links(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return self.shot.checked_links(times, nodes, p)
+
 
 @functools.cache
 def _scheme(name: str, degree: int | None) -> Integrator:
     return integrator_named(name, USUAL_DEGREE if degree is None and name in OF_CHOSEN_DEGREE else degree)
 
 
-def steps_for(statement: Statement, integrator: str, degree: int | None) -> Shot | Lifted:
-    """Explicit schemes are followed from node to node, implicit ones have their stages as unknowns."""
+def scheme_for(integrator: str, degree: int | None) -> Explicit | Implicit:
     scheme = _scheme(integrator, degree)
     if isinstance(scheme, Adaptive):
         raise ProblemError(f"'{integrator}' chooses its own steps; a boundary value problem takes a scheme with fixed steps, "
                            "and chooses them itself.")
+    return scheme
+
+
+def steps_for(statement: Statement, integrator: str, degree: int | None) -> Shot | Lifted:
+    """Explicit schemes are followed from node to node, implicit ones have their stages as unknowns."""
+    scheme = scheme_for(integrator, degree)
     return Lifted(statement, scheme) if isinstance(scheme, Implicit) else Shot(statement, scheme, EXPLICIT_STEPS)

@@ -91,7 +91,13 @@ class BoundarySolution:
 
     def __call__(self, t: float | np.ndarray) -> np.ndarray:
         """(states,) at one time, (times, states) at several; accurate to the tolerance between the nodes too."""
-        at = np.atleast_1d(np.asarray(t, dtype=float))
+        try:
+            at = np.atleast_1d(np.asarray(t, dtype=float))
+        except (TypeError, ValueError):
+            raise ProblemError(f"A solution is asked at one time or at a list of times, not at {t!r}.") from None
+        if at.ndim > 1:
+            raise ProblemError(f"A solution is asked at one time or at a list of times, not at an array of shape {at.shape}. "
+                               "Ravel it first.")
         if at.size and not (np.all(at >= self.time[0]) and np.all(at <= self.time[-1])):
             raise ProblemError(f"The solution is known from t = {self.time[0]:g} to {self.time[-1]:g}; asked for "
                                f"{np.min(at):g} to {np.max(at):g}.")

@@ -39,6 +39,8 @@ MOST_PIECES = 8  # into which one segment is cut at a time
 FINER = (1, 4, 16, 64)  # pieces per segment of the meshes on which Newton is tried: more nodes bend a poor guess less
 PATIENCE = 50  # iterations of Newton on one mesh
 BADLY_CONDITIONED = 1e8  # Sec. 6.4 of the thesis
+CLOSER_LOOKS = 5  # meshes of twice as many nodes, where the first cannot tell whether a solution is one of many
+DOUBTFUL = 0.5  # relative error of a direction that shows with 1 that nothing holds the solution there
 NEGLIGIBLE = 1e-12  # a state that nowhere exceeds this is taken to be zero; give `scale` if yours are that small
 
 
@@ -66,6 +68,7 @@ class Search:
         self.evaluations = 0
         self.error = np.inf
         self.restarts = 0
+        self.loose = False  # a solution that no mesh can tell from one of many
         self.story: list[str] = []  # clauses for the status: what had to be done beyond the usual
         self.root: Root | None = None
         self.inside: np.ndarray | None = None  # (segments, fractions, states)
@@ -81,6 +84,12 @@ class Search:
         return np.where(np.isnan(self.options.scale), largest, self.options.scale)
 
     @property
+    def all_sizes(self) -> np.ndarray:
+        """(nodes x states + parameters,) the same for every number at the nodes."""
+        n, sizes = self.nodes.shape[1], self.sizes
+        return np.concatenate([np.tile(sizes[:n], len(self.nodes)), sizes[n:]])
+
+    @property
     def close(self) -> float:
         return max(CLOSE * self.options.tolerance, CLOSEST)
 
@@ -93,19 +102,58 @@ class Search:
     # -- the search
 
     def run(self) -> tuple[bool, str, int]:
-        """Whether it succeeded, the reason as a clause, and the code of Table 6.1."""
+        """Whether it succeeded, the reason (what follows 'stopped'), and the code of Table 6.1."""
         found, reason, code = self.refined()
+        self.loose = found and not self.held_at_last()
         if not found and self.best is not None:
             _, _, self.times, self.nodes, self.p = self.best
         if not found and code in (TOO_MANY, TOO_SHORT) and self.condition > BADLY_CONDITIONED:
-            reason = f"the conditions at the ends hardly determine the solution (condition {self.condition:.0e}); {reason}"
-            return False, reason, ILL_POSED
+            return False, (f"{reason}; the linearised conditions at the ends hardly determine the solution there (condition "
+                           f"number {self.condition:.0e})"), ILL_POSED
         return found, reason, code
 
     @property
     def condition(self) -> float:
         known = self.root is not None and self.root.linear is not None
         return self.root.linear.factors.condition if known else np.inf  # type: ignore[union-attr]
+
+    def held_at_last(self) -> bool:
+        """Whether the solution is held on its mesh, or on a finer one where that is too coarse to tell."""
+        looks = 0
+        while not self.held():
+            looks += 1
+            if looks > CLOSER_LOOKS or 2 * len(self.times) > self.options.most_nodes:
+                return False
+            kept = self.times, self.nodes, self.p, self.course, self.inside, self.root, self.error
+            self.cut(np.full(len(self.times) - 1, 2))
+            root = self.solve(DampedNewton(tolerance=self.close), "look closer")
+            if root.converged:
+                self.judged(root)
+            if not root.converged or self.error > self.options.tolerance:
+                self.times, self.nodes, self.p, self.course, self.inside, self.root, self.error = kept
+                return False
+        return True
+
+    def held(self) -> bool:
+        """Whether this mesh can tell the equations, linearised at its solution, from singular ones.
+
+        The direction in which the solution is held least solves linear equations on the same mesh; steps of half the length
+        show its error as they show that of the solution. Singular equations make it as large as the direction itself.
+        """
+        assert self.root is not None and self.root.linear is not None
+        factors, (count, n) = self.root.linear.factors, self.nodes.shape
+        if factors.condition * NOISE >= DOUBTFUL:
+            return False
+        nodes, p = np.split(factors.softest, [count * n])
+        nodes = nodes.reshape(count, n)
+        try:
+            links = self.steps.checked_links(self.times, self.nodes, self.p)
+        except Diverged:
+            return False
+        lacks = np.einsum("kij,kj->ki", links, np.hstack([nodes[:-1], np.tile(p, (count - 1, 1))])) - nodes[1:]
+        off = self.error_of(self.root, lacks, np.zeros(n + p.size))
+        whole = float(np.max(np.abs(factors.softest) / self.all_sizes))
+        return off / (1 - 0.5 ** self.steps.order) < DOUBTFUL * whole
 
     def refined(self) -> tuple[bool, str, int]:
         """Solve, judge and refine until the error is below the tolerance."""
@@ -120,10 +168,10 @@ class Search:
                 return True, "", 0
             pieces = np.where(grown & ~too_short(self.times), np.maximum(pieces, 2), pieces)
             if not np.any(pieces > 1) or self.in_vain():
-                return False, f"more nodes no longer help: rounding keeps the error at {self.error:.1e}", TOO_MANY
-            if np.sum(pieces) > self.options.most_nodes:
-                return False, (f"the error is still {self.error:.1e}, and more than nodes = {self.options.most_nodes} would "
-                               "be needed"), TOO_MANY
+                return False, f"because more nodes no longer help: rounding keeps the error at {self.error:.1e}", TOO_MANY
+            if np.sum(pieces) >= self.options.most_nodes:
+                return False, (f"because the error is still {self.error:.1e}, and more than nodes = "
+                               f"{self.options.most_nodes} would be needed"), TOO_MANY
             self.cut(pieces)
             root = self.again()
         return False, f"at the limit of {MOST_ROUNDS} meshes", TOO_MANY
@@ -159,7 +207,7 @@ class Search:
             root = self.solve(solver, "start" if first is None else "rescue")
             if root.converged or root.interrupted:
                 if first is not None:
-                    self.story.append(f"{self.rounds[0].solver} stopped at first ({first.reason}), {solver.name} on "
+                    self.story.append(f"at first {self.rounds[0].solver} stopped {first.reason}; {solver.name} on "
                                       f"{len(times)} nodes did not")
                 return root
             first = first or root
@@ -202,7 +250,7 @@ class Search:
         try:
             root = solver.solve(system, begin, self.watch)
         except Diverged as wall:
-            root = Root(begin, False, str(wall), TOO_MANY, (), 0, 1)
+            root = Root(begin, False, f"because {wall}", TOO_MANY, (), 0, 1)
         nodes, p = (part.copy() for part in system.unpack(root.point))
         self.keep(root, nodes, p)
         if root.converged:
@@ -237,15 +285,20 @@ class Search:
             self.error = np.inf
             return np.full(len(self.times) - 1, 2)
         lacks = ends - self.nodes[1:]
-        outer = np.concatenate([lacks.ravel(), self.ends.value(self.nodes[0], self.nodes[-1], self.p)])
-        off = root.linear.factors.solve(np.append(outer, np.zeros(root.point.size - outer.size)))[:outer.size]
-        at_nodes = float(np.max(np.abs(off) / np.concatenate([np.tile(sizes[:n], len(self.times)), sizes[n:]])))
+        at_nodes = self.error_of(root, lacks, self.ends.value(self.nodes[0], self.nodes[-1], self.p))
         at = np.arange(1, between.shape[1] + 1) / (between.shape[1] + 1)
         foretold = np.einsum("ij,kjn->kin", polynomials(self.steps.fractions, at), self.inside)
         inner = np.max(np.abs(foretold - between) / sizes[:n], axis=(1, 2))
         self.error = max(at_nodes, float(np.max(inner)))
         self.rounds[-1] = replace(self.rounds[-1], error=self.error)
         return self.pieces(np.max(np.abs(lacks) / sizes[:n], axis=1), at_nodes, inner)
+
+    def error_of(self, root: Root, lacks: np.ndarray, conditions: np.ndarray) -> float:
+        """What the segments and the conditions at the ends lack, as an error of the nodes and parameters, in typical sizes."""
+        assert root.linear is not None
+        outer = np.concatenate([lacks.ravel(), conditions])
+        off = root.linear.factors.solve(np.append(outer, np.zeros(root.point.size - outer.size)))[:outer.size]
+        return float(np.max(np.abs(off) / self.all_sizes))
 
     def in_vain(self) -> bool:
         """Whether the error stands still, though the last meshes had ever more nodes."""

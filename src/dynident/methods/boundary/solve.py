@@ -7,21 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.methods.boundary.mesh import Course, split, steps_for
+from dynident.methods.boundary import arguments
+from dynident.methods.boundary.mesh import Course, Lifted, Shot, steps_for
 from dynident.methods.boundary.result import BoundarySolution
 from dynident.methods.boundary.search import BADLY_CONDITIONED, Options, Search, Solver
 from dynident.methods.boundary.statement import Statement, statement_of
 from dynident.models.equations import EquationModel
-from dynident.solvers.davidenko import Davidenko
-from dynident.solvers.newton import DampedNewton
-from dynident.solvers.square import Watch
+from dynident.solvers.square import ILL_POSED, Watch
 
-FEWEST_SEGMENTS = 16  # to begin with
-TIGHTEST = 1e-12  # tolerance; below it rounding speaks louder
-METHODS: dict[str, Callable[..., Solver]] = {"newton": DampedNewton, "davidenko": Davidenko}
+TRIED = 64  # other states at a time at which the rate is not finite for those of the guess
 
 
 def solve_boundary_value(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], mesh: Sequence[float],
@@ -44,98 +40,70 @@ def solve_boundary_value(rate: Callable[..., Any] | EquationModel, boundary: Cal
     Never raises for a solution that is not found: `converged` is False and `status` says why.
     """
     began = time.perf_counter()
-    times, wanted = _times(mesh, output)
-    start = dict(parameters or {})
-    values, count = _guess(guess, np.asarray(mesh, dtype=float))
-    statement = statement_of(rate, boundary, count, states, list(start))
-    options = _options(statement, tolerance, method, growth, nodes, scale)
-    p = np.array([float(v) for v in start.values()])
-    _check_start(statement, times, values(times), p)
-    search = Search(steps_for(statement, integrator, degree), statement.ends, times, values, p, options, watch)
+    faults: list[str] = []
+    given, wanted = arguments.times_of(mesh, output, faults)
+    times = arguments.first_nodes(given, wanted, nodes, faults)
+    start = arguments.numbers_of("parameters", parameters, False, faults)
+    sizes = arguments.numbers_of("scale", scale, True, faults)
+    arguments.check_names(states, start, faults)
+    arguments.check_numbers(tolerance, growth, watch, faults)
+    arguments.check_scheme(integrator, degree, faults)
+    solver = arguments.solver_of(method, tolerance, faults)
+    course, values = arguments.guess_of(guess, given, times, faults)
+    if faults:
+        raise ProblemError(faults)
+    statement = statement_of(rate, boundary, values.shape[1], states, list(start))
+    options = Options(float(tolerance), solver, int(nodes), float(growth), _sizes(statement, sizes))
+    steps, p = steps_for(statement, integrator, degree), np.array(list(start.values()))
+    _check_start(statement, steps, times, course, p)
+    search = Search(steps, statement.ends, times, course, p, options, watch)
     found, reason, code = search.run()
     return _solution(statement, search, found, reason, code, wanted, time.perf_counter() - began)
 
 
-def _times(mesh: Sequence[float], output: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray]:
-    """All nodes to begin with, and those that are asked for."""
-    faults = []
-    times = np.asarray(mesh, dtype=float).ravel()
-    wanted = times if output is None else np.asarray(output, dtype=float).ravel()
-    for name, each in (("mesh", times), ("output", wanted)):
-        if each.size < 2 or not np.all(np.isfinite(each)) or not np.all(np.diff(each) > 0):
-            faults.append(f"{name} must be at least two finite times that increase: from a to b.")
-    if not faults and (wanted[0] != times[0] or wanted[-1] != times[-1]):
-        faults.append(f"The boundaries are not among the output points (error 121 of the thesis): output runs from "
-                      f"{wanted[0]:g} to {wanted[-1]:g}, the problem from {times[0]:g} to {times[-1]:g}. Add both ends.")
-    if faults:
-        raise ProblemError(faults)
-    every = np.union1d(times, wanted)
-    pieces = np.maximum(1, np.ceil(np.diff(every) / (every[-1] - every[0]) * FEWEST_SEGMENTS - 1e-9)).astype(int)
-    return split(every, pieces), wanted
-
-
-def _guess(guess: Any, mesh: np.ndarray) -> tuple[Course, int]:
-    """The guess as a function of many times, and how many states it has."""
-    if isinstance(guess, BoundarySolution):
-        return guess, len(guess.names)
-    if callable(guess):
-        first = np.asarray(guess(float(mesh[0])), dtype=float).ravel()
-
-        def asked(t: np.ndarray) -> np.ndarray:
-            return np.array([np.asarray(guess(float(each)), dtype=float).ravel() for each in t]).reshape(len(t), first.size)
-
-        return asked, first.size
-    try:
-        array = np.asarray(guess, dtype=float)
-    except (TypeError, ValueError):
-        raise ProblemError("guess must be a function of t, an array of numbers (mesh, states), or one number per state."
-                           ) from None
-    if array.ndim == 2 and array.shape[0] == mesh.size:
-        return PchipInterpolator(mesh, array, axis=0), array.shape[1]  # no overshoot
-    if array.ndim <= 1 and array.size:
-        constant = array.ravel()
-        return (lambda t: np.tile(constant, (len(t), 1))), constant.size
-    raise ProblemError(f"guess has shape {array.shape}; give one row per time of the mesh ({mesh.size}, states), one number "
-                       "per state, or a function of t.")
-
-
-def _options(statement: Statement, tolerance: float, method: str | Solver, growth: float, nodes: int,
-             scale: Mapping[str, float] | None) -> Options:
-    faults = []
-    if not TIGHTEST <= tolerance < 1:
-        faults.append(f"tolerance = {tolerance!r}; use a number from {TIGHTEST:g} to below 1.")
-    if not growth > 1:
-        faults.append(f"growth = {growth!r}; use a number above 1.")
-    if isinstance(method, str) and method not in ("auto", *METHODS):
-        faults.append(f"There is no method '{method}'.{did_you_mean(method, ['auto', *METHODS])}")
+def _sizes(statement: Statement, scale: Mapping[str, float]) -> np.ndarray:
+    """(states + parameters,) typical sizes, nan where none was given."""
     names = (*statement.states, *statement.parameters)
-    faults += [f"scale['{name}']: there is no such state or parameter.{did_you_mean(name, names)}"
-               for name in scale or {} if name not in names]
-    faults += [f"scale['{name}'] = {value!r}; use a positive number." for name, value in (scale or {}).items()
-               if not (np.isfinite(value) and value > 0)]
+    faults = [f"scale['{name}']: there is no such state or parameter.{did_you_mean(name, names)}"
+              for name in scale if name not in names]
     if faults:
         raise ProblemError(faults)
-    solver: Solver | None = None
-    if not isinstance(method, str):
-        solver = method
-    elif method != "auto":
-        solver = METHODS[method](tolerance=0.1 * tolerance)
-    return Options(tolerance, solver, nodes, growth, np.array([float((scale or {}).get(name, np.nan)) for name in names]))
+    return np.array([scale.get(name, np.nan) for name in names])
 
 
-def _check_start(statement: Statement, times: np.ndarray, values: np.ndarray, p: np.ndarray) -> None:
-    """Nothing is solved from a guess at which the problem is not finite."""
-    said = ", ".join(f"{name} = {value:g}" for name, value in zip(statement.parameters, p, strict=True))
-    if not np.all(np.isfinite(values)) or not np.all(np.isfinite(p)):
-        raise ProblemError("The guess is not finite everywhere; give finite numbers.")
-    rates = statement.rates(times, values, p)
-    bad = np.argwhere(~np.isfinite(rates))
+def _check_start(statement: Statement, steps: Shot | Lifted, times: np.ndarray, course: Course, p: np.ndarray) -> None:
+    """Nothing is solved from a guess at which the problem is not finite; the rate is asked where the scheme will ask it."""
+    at = np.unique(times[:-1, None] + steps.asked * np.diff(times)[:, None])
+    values = course(at)
+    faults = []
+    bad = np.argwhere(~np.isfinite(statement.rates(at, values, p)))
     if bad.size:
         k, j = bad[0]
-        at = ", ".join(f"{name} = {value:g}" for name, value in zip(statement.states, values[k], strict=True))
-        raise ProblemError(f"The rate of '{statement.states[j]}' is not finite at the guess: t = {times[k]:g}, {at}"
-                           f"{', ' + said if said else ''}. Begin with another guess.")
-    statement.ends.value(values[0], values[-1], p)
+        faults.append(_rate_fault(statement, j, at[k], values[k], p))
+    begin, end = course(times[[0, -1]])
+    for k in np.flatnonzero(~np.isfinite(statement.values(begin, end, p))):
+        where = f"{_said(statement.states, begin)} at the begin, {_said(statement.states, end)} at the end"
+        faults.append(f"Condition {k + 1} at the ends is not finite at the guess: {where}"
+                      f"{_said(statement.parameters, p, ', ')}. Begin with another guess.")
+    if faults:
+        raise ProblemError(faults)
+
+
+def _rate_fault(statement: Statement, j: int, t: float, values: np.ndarray, p: np.ndarray) -> str:
+    """Whether the guess is to blame, or the time."""
+    size = np.where(values == 0, 1.0, np.abs(values))
+    others = values + size * np.random.default_rng(0).standard_normal((TRIED, values.size))
+    name = statement.states[j]
+    if np.any(np.isfinite(statement.rates(np.full(TRIED, t), others, p)[:, j])):
+        return (f"The rate of '{name}' is not finite at the guess: t = {t:g}, {_said(statement.states, values)}"
+                f"{_said(statement.parameters, p, ', ')}. Begin with another guess.")
+    return (f"The rate of '{name}' is not finite at t = {t:g}, neither for the guess nor for {TRIED} other states, so that "
+            "another guess does not help. If that time alone is to blame, let the mesh begin or end a little beside it, or use "
+            'integrator="gauss_legendre", which never asks for the rate at a node.')
+
+
+def _said(names: Sequence[str], values: np.ndarray, before: str = "") -> str:
+    return before * bool(names) + ", ".join(f"{name} = {value:g}" for name, value in zip(names, values, strict=True))
 
 
 def _solution(statement: Statement, search: Search, found: bool, reason: str, code: int, wanted: np.ndarray,
@@ -146,22 +114,47 @@ def _solution(statement: Statement, search: Search, found: bool, reason: str, co
     if not found or inside is None:  # no solution: straight lines between nodes
         fractions, inside = np.array([0.0, 1.0]), np.stack([search.nodes[:-1], search.nodes[1:]], axis=1)
     warnings = []
-    if not condition <= BADLY_CONDITIONED:
+    if search.loose:
+        double = "" if statement.same_slopes else ", or one where two meet"
+        warnings.append(f"Linearised at the solution, the equations cannot be told from singular ones on this mesh (condition "
+                        f"number {condition:.1e}): it is one of many{double}, unless a finer mesh shows that they are only "
+                        "close to singular. Change a condition at the ends so that one solution is singled out.")
+    elif not condition <= BADLY_CONDITIONED:
         warnings.append(f"The condition number is {condition:.1e}, above 1e8: half of the digits or more are lost, and the "
                         "conditions at the ends may not determine the solution.")
     return BoundarySolution(
         search.times, search.nodes, statement.states,
         dict(zip(statement.parameters, (float(v) for v in search.p), strict=True)), found,
-        _sentence(search, found, reason, code), code, search.error if found else np.nan, search.options.tolerance, sizes,
-        condition, tuple(search.pages), tuple(search.rounds), search.evaluations, tuple(warnings), wanted, fractions, inside,
-        seconds)
+        _success(search, statement.same_slopes) if found else _failure(search, reason, code, statement.same_slopes), code,
+        search.error if found else np.nan, search.options.tolerance, sizes, condition, tuple(search.pages),
+        tuple(search.rounds), search.evaluations, tuple(warnings), wanted, fractions, inside, seconds)
 
 
-def _sentence(search: Search, found: bool, reason: str, code: int) -> str:
-    told = "; ".join(search.story)
-    story = f" {told[0].upper()}{told[1:]}." if told else ""
-    work = f"{len(search.pages)} iterations on {len(search.rounds)} meshes, the last of {len(search.times)} nodes"
-    if found:
-        return f"Converged: {work}; estimated error {search.error:.1e}.{story}"
+def _success(search: Search, same_slopes: bool) -> str:
+    if not search.loose:
+        return f"Converged: {_work(search)}; estimated error {search.error:.1e}.{_story(search)}"
+    what = "one of many solutions, as far as this mesh can tell" if same_slopes else "what may be one of many solutions"
+    return (f"Converged to {what} (see the warning): {_work(search)}; estimated distance to the nearest {search.error:.1e}."
+            f"{_story(search)}")
+
+
+def _failure(search: Search, reason: str, code: int, same_slopes: bool) -> str:
     number = f" (error {code} of the thesis)" if code else ""
-    return f"Not converged after {work}: {reason}{number}.{story}"
+    way = ""
+    if code == ILL_POSED and same_slopes:
+        way = (" The derivatives of these equations are the same for every state and parameter, so that every guess ends like "
+               "this one: change the conditions at the ends.")
+    elif code == ILL_POSED:
+        where = "at the point that was reached" if search.pages else "at the guess"
+        way = (f" This is known {where} only: begin with another guess; if all end like this one, change the conditions at the "
+               "ends.")
+    return f"Not converged: stopped {reason}{number}, after {_work(search)}.{way}{_story(search)}"
+
+
+def _work(search: Search) -> str:
+    return f"{len(search.pages)} iterations on {len(search.rounds)} meshes, the last of {len(search.times)} nodes"
+
+
+def _story(search: Search) -> str:
+    told = "; ".join(search.story)
+    return f" {told[0].upper()}{told[1:]}." if told else ""

@@ -58,6 +58,11 @@ class Statement:
     used: tuple[int, ...]  # places of the model's parameters among all
     ends: TracedEnds
     conditions: int
+    same_slopes: bool  # derivatives that no state or parameter changes, as those of linear equations: no guess matters
+
+    def values(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """(conditions,) what the boundary function gives, finite or not."""
+        return self.ends.plain(np.concatenate([begin, end, p]))[0].ravel()
 
     def rates(self, t: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
         """(points, states) rates at (points,) times and (points, states) states."""
@@ -85,20 +90,44 @@ def statement_of(rate: Callable[..., Any] | EquationModel, boundary: Callable[..
     if not faults and len(conditions) != wanted:
         also = f" and {len(parameters)} parameters" if parameters else ""
         faults.append(f"{called} returned {len(conditions)} conditions, but {len(names)} states{also} need {wanted}.")
+    in_conditions = {name for name in parameters if ca.depends_on(column(conditions), p[name])}
+    faults += _idle(rate, parameters, {*in_conditions, *(parameters[k] for k in used)}, bool(faults))
     if faults or model is None:
         raise ProblemError(faults)
     ends = TracedEnds(column(begin), column(end), column(p), column(conditions))
-    return Statement(tuple(names), tuple(parameters), model, used, ends, wanted)
+    straight = bool(ca.is_linear(column(conditions), ca.vertcat(column(begin), column(end), column(p))))
+    return Statement(tuple(names), tuple(parameters), model, used, ends, wanted, straight and _straight(model))
 
 
 def _state_names(rate: Any, count: int, states: Sequence[str] | None, faults: list[str]) -> list[str]:
     if isinstance(rate, EquationModel):
         names = list(rate.states)
+        if states is not None and list(states) != names:
+            faults.append(f"the model names its own states: {', '.join(names)}. Leave states out.")
     else:
         names = [f"{LETTER}{k + 1}" for k in range(count)] if states is None else [str(s) for s in states]
     if len(names) != count:
         faults.append(f"the guess has {count} values per point, but there are {len(names)} states: {', '.join(names)}.")
     return names
+
+
+def _idle(rate: Any, parameters: Sequence[str], standing: set[str], already: bool) -> list[str]:
+    """Parameters that nothing depends on: no condition can find them. `already`: faults were found, and rates are missing."""
+    if isinstance(rate, EquationModel):
+        return [f"'{name}' is a constant of the model ({name} = {rate.constants[name]:g}), not a parameter. Leave it out of "
+                "its constants to have it found, or out of parameters to keep its value." if name in rate.constants else
+                f"parameters['{name}']: the model has no such parameter, and no condition at the ends holds it."
+                f"{did_you_mean(name, rate.parameters)}"
+                for name in parameters if name in rate.constants or name not in {*standing, *rate.parameters}]
+    idle = [] if already else [name for name in parameters if name not in standing]
+    return [f"parameters['{name}'] stands neither in the rate nor in the conditions at the ends, so that nothing can determine "
+            "it. Leave it out, or use it." for name in idle]
+
+
+def _straight(model: EquationModel) -> bool:
+    """Whether the rate has the same derivatives everywhere."""
+    t, x, p = (ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("p", len(model.parameters)))
+    return bool(ca.is_linear(model.rate(t, x, ca.SX(0, 1), p), ca.vertcat(x, p)))
 
 
 def _of_model(model: EquationModel, names: list[str], parameters: Sequence[str], faults: list[str]
