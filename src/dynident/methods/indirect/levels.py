@@ -51,7 +51,6 @@ class Levels:
         smallest = {name: VANISHING * spread(self.setup.problem, name) for name in used}
         return {name: max(float(used[name] * np.exp(reach * s)), smallest[name]) for name, s in zip(used, step, strict=True)}
 
-
     def least_told(self, finite: Smoothing) -> float:
         """1 - factor where the data tell the logarithm of a size to VAGUE: it is the share of 2 N, what they would tell if
         the model could not err, that they do tell (the missing information principle)."""
