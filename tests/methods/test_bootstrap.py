@@ -70,3 +70,36 @@ def test_leave_one_out_foretells_each_record():
 def test_leave_one_out_of_one_record_is_refused(estimate):
     with pytest.raises(di.ProblemError, match="at least two experiments"):
         di.leave_one_out(estimate)
+
+
+@pytest.mark.parametrize(("method", "why"), [
+    (di.boundary_value(model_weight={"v": 1e2, "k": 1.0}), "lets the model err and k drift"),
+    (di.multistart(di.boundary_value(), points=[{"k": 1.5}]), "lets the model err"),
+    (di.kalman(), "comes from a filter"),
+])
+def test_refits_by_another_method_are_refused(method, why):
+    """Neither would know of model errors, of what drifts, or of what a filter corrects."""
+    e = replace(method.identify(MACHINE.problem(), None, lambda _: None), converged=True)
+    for verb in (di.bootstrap, di.profile):
+        with pytest.raises(di.NotSupported, match=rf"{verb.__name__} .*{why}.*multiple_shooting\(\)"):
+            verb(e)
+
+
+def test_refits_of_an_estimate_from_many_starts_know_its_loss():
+    e = di.identify(MACHINE.problem(), di.multistart(di.single_shooting(loss="huber"), points=[{}]))
+    with pytest.raises(di.NotSupported, match="fit with loss"):
+        di.bootstrap(e)
+
+
+def test_a_filter_left_without_a_record_knows_nothing_of_it():
+    """What it begins with is part of what is known; the estimate from all records is not."""
+    records = [MACHINE.record(seed, name=f"run {seed}") for seed in range(2)]
+    problem = di.Problem(MACHINE.model, records, MACHINE.parameters())
+    method = di.kalman()
+    whole = method.identify(problem, None, lambda _: None)
+    found = di.leave_one_out(whole)
+    for k, part in enumerate(found.parts):
+        alone = method.identify(problem.changed(experiments=[records[1 - k]]), None, lambda _: None)
+        if part.estimate is not None:
+            assert part.estimate.values == alone.values
+    assert any(part.estimate is not None for part in found.parts)

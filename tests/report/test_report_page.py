@@ -147,7 +147,7 @@ def test_a_long_record_is_thinned_with_its_spike_and_the_page_says_so(tmp_path):
     residuals[0]["position"][777_777] = 12.5
     path = report.html(replace(made, residuals=residuals), tmp_path / "page.html")
     read = Read(path.read_text(encoding="utf-8"))
-    assert "of 1 000 000 samples at most 4000 are drawn" in read.words
+    assert "of 1,000,000 samples at most 4000 are drawn" in read.words
     assert any(12.5 in trace["y"] for figure in read.data for trace in figure["data"] if "y" in trace)
     assert path.stat().st_size < 7e6
 

@@ -190,5 +190,19 @@ def test_counts_read_as_words():
     assert "1 box, 2 iterations, 1 match, 1 entry, 3 passes" in " ".join(text.split())
 
 
+def test_counts_of_what_is_no_plain_noun_read_as_words():
+    counts = {"steps_per_sample": 16, "reached the best": 6, "interrupted": 1}
+    text = " ".join(estimate_text(sample.estimate(counts=counts)).split())
+    assert "16 steps per sample, 6 reached the best, 1 interrupted;" in text
+    assert "1 step per sample" in " ".join(estimate_text(sample.estimate(counts={"steps_per_sample": 1})).split())
+
+
+def test_no_number_is_broken_over_two_lines():
+    for width in range(1, 80):
+        counts = {"x" * width: 2, "variables": 1285, "equalities": 12_345_678}
+        lines = estimate_text(sample.estimate(counts=counts)).splitlines()
+        assert any("1,285" in line for line in lines) and any("12,345,678" in line for line in lines)
+
+
 def test_method_that_minimises_nothing_has_no_cost():
     assert "cost" not in estimate_text(sample.estimate(cost=float("nan")))

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynident.discretizations.finite import Linearization
 from dynident.estimate.check_records import record_findings
+from dynident.estimate.combinations import NOT_SHOWN
 from dynident.estimate.covariance import magnitudes
 from dynident.estimate.finding import SEVERITIES, Check, Finding
 from dynident.estimate.identifiability import Identifiability, identifiability
@@ -38,7 +39,7 @@ def examine(problem: Problem, linearization: Linearization) -> Check:
 def _determined(known: Identifiability, std_given: bool) -> list[Finding]:
     found = [Finding("error", ", ".join(names), text,
                      "Hold one of them (free=False), give it a prior, or measure something that tells them apart."
-                     if "no effect" not in text else
+                     if not text.startswith(NOT_SHOWN) else
                      "Hold it (free=False), or excite the part of the model in which it acts.")
              for names, text in zip(known.tied, known.combinations, strict=True)]
     found += [Finding("warning", ", ".join(group.names), f"they are hard to tell apart around the start: their effects "

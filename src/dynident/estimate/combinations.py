@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+NOT_SHOWN = "nothing measured depends on"  # how it begins of parameters without any effect; other words name a combination
 LARGEST_INTEGER = 4  # larger coefficients read like noise; the direction itself is printed then
 INTEGER_TOLERANCE = 2e-3  # a coefficient this close to an integer is that integer: directions carry derivative errors
 NEGLIGIBLE_ENTRY = 1e-5  # of a scaled null direction; smaller entries are rounding
@@ -18,7 +19,8 @@ def undetermined_in_words(names: Sequence[str], values: np.ndarray, null: np.nda
     """For each group of parameters tied by undetermined directions: its names, and what of them is determined.
 
     `null` (unknowns, k) spans the directions that change nothing, in units of 1/norms; the user's units are
-    null / norms. The words hold locally: a product and a sum can look alike at one point, and then both are said.
+    null / norms. The words hold locally: a product and a sum can look alike at one point, and then both are said. They never
+    begin with a name, which would become another one at the begin of a sentence.
     """
     return tuple(_say([names[i] for i in members], values[list(members)], (basis / norms[list(members)]).T)
                  for members, basis in _separate(null))
@@ -58,8 +60,7 @@ def _echelon(rows: np.ndarray) -> np.ndarray:
 def _say(names: list[str], values: np.ndarray, directions: np.ndarray) -> tuple[tuple[str, ...], str]:
     """`directions` (parameters, k) in the user's units."""
     if len(names) == directions.shape[1]:
-        verb = "has no effect" if len(names) == 1 else "have no effect"
-        return tuple(names), f"{' and '.join(names)} {verb} on what was measured"
+        return tuple(names), f"{NOT_SHOWN} {' or '.join(names)}"
     sums = _integer_combinations(directions)
     powers = None if np.any(values == 0) else _integer_combinations(directions / values[:, None])
     candidates = []

@@ -158,4 +158,5 @@ def remarks(problem: Problem, finite: Shooting, at: Linearization, uncertainty: 
 
 
 def as_sentence(words: str) -> str:
+    """Words as a sentence of their own; they must not begin with a name, which would become another one."""
     return f"{words[0].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"

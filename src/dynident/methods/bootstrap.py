@@ -16,7 +16,7 @@ from dynident.estimate.validation import Validation
 from dynident.integrators.march import Diverged
 from dynident.methods.identify import identify
 from dynident.methods.multistart import started
-from dynident.methods.refit import Refit
+from dynident.methods.refit import Refit, refuse_other_sums
 from dynident.parallel.tasks import in_order
 from dynident.problem.problem import known_std
 
@@ -39,6 +39,7 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
         faults.append(f"repeats = {repeats}; an interval needs at least {FEWEST}.")
     if faults:
         raise ProblemError(faults)
+    refuse_other_sums(estimate, "bootstrap")  # said here, and not by a worker
     parts = np.array_split(np.arange(repeats), CHUNKS)
     tasks = [([int(k) for k in part],) for part in parts if part.size]
     rows = [row for part in in_order(_part, (estimate, kind, block, seed), tasks, executor) for row in part]
@@ -154,7 +155,9 @@ def leave_one_out(estimate: Estimate, executor: Executor | None = None) -> Leave
 def _without(estimate: Estimate, k: int) -> LeftOut:
     problem = estimate.problem
     out = problem.experiments[k]
-    values = {n: float(v) for n, v in estimate.values.items() if n in {p.name for p in problem.unknowns}}
+    alone = estimate.filtered is None and estimate.smoothed is None  # else a start may be what is known beforehand: a filter
+    # that began at the whole estimate would know of the record that is left out
+    values = {n: float(v) for n, v in estimate.values.items() if alone and n in {p.name for p in problem.unknowns}}
     try:
         fewer = started(problem, values).changed(experiments=[e for i, e in enumerate(problem.experiments) if i != k])
         found = identify(fewer, estimate.method, progress=False)

@@ -35,3 +35,8 @@ def minimised(method: Any) -> dict[str, Any]:
         return method.minimises()
     options = method.options() if hasattr(method, "options") else {}
     return {name: value for name, value in options.items() if name not in HOW_TO_SEARCH}
+
+
+def started_method(method: Any) -> Any:
+    """The method itself, of one that begins it many times."""
+    return getattr(method, "method", method)

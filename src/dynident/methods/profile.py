@@ -16,7 +16,7 @@ from dynident.estimate.profile import FLAT, Curve, Profile, covariance_of, reach
 from dynident.estimate.spread import Sensitivity
 from dynident.integrators.march import Diverged
 from dynident.methods.noise import sizes_wanted
-from dynident.methods.refit import Refit
+from dynident.methods.refit import Refit, refuse_other_sums
 from dynident.methods.structure import shown_by_model
 from dynident.parallel.tasks import in_order
 
@@ -39,6 +39,7 @@ def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level:
     """
     if not estimate.converged:
         raise ProblemError("A profile starts from an optimum, and this estimate did not converge.")
+    refuse_other_sums(estimate, "profile")
     known = estimate.problem.names
     wanted = [names] if isinstance(names, str) else list(known if names is None else names)
     faults = [f"'{n}' is not an unknown of this estimate.{did_you_mean(n, known)}" for n in wanted if n not in known]

@@ -15,6 +15,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods.direct import ShootingMethod, check_problem
+from dynident.methods.method import minimised, started_method
 from dynident.methods.noise import sizes_wanted
 from dynident.methods.restraints import refuse_constraints
 from dynident.solvers.gauss_newton import GaussNewton
@@ -33,9 +34,10 @@ class Refit:
 
     def __init__(self, estimate: Estimate, what: str, settled: float = SETTLED):
         problem = estimate.problem
+        refuse_other_sums(estimate, what)
         check_problem(problem, what)
         refuse_constraints(problem, what, "the interval of the estimate, which knows the constraint")
-        if getattr(estimate.method, "loss", "squared") != "squared":
+        if minimised(estimate.method).get("loss", "squared") != "squared":
             raise NotSupported(f"{what} rests on the likelihood of normal errors; fit with loss=\"squared\" first.")
         self.estimate, self.problem, self.settled = estimate, problem, settled
         self.values = np.array([float(estimate.values[name]) for name in problem.names])
@@ -50,7 +52,7 @@ class Refit:
     def _made(self, segments: Sequence[int]) -> tuple[Shooting, Point]:
         estimate = self.estimate
         sizes = {name: estimate.noise_std[name] for name in sizes_wanted(self.problem)}
-        scheme = integrator_named(getattr(estimate.method, "integrator", "runge_kutta"))
+        scheme = integrator_named(getattr(started_method(estimate.method), "integrator", "runge_kutta"))
         finite = Shooting(self.problem, scheme, segments, int(estimate.counts.get("substeps", 1)), sizes)
         nodes = []
         for record, trajectory in zip(finite.records, estimate.trajectories, strict=True):
@@ -90,3 +92,19 @@ class Refit:
                 j = self.problem.model.outputs.index(name)
                 there = record.weight[record.grid.offset:, j] > 0
                 record.measured[record.grid.offset:, j] = np.where(there, values, 0.0)
+
+
+def refuse_other_sums(estimate: Estimate, what: str) -> None:
+    """Refits simulate whole records under a model that is right; an estimate that rests on anything else is not theirs."""
+    if estimate.smoothed is not None:
+        drifting = ", ".join(estimate.smoothed.drifting)
+        why = "lets the model err" + (f" and {drifting} drift" if drifting else "")
+    elif estimate.filtered is not None:
+        why = "comes from a filter, which corrects the states at each sample"
+    elif np.isnan(estimate.cost):
+        why = "proves bounds and minimises nothing"
+    else:
+        return
+    raise NotSupported(f"{what} fits again by simulating whole records, under a model without errors; this estimate {why}, so "
+                       "that the refits would be those of another method. Its own interval, estimate.uncertainty, knows what "
+                       "it rests on; or fit by multiple_shooting(), and ask that estimate.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.estimate.validation import Validation, judge
 from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import ShootingMethod
+from dynident.methods.method import started_method
 from dynident.methods.presets import least_squares, single_shooting
 from dynident.methods.simulate import simulate
 from dynident.models.equations import EquationModel
@@ -39,15 +41,29 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     brought = set(given_by(estimate.problem.model)) - {s.state for s in estimate.problem.parameters
                                                         if isinstance(s, InitialState)}
     missing = [s for s in estimate.problem.model.states if s not in experiment.initial and s not in brought]
-    notes: tuple[str, ...] = ()
+    notes = _held_still(estimate, values)
     if missing:
         found = _initial_states(estimate, experiment, held, missing)
         values |= found
         listed = ", ".join(f"{name} = {value:.4g}" for name, value in found.items())
-        notes = (f"The initial state was not given and was fitted to this record: {listed}.",)
-    integrator = getattr(estimate.method, "integrator", "runge_kutta")
+        notes += (f"The initial state was not given and was fitted to this record: {listed}.",)
+    integrator = getattr(started_method(estimate.method), "integrator", "runge_kutta")
     trajectory = simulate(estimate.problem.model, values, experiment, integrator)
     return replace(judge(experiment, trajectory, estimate.noise_std), notes=notes)
+
+
+def _held_still(estimate: Estimate, values: Mapping[str, float]) -> tuple[str, ...]:
+    """What the reader must know of parameters that changed along time in the fit and stand still here."""
+    notes = []
+    if (smoothed := estimate.smoothed) is not None:
+        for name in smoothed.drifting:
+            course = np.concatenate([r.values[:, r.names.index(name)] for r in smoothed.records])
+            notes.append(f"In the fit {name} drifts, between {np.min(course):.4g} and {np.max(course):.4g}; here it stands "
+                         f"still at {values[name]:.4g}, its value at the begin of the fitted record.")
+    if (filtered := estimate.filtered) is not None:
+        notes += [f"In the fit {name} may change from sample to sample; here it stands still at {values[name]:.4g}, its value "
+                  "at the end of the fitted record." for name in filtered.parameters if name in filtered.process_noise]
+    return tuple(notes)
 
 
 def _value(estimate: Estimate, parameter: Parameter) -> float:
@@ -63,7 +79,8 @@ def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Param
     initial = [known[s] if s in known and not known[s].free else InitialState(s) for s in missing]
     problem = Problem(estimate.problem.model, [_sized(experiment, estimate)], [*held, *initial])
     careful = single_shooting() if isinstance(problem.model, EquationModel) else least_squares()
-    method = estimate.method if isinstance(estimate.method, (ShootingMethod, LeastSquares)) else careful
+    own = started_method(estimate.method)
+    method = own if isinstance(own, (ShootingMethod, LeastSquares)) else careful
     try:
         found = method.identify(problem, None, lambda _: None)
     except ProblemError:

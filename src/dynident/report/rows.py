@@ -130,9 +130,12 @@ def _options(estimate: Estimate) -> dict[str, Any]:
 
 
 def counted(number: int, noun: str) -> str:
-    """'1 unknown', '12 000 samples': a count in words; the noun arrives in its singular."""
+    """'1 unknown', '12,000 samples': a count in words; the noun arrives in its singular.
+
+    Thousands are set apart by commas, since lines are broken at every kind of space.
+    """
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith(HISSING) else "s")
-    return f"{number:,}".replace(",", " ") + f" {noun if number == 1 else plural}"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def _found(estimate: Estimate, name: str, unit: str) -> Row:

@@ -102,18 +102,22 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
 
 def effort(estimate: Estimate) -> str:
     """Counts and times in one sentence."""
-    counts = ", ".join(counted(number, _singular(what)) for what, number in estimate.counts.items())
+    counts = ", ".join(f"{number:,} {_singular(what) if number == 1 else what.replace('_', ' ')}"
+                       for what, number in estimate.counts.items())
     times = ", ".join(f"{what} {seconds(duration)}" for what, duration in estimate.times.items())
     return "; ".join(part for part in (counts, times) if part)
 
 
-def _singular(noun: str) -> str:
-    noun = noun.replace("_", " ")
+def _singular(nouns: str) -> str:
+    """'step per sample' of 'steps_per_sample'; counts are kept under their plural, or under what is no noun."""
+    noun, per, unit = nouns.replace("_", " ").partition(" per ")
     if noun.endswith("ies"):
-        return noun[:-3] + "y"
-    if noun.endswith(tuple(f"{end}es" for end in HISSING)):
-        return noun[:-2]
-    return noun[:-1] if noun.endswith("s") else noun
+        noun = noun[:-3] + "y"
+    elif noun.endswith(tuple(f"{end}es" for end in HISSING)):
+        noun = noun[:-2]
+    else:
+        noun = noun.removesuffix("s")
+    return noun + per + unit
 
 
 def _comparison(comparison: Comparison) -> RenderableType:
