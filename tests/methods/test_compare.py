@@ -113,3 +113,15 @@ def test_what_is_no_comparison_is_refused_in_words(tmp_path):
     with pytest.raises(di.DynidentError, match=r"no method gave an estimate\. set_membership: "):
         di.report.comparison_html(nothing, tmp_path / "page.html")
     assert str(nothing).startswith("set_membership: ")
+
+
+def test_a_method_without_a_cost_reaches_no_best_and_is_not_called_lost(tmp_path):
+    time = np.linspace(0, 2, 11)
+    run = di.Experiment(time, {}, {"y": np.exp(-time)}, {"y": di.Gaussian(0.01, bound=0.03)}, initial={"y": 1.0})
+    problem = di.Problem(di.EquationModel(states={"y": "-a*y"}, outputs=["y"]), [run], [di.Parameter("a", 2.0, 0.1, 5.0)])
+    found = di.compare(problem, ["single_shooting", "set_membership"], starts=2, progress=False)
+    assert "without a cost" in found["set_membership"].status and "Best found" not in found["set_membership"].status
+    line = next(line for line in str(found).splitlines() if line.startswith("reached the best"))
+    assert line.split()[3:] == ["2", "of", "2", "-"]
+    page = di.report.comparison_html(found, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "could not be fitted at all" not in page

@@ -89,7 +89,9 @@ class MultiStart:
         lowest = best_of(results)
         reached = sum(r.converged and reaches(r, lowest) for r in results)
         failed = sum(not r.converged for r in results)
-        share = f"Best found {reached} of {len(results)} times" + (f", {failed} starts did not converge" if failed else "")
+        share = f"Best found {reached} of {len(results)} times" if lowest is not None else (
+            f"Begun {len(results)} times, without a cost by which the ends could be ranked")
+        share += f", {failed} starts did not converge" if failed else ""
         whole = len(results) == asked
         if not whole:
             share += f"; stopped by the user after {len(results)} of {asked} starts"

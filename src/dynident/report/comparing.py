@@ -10,7 +10,7 @@ from typing import Any
 
 from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate
-from dynident.methods.criterion import best_of_alike
+from dynident.methods.criterion import best_of, best_of_alike
 from dynident.report.numbers import lone, percent, seconds
 from dynident.report.rows import Row, fits, result_rows, verdict
 from dynident.report.waterfall import Waterfall, waterfall
@@ -82,8 +82,8 @@ def compared(estimates: Mapping[str, Estimate]) -> Comparison:
     lines += [*_fit_lines(held), *(Line(each.name, each.said, (False,) * len(held)) for each in efforts)]
     return Comparison(tuple(estimates), tuple(lines), rows, agrees, sentence,
                       tuple(dict.fromkeys(e.uncertainty.meaning for e in held)), tuple(efforts),
-                      {label: waterfall(estimates[label].starts, best) for label, best in best_of_alike(estimates).items()},
-                      failed)
+                      {label: waterfall(estimates[label].starts, best) for label, best in best_of_alike(estimates).items()
+                       if best is not None}, failed)
 
 
 def _require_labelled(estimates: Any) -> None:
@@ -128,10 +128,12 @@ def _efforts(estimates: Sequence[Estimate]) -> list[Effort]:
     def count(key: str) -> Callable[[Estimate], float | None]:
         return lambda e: e.counts.get(key)
 
-    reached = Effort(REACHED, tuple(e.counts["reached the best"] / len(e.starts) if e.starts else math.nan for e in estimates),
-                     tuple(f"{e.counts['reached the best']} of {len(e.starts)}" if e.starts else ABSENT for e in estimates))
+    ranked = [best_of(e.starts) is not None for e in estimates]  # a method that proves bounds has no cost
+    shares = [e.counts["reached the best"] / len(e.starts) if r else math.nan for e, r in zip(estimates, ranked, strict=True)]
+    reached = Effort(REACHED, tuple(shares), tuple(f"{e.counts['reached the best']} of {len(e.starts)}" if r else ABSENT
+                                                   for e, r in zip(estimates, ranked, strict=True)))
     asked = [told("cost", lambda e: e.cost, lone),
-             reached if any(e.starts for e in estimates) else None,
+             reached if any(ranked) else None,
              told("variables", count("variables"), "{:.0f}".format),
              told("equalities", count("equalities"), "{:.0f}".format),
              told("density Jacobian", lambda e: e.statistics.get("density_jacobian"), "{:.2g}".format),

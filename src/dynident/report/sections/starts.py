@@ -6,6 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
+from dynident.methods.criterion import best_of
 from dynident.report.charts import Panel, drawn, numbers, stacked
 from dynident.report.sections.section import Section, filled
 from dynident.report.waterfall import waterfall
@@ -17,7 +18,7 @@ the best: its cost, plus twice what the log-likelihood is lower by.</p>{% endif 
 
 
 def body(estimate: Estimate) -> Markup | None:
-    if not estimate.starts:
+    if best_of(estimate.starts) is None:  # one start, or a method without a cost
         return None
     steps = waterfall(estimate.starts)
     traces = []
