@@ -68,6 +68,8 @@ def test_one_method_needs_no_list():
     found = di.compare(decay(), "single_shooting", progress=False)
     assert list(found) == ["single_shooting"]
     assert list(di.compare(decay(), di.single_shooting(), progress=False)) == ["single_shooting"]
+    with pytest.raises(di.ProblemError, match=r"methods = 3; give a list"):
+        di.compare(decay(), 3, progress=False)
 
 
 def test_methods_that_cannot_stand_on_the_page_and_in_print_with_the_reason(tmp_path):

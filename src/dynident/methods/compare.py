@@ -18,7 +18,7 @@ from dynident.methods.presets import method_from, multistart
 from dynident.parallel.tasks import in_order
 from dynident.problem.problem import Problem
 
-NOT_REACHED = "not run: the comparison was stopped by the user before its turn."
+NOT_REACHED = "the comparison was stopped by the user before it had an answer."
 Wanted = Method | str | Mapping[str, Any]  # a method, its name, or a [method] table
 LARGEST_LOOKED_AT = 200_000  # variables; beyond it counting nonzeros takes longer than most fits
 
@@ -61,7 +61,7 @@ def compare(problem: Problem, methods: Wanted | Iterable[Wanted], executor: Exec
     estimates: dict[str, Estimate] = {}
     failed: dict[str, str] = {}
     chosen: dict[str, Method] = {}
-    for wanted in [methods] if isinstance(methods, (str, Mapping, Method)) else methods:
+    for wanted in _listed(methods):
         method = method_from(wanted)
         chosen[_label(method, list(chosen))] = multistart(method, starts=starts) if starts > 1 else method
     if starts > 1:  # starts are more than methods, and run side by side within each
@@ -82,6 +82,16 @@ def compare(problem: Problem, methods: Wanted | Iterable[Wanted], executor: Exec
             raise
     failed |= {label: NOT_REACHED for label in chosen if label not in estimates and label not in failed}
     return Comparison(_recounted({label: _with_sizes(e) for label, e in estimates.items()}), failed)
+
+
+def _listed(methods: Any) -> Iterable[Wanted]:
+    """One method needs no list."""
+    if isinstance(methods, (str, Mapping, Method)):
+        return [methods]
+    if not isinstance(methods, Iterable):
+        raise ProblemError(f"methods = {methods!r}; give a list of methods or of their names, such as "
+                           '["single_shooting", "multiple_shooting"].')
+    return methods
 
 
 def _found(common: tuple[Problem, Any], method: Method, executor: Executor | None = None) -> Estimate | str:
