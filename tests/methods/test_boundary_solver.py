@@ -330,7 +330,8 @@ USUAL = {"rate": WAVE[0], "boundary": WAVE[1], "mesh": [0, 1], "guess": [0, 0]}
     ({"rate": lambda t, y, p: [y[1], -y[0]], "boundary": lambda a, b, p: [a[0], b[0], b[1]], "parameters": {"k": 1}},
      "'k'. stands neither in the rate nor in the conditions"),
     ({"boundary": lambda a, b: [a[0], 1 / a[0]]}, "Condition 2 at the ends is not finite at the guess: y1 = 0, y2 = 0 at"),
-    ({"boundary": lambda a, b: [a[0], b.speed]}, r"Known: y1, y2\.$")])
+    ({"boundary": lambda a, b: [a[0], b.speed]}, r"Known: y1, y2\.$"),
+    ({"boundary": lambda a, b: [a[0], b["speed"]]}, r"Known: y1, y2\.$")])
 def test_faults_are_named(change, said):
     with pytest.raises(di.ProblemError, match=said):
         di.solve_boundary_value(**{**USUAL, **change})

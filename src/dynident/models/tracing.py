@@ -170,8 +170,7 @@ def _what_went_wrong(error: Exception) -> str:
         return f"calls a numpy function. {USE_MATHS}"
     if "truth value" in str(error):
         return "asks 'if', 'and' or 'or' of a symbol. Use where(condition, then, otherwise) from dynident.maths."
-    said = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)  # its text would be quoted
-    return f"raised {type(error).__name__}: {said.rstrip('.')}."
+    return f"raised {type(error).__name__}: {str(error).rstrip('.')}."
 
 
 def _in_order(returned: Any) -> list[Any]:

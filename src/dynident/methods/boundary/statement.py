@@ -29,7 +29,7 @@ class Listed(Sequence[ca.SX]):
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, str):
             if place not in self._names:
-                raise KeyError(f"there is no '{place}'.{did_you_mean(place, self._names)}")
+                raise LookupError(f"there is no '{place}'.{did_you_mean(place, self._names)}")
             return self._symbols[self._names.index(place)]
         return self._symbols[place]
 
@@ -38,8 +38,8 @@ class Listed(Sequence[ca.SX]):
             raise AttributeError(name)
         try:
             return self[name]
-        except KeyError as error:
-            raise AttributeError(error.args[0]) from None
+        except LookupError as error:
+            raise AttributeError(str(error)) from None
 
     def __len__(self) -> int:
         return len(self._symbols)
