@@ -74,6 +74,7 @@ def test_a_step_holds_every_sampled_trajectory(name, choice):
     assert np.all(end[1][:, 0] - end[0][:, 0] <= 3 * spread + 0.01)  # an enclosure of everything would hold all too
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", MODELS)
 def test_a_tube_of_thirty_steps_holds_every_sampled_trajectory(name):
     model, layout, lo, hi, inputs = around(name, 0.02)
@@ -87,6 +88,7 @@ def test_a_tube_of_thirty_steps_holds_every_sampled_trajectory(name):
         assert np.all(np.abs(predicted - reached[output]) <= rows.doubt[-1, output] + ACCURACY)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("degree", [2, 3])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_taylor_tube_holds_every_sampled_trajectory(name, degree):
@@ -105,6 +107,7 @@ def test_a_taylor_tube_holds_every_sampled_trajectory(name, degree):
         assert np.all(np.abs(predicted - reached[output]) <= rows.doubt[-1, output] + ACCURACY)
 
 
+@pytest.mark.compiled
 def test_taylor_models_follow_what_bends_over_wide_parameters():
     """Two compartments over 15 time units, all three rates known to 10 %: tubes in units of the true range."""
     model = di.EquationModel(states={"x1": "-(k1 + k2)*x1 + k3*x2", "x2": "k2*x1 - k3*x2"}, outputs={"y": "x2"})

@@ -171,6 +171,7 @@ def test_a_kink_in_an_input_that_is_held_is_none():
         assert flow.smooth.fails(*rows_of(layout, np.ones((1, 1)), np.ones((1, 1)), held))[0] == fails
 
 
+@pytest.mark.compiled
 def test_a_tank_that_runs_empty_is_not_refuted():
     """Torricelli: the level reaches zero, where the rate has no derivative, and stays there."""
     time = np.arange(41) * 0.25

@@ -48,6 +48,7 @@ def test_what_cannot_be_drawn_is_said(estimate, tmp_path):
         di.report.html(estimate, tmp_path / "page.html", paving=("beta",))
 
 
+@pytest.mark.compiled
 def test_a_refuted_model_is_not_called_converged(tmp_path):
     time = np.linspace(0, 3, 31)
     model = di.EquationModel(states={"x": "-k*x"})
