@@ -83,6 +83,15 @@ def test_fit_writes_a_result_and_leaves_with_0(folder, capsys):
     assert "Written to results" in capsys.readouterr().out
 
 
+def test_fit_with_constraints_is_written_and_read_again(folder):
+    (folder / "problem.toml").write_text('constraints = ["k >= 2"]\n' + PROBLEM)
+    assert run("fit", "problem.toml") == 0
+    estimate = load(folder / "results")
+    assert [c.text for c in estimate.problem.constraints] == ["k >= 2"]
+    assert not [note for note in estimate.notes if "changed after the fit" in note]
+    assert abs(estimate.values["k"] - 2) < 1e-6
+
+
 def test_fit_that_does_not_converge_leaves_with_1_and_writes_a_marked_result(folder, capsys):
     (folder / "problem.toml").write_text(PROBLEM.replace("segments = 4", "segments = 4\niterations = 1"))
     assert run("fit", "problem.toml", "--out", "results") == 1

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+import dynident as di
 from dynident.errors import ProblemError
 from dynident.files.toml import read_problem, write_problem
 from dynident.files.toml_text import line_of, to_toml
@@ -240,22 +241,25 @@ def awkward_problem():
     return Problem(model, [first, second], [
         Parameter("k", 1 / 3, lower=0.0, upper=1e300, log=True, unit="1/s", prior=Prior(0.1 + 0.2, 5e-324)),
         Parameter("b", -0.0, free=False), Parameter("tau", 2.0, lower=1e-300, scale=0.1, shared=False),
-        InitialState("x", start=None, upper=7.0)])
+        InitialState("x", start=None, upper=7.0)], ["k >= 1e-3*b", '-1 <= x <= 1', "k**2 == 0.30000000000000004"])
 
 
 def test_a_written_problem_reads_as_the_same_problem_to_the_last_bit(tmp_path):
     problem = awkward_problem()
-    method = {"kind": "multiple_shooting", "segments": 20, "tolerance": 0.1 + 0.2, "inner": {"kind": "x", "flag": True}}
+    method = {"kind": "multistart", "starts": 3, "points": [{"k": 0.1 + 0.2}], "method": {"kind": "single_shooting"}}
     path = write_problem(problem, method, tmp_path / "saved" / "problem.toml", validation=[problem.experiments[1]])
     again = read_problem(path)
     assert again.problem.content_hash() == problem.content_hash()
     assert again.problem.model == problem.model
     assert again.problem.parameters == problem.parameters
+    assert again.problem.constraints == problem.constraints
     assert again.method == method
     for ours, theirs in zip(problem.experiments, again.problem.experiments, strict=True):
         np.testing.assert_array_equal(ours.time, theirs.time)
-        for field in ("name", "start", "units", "hold", "noise", "initial"):
+        for field in ("name", "start", "units", "hold", "noise", "initial", "mode"):
             assert getattr(ours, field) == getattr(theirs, field)
+        for signals in ("inputs", "outputs"):
+            np.testing.assert_equal(dict(getattr(ours, signals)), dict(getattr(theirs, signals)))
     np.testing.assert_array_equal(again.validation[0].outputs["y"], np.arange(5.0))
 
 
@@ -265,11 +269,28 @@ def test_a_written_problem_takes_its_data_along(tmp_path):
         "problem.experiment-1.csv", "problem.experiment-2.csv", "problem.toml"]
 
 
+@pytest.mark.parametrize("method, table", [
+    (di.single_shooting(), di.single_shooting().options()),
+    ("single_shooting", {"kind": "single_shooting"}),
+    ({"kind": "kalman", "smoother": True}, {"kind": "kalman", "smoother": True}),
+    (di.multistart("single_shooting", starts=3), di.multistart("single_shooting", starts=3).options()),
+    (None, {}), ({}, {})], ids=str)
+def test_a_method_is_written_however_identify_takes_it(tmp_path, method, table):
+    again = read_problem(write_problem(awkward_problem(), method, tmp_path / "problem.toml"))
+    assert again.method == table
+
+
+def test_a_method_that_does_not_exist_is_not_written(tmp_path):
+    with pytest.raises(ProblemError, match="There is no method 'single'"):
+        write_problem(awkward_problem(), "single", tmp_path / "problem.toml")
+    assert not list(tmp_path.iterdir())
+
+
 def test_text_survives_writing():
     import tomllib
     strange = "".join(map(chr, range(1, 0x180))) + '"\\\u2028🦉'
     content = {"a b": {"k.e\"y": strange, "": [1, 2.5, True, "x"], "n": -float("inf"), "t": {"u": {"v": 1e16}}},
-               "list": [{"x": 1}, {"x": {}}]}
+               "list": [{"x": 1}, {"x": {}}], "texts": ["a == 2*b", strange], "number": 0.1, "none": []}
     assert tomllib.loads(to_toml(content)) == content
 
 

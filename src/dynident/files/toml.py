@@ -70,12 +70,12 @@ def parsed(path: str | Path) -> tuple[Path, Located, dict[str, Any]]:
         raise ProblemError(f"{file.name} is not valid TOML: {error}.") from error
 
 
-def write_problem(problem: Problem, method: Mapping[str, Any], path: str | Path,
-                  validation: Sequence[Experiment] = ()) -> Path:
+def write_problem(problem: Problem, method: Any, path: str | Path, validation: Sequence[Experiment] = ()) -> Path:
     """Write a problem file with its data beside it as CSV; read again, it gives the same numbers to the last bit.
 
-    `method` holds `kind` and the options, as plain data; it may be empty.
+    `method` is what `identify` takes: a method, its name, a table of `kind` and options, or None to leave it open.
     """
+    method = _method_table(method)
     path = Path(path)
     content: dict[str, Any] = {"constraints": [c.text for c in problem.constraints],
                                "model": model_table(problem.model)}
@@ -97,6 +97,16 @@ def write_problem(problem: Problem, method: Mapping[str, Any], path: str | Path,
     with written_aside(path) as aside:
         aside.write_text(to_toml({key: value for key, value in content.items() if value}), encoding="utf-8")
     return path
+
+
+def _method_table(method: Any) -> dict[str, Any]:
+    """The [method] table of a method, said in any of the ways that `identify` takes."""
+    if not method or isinstance(method, Mapping):
+        return dict(method or {})
+    from dynident.methods.presets import method_from  # methods stand above files
+
+    made = method_from(method)
+    return {"kind": method} if isinstance(method, str) else made.options()
 
 
 class Reader:

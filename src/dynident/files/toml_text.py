@@ -20,14 +20,19 @@ Path = tuple[str | int, ...]
 
 
 def to_toml(content: Mapping[str, Any]) -> str:
-    """Tables of plain data as TOML; a value of None is left out. Floats keep every bit."""
-    parts = []
+    """Plain data as TOML; a value of None is left out. Floats keep every bit."""
+    plain = {key: value for key, value in content.items() if not isinstance(value, Mapping) and not _is_tables(value)}
+    parts = [_entries(plain)] if plain else []  # before the first heading, or they would belong to its table
     for key, value in content.items():
         if isinstance(value, Mapping):
             parts.append(f"[{_key(key)}]\n{_entries(value)}")
-        else:
+        elif _is_tables(value):
             parts += [f"[[{_key(key)}]]\n{_entries(table)}" for table in value]
     return "\n".join(parts)
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(each, Mapping) for each in value)
 
 
 def _entries(table: Mapping[str, Any]) -> str:
