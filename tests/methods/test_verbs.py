@@ -53,7 +53,32 @@ def test_everything_that_simulate_lacks_is_listed():
     assert any("parameter 'd'. Did you mean 'dd'?" in f for f in said)
     assert any("bare: the model's input 'F' is not in the record" in f for f in said)
     assert any("initial state of 'x': give 'x(0)' in the values, or `initial` in the record" in f for f in said)
-    assert len(said) == 4
+    assert len(said) == 5  # what is missing, and the name that nothing has
+
+
+DECAY = di.EquationModel(states={"x": "-k*x"})
+
+
+@pytest.mark.parametrize("values, sentence", [
+    ({"k": 1, "x(0)": 5}, "run: the initial state of 'x' is 5 in the values and 0.0 in the record's `initial`; keep one"),
+    ({"k": 1, "x(0)[run]": 5}, "run: the initial state of 'x' is 5 in the values"),
+    ({"k": 1, "K": 99}, "the model has no parameter and no initial state 'K'. Did you mean 'k'?"),
+    ({"k": 1, "z(0)": 3}, "no initial state 'z(0)'. Did you mean 'x(0)'?"),
+    ({"k": np.nan}, "'k' is nan; give a finite number"),
+    ({"k": "fast"}, "'k' is 'fast'; give a finite number"),
+])
+def test_values_that_simulate_would_not_use_are_refused(values, sentence):
+    with pytest.raises(di.ProblemError) as refused:
+        di.simulate(DECAY, values, di.Experiment([0, 1.0], initial={"x": 0}, name="run"))
+    (fault,) = refused.value.faults
+    assert sentence in fault
+
+
+def test_values_of_an_estimate_with_several_records_serve_each_of_them():
+    values = {"k[a]": 1.0, "k[b]": 2.0, "x(0)[a]": 3.0, "x(0)[b]": 4.0}
+    end = {name: di.simulate(DECAY, values, di.Experiment([0, 1.0], name=name)).states["x"][-1] for name in "ab"}
+    assert abs(end["a"] - 3 * np.exp(-1)) < 1e-6 and abs(end["b"] - 4 * np.exp(-2)) < 1e-6
+    assert di.simulate(DECAY, {"k": 1, "x(0)": 5}, di.Experiment([0, 1.0], initial={"x": 5})).states["x"][0] == 5
 
 
 def test_simulation_that_blows_up_is_one_sentence():

@@ -26,6 +26,13 @@ def read(text):
     return parse_expression(text, SYMBOLS, "rate of 'v'")
 
 
+@pytest.mark.parametrize("word, ours", [("max", "maximum"), ("min", "minimum")])
+def test_the_words_of_other_languages_lead_to_ours(word, ours):
+    for known in (SYMBOLS, SYMBOLS | {word: casadi.SX.sym(word)}):  # undeclared names of a model become parameters
+        with pytest.raises(ProblemError, match=rf"'{word}' is not a function. Write {ours}\(...\)"):
+            parse_expression(f"{word}(x, 0)", known)
+
+
 # Python means the same by these, so Python itself is the oracle; the texts are ours, not a user's
 ORDINARY = [
     "a + b*c - x/v", "a - b - c", "a - (b - c)", "a/b/c", "a/(b/c)", "a*b/c*x", "-a**2", "(-a)**2", "a**-v", "c**v**a",

@@ -80,4 +80,5 @@ def read_like(table: ExperimentTable, record: Path, columns: dict[str, str]) -> 
         return read_table(record, name=record.stem, outputs=outputs, **given)
     except ProblemError as error:
         hint = "Columns are called as in the problem's first experiment; where they are not, say --column NAME=COLUMN."
-        raise ProblemError([*error.faults, hint]) from error
+        *others, last = error.faults
+        raise ProblemError([*others, f"{last} {hint}"]) from error  # the hint is no fault of its own

@@ -81,16 +81,44 @@ def _values(model: Model, values: Mapping[str, float], experiment: Experiment
             ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Parameters, initial state, and the names of those about which something was said."""
     given = given_by(model)
-    faults = [f"simulate needs a value for the parameter '{n}'.{did_you_mean(n, values)}"
-              for n in model.parameters if n not in values and n not in given]
+    faults = _name_faults(model, values) + [f"simulate: '{n}' is {value!r}; give a finite number."
+                                            for n, value in values.items() if not _is_finite(value)]
+    faults += [f"simulate needs a value for the parameter '{n}'.{did_you_mean(n, values)}"
+               for n in model.parameters if _said(values, n, experiment) is None and n not in given]
     faults += [f"{experiment.label}: the model's input '{n}' is not in the record." for n in model.inputs
                if n not in experiment.inputs]
-    initial = {n: experiment.initial.get(n, values.get(f"{n}(0)", values.get(f"{n}(0)[{experiment.name}]")))
-               for n in model.states}
+    in_values = {n: _said(values, f"{n}(0)", experiment) for n in model.states}
+    faults += [f"{experiment.label}: the initial state of '{n}' is {in_values[n]} in the values and {known} in the "
+               "record's `initial`; keep one of the two." for n, known in experiment.initial.items()
+               if in_values.get(n) is not None and in_values[n] != known]
+    initial = {n: experiment.initial.get(n, value) for n, value in in_values.items()}
     faults += [f"simulate needs the initial state of '{n}': give '{n}(0)' in the values, or `initial` in the record."
                for n, value in initial.items() if value is None and n not in given]
     if faults:
         raise ProblemError(faults)
-    said = [*(n for n in model.parameters if n in values), *(n for n, value in initial.items() if value is not None)]
-    return (np.array([float(values[n]) if n in values else given[n].start for n in model.parameters]),
-            np.array([given[n].start if value is None else float(value) for n, value in initial.items()]), said)
+    parameters = {n: _said(values, n, experiment) for n in model.parameters}
+    said = [n for n, value in [*parameters.items(), *initial.items()] if value is not None]
+
+    def numbers(of: Mapping[str, float | None]) -> np.ndarray:
+        return np.array([given[n].start if value is None else float(value) for n, value in of.items()])
+
+    return numbers(parameters), numbers(initial), said
+
+
+def _said(values: Mapping[str, float], name: str, experiment: Experiment) -> float | None:
+    """The value for this record: 'M', or 'M[run 2]' where each record has its own, as in the values of an estimate."""
+    return values.get(name, values.get(f"{name}[{experiment.name}]"))
+
+
+def _name_faults(model: Model, values: Mapping[str, float]) -> list[str]:
+    """Names that mean nothing to the model; those of other records are no fault."""
+    known = [*model.parameters, *(f"{n}(0)" for n in model.states)]
+    return [f"simulate: the model has no parameter and no initial state '{name}'.{did_you_mean(name, known)}"
+            for name in values if name not in known and str(name).partition("[")[0] not in known]
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False

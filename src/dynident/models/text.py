@@ -44,6 +44,7 @@ _HINTS: dict[type, str] = {
     ast.Subscript: "Give each signal a name of its own.",
     ast.Tuple: "An equation is one expression without commas outside of calls.",
 }
+_OTHER_WORDS = {"max": "maximum", "min": "minimum"}  # what other languages call our functions of two arguments
 
 
 def parse_expression(text: str, symbols: Mapping[str, casadi.SX], where_used: str = "expression") -> casadi.SX:
@@ -202,7 +203,8 @@ class _Reader:
             self.refuse(self.after(node.func), "only a function is called with brackets. To multiply write *.")
         name = node.func.id
         if name not in maths.FUNCTIONS:
-            way_out = (f" To multiply write {name}*(...)." if name in self.symbols
+            way_out = (f" Write {_OTHER_WORDS[name]}(...)." if name in _OTHER_WORDS and len(node.args) > 1
+                       else f" To multiply write {name}*(...)." if name in self.symbols
                        else did_you_mean(name, maths.FUNCTIONS))
             self.faults.append(self.fault(self.at(node), f"'{name}' is not a function.{way_out}"))
             for argument in node.args:
