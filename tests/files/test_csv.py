@@ -380,3 +380,19 @@ def test_comments_before_the_header_and_blanks_after_commas():
 def test_shared_records_are_read(name, time, output, samples):
     path = real(name)
     assert read_csv(path, time=time, outputs=[output]).samples == samples
+
+
+def test_arrow_reads_from_memory_of_its_own(tmp_path, monkeypatch):
+    """Its threads may outlive Python by a moment; letting go of an object of Python's would then abort the process."""
+    really, shares = pyarrow.csv.read_csv, []
+
+    def watched(reader, *options):
+        shares.append((pa.total_allocated_bytes() - before) / reader.size())
+        return really(reader, *options)
+
+    path = tmp_path / "long.csv"
+    path.write_text("t,y\n" + "".join(f"{k},{k / 7}\n" for k in range(20_000)))
+    monkeypatch.setattr(pyarrow.csv, "read_csv", watched)
+    before = pa.total_allocated_bytes()
+    assert read_csv(path, time="t", outputs=["y"]).samples == 20_000
+    assert shares and min(shares) >= 1

@@ -31,7 +31,7 @@ def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int]) -> dict[int, 
     rows = capacity = done = 0
     try:
         for block, is_last in _blocks(path, dialect):
-            table = pyarrow.csv.read_csv(pa.BufferReader(block), read, parse, convert)
+            table = pyarrow.csv.read_csv(pa.BufferReader(_owned_by_arrow(block)), read, parse, convert)
             done += len(block)
             if rows + table.num_rows > capacity:
                 ahead = 0 if is_last else GROWTH * _bytes_of_text(path, dialect) / done
@@ -47,6 +47,18 @@ def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int]) -> dict[int, 
         column.resize(rows, refcheck=False)
     pa.default_memory_pool().release_unused()
     return columns
+
+
+def _owned_by_arrow(block: bytes) -> pa.Buffer:
+    """A copy in Arrow's own memory.
+
+    Arrow's threads let go of what they read a moment after read_csv returns. If that is an object of Python, and Python
+    is just ending, they wait for a lock that is gone, and the process aborts (apache/arrow, issues 34314 and 45017).
+    """
+    buffer = pa.allocate_buffer(len(block))
+    with pa.FixedSizeBufferWriter(buffer) as writer:
+        writer.write(block)
+    return buffer
 
 
 def _put(column: np.ndarray, row: int, values: pa.ChunkedArray) -> None:
