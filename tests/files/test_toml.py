@@ -280,6 +280,13 @@ def test_a_method_is_written_however_identify_takes_it(tmp_path, method, table):
     assert again.method == table
 
 
+def test_units_of_what_is_not_in_the_record_do_not_make_the_file_unreadable(tmp_path):
+    run = Experiment([0.0, 1.0], outputs={"x": [1.0, 0.5]}, units={"x": "mm", "speed": "m/s"})
+    problem = Problem(EquationModel(states={"x": "-k*x"}), run, [Parameter("k", 1.0)])
+    again = read_problem(write_problem(problem, None, tmp_path / "problem.toml")).problem
+    assert again.experiments[0].units == {"x": "mm"}
+
+
 def test_a_method_that_does_not_exist_is_not_written(tmp_path):
     with pytest.raises(ProblemError, match="There is no method 'single'"):
         write_problem(awkward_problem(), "single", tmp_path / "problem.toml")

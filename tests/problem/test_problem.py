@@ -80,6 +80,27 @@ def test_two_records_of_one_name_are_refused():
     assert fault == "2 experiments are called 'a'; give each its own name."
 
 
+def in_units(name, **units):
+    return di.Experiment(T, {"u": np.sin(T)}, {"position": T}, name=name, units=units)
+
+
+@pytest.mark.parametrize("units, others, sentence", [
+    ({"position": "m"}, {"position": "mm"}, "'position' is in m in a, but in mm in c; read both in one unit, as with "
+                                            "units={'position': 'm'}."),
+    ({"u": "N"}, {"u": "V"}, "'u' is in N in a, but in V in c"),
+    ({"time": "s"}, {"time": "h"}, "'time' is in s in a, but in h in c"),
+    ({"position": "counts"}, {"position": "steps"}, "'position' is in counts in a, but in steps in c"),
+])
+def test_records_in_different_units_are_refused_with_both(units, others, sentence):
+    (fault,) = faults(experiments=[in_units("a", **units), in_units("b"), in_units("c", **others)])
+    assert fault.startswith(sentence)
+
+
+def test_one_unit_may_be_spelt_in_several_ways_or_left_out():
+    several = [in_units("a", position="um", u="m/s"), in_units("b", position="µm", u="m*s^-1"), in_units("c")]
+    assert len(di.Problem(MODEL, several, GOOD).experiments) == 3
+
+
 def test_gaussian_here_and_bounded_there_is_refused():
     other = di.Experiment(T, {"u": T}, {"position": T}, {"position": di.Bounded(0.1)}, name="b")
     (fault,) = faults(experiments=[RUN, other])

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynident.errors import ProblemError
 from dynident.files.columns import TIME, Place, Request
-from dynident.files.units import Factor, conversion, is_time, scaled
+from dynident.units import Factor, conversion, is_time, scaled
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian, Noise
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.files.units import is_time, split_header
+from dynident.units import is_time, split_header
 from dynident.problem.noise import Bounded, Gaussian, Noise
 
 Column = str | int  # a header, or a position counted from 0

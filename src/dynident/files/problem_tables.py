@@ -58,9 +58,11 @@ def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any],
             outputs[name][key] = float(np.ravel(size)[0])
         else:
             outputs[name][key] = {"column": _add(columns, f"{name}_error", "error", np.asarray(size, dtype=float))}
+    units = {name: unit for name, unit in experiment.units.items()  # those of other things mean nothing to the reader
+             if name in ("time", *experiment.inputs, *experiment.outputs)}
     table = {"file": file, "time": "time", "name": experiment.name, "separator": ",", "decimal": ".",
              "inputs": inputs, "outputs": outputs, "hold": experiment.hold, "initial": dict(experiment.initial),
-             "start": experiment.start, "mode": experiment.mode, "units": dict(experiment.units)}
+             "start": experiment.start, "mode": experiment.mode, "units": units}
     return {key: value for key, value in table.items() if value not in ("", {})}, columns
 
 

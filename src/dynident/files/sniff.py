@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dynident.errors import ProblemError
 from dynident.files.dialect import COMMENT, MISSING, WHITESPACE, Dialect, header_fields, is_comment, split_line
-from dynident.files.units import split_header
+from dynident.units import split_header
 
 HEAD_BYTES = 1 << 18
 HEAD_LINES = 200

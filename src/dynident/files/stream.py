@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dynident.files.assemble import factors
 from dynident.files.columns import Place, Request, places
-from dynident.files.units import Factor, converted
+from dynident.units import Factor, converted
 
 SOURCE = "the stream"
 SEPARATORS = (";", "\t", ",")  # the first that the header holds; else white space

@@ -103,7 +103,7 @@ def _method_table(method: Any) -> dict[str, Any]:
     """The [method] table of a method, said in any of the ways that `identify` takes."""
     if not method or isinstance(method, Mapping):
         return dict(method or {})
-    from dynident.methods.presets import method_from  # methods stand above files
+    from dynident.methods.presets import method_from  # here, because it loads every method
 
     made = method_from(method)
     return {"kind": method} if isinstance(method, str) else made.options()

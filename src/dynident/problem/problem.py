@@ -18,6 +18,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model, given_by, reason_against
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter, Prior
+from dynident.units import conversion
 
 MOST_LISTED = 30  # names in one error
 
@@ -196,6 +197,7 @@ def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> lis
             if name not in model.states:
                 faults.append(f"{e.label}: '{name}' in `initial` is not a state of the model."
                               f"{did_you_mean(name, model.states)}")
+    faults += unit_faults(experiments)
     if not any(np.any(np.isfinite(y)) for e in experiments for y in e.outputs.values()):
         faults.append("no experiment holds a single measured value; name the measured signals under `outputs`.")
     for name in model.outputs:
@@ -203,6 +205,20 @@ def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> lis
         if kinds == {Gaussian, Bounded}:
             faults.append(f"the errors of '{name}' are Gaussian in one experiment and Bounded in another; "
                           "say one of them in all.")
+    return faults
+
+
+def unit_faults(experiments: Sequence[Experiment]) -> list[str]:
+    """Signals that one record counts in one unit and another in a different one; the first that says one is compared."""
+    faults = []
+    for name in dict.fromkeys(name for e in experiments for name in e.units):
+        first, *others = (e for e in experiments if e.units.get(name))
+        for other in others:
+            here, there = first.units[name], other.units[name]
+            if conversion(there, here) != 1:
+                faults.append(f"'{name}' is in {here} in {first.label}, but in {there} in {other.label}; read both in one "
+                              f"unit, as with units={{'{name}': '{here}'}}.")
+                break
     return faults
 
 
