@@ -15,6 +15,7 @@ from dynident.errors import ProblemError
 from dynident.estimate.autocorrelation import ColouredNoise, coloured_noise, effective_dof
 from dynident.estimate.autoregression import from_reflections
 from dynident.estimate.covariance import Covariance, covariance_from
+from dynident.estimate.distributions import student_quantile
 from dynident.estimate.spread import Sensitivity, response
 from dynident.estimate.uncertainty import Uncertainty
 from dynident.problem.parameter import Parameter, Prior
@@ -93,6 +94,12 @@ def test_parameter_on_its_lower_bound_has_a_one_sided_interval_and_is_fixed_for_
     held = np.linalg.inv(x[:, [0, 2]].T @ x[:, [0, 2]])
     assert c.matrix[0, 0] / c.matrix[2, 2] == pytest.approx(held[0, 0] / held[1, 1])
     assert np.all(c.matrix[1] == 0)
+    slope = -np.linalg.lstsq(x[:, [0, 2]], x[:, 1], rcond=None)[0]  # how a and c follow b
+    quantile, high = student_quantile(0.975, SAMPLES - 2), c.interval("b", kind="plain")[1]
+    for name, way, i in (("a", slope[0], 0), ("c", slope[1], 2)):
+        half = quantile * np.sqrt(c.matrix[i, i])
+        ends = c.values[i] - half + min(0, way * high), c.values[i] + half + max(0, way * high)
+        np.testing.assert_allclose(c.interval(name, kind="plain"), ends, rtol=1e-9)
 
 
 def test_upper_bound_is_the_mirror_image():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,12 +13,14 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.autocorrelation import Series, coloured_noise, effective_dof, series_of
 from dynident.estimate.distributions import student_quantile
 from dynident.estimate.identifiability import SMALLEST_SINGULAR, identifiability
+from dynident.estimate.leeway import NOTICED, Leeway, Limit, Spread, bound_slope, limit_leeway
 from dynident.estimate.residuals import CONFIDENCE, whiteness
 from dynident.estimate.spread import FEWEST_DOF, Response, Sensitivity, independent_noise, response
 from dynident.problem.problem import Problem
 
 KINDS = ("plain", "corrected")
 OPEN_BEYOND = 10.0  # std over the start or scale; a linearised model says nothing that far away
+NO_WIDTH = 1e-5  # of what follows an inequality: less is the rounding of a constraint that counts as a measurement
 UNSURE = 0.5  # std over the value; above it not even the sign is sure, so a far start cannot be the reason
 OPEN_FACTOR = 10.0  # the same for logarithms: one standard deviation is a factor of ten
 
@@ -28,7 +30,8 @@ class Covariance:
     """Intervals from the linearised least-squares problem, plain and corrected for autocorrelated residuals.
 
     `matrix` and `corrected` hold the covariance within what the data determine, in the user's units; an unknown on an
-    active bound is fixed there and has zero rows. `bound_std` is what such an unknown would have if it were released.
+    active bound is fixed there and has zero rows. `bound_std` is what such an unknown would have if it were released;
+    `leeway` is what that does to the intervals of the others, and the same for inequalities between parameters.
     """
 
     names: tuple[str, ...]
@@ -41,6 +44,7 @@ class Covariance:
     why: str = ""  # the reason for it, a sentence
     active: Mapping[str, str] = field(default_factory=dict)  # name -> "lower" or "upper"
     bound_std: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # kind -> name -> std if released
+    leeway: tuple[Leeway, ...] = ()  # of each active bound and inequality
     undetermined: tuple[str, ...] = ()  # names that take part in a direction which the data do not see
     combinations: tuple[str, ...] = ()  # what of these is determined, in words
     null: np.ndarray | None = None  # (unknowns, k) the directions themselves
@@ -63,7 +67,10 @@ class Covariance:
                 f"is right, nearly linear over the interval, and disturbed by {errors}.")
 
     def std(self, name: str, kind: str | None = None) -> float:
-        """Standard deviation; infinite where undetermined, zero where held; on a bound: if it were released."""
+        """Standard deviation; infinite where undetermined, zero where held; on a bound: if it were released.
+
+        Of the others it is that with all unknowns on bounds fixed there; `interval` allows for their leeway.
+        """
         kind = self._kind(kind)
         if name in self.held:
             return 0.0
@@ -76,7 +83,10 @@ class Covariance:
         return float(np.sqrt(variance)) if np.isfinite(variance) else np.inf
 
     def interval(self, name: str, level: float = 0.95, kind: str | None = None) -> tuple[float, float]:
-        """(low, high) from the t distribution; one-sided on a bound; infinite ends where the data cannot bound it."""
+        """(low, high) from the t distribution; one-sided on a bound; infinite ends where the data cannot bound it.
+
+        What another unknown on a bound, or an inequality, leaves open adds to the side to which this one would follow.
+        """
         if not 0 < level < 1:
             raise ProblemError(f"level = {level} is not a probability; use for instance level=0.95.")
         kind = self._kind(kind)
@@ -86,12 +96,16 @@ class Covariance:
         value, std = float(self.values[i]), self.std(name, kind)
         side = self.active.get(name)
         reach = self._quantile(i, level if side else (1 + level) / 2, kind) * std if np.isfinite(std) else np.inf
+        shifts = [loose.shift(i, level, kind) for loose in self.leeway]
+        if reach < NO_WIDTH * max(map(abs, shifts), default=0.0):
+            reach = 0.0
+        below, above = reach - sum(min(s, 0.0) for s in shifts), reach + sum(max(s, 0.0) for s in shifts)
         if name in self.logarithmic:
             with np.errstate(over="ignore"):
-                low, high = value * np.exp(-reach / value), value * np.exp(reach / value)
-            low = low if np.isfinite(reach) else -np.inf
+                low, high = value * np.exp(-below / value), value * np.exp(above / value)
+            low = low if np.isfinite(below) else -np.inf
         else:
-            low, high = value - reach, value + reach
+            low, high = value - below, value + above
         return (value if side == "lower" else float(low)), (value if side == "upper" else float(high))
 
     def remark(self, name: str) -> str:
@@ -104,6 +118,15 @@ class Covariance:
         if name in self.undetermined:
             return "not determined"
         return "practically not determined" if name in self.open else ""
+
+    def followers(self, loose: Leeway) -> tuple[str, ...]:
+        """Unknowns whose intervals are noticeably wider for what an active condition leaves open."""
+        kind, found = self._kind(None), []
+        for i, name in enumerate(self.names):
+            std = 0.0 if name in self.active else self.std(name)
+            if abs(loose.shift(i, 0.95, kind)) > NOTICED * std * self._quantile(i, 0.975, kind):
+                found.append(name)
+        return tuple(found)
 
     def correlation(self, kind: str | None = None) -> np.ndarray:
         """(unknowns, unknowns); NaN in the rows of unknowns that are undetermined or fixed on a bound."""
@@ -119,6 +142,7 @@ class Covariance:
         data |= {key: _plain(getattr(self, key)) for key in _ARRAYS}
         data |= {"dof": _plain(self.dof), "printed": self.printed, "why": self.why, "assumed": self.assumed,
                  "active": dict(self.active),
+                 "leeway": [loose.to_data() for loose in self.leeway],
                  "held": _plain(dict(self.held)), "bound_std": _plain({k: dict(v) for k, v in self.bound_std.items()})}
         return data
 
@@ -132,6 +156,7 @@ class Covariance:
         fields["matrix"] = fields["matrix"].reshape(size, size)
         return cls(**fields, dof=float(data["dof"]), printed=data["printed"], why=data["why"],
                    assumed=str(data.get("assumed", "")),
+                   leeway=tuple(Leeway.from_data(loose) for loose in data.get("leeway", ())),
                    active=dict(data["active"]), held=_number(data["held"]), bound_std=_number(data["bound_std"]))
 
     def _index(self, name: str) -> int:
@@ -178,11 +203,12 @@ def _number(value: Any) -> Any:
 
 
 def covariance_from(problem: Problem, linearization: Linearization, active: Mapping[str, str], noise_estimated: bool,
-                    smallest: float = SMALLEST_SINGULAR) -> Covariance:
+                    smallest: float = SMALLEST_SINGULAR, limits: Sequence[Limit] = ()) -> Covariance:
     """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
 
     `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
-    then taken from its residuals, and the quantiles from the t distribution. `smallest` as in `identifiability`.
+    then taken from its residuals, and the quantiles from the t distribution. `smallest` as in `identifiability`. `limits`
+    are the inequalities among the linearization's rows.
     """
     names, values = problem.names, np.asarray(linearization.values, float)
     for name in active:
@@ -195,9 +221,9 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
     released = {name: response(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     fitted = fit.explained(sensitivity.basis)
     left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,): one minus the leverage
-    plain, dof = independent_noise(problem, linearization, sensitivity, left_over, noise_estimated)
-    middles = {"plain": plain}
-    corrected_dof = None
+    variance, dof = independent_noise(problem, linearization, left_over, noise_estimated)
+    middles = {"plain": sensitivity.covariance(variance)}
+    corrected_dof, noise = None, None
     series = series_of(linearization.rows)
     if series and all(np.sum(left_over[s.rows]) > FEWEST_DOF for s in series):  # else no noise model can be had
         noise = coloured_noise(linearization.residuals, linearization.rows, fitted)
@@ -206,22 +232,38 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
         for name, r in released.items():
             gain[names.index(name)] = r.gain[names.index(name)]
         corrected_dof = effective_dof(noise, sensitivity.influence(gain), left_over)
-    printed, why = _which(problem, linearization.residuals, series, "corrected" in middles)
-    if printed == "corrected" and noise.drifting:
+    printed, why = _which(problem, linearization.residuals, series, noise is not None)
+    if printed == "corrected" and noise is not None and noise.drifting:
         why += "; they drift as slowly as the record is long, so even the corrected interval may be too narrow"
     compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
     known = identifiability([names[i] for i in free], values[free], scales[free], compact, smallest)
     null = np.zeros((len(names), known.null.shape[1]))
     null[free] = known.null
+    bound_std = {kind: {n: _released_std(r, m, names.index(n)) for n, r in released.items()} for kind, m in middles.items()}
+    slopes = {n: bound_slope(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
+              for n, side in active.items()}
+    errors = Spread(linearization.jacobian, scales, linearization.rows.experiment, variance, dof, noise, left_over)
     covariance = Covariance(
-        names=names, values=values, matrix=fit.covariance(plain), dof=dof, active=dict(active),
-        corrected=fit.covariance(middles["corrected"]) if "corrected" in middles else None,
-        corrected_dof=corrected_dof, printed=printed, why=why,
-        bound_std={kind: {n: _released_std(r, m, names.index(n)) for n, r in released.items()}
-                   for kind, m in middles.items()},
+        names=names, values=values, matrix=fit.covariance(middles["plain"]), dof=dof, active=dict(active),
+        corrected=fit.covariance(middles["corrected"]) if noise is not None else None,
+        corrected_dof=corrected_dof, printed=printed, why=why, bound_std=bound_std,
+        leeway=(*of_bounds(problem, slopes, bound_std, dof, corrected_dof),
+                *(limit_leeway(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
         undetermined=known.undetermined, combinations=known.combinations, null=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), held=problem.held_values())
     return replace(covariance, open=open_names(problem, covariance))
+
+
+def of_bounds(problem: Problem, slopes: Mapping[str, np.ndarray], bound_std: Mapping[str, Mapping[str, float]],
+              dof: float = np.inf, corrected_dof: np.ndarray | None = None) -> list[Leeway]:
+    """What each unknown on a bound leaves open for the others; `slopes` by its name, per unit inwards."""
+    found = []
+    for name, slope in slopes.items():
+        j = problem.names.index(name)
+        own_dof = {"plain": dof} | ({} if corrected_dof is None else {"corrected": float(corrected_dof[j])})
+        room = problem.unknowns[j].upper - problem.unknowns[j].lower
+        found.append(Leeway(name, slope, {kind: std[name] for kind, std in bound_std.items()}, own_dof, float(room)))
+    return found
 
 
 def _which(problem: Problem, residuals: np.ndarray, series: tuple[Series, ...], correctable: bool) -> tuple[str, str]:

@@ -80,22 +80,22 @@ def response(sensitivity: Sensitivity, columns: Sequence[int], smallest: float =
     return Response(gain, u[:, keep], determined)
 
 
-def independent_noise(problem: Problem, linearization: Linearization, sensitivity: Sensitivity, left_over: np.ndarray,
+def independent_noise(problem: Problem, linearization: Linearization, left_over: np.ndarray,
                       noise_estimated: bool) -> tuple[np.ndarray, float]:
-    """Covariance of basis' @ errors for independent errors, one variance per output where it is estimated.
+    """(rows,) variances of independent errors, one per output where it is estimated, and their degrees of freedom.
 
     `left_over` (rows,) is what each residual adds to the degrees of freedom.
     """
     variance = np.ones(left_over.size)
     if not noise_estimated:
-        return sensitivity.covariance(variance), np.inf
+        return variance, np.inf
     dof = 0.0
     for rows, estimated in _noise_groups(problem, linearization.rows):
         if estimated:
             own = float(np.sum(left_over[rows]))
             dof += own
             variance[rows] = np.sum(linearization.residuals[rows] ** 2) / own if own > FEWEST_DOF else np.nan
-    return sensitivity.covariance(variance), dof if dof > FEWEST_DOF else 0.0
+    return variance, dof if dof > FEWEST_DOF else 0.0
 
 
 def _noise_groups(problem: Problem, rows: Rows) -> list[tuple[np.ndarray, bool]]:

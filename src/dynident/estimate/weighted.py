@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynident.estimate.covariance import Covariance, magnitudes, open_names
-from dynident.estimate.identifiability import SMALLEST_SINGULAR, identifiability
+from dynident.estimate.covariance import Covariance, magnitudes, of_bounds, open_names
+from dynident.estimate.identifiability import SMALLEST_SINGULAR, UNTOUCHED, identifiability
 from dynident.problem.problem import Problem
 
 
@@ -25,16 +25,23 @@ def weighted_covariance(problem: Problem, values: np.ndarray, triangle: np.ndarr
     known = identifiability([names[i] for i in free], values[free], scales[free], triangle[:, free], smallest)
     matrix = np.zeros((len(names), len(names)))
     matrix[np.ix_(free, free)] = _inverse(triangle[:, free], smallest, _part(middle, free))
+    answer = _inverse(triangle[:, free], smallest, None) @ triangle[:, free].T
     null = np.zeros((len(names), known.null.shape[1]))
     null[free] = known.null
-    released = {}
-    for name in active:
+    released, slopes = {}, {}
+    for name, side in active.items():
+        slopes[name] = np.zeros(len(names))
+        slopes[name][free] = answer @ triangle[:, names.index(name)] * (-1 if side == "lower" else 1)
+        effects = np.linalg.norm(triangle * slopes[name], axis=0)
+        slopes[name][effects < UNTOUCHED * np.max(effects, initial=0.0)] = 0.0
         which = sorted([*free, names.index(name)])
         spread = _inverse(triangle[:, which], smallest, _part(middle, which))
         at = which.index(names.index(name))
-        released[name] = float(np.sqrt(spread[at, at]))
+        alone = identifiability([names[i] for i in which], values[which], scales[which], triangle[:, which], smallest)
+        released[name] = np.inf if name in alone.undetermined else float(np.sqrt(spread[at, at]))
     covariance = Covariance(
         names=names, values=values, matrix=matrix, active=dict(active), bound_std={"plain": released},
+        leeway=tuple(of_bounds(problem, slopes, {"plain": released})),
         undetermined=known.undetermined, combinations=known.combinations, null=null, assumed=assumed,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), held=problem.held_values())
     return replace(covariance, open=open_names(problem, covariance))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynident.discretizations.finite import Linearization, Rows
+from dynident.discretizations.finite import Linearization
 from dynident.discretizations.losses import robust
 from dynident.discretizations.shooting import Shooting
 from dynident.estimate.covariance import Covariance, covariance_from
@@ -20,11 +20,11 @@ from dynident.estimate.residuals import noise_level, outliers
 from dynident.estimate.validation import fit_percent
 from dynident.integrators.march import Marched, mode_names
 from dynident.methods.substeps import HARMLESS
+from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.problem import Problem, known_std
 from dynident.solvers.outcome import Outcome
 
 EXACT = 1e-11  # as SMALLEST_SINGULAR, for derivatives without error: an unstable model shows parameters that late
-NO_ERROR = 1e6  # how many times more exactly a constraint says what the data say
 
 ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed by independent errors that lie evenly about "
             "zero; they need not be normal, since the {loss} loss gives little weight to those far out")
@@ -32,19 +32,21 @@ ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed 
 
 def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, sizes: Mapping[str, float],
              error: float, counts: Mapping[str, int], times: Mapping[str, float], solver: str = "",
-             tight: np.ndarray | None = None) -> Estimate:
+             tight: Tight | None = None) -> Estimate:
     """Everything that follows from the point which the solver found."""
     began = time.perf_counter()
     trajectories, residuals = trajectories_of(problem, finite, finite.run_everywhere(outcome.point))
     at = finite.linearization(outcome.point)
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
-    uncertainty = covariance_from(problem, with_constraints(weighted_down(at, finite.loss), tight), active,
-                                  noise_estimated=bool(sizes), smallest=SMALLEST_SINGULAR if finite.noise else EXACT)
+    tied, limits = (tight or Tight()).joined(weighted_down(at, finite.loss))
+    uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(sizes),
+                                  smallest=SMALLEST_SINGULAR if finite.noise else EXACT, limits=limits)
+    fixed = fixed_unknowns(outcome.held, tight)
     if finite.loss != "squared" and uncertainty.printed == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
     values = {**dict(zip(problem.names, (float(v) for v in at.values), strict=True)), **problem.held_values()}
     cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
-    notes = remarks(problem, finite, at, uncertainty, sizes, error)
+    notes = remarks(problem, finite, at, uncertainty, sizes, error, fixed)
     if outcome.interrupted:
         counts = {**counts, "interrupted": 1}
     return Estimate(
@@ -52,7 +54,7 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
         status=sentence(outcome, solver), cost=cost, trajectories=trajectories, residuals=residuals,
         noise_std=noise_std(problem, sizes), notes=tuple(notes), history=outcome.history, counts=counts,
         times={**times, "trust": time.perf_counter() - began},
-        statistics={**information_of(problem, residuals, fixed=len(active)), **fits(problem, trajectories)})
+        statistics={**information_of(problem, residuals, fixed=fixed), **fits(problem, trajectories)})
 
 
 def sentence(outcome: Outcome, solver: str) -> str:
@@ -94,19 +96,6 @@ def weighted_down(at: Linearization, loss: str) -> Linearization:
     return replace(at, residuals=influence / (max(slope, 1e-3) * spread), jacobian=at.jacobian / spread)
 
 
-def with_constraints(at: Linearization, tight: np.ndarray | None) -> Linearization:
-    """Constraints that hold the estimate, as measurements of next to no error; `tight`: (constraints, unknowns)."""
-    if tight is None or not len(tight):
-        return at
-    told = np.linalg.norm(at.jacobian, axis=0)
-    reach = np.abs(tight) @ np.where(told > 0, 1 / np.where(told > 0, told, 1), 0.0)  # a standard error of the combination
-    rows = tight * (NO_ERROR / np.where(reach > 0, reach, 1.0))[:, None]
-    none = np.full(len(tight), -1)
-    index = (np.concatenate([own, none]) for own in (at.rows.experiment, at.rows.output, at.rows.sample))
-    return replace(at, residuals=np.append(at.residuals, np.zeros(len(tight))), jacobian=np.vstack([at.jacobian, rows]),
-                   rows=Rows(*index))
-
-
 def noise_std(problem: Problem, sizes: Mapping[str, float]) -> dict[str, float]:
     """One number per output with a measured value: given, estimated, or the mean of a given series."""
     levels = {}
@@ -131,15 +120,15 @@ def fits(problem: Problem, trajectories: tuple[Trajectory, ...]) -> dict[str, fl
 
 
 def remarks(problem: Problem, finite: Shooting, at: Linearization, uncertainty: Covariance, sizes: Mapping[str, float],
-            error: float) -> list[str]:
-    """What the reader must know beside the numbers, most important first."""
+            error: float, fixed: int = 0) -> list[str]:
+    """What the reader must know beside the numbers, most important first; `fixed` as in `information_of`."""
     notes = [as_sentence(words) for words in uncertainty.combinations]
-    notes += [f"{name} rests on its {side} bound; its interval is one-sided." for name, side in uncertainty.active.items()]
+    notes += resting(uncertainty)
     notes += [f"{name} can hardly be told from these data: its interval is open." for name in uncertainty.open]
     measured = at.rows.output >= 0
     if not sizes:
         seen = at.residuals[measured]
-        test = noise_level(float(seen @ seen), seen.size - at.jacobian.shape[1] + len(uncertainty.active))
+        test = noise_level(float(seen @ seen), seen.size - at.jacobian.shape[1] + fixed)
         if not test.passed:
             notes.append(as_sentence(test.sentence))
     if uncertainty.printed == "corrected":
@@ -154,6 +143,19 @@ def remarks(problem: Problem, finite: Shooting, at: Linearization, uncertainty: 
                      f"with {finite.substeps} sub-steps of {finite.integrator.name}; use more sub-steps or a scheme of "
                      "higher order.")
     notes += [note for e in problem.experiments for note in e.notes]
+    return notes
+
+
+def resting(uncertainty: Covariance) -> list[str]:
+    """Which bounds and inequalities hold the estimate, and whose intervals know of it."""
+    notes = []
+    for loose in uncertainty.leeway:
+        side, others = uncertainty.active.get(loose.text), uncertainty.followers(loose)
+        begin = (f"{loose.text} rests on its {side} bound; its interval is one-sided" if side else
+                 f"The constraint '{loose.text}' holds the estimate as if it were an equality")
+        which = "the interval of {} allows" if len(others) == 1 else "the intervals of {} allow"
+        allows = f", and {which.format(', '.join(others))} for values inside of it" if others else ""
+        notes.append(f"{begin}{allows}.")
     return notes
 
 

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dynident.discretizations.constraints import parameter_constraints
 from dynident.discretizations.finite import Point
 from dynident.discretizations.shooting import Shooting
 from dynident.errors import ProblemError
@@ -21,6 +20,7 @@ from dynident.methods import noise
 from dynident.methods.assemble import assemble
 from dynident.methods.easier import easier_start
 from dynident.methods.substeps import choose_substeps, integration_error
+from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.noise import Gaussian
 from dynident.problem.problem import Problem
 from dynident.solvers.outcome import Outcome
@@ -114,7 +114,7 @@ class Fit:
             self.reached = finite, outcome
             if not outcome.converged:
                 break
-            again = self.better_sizes(finite, outcome.point)
+            again = self.better_sizes(finite, outcome)
             more, error = self.better_steps(finite, outcome)
             if not (again or more):
                 outcome = self.counted(outcome, rounds)
@@ -157,7 +157,7 @@ class Fit:
         def told(outcome: Outcome) -> Estimate:
             shooting, point = self.as_shooting(again, self.method.carried(outcome.point, finite, again))
             return assemble(self.problem, self.method, shooting, replace(outcome, point=point), self.sizes, error, counts,
-                            times, self.solver_name, self.tight(finite, outcome.point))
+                            times, self.solver_name, Tight.at(self.problem, finite.coordinates, outcome.point.unknowns))
 
         try:
             return told(outcome)
@@ -166,12 +166,6 @@ class Fit:
                 raise
             why = f"{outcome.reason}; where it stopped {bad}, so that the values below are those of the start"
             return told(replace(outcome, point=finite.start(), reason=why))
-
-    def tight(self, finite: Any, point: Point) -> np.ndarray:
-        """Derivatives, in the user's units, of the constraints between parameters that hold the estimate."""
-        between = parameter_constraints(self.problem, finite.coordinates)
-        rows = between.at(point.unknowns)[1] / finite.coordinates.slope(point.unknowns)
-        return rows[between.active(point.unknowns)]
 
     def checked_start(self, finite: Any) -> Point:
         """Refuse a start at which the model is not finite, with what the user needs to see why."""
@@ -230,13 +224,14 @@ class Fit:
             self.counts[key] += count - before[key]
         return outcome
 
-    def better_sizes(self, finite: Any, point: Point) -> bool:
+    def better_sizes(self, finite: Any, outcome: Outcome) -> bool:
         """Take the noise sizes from the residuals; True if the fit depends on them and they changed."""
         if not self.sizes:
             return False
-        shooting, there = self.as_shooting(finite, point)
+        shooting, there = self.as_shooting(finite, outcome.point)
+        fixed = fixed_unknowns(outcome.held, Tight.at(self.problem, finite.coordinates, outcome.point.unknowns))
         robust = self.method.loss != "squared"
-        sizes = noise.sizes_from(self.problem, shooting.linearization(there), self.sizes, robust)
+        sizes = noise.sizes_from(self.problem, shooting.linearization(there), self.sizes, robust, fixed)
         change = max(abs(np.log(sizes[name] / self.sizes[name])) for name in sizes)
         measured = {name for e in self.problem.experiments for name in e.outputs}
         alone = len(measured) == 1 and not finite.frame.priors and not robust and (

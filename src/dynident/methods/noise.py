@@ -49,10 +49,14 @@ def bound_sizes(problem: Problem) -> dict[str, float]:
     return {name: float(np.median(found)) for name, found in radii.items() if found}
 
 
-def sizes_from(problem: Problem, at: Linearization, used: dict[str, float], robust: bool) -> dict[str, float]:
-    """Standard deviations by maximum likelihood with the degrees of freedom shared out among the signals."""
+def sizes_from(problem: Problem, at: Linearization, used: dict[str, float], robust: bool,
+               fixed: int = 0) -> dict[str, float]:
+    """Standard deviations by maximum likelihood with the degrees of freedom shared out among the signals.
+
+    `fixed` unknowns rest on bounds or constraints and take none.
+    """
     count = int(np.count_nonzero(at.rows.output >= 0))
-    left = max(count - at.jacobian.shape[1], 1) / max(count, 1)
+    left = max(count - at.jacobian.shape[1] + fixed, 1) / max(count, 1)
     sizes = {}
     for name, std in used.items():
         open_in = [e for e, run in enumerate(problem.experiments) if name in run.noise and known_std(run, name) is None]

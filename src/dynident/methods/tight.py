@@ -1,0 +1,62 @@
+"""Tight: which constraints between parameters hold an estimate, and what do they take from its freedom?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dynident.discretizations.constraints import parameter_constraints
+from dynident.discretizations.coordinates import Coordinates
+from dynident.discretizations.finite import Linearization, Rows
+from dynident.estimate.leeway import Limit
+from dynident.problem.problem import Problem
+
+NO_ERROR = 1e6  # how many times more exactly a constraint says what the data say
+
+
+@dataclass(frozen=True, eq=False)
+class Tight:
+    """Constraints that hold with equality where the solver ended."""
+
+    rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (constraints, unknowns), in the user's units
+    texts: tuple[str, ...] = ()
+    inward: np.ndarray = field(default_factory=lambda: np.zeros(0))  # 1 at a lower limit, -1 at an upper one, 0: an equality
+    room: np.ndarray = field(default_factory=lambda: np.zeros(0))  # between the two limits
+
+    @classmethod
+    def at(cls, problem: Problem, coordinates: Coordinates, unknowns: np.ndarray) -> Tight:
+        """Those that are active at solver coordinates."""
+        between = parameter_constraints(problem, coordinates)
+        values, jacobian = between.at(unknowns)
+        on = np.flatnonzero(between.active(unknowns))
+        lower, upper = between.lower[on], between.upper[on]
+        nearer = np.where(values[on] - lower <= upper - values[on], 1.0, -1.0)
+        return cls((jacobian / coordinates.slope(unknowns))[on], tuple(between.texts[i] for i in on),
+                   np.where(lower == upper, 0.0, nearer), upper - lower)
+
+    def joined(self, at: Linearization) -> tuple[Linearization, list[Limit]]:
+        """The same as measurements of next to no error beside the others, and which rows are inequalities."""
+        if not self.texts:
+            return at, []
+        told = np.linalg.norm(at.jacobian, axis=0)
+        std = np.where(told > 0, 1 / np.where(told > 0, told, 1), 0.0)  # of each unknown alone
+        reach = np.abs(self.rows) @ std
+        weights = NO_ERROR / np.where(reach > 0, reach, 1.0)
+        none = np.full(len(self.texts), -1)
+        index = (np.concatenate([own, none]) for own in (at.rows.experiment, at.rows.output, at.rows.sample))
+        tied = replace(at, residuals=np.append(at.residuals, np.zeros(len(self.texts))), rows=Rows(*index),
+                       jacobian=np.vstack([at.jacobian, self.rows * weights[:, None]]))
+        return tied, [Limit(text, at.residuals.size + i, side * self.rows[i], side * weights[i], float(self.room[i]))
+                      for i, (text, side) in enumerate(zip(self.texts, self.inward, strict=True)) if side]
+
+
+def fixed_unknowns(held: np.ndarray, tight: Tight | None) -> int:
+    """How many unknowns bounds and constraints fix: they cost the data no degree of freedom."""
+    free = np.flatnonzero(held == 0)
+    if tight is None or not tight.texts or not free.size:
+        return int(held.size - free.size)
+    rows = tight.rows[:, free]
+    lengths = np.linalg.norm(rows, axis=1)
+    rank = np.linalg.matrix_rank(rows[lengths > 0] / lengths[lengths > 0, None]) if np.any(lengths > 0) else 0
+    return int(held.size - free.size + rank)
