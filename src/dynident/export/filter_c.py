@@ -80,7 +80,19 @@ def export_filter(estimate: Estimate, folder: str | Path, name: str = "filter", 
         raise NotSupported("Only a result of kalman() or moving_horizon() holds a filter to export. Fit with one of "
                            "them.")
     setup, _ = estimate_levels(setup_of(estimate.method, estimate.problem))
+    _refuse_what_a_stream_lacks(setup)
     return write_filter(_warmed(setup, estimate) if warm else setup, folder, name)
+
+
+def _refuse_what_a_stream_lacks(setup: Setup) -> None:
+    """What the first record says of its own samples and nothing says of those to come."""
+    record = setup.records[0]
+    if len(record.variance) > 1:
+        raise NotSupported(f"'{record.name}' has a standard deviation per sample, but the exported filter needs one for "
+                           "all samples to come. Give Gaussian(std) with one number and fit again.")
+    if record.start < record.time[0]:
+        raise NotSupported(f"The initial state of '{record.name}' holds at t = {record.start:g}, before the first sample, "
+                           "but the first sample sets the time of the exported filter. Leave `start` out and fit again.")
 
 
 def write_filter(setup: Setup, folder: str | Path, name: str = "filter") -> tuple[Path, Path]:
@@ -136,11 +148,14 @@ def facts(setup: Setup) -> list[str]:
     free = setup.augmented.names[len(model.states):]
     step = operation_counts(model, integrator.name, free, jacobian=method.filter != "unscented")
     ways = {"horizon": f"moving horizon of {method.horizon} samples"}
+    unmeasured = [n for n in model.outputs if n not in setup.problem.experiments[0].outputs]
     derived = "with its Jacobian " if method.filter != "unscented" else ""
     return [f"{_plain(n)}' = {_plain(text)}" for n, text in model.definition()["states"].items()] + [
         "", f"Filter: {ways.get(method.filter, method.filter)}, covariance form '{method.form}'.",
         f"Discretization: {integrator.name} (order {integrator.order}), steps of at most {setup.longest:g} s.",
-        f"One step {derived}takes {step}."]
+        f"One step {derived}takes {step}.",
+        *([f"Not measured in the record: {', '.join(unmeasured)}. Hand over NAN for it: the size of its errors is not "
+           "known."] if unmeasured else [])]
 
 
 def _plain(text: str) -> str:

@@ -30,6 +30,7 @@ def assemble(setup: Setup, engine: Engine, done: Pass, remarks: tuple[str, ...],
     uncertainty = _uncertainty(setup, done, filtered.consistent)
     values = {name: float(c.value(z)) for name, z, c in
               zip(uncertainty.names, uncertainty.mean, uncertainty.coordinates, strict=True)}
+    outside = {name: values[name] for name in _outside(setup, uncertainty.names, uncertainty.mean, uncertainty.coordinates)}
     counts = {"samples": sum(len(s) for s in done.samples), "rounds": setup.method.repeat,
               "outliers": sum(int(np.sum(r.left_out)) for r in records),
               "projections": sum(int(np.sum(s[:, fields["projected"]])) for s in done.samples)}
@@ -39,7 +40,7 @@ def assemble(setup: Setup, engine: Engine, done: Pass, remarks: tuple[str, ...],
         problem=problem, method=setup.method, values={**values, **problem.held_values()}, uncertainty=uncertainty,
         converged=not filtered.diverged, status=_status(counts["samples"], filtered), cost=cost,
         trajectories=trajectories, residuals=residuals, noise_std=noise_std(problem, setup.sizes),
-        notes=(*_notes(setup, filtered, counts, done), *remarks), history=history, counts=counts, times=times,
+        notes=(*_notes(setup, filtered, counts, outside), *remarks), history=history, counts=counts, times=times,
         statistics={"log_likelihood": filtered.loglik, "reduced_chi2": cost / max(used, 1),
                     **fits(problem, trajectories)}, filtered=filtered)
 
@@ -121,29 +122,50 @@ def _unknown_coordinates(setup: Setup) -> tuple[tuple[str, ...], np.ndarray, tup
 
 
 def _uncertainty(setup: Setup, done: Pass, consistent: bool) -> StateCovariance:
-    """Parameters at the end (of their own record where not shared), initial states where a smoother reached them."""
+    """Parameters at the end (of their own record where not shared), initial states where a smoother reached them.
+
+    Covariances are those of unknowns known at the same time; what is known at different times has none here.
+    """
     names, mean, coordinates = _unknown_coordinates(setup)
     nx = len(setup.augmented.model.states)
     matrix = np.zeros((len(names), len(names)))
     remarks: dict[str, str] = {}
     for e, binding in enumerate(setup.problem.bindings):
-        where = [binding.parameter_unknown[i] for i in setup.augmented.free]
+        ending = np.flatnonzero(~setup.shared | (e == len(setup.records) - 1))  # shared ones: when the last record ends
+        where = binding.parameter_unknown[list(setup.augmented.free)][ending]
         x, P = done.ends[e]
-        mean[where] = x[nx:]
-        matrix[np.ix_(where, where)] = P[nx:, nx:]
+        mean[where] = x[nx + ending]
+        matrix[np.ix_(where, where)] = P[np.ix_(nx + ending, nx + ending)]
         for i, unknown in enumerate(binding.initial_unknown):
             if unknown < 0:
                 continue
             if done.smoothed:
-                mean[unknown], matrix[unknown, unknown] = done.smoothed[e].states[0, i], done.smoothed[e].P_first[i, i]
+                mean[unknown], matrix[unknown, unknown] = _beginning(setup, done, e, i)
             else:
                 matrix[unknown, unknown] = setup.records[e].initial_std[i] ** 2
                 remarks[names[unknown]] = ASSUMED
+    remarks |= dict.fromkeys(_outside(setup, names, mean, coordinates), "outside of its bounds")
     for name, z, c in zip(names, mean, coordinates, strict=True):
         for side, bound in (("lower", c.lower), ("upper", c.upper)):
             if c.kind == "value" and z == bound:
                 remarks[name] = f"at its {side} bound"
     return StateCovariance(names, mean, matrix, coordinates, remarks, setup.problem.held_values(), consistent)
+
+
+def _beginning(setup: Setup, done: Pass, e: int, i: int) -> tuple[float, float]:
+    """Mean and variance of a state where its record starts, with everything known."""
+    record, smoothed = setup.records[e], done.smoothed[e]
+    if record.start == record.time[0]:
+        return float(smoothed.states[0, i]), float(smoothed.P_first[i, i])
+    variance = record.initial_std[i] ** 2
+    return (float(record.initial[i] - variance * smoothed.start.vector[i]),
+            float(variance - variance**2 * smoothed.start.matrix[i, i]))
+
+
+def _outside(setup: Setup, names: tuple[str, ...], mean: np.ndarray, coordinates: tuple[Coordinate, ...]) -> list[str]:
+    """Unknowns that the smoother took out of their bounds; the filter itself puts parameters back."""
+    return [name for name, u, z, c in zip(names, setup.problem.unknowns, mean, coordinates, strict=True)
+            if not u.lower <= float(c.value(z)) <= u.upper and c.kind != "log"]
 
 
 def _status(samples: int, filtered: Filtered) -> str:
@@ -156,8 +178,10 @@ def _status(samples: int, filtered: Filtered) -> str:
     return f"Filtered {samples} samples to the end; the innovations are {judged}."
 
 
-def _notes(setup: Setup, filtered: Filtered, counts: Mapping[str, int], done: Pass) -> list[str]:
+def _notes(setup: Setup, filtered: Filtered, counts: Mapping[str, int], outside: Mapping[str, float]) -> list[str]:
     notes = [as_sentence(t.sentence) for t in filtered.tests if not t.passed]
+    notes += [f"The smoother took {name} to {value:.6g}, outside of its bounds, which it does not keep. Use "
+              "multiple_shooting() for an answer within them." for name, value in outside.items()]
     notes += discretization_remarks(setup, filtered)
     if counts["projections"]:
         notes.append(f"Parameters were put back onto a bound {counts['projections']} times; see their histories.")

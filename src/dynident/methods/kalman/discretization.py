@@ -42,7 +42,7 @@ def step_quality(setup: Setup, record: int, states: np.ndarray) -> StepQuality:
     look = _examined(setup)
     h = np.minimum(np.diff(its.time)[rows], setup.longest)
     u0 = its.inputs[rows]
-    u1 = u0 + setup.linear * (its.inputs[rows + 1] - u0) if u0.shape[1] else u0
+    u1 = u0 + its.linear * (its.inputs[rows + 1] - u0) if u0.shape[1] else u0
     growth, true_growth, moved, seen = [], [], [], []
     for k, row in enumerate(rows):
         F, A, dx, dy = (np.asarray(v) for v in look(its.time[row], h[k], states[row], u0[k], u1[k], setup.held))

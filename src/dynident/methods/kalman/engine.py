@@ -17,7 +17,7 @@ import numpy as np
 from dynident.errors import DynidentError
 from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import c_source, kernel_text
-from dynident.methods.kalman.options import FORMS
+from dynident.methods.kalman.options import FORMS, KalmanMethod
 from dynident.methods.kalman.rows import outputs_with_slopes, step_one_by_one, step_with_rows, tables
 from dynident.methods.kalman.setup import Record, Setup
 from dynident.methods.kalman.stages import stage_functions
@@ -28,16 +28,18 @@ UNUSED = re.compile(r"^CASADI_SYMBOL_EXPORT [^\n]*\}\n|^CASADI_SYMBOL_EXPORT .*?
                     r"|^static const casadi_int casadi_s.*?;\n", re.MULTILINE | re.DOTALL)
 FAULTS = {1: "the estimate is no longer finite", 2: "the covariance is no longer positive", 3: "time goes back"}
 WAY_OUT = {1: "Use a stabler integrator or more substeps, a smaller initial_std, or more process noise.",
-           2: 'Use form="square_root", more substeps, or give the states some process noise.',
+           2: "Use {another}, more substeps, or give the states some process noise.",
            3: "Give samples in the order of time."}
 
 
 class Stopped(DynidentError):
     """The filter could not go on; `sample` is where."""
 
-    def __init__(self, fault: int, sample: int, time: float, record: str):
+    def __init__(self, fault: int, sample: int, time: float, record: str, method: KalmanMethod):
         self.fault, self.sample, self.time = fault, sample, time
-        super().__init__(f"At t = {time:g} in '{record}' {FAULTS[fault]}. {WAY_OUT[fault]}")
+        another = ('filter="extended"' if method.filter == "unscented" else 'form="square_root"'
+                   if method.form != "square_root" else "a smaller initial_std")
+        super().__init__(f"At t = {time:g} in '{record}' {FAULTS[fault]}. {WAY_OUT[fault].format(another=another)}")
 
 
 class Layout:
@@ -94,6 +96,10 @@ class Engine(Protocol):
 
     def begin(self, x: np.ndarray, P: np.ndarray, t: float | None = None, u: np.ndarray | None = None) -> None:
         """Forget everything; t: the time at which x holds (the first sample's where None)."""
+        ...
+
+    def hold(self, linear: np.ndarray) -> None:
+        """How inputs move from here on: 1 linearly, 0 held."""
         ...
 
     def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
@@ -228,7 +234,7 @@ class CompiledEngine:
     """The C library with its memory; one thread at a time."""
 
     def __init__(self, setup: Setup, library: ctypes.CDLL):
-        self.layout = Layout(setup)
+        self.layout, self.method = Layout(setup), setup.method
         self.library = library
         sizes = np.zeros(4, np.int64)
         library.dynident_filter_sizes(sizes.ctypes.data)
@@ -244,7 +250,10 @@ class CompiledEngine:
         since = 0.0 if t is None else t
         if self.library.dynident_filter_begin(self._addresses[0], since, float(t is not None), held.ctypes.data,
                                               x.ctypes.data, P.ctypes.data):
-            raise Stopped(2, 0, since, "the start")
+            raise Stopped(2, 0, since, "the start", self.method)
+
+    def hold(self, linear: np.ndarray) -> None:
+        self.settings[self.layout.settings["linear"]][:linear.size] = linear
 
     def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
         samples = len(record.time)
@@ -256,7 +265,7 @@ class CompiledEngine:
             samples, *self._addresses, *[a.ctypes.data for a in arrays], len(record.variance), out.ctypes.data,
             None if more is None else more.ctypes.data, ctypes.byref(where))
         if fault:
-            raise Stopped(fault, where.value, float(record.time[where.value]), record.name)
+            raise Stopped(fault, where.value, float(record.time[where.value]), record.name, self.method)
         return out, more
 
     def smooth(self, samples: np.ndarray, links: np.ndarray, later: Later) -> Smoothed:
@@ -266,7 +275,7 @@ class CompiledEngine:
         fault = self.library.dynident_filter_smooth(len(samples), *[a.ctypes.data for a in (
             samples, links, xs, vs, P, vector, matrix)])
         if fault:
-            raise Stopped(fault, 0, np.nan, "the smoother")
+            raise Stopped(fault, 0, np.nan, "the smoother", self.method)
         return Smoothed(xs, vs, P, Later(vector, matrix))
 
     def updater(self, packed: np.ndarray, out: np.ndarray) -> Callable[[], int]:

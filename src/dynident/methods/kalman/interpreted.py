@@ -32,9 +32,12 @@ class InterpretedEngine:
         kept = self.stepwise.kept(np.asarray(P, float))
         self.t, self.started = 0.0 if t is None else t, t is not None
         if kept is None:
-            raise Stopped(2, 0, self.t, "the start")
+            raise Stopped(2, 0, self.t, "the start", self.setup.method)
         self.x, self.P = np.array(x, float), kept
         self.u = np.zeros(self.layout.nu) if u is None else np.array(u, float)
+
+    def hold(self, linear: np.ndarray) -> None:
+        self.stepwise.linear = linear
 
     def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
         method = self.setup.method
@@ -47,7 +50,7 @@ class InterpretedEngine:
             link = None if more is None else more[k]
             fault = self._one(t, record.inputs[k], record.outputs[k], variance, out[k], link)
             if fault:
-                raise Stopped(fault, k, float(t), record.name)
+                raise Stopped(fault, k, float(t), record.name, method)
         return out, more
 
     def smooth(self, samples: np.ndarray, links: np.ndarray, later: Later) -> Smoothed:
@@ -125,7 +128,7 @@ class InterpretedEngine:
         for fault, where in ((2, negative & ~bad), (1, bad)):
             if np.any(where):
                 k = int(np.argmax(where))
-                raise Stopped(fault, k, float(record.time[k]), record.name)
+                raise Stopped(fault, k, float(record.time[k]), record.name, self.setup.method)
 
     def _columns(self, record: Record) -> tuple[np.ndarray, np.ndarray]:
         """One row per step (t, h, u0, u1, time and inputs at its end, y, r, noise share, mask), and its sample."""
@@ -133,12 +136,13 @@ class InterpretedEngine:
         u_before = np.vstack([self.u if self.started else record.inputs[0], record.inputs[:-1]])
         gaps = record.time - before
         if np.any(gaps < 0):
-            raise Stopped(3, int(np.argmax(gaps < 0)), float(record.time[np.argmax(gaps < 0)]), record.name)
+            back_at = int(np.argmax(gaps < 0))
+            raise Stopped(3, back_at, float(record.time[back_at]), record.name, self.setup.method)
         counts = np.maximum(1, np.ceil(gaps / self.setup.longest * (1 - 1e-6))).astype(int)
         k = np.repeat(np.arange(len(gaps)), counts)
         m = np.arange(k.size) - np.repeat(np.cumsum(counts) - counts, counts)
         h = (gaps / counts)[k]
-        slope = (self.setup.linear * (record.inputs - u_before))[k] / counts[k][:, None]
+        slope = (self.stepwise.linear * (record.inputs - u_before))[k] / counts[k][:, None]
         u0 = u_before[k] + m[:, None] * slope
         there = np.isfinite(record.outputs)
         mask = (there[k] & (m == counts[k] - 1)[:, None]).astype(float)

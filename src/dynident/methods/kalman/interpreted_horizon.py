@@ -39,10 +39,13 @@ class InterpretedHorizon:
         kept = self.step.kept(np.asarray(P, float))
         self.t, self.started = 0.0 if t is None else t, t is not None
         if kept is None:
-            raise Stopped(2, 0, self.t, "the start")
+            raise Stopped(2, 0, self.t, "the start", self.setup.method)
         self.u = np.zeros(self.layout.nu) if u is None else np.array(u, float)
         self.x, self.P, self.P_now = np.array(x, float), kept, kept  # prior of the oldest node; covariance of the newest
         self.window: list[Node] = []
+
+    def hold(self, linear: np.ndarray) -> None:
+        self.step.linear = linear
 
     def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
         out = np.empty((len(record.time), self.layout.sample["projected"].stop))
@@ -50,7 +53,7 @@ class InterpretedHorizon:
             variance = record.variance[k if len(record.variance) > 1 else 0]
             fault = self._one(float(t), record.inputs[k], record.outputs[k], variance, out[k])
             if fault:
-                raise Stopped(fault, k, float(t), record.name)
+                raise Stopped(fault, k, float(t), record.name, self.setup.method)
         return out, None
 
     def smooth(self, samples: np.ndarray, links: np.ndarray, later: Later) -> Smoothed:

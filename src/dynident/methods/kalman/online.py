@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dynident.errors import ProblemError, did_you_mean
+from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.filtered import FilteredRecord
 from dynident.methods.kalman.assemble import in_user_units
 from dynident.methods.kalman.engine import Engine, Stopped, engine_for
 from dynident.methods.kalman.likelihood import estimate_levels
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.kalman.setup import Record, Setup, setup_of
-from dynident.problem.experiment import Experiment
-from dynident.problem.problem import Problem
+from dynident.problem.experiment import HOLDS, Experiment
+from dynident.problem.noise import Bounded
+from dynident.problem.problem import Problem, known_std
+
+NUMBERS = (float, int, np.integer, np.floating)
+ONLY_BEFORE = ("kind", "initial_std", "smoother", "repeat")  # options that do not matter to a filter that goes on
 
 
 class Known:
@@ -72,21 +78,29 @@ class Known:
 class OnlineFilter:
     """One filter that goes on with each sample; not for two threads at once."""
 
-    def __init__(self, setup: Setup, engine: Engine, record: Record):
+    def __init__(self, setup: Setup, engine: Engine, experiment: int):
         self.setup, self.engine = setup, engine
+        record = setup.records[experiment]
         model = setup.augmented.model
         self.names, self.inputs, self.outputs = setup.augmented.names, model.inputs, model.outputs
         self.state_count, self.fields = len(model.states), engine.layout.sample
         self._inside = np.zeros(1 + len(self.inputs) + 2 * len(self.outputs))
         self._inside[1 + len(self.inputs) + len(self.outputs):] = record.variance[0]
+        self._linear = record.linear
+        self._noise_per_sample = len(record.variance) > 1
+        measured = setup.problem.experiments[experiment].outputs
+        self._unmeasured = tuple(j for j, name in enumerate(self.outputs) if name not in measured)
+        self._record_name = record.name
         self._view: Any = memoryview(self._inside)  # type: ignore[arg-type]  # setting a number here is the quickest way
         self._out = np.empty(self.fields["projected"].stop)
-        self._last = -np.inf
+        early = record.start < record.time[0]
+        self._last, self._first = -np.inf, record.start if early else -np.inf  # the first sample sets the time otherwise
         self._update = engine.updater(self._inside, self._out)
         nx = self.state_count
         P = np.zeros((len(self.names), len(self.names)))
         P[:nx, :nx], P[nx:, nx:] = np.diag(record.initial_std**2), np.diag(setup.theta_std**2)
-        engine.begin(np.concatenate([record.initial, setup.theta]), P)
+        engine.hold(record.linear)
+        engine.begin(np.concatenate([record.initial, setup.theta]), P, record.start if early else None)
 
     def update(self, t: float, u: Mapping[str, float] | Sequence[float] = (),
                y: Mapping[str, float] | Sequence[float] = ()) -> Known:
@@ -94,10 +108,12 @@ class OnlineFilter:
 
         Values by name, or in the order of the model. Raises Stopped where the filter cannot go on.
         """
-        if not t > self._last:
-            raise ProblemError(f"update: t = {t!r} is not after the last sample at {self._last!r}.")
+        if not (isinstance(t, NUMBERS) and self._last < t < np.inf and t >= self._first):
+            raise ProblemError(self._fault_of_time(t))
         inputs = self._in_order(u, self.inputs, "input")
         outputs = self._in_order(y, self.outputs, "output")
+        if self._noise_per_sample or self._unmeasured:
+            self._refuse_unknown_noise(outputs)
         view, place = self._view, 1
         view[0] = t
         for value in inputs:
@@ -108,30 +124,76 @@ class OnlineFilter:
             place += 1
         fault = self._update()
         if fault:
-            raise Stopped(fault, 0, t, "the online filter")
+            raise Stopped(fault, 0, t, "the online filter", self.setup.method)
         self._last = t
         return Known(self, self._out.copy(), t)
 
     def run(self, experiment: Experiment) -> FilteredRecord:
-        """Go on over a whole stretch of samples in one compiled call; a long record in parts needs little memory."""
+        """Go on over a whole stretch of samples in one compiled call; a long record in parts needs little memory.
+
+        Standard deviations that the record gives are used; those that it leaves open are the filter's own.
+        """
         time = np.ascontiguousarray(experiment.time, float)
-        if not time[0] > self._last:
-            raise ProblemError(f"{experiment.label}: it begins at {time[0]:g}, but the filter stands at "
-                               f"{self._last:g}.")
-        missing = [name for name in self.inputs if name not in experiment.inputs]
-        if missing:
-            raise ProblemError(f"{experiment.label}: the model's input '{missing[0]}' is not in the record.")
+        faults = self._stretch_faults(experiment)
+        if faults:
+            raise ProblemError([f"{experiment.label}: {fault}" for fault in faults])
         count, ny = experiment.samples, len(self.outputs)
         inputs = np.column_stack([experiment.inputs[n] for n in self.inputs]) if self.inputs else np.zeros((count, 0))
         outputs = np.column_stack([experiment.outputs.get(n, np.full(count, np.nan)) for n in self.outputs])
-        variance = self._inside[None, 1 + len(self.inputs) + ny:].copy()
-        part = Record(experiment.name, time, np.ascontiguousarray(inputs, float),
-                      np.ascontiguousarray(outputs, float), variance, 0.0, np.zeros(0), np.zeros(0))
+        variance = np.tile(self._inside[1 + len(self.inputs) + ny:], (count, 1))
+        for j, name in enumerate(self.outputs):
+            given = known_std(experiment, name) if name in experiment.outputs else None
+            variance[:, j] = variance[:, j] if given is None else given**2
+        part = Record(experiment.name, time, np.ascontiguousarray(inputs, float), np.ascontiguousarray(outputs, float),
+                      variance, 0.0, np.zeros(0), np.zeros(0), self._linear)
         samples, _ = self.engine.record(part)
         self._last = float(time[-1])
         values, std = in_user_units(self.setup, samples[:, self.fields["x"]], samples[:, self.fields["variance"]])
         return FilteredRecord(experiment.name, part.time, self.names, self.outputs, values, std,
                               samples[:, self.fields["whitened"]].copy(), samples[:, self.fields["used"]] == 2)
+
+    def _stretch_faults(self, experiment: Experiment) -> list[str]:
+        """Why a stretch of samples cannot follow."""
+        faults, begin = [], float(experiment.time[0])
+        if not begin > self._last or begin < self._first:
+            faults.append(f"it begins at {begin:g}, but the filter stands at {max(self._last, self._first):g}.")
+        faults += [f"the model's input '{name}' is not in the record.{did_you_mean(name, experiment.inputs)}"
+                   for name in self.inputs if name not in experiment.inputs]
+        for kind, given, known in (("input", experiment.inputs, self.inputs), ("output", experiment.outputs, self.outputs)):
+            faults += [f"'{name}' is not an {kind} of the model.{did_you_mean(name, known)}" for name in given
+                       if name not in known]
+        faults += [f"its input '{name}' moves as hold=\"{experiment.hold[name]}\" says, but the filter was started "
+                   f"with \"{HOLDS[bool(linear)]}\"; say the same in both." for name, linear in
+                   zip(self.inputs, self._linear, strict=True)
+                   if name in experiment.inputs and experiment.hold[name] != HOLDS[bool(linear)]]
+        for j, name in enumerate(self.outputs):
+            noise = experiment.noise.get(name)
+            if isinstance(noise, Bounded):
+                faults.append(f"the errors of '{name}' are Bounded, but a filter needs Gaussian(std).")
+            elif noise is not None and noise.std is None and (self._noise_per_sample or j in self._unmeasured):
+                faults.append(f"nothing says how large the errors of '{name}' are; say noise={{\"{name}\": "
+                              "Gaussian(std)}.")
+        return faults
+
+    def _fault_of_time(self, t: Any) -> str:
+        if not isinstance(t, NUMBERS) or not np.isfinite(t):
+            return f"update: t = {t!r}; give a finite number."
+        if t <= self._last:
+            return f"update: t = {t!r} is not after the last sample at {self._last!r}."
+        return (f"update: t = {t!r} lies before {self._first:g}, where the initial state of '{self._record_name}' holds. "
+                "Leave the experiment's `start` out if the first sample is to set the time.")
+
+    def _refuse_unknown_noise(self, outputs: Sequence[float]) -> None:
+        """A measurement whose errors the problem's record does not tell the size of."""
+        if self._noise_per_sample:
+            raise NotSupported(f"'{self._record_name}' has a standard deviation per sample; those of samples to come are "
+                               "not known. Give one for all of them, Gaussian(std), or go on with run(experiment), "
+                               "which takes them from each record.")
+        for j in self._unmeasured:
+            if not outputs[j] != outputs[j]:
+                raise ProblemError(f"update: '{self._record_name}' does not measure '{self.outputs[j]}', so nothing says "
+                                   "how large its errors are. Add it to the record (it may be NaN throughout) with "
+                                   "noise=Gaussian(std), or leave it out here.")
 
     def _in_order(self, given: Any, names: tuple[str, ...], kind: str) -> Sequence[float]:
         if isinstance(given, Mapping):
@@ -145,10 +207,13 @@ class OnlineFilter:
             given = [given]
         if len(given) != len(names):
             raise ProblemError(f"update: {len(given)} {kind}s for {len(names)} ({', '.join(names)}).")
-        if kind == "input":
-            for name, value in zip(names, given, strict=True):
-                if value != value or value in (np.inf, -np.inf):
-                    raise ProblemError(f"update: input '{name}' is {value}; an input must be known everywhere.")
+        for place, (name, value) in enumerate(zip(names, given, strict=True)):
+            if not isinstance(value, NUMBERS):
+                value = _number(value, kind, name)
+                given = [*given[:place], value, *given[place + 1:]]
+            if value in (np.inf, -np.inf) or (kind == "input" and value != value):
+                raise ProblemError(f"update: {kind} '{name}' is {value}; " + (
+                    "an input must be known everywhere." if kind == "input" else "say NaN where it is missing."))
         return given
 
     @property
@@ -172,22 +237,49 @@ class OnlineFilter:
 
     def resume(self, path: str | Path) -> None:
         """Go on where an earlier run of the same filter was saved."""
-        with np.load(Path(path), allow_pickle=False) as saved:
-            if str(saved["recipe"]) != self._recipe():
-                raise ProblemError(f"{path} was saved by a filter of another model or with other options; remove it to "
-                                   "start anew.")
-            if saved["memory"].shape != self.engine.memory().shape:
-                raise ProblemError(f"{path} was saved by another version of dynident or on another kind of machine, which "
-                                   "keeps its numbers in another order; remove it to start anew.")
-            self.engine.remember(saved["memory"])
-            self._last = float(saved["last"])
+        memory, last, recipe = _read(Path(path))
+        if recipe != self._recipe():
+            raise ProblemError(f"{path} was saved by a filter of another model or with other options; remove it to "
+                               "start anew.")
+        if memory.shape != self.engine.memory().shape:
+            raise ProblemError(f"{path} was saved by another version of dynident or on another kind of machine, which "
+                               "keeps its numbers in another order; remove it to start anew.")
+        self.engine.remember(memory)
+        self._last = last
 
     def _recipe(self) -> str:
-        method = self.setup.method
-        return f"{self.setup.augmented.key()} {method.filter} {method.form} {method.integrator} {method.horizon}"
+        """All that the coming samples are filtered with, but for the sizes of noise that records tell."""
+        setup = self.setup
+        said = {key: value for key, value in sorted(setup.method.options().items()) if key not in ONLY_BEFORE}
+        return (f"{setup.augmented.key()} {said} held {setup.held.tolist()} steps {setup.longest!r} "
+                f"linear {self._linear.tolist()}")
+
+
+def _number(value: Any, kind: str, name: str) -> float:
+    """Of what is not a plain number, such as an array that holds one."""
+    try:
+        return float(np.asarray(value).reshape(()).item())
+    except (TypeError, ValueError):
+        raise ProblemError(f"update: {kind} '{name}' is {value!r}; give a number"
+                           f"{' (NaN where it is missing)' if kind == 'output' else ''}.") from None
+
+
+def _read(path: Path) -> tuple[np.ndarray, float, str]:
+    """The memory of a filter, its time and its recipe."""
+    try:
+        with np.load(path, allow_pickle=False) as saved:
+            return np.array(saved["memory"], float), float(saved["last"]), str(saved["recipe"])
+    except OSError as reason:
+        raise ProblemError(f"{path} cannot be read: {reason.strerror or reason}.") from None
+    except (ValueError, KeyError, EOFError, TypeError, IndexError, AttributeError, zipfile.BadZipFile, zlib.error):
+        raise ProblemError(f"{path} is not the saved state of a filter, or is damaged; remove it to start anew.") from None
 
 
 def start(method: KalmanMethod, problem: Problem, experiment: int = 0) -> OnlineFilter:
     """A filter at the start of an experiment; open noise levels are found from the problem's records first."""
+    count = len(problem.experiments)
+    if not isinstance(experiment, (int, np.integer)) or not 0 <= experiment < count:
+        raise ProblemError(f"start: experiment = {experiment!r}; the problem's experiments are numbered from 0 to "
+                           f"{count - 1}.")
     setup, _ = estimate_levels(setup_of(method, problem))
-    return OnlineFilter(setup, engine_for(setup), setup.records[experiment])
+    return OnlineFilter(setup, engine_for(setup), experiment)

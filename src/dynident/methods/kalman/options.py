@@ -69,18 +69,20 @@ class KalmanMethod:
         if not faults and self.horizon > LONGEST_HORIZON:
             faults.append(f"horizon = {self.horizon} is longer than {LONGEST_HORIZON} samples; "
                           "use multiple_shooting().")
-        if self.gate is not None and not self.gate > 0:
+        if self.gate is not None and not (_is_number(self.gate) and self.gate > 0):
             faults.append(f"gate = {self.gate!r}; give a positive number of standard deviations, or None.")
         if self.filter == "horizon" and self.smoother:
             faults.append("a moving horizon has no smoother; use kalman(smoother=True).")
         if self.filter == "unscented" and self.form == "square_root":
             faults.append("the unscented filter keeps the covariance itself; leave form at \"joseph\".")
         faults += _level_faults("initial_std", self.initial_std)
-        if isinstance(self.process_noise, str) and self.process_noise != ESTIMATE:
-            faults.append(f"process_noise = '{self.process_noise}'; give a table of numbers, or \"estimate\".")
-        elif isinstance(self.process_noise, Mapping):
-            numbers = {name: v for name, v in self.process_noise.items() if v != ESTIMATE}
+        if isinstance(self.process_noise, Mapping):
+            numbers = {name: v for name, v in self.process_noise.items() if not (isinstance(v, str) and v == ESTIMATE)}
             faults += _level_faults("process_noise", numbers)
+        elif self.process_noise is not None and not (isinstance(self.process_noise, str)
+                                                     and self.process_noise == ESTIMATE):
+            faults.append(f"process_noise = {self.process_noise!r}; give a table from name to standard deviation, or "
+                          "\"estimate\".")
         if faults:
             raise ProblemError(faults)
 
@@ -90,7 +92,8 @@ class KalmanMethod:
                   "filter": self.kind == "moving_horizon", "smoother": self.kind == "moving_horizon"}
         data = {f.name: getattr(self, f.name) for f in fields(self) if not unread.get(f.name)}
         data = {key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()}
-        return {key: value for key, value in data.items() if value is not None and value != {}}
+        silent: dict[str, Any] = {"initial_std": {}}  # an empty process_noise is said: there is none
+        return {key: value for key, value in data.items() if value is not None and value != silent.get(key)}
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         from dynident.methods.kalman.fit import identify
@@ -108,4 +111,8 @@ def _level_faults(option: str, levels: Any) -> list[str]:
     if not isinstance(levels, Mapping):
         return [f"{option} is a table from name to standard deviation, not {levels!r}."]
     return [f"{option} of '{name}' is {value!r}; give a standard deviation." for name, value in levels.items()
-            if isinstance(value, (str, bool)) or not np.isfinite(value) or value < 0]
+            if not _is_number(value) or not np.isfinite(value) or value < 0]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

@@ -19,6 +19,11 @@ class Pass:
     ends: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # mean and covariance
     smoothed: list[Smoothed] = field(default_factory=list)
 
+    def end_with_all_known(self, e: int, later: Later) -> None:
+        """The end of a record, with what later records say."""
+        x, P = self.ends[e]
+        self.ends[e] = x - P @ later.vector, P - P @ later.matrix @ P
+
 
 def run(setup: Setup, engine: Engine, theta: np.ndarray, links: bool) -> Pass:
     """One pass from these parameters; shared parameters and their covariance go from record to record."""
@@ -30,6 +35,7 @@ def run(setup: Setup, engine: Engine, theta: np.ndarray, links: bool) -> Pass:
         P = np.zeros((x.size, x.size))
         P[:nx, :nx] = np.diag(record.initial_std**2)
         P[nx:, nx:] = block
+        engine.hold(record.linear)
         engine.begin(x, P, record.start, record.inputs[0])
         samples, more = engine.record(record, links)
         done.samples.append(samples)
@@ -53,8 +59,10 @@ def smooth(setup: Setup, engine: Engine, done: Pass) -> None:
     go_on = np.zeros(n)
     go_on[nx:] = setup.shared
     later = Later(np.zeros(n), np.zeros((n, n)))
-    for samples, links in zip(reversed(done.samples), reversed(done.links), strict=True):
+    for e in reversed(range(len(done.samples))):
+        links = done.links[e]
         assert links is not None
-        smoothed = engine.smooth(samples, links, later)
+        smoothed = engine.smooth(done.samples[e], links, later)
         done.smoothed.insert(0, smoothed)
+        done.end_with_all_known(e, later)
         later = Later(smoothed.start.vector * go_on, smoothed.start.matrix * np.outer(go_on, go_on))

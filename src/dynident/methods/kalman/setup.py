@@ -15,7 +15,7 @@ from dynident.integrators.scheme import Explicit
 from dynident.methods import noise
 from dynident.methods.kalman.options import ESTIMATE, KalmanMethod
 from dynident.methods.kalman.stages import require_explicit
-from dynident.methods.restraints import refuse_constraints
+from dynident.methods.restraints import refuse_constraints, refuse_without_states
 from dynident.models.augmented import Augmented, coordinate_for, disturbed_states, divisors
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem, known_std
@@ -36,6 +36,7 @@ class Record:
     start: float
     initial: np.ndarray  # (states,)
     initial_std: np.ndarray  # (states,)
+    linear: np.ndarray  # (inputs,) 1 where the input moves linearly between samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +51,12 @@ class Setup:
     theta: np.ndarray  # (free,) start, in the filter's coordinates
     theta_std: np.ndarray
     shared: np.ndarray  # (free,) bool: carried from experiment to experiment
+    repeated: np.ndarray  # (free,) bool: carried to the next pass, too; a prior's mean is where every pass begins
     q: np.ndarray  # (size,) variance per second, or per sample
     open_noise: tuple[str, ...]  # states and parameters whose process noise is to be estimated
     sizes: Mapping[str, float]  # outputs whose std is estimated, and what it is taken for now
     records: tuple[Record, ...]
     longest: float  # seconds per step
-    linear: np.ndarray  # (inputs,) 1 where the input moves linearly
 
     def with_levels(self, q: np.ndarray, sizes: Mapping[str, float]) -> Setup:
         """The same with other noise levels."""
@@ -63,14 +64,14 @@ class Setup:
         return replace(self, q=q, sizes=dict(sizes), records=again)
 
     def settings(self) -> dict[str, Any]:
-        """By the names of the kernels' struct."""
+        """By the names of the kernels' struct; inputs move as in the first record until an engine is told otherwise."""
         bounds = [(c.coordinate(c.lower) if c.kind == "log" and c.lower > 0 else c.lower,
                    c.coordinate(c.upper) if c.kind == "log" and np.isfinite(c.upper) else c.upper)
                   if c.kind in ("value", "log") else (-np.inf, np.inf) for c in self.augmented.coordinates]
         lower = np.array([-np.inf if c.kind == "log" and not c.lower > 0 else low
                           for c, (low, _) in zip(self.augmented.coordinates, bounds, strict=True)])
         return {"p": self.held, "q": self.q, "per_sample": float(self.method.noise_per == "sample"), "lower": lower,
-                "upper": np.array([high for _, high in bounds]), "linear": self.linear, "longest": self.longest,
+                "upper": np.array([high for _, high in bounds]), "linear": self.records[0].linear, "longest": self.longest,
                 "gate": self.method.gate or 0.0}
 
 
@@ -79,7 +80,9 @@ def setup_of(method: KalmanMethod, problem: Problem) -> Setup:
     if not isinstance(problem.model, EquationModel):
         raise NotSupported(f"{method.kind} needs a model with equations, not a {type(problem.model).__name__}.")
     noise.require_gaussian(problem, method.kind)
+    refuse_without_states(problem, method.kind)
     refuse_constraints(problem, method.kind)
+    _refuse_shared_beginnings(method, problem)
     model, binding = problem.model, problem.bindings[0]
     free = tuple(int(i) for i in np.flatnonzero(binding.parameter_unknown >= 0))
     unknowns = [problem.unknowns[binding.parameter_unknown[i]] for i in free]
@@ -90,7 +93,7 @@ def setup_of(method: KalmanMethod, problem: Problem) -> Setup:
     held[list(inverted)] = 1 / held[list(inverted)]
     augmented = Augmented(model, free, coordinates, inverted)
     _check_names(method, augmented)
-    start = start_values(problem)
+    start = _beginnings(method, problem)
     values = np.array([start[binding.parameter_unknown[i]] for i in free])
     theta = np.array([c.coordinate(_inside(c, v)) for c, v in zip(coordinates, values, strict=True)])
     slopes = np.array([float(c.slope(z)) for c, z in zip(coordinates, theta, strict=True)])
@@ -99,11 +102,35 @@ def setup_of(method: KalmanMethod, problem: Problem) -> Setup:
     q, open_noise = _process_noise(method, augmented, slopes)
     gaps = np.concatenate([np.diff(e.time) for e in problem.experiments])
     longest = float(np.median(gaps)) / method.substeps if gaps.size else 1.0
-    linear = np.array([float(problem.experiments[0].hold[name] == "linear") for name in model.inputs])
     records = tuple(_record(method, problem, e, start, sizes) for e in range(len(problem.experiments)))
+    shared = np.array([len(u.experiments) == len(problem.experiments) for u in unknowns], bool)
+    repeated = shared & np.array([u.prior is None for u in unknowns], bool)
     return Setup(problem, method, augmented, require_explicit(integrator_named(method.integrator)), held, theta,
-                 std, np.array([len(u.experiments) == len(problem.experiments) for u in unknowns], bool), q, open_noise,
-                 sizes, records, longest, linear)
+                 std, shared, repeated, q, open_noise, sizes, records, longest)
+
+
+def _refuse_shared_beginnings(method: KalmanMethod, problem: Problem) -> None:
+    shared = [u.quantity for u in problem.unknowns if u.initial and len(u.experiments) > 1]
+    if shared:
+        raise NotSupported(f"{method.kind} begins each record with its own state, but the initial state of "
+                           f"{', '.join(shared)} is one unknown for several records. Say shared=False, or use "
+                           "multiple_shooting().")
+
+
+def _beginnings(method: KalmanMethod, problem: Problem) -> np.ndarray:
+    """Where each unknown begins: at the mean of its prior, else at its start value."""
+    begin, faults = start_values(problem), []
+    for i, unknown in enumerate(problem.unknowns):
+        if unknown.prior is None:
+            continue
+        begin[i] = unknown.prior.mean
+        if not unknown.lower <= begin[i] <= unknown.upper or (unknown.log and not begin[i] > 0):
+            outside = "its bounds" if not unknown.lower <= begin[i] <= unknown.upper else "the domain of its logarithm"
+            faults.append(f"'{unknown.name}': the prior's mean {begin[i]:g} lies outside of {outside}. Move one of the "
+                          "two, or use multiple_shooting().")
+    if faults:
+        raise NotSupported(f"{method.kind} begins at the mean of a prior. {' '.join(faults)}")
+    return begin
 
 
 def _check_names(method: KalmanMethod, augmented: Augmented) -> None:
@@ -168,11 +195,12 @@ def _record(method: KalmanMethod, problem: Problem, e: int, start: np.ndarray, s
     _, x0 = problem.values_in(start, e)
     return Record(experiment.name, np.ascontiguousarray(experiment.time), np.ascontiguousarray(inputs, float),
                   np.ascontiguousarray(outputs, float), _variances(problem, e, sizes), float(experiment.start or 0.0), x0,
-                  _state_std(method, problem, e, x0))
+                  _state_std(method, problem, e, x0),
+                  np.array([float(experiment.hold[name] == "linear") for name in model.inputs]))
 
 
 def _state_std(method: KalmanMethod, problem: Problem, e: int, x0: np.ndarray) -> np.ndarray:
-    """Given, none where the state is known, the prior's, or the typical size of the state."""
+    """Given, none where the state is known, the prior's, or the typical size of the state, less within bounds."""
     model, experiment, binding = problem.model, problem.experiments[e], problem.bindings[e]
     time = np.asarray(experiment.time)
     looks = np.linspace(time[0], time[-1], 50)
@@ -185,6 +213,8 @@ def _state_std(method: KalmanMethod, problem: Problem, e: int, x0: np.ndarray) -
             std[i] = method.initial_std[state]
         elif unknown < 0:
             std[i] = 0.0
-        elif problem.unknowns[unknown].prior is not None:
-            std[i] = problem.unknowns[unknown].prior.std
+        elif (prior := problem.unknowns[unknown].prior) is not None:
+            std[i] = prior.std
+        else:
+            std[i] = min(std[i], WITHIN * (problem.unknowns[unknown].upper - problem.unknowns[unknown].lower))
     return std

@@ -21,6 +21,7 @@ class Stepwise:
 
     def __init__(self, setup: Setup, layout: Layout):
         self.setup, self.layout, self.told = setup, layout, setup.settings()
+        self.linear = self.told["linear"]
         s = stages.symbols(setup.augmented)
         nxt, y = stages.next_states(setup.augmented, setup.integrator, s), stages.outputs(setup.augmented, s)
         step, look = [s["t"], s["h"], s["a"], s["u0"], s["u1"], s["p"]], [s["t"], s["a"], s["u0"], s["p"]]
@@ -76,7 +77,7 @@ class Stepwise:
     def intervals(self, begin: float, end: float, u_begin: np.ndarray, u_end: np.ndarray):
         count = max(1, int(np.ceil((end - begin) / self.setup.longest * (1 - 1e-6))))
         h = (end - begin) / count
-        slope = self.setup.linear * (u_end - u_begin) / count
+        slope = self.linear * (u_end - u_begin) / count
         for m in range(count):
             yield begin + m * h, h, u_begin + m * slope, u_begin + (m + 1) * slope, (
                 1 / count if self.told["per_sample"] else h)
