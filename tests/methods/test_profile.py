@@ -109,3 +109,31 @@ def test_estimate_with_profiles_is_reported_saved_and_loaded(tmp_path):
     assert "Likelihood profiles" in page and "likelihood profile" in str(whole)
     again = di.load(tmp_path / "results")
     assert again.uncertainty.interval("b") == whole.uncertainty.interval("b")
+
+
+def resting_on_a_bound() -> di.Estimate:
+    """k is held by its upper bound, b and x(0) are not."""
+    model = di.EquationModel(states={"x": "-k*x + b*u"}, inputs=["u"], outputs={"y": "x"})
+    time = np.linspace(0, 4, 80)
+    u = np.sign(np.sin(3 * time))
+    clean = di.simulate(model, {"k": 1.0, "b": 2.0, "x(0)": 0.5}, di.Experiment(time, {"u": u})).outputs["y"]
+    run = di.Experiment(time, {"u": u}, {"y": clean + 0.05 * np.random.default_rng(11).standard_normal(80)},
+                        noise={"y": di.Gaussian(0.05)})
+    return di.identify(di.Problem(model, [run], [di.Parameter("k", 0.7, upper=1.0), di.Parameter("b", 1.5)]),
+                       di.single_shooting())
+
+
+def test_a_parameter_on_its_bound_leaves_the_others_identifiable():
+    estimate = resting_on_a_bound()
+    assert estimate.uncertainty.active == {"k": "upper"}
+    profile = di.profile(estimate)
+    assert {profile.verdict(name) for name in estimate.problem.names} == {IDENTIFIABLE}
+    low, high = profile.interval("k")
+    assert high == estimate.values["k"] and profile.remark("k") == "at its upper bound"
+    model, runs = estimate.problem.model, list(estimate.problem.experiments)
+    there = di.identify(di.Problem(model, runs, [di.Parameter("k", low, free=False), di.Parameter("b", 1.5)]))
+    assert there.cost - estimate.cost == pytest.approx(1.645**2, rel=3e-2)  # one-sided, 95 %; 1 % of the root between points
+    for name in ("b", "x(0)"):
+        low, high = profile.interval(name)
+        outer = estimate.uncertainty.interval(name)
+        assert outer[0] - 0.01 <= low < estimate.values[name] < high <= outer[1] + 0.01

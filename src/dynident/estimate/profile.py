@@ -90,13 +90,15 @@ class Profile:
                 f"and disturbed by {errors}. It need not be symmetric, and is open where the data set no limit.")
 
     def interval(self, name: str, level: float = LEVEL) -> tuple[float, float]:
-        """(low, high); infinite where the data set no limit."""
+        """(low, high); infinite where the data set no limit; one-sided for an estimate that rests on a bound."""
         if name not in self.curves:
             return self.base.interval(name, level)
         if not 0 < level <= self.traced:
             raise ProblemError(f"level = {level}: the profiles were traced up to {self.traced:g}. Ask for less, or "
                                f"profile again with level={level}.")
-        return self.curves[name].crossing(self.reach(name, level))
+        low, high = self.curves[name].crossing(self.reach(name, level))
+        rests, value = self.base.active.get(name), float(self.estimated[self.names.index(name)])
+        return (value if rests == "lower" else low), (value if rests == "upper" else high)
 
     def std(self, name: str) -> float:
         """The linearised one: a profile has no standard deviation."""
@@ -110,7 +112,8 @@ class Profile:
         if name not in self.curves:
             return self.base.remark(name)
         verdict = self.verdict(name)
-        return "" if verdict == IDENTIFIABLE else verdict.split(":")[0]
+        at_bound = self.base.remark(name) if name in self.base.active else ""
+        return at_bound if verdict == IDENTIFIABLE else verdict.split(":")[0]
 
     def verdict(self, name: str, level: float = LEVEL) -> str:
         """One of five sentences without their full stop."""
@@ -175,14 +178,15 @@ def reach(base: Covariance, name: str, level: float) -> float:
     """Root of the rise that counts as too much; on a linear model it gives the linearised interval exactly."""
     if base.dof <= 0:
         return np.inf
-    quantile = student_quantile((1 + level) / 2, base.dof)
+    probability = level if name in base.active else (1 + level) / 2  # from a bound there is one side alone
+    quantile = student_quantile(probability, base.dof)
     if base.printed != "corrected" or base.corrected is None or base.corrected_dof is None:
         return quantile
     i = base.names.index(name)
-    plain, wide = base.matrix[i, i], base.corrected[i, i]
-    if not (plain > 0 and wide > 0 and base.corrected_dof[i] > 0):
+    plain, wide = base.std(name, "plain"), base.std(name, "corrected")
+    if not (0 < plain < np.inf and 0 < wide < np.inf and base.corrected_dof[i] > 0):
         return quantile
-    return student_quantile((1 + level) / 2, base.corrected_dof[i]) * float(np.sqrt(wide / plain))
+    return student_quantile(probability, base.corrected_dof[i]) * wide / plain
 
 
 def covariance_of(uncertainty: Uncertainty) -> Covariance | None:

@@ -98,15 +98,15 @@ class _Walk:
         self.limit = (c.lower if side < 0 else c.upper)[self.index]
         here = self.refit.point.unknowns[self.index]
         slope = c.slope(self.refit.point.unknowns)
-        with np.errstate(invalid="ignore"):
-            std = np.sqrt(base.matrix[self.index, self.index]) / slope[self.index]
-        unbound = name not in base.undetermined and name not in base.active
+        std = base.std(name, "plain") / slope[self.index]
         self.size = float(c.scale[self.index]) if np.isfinite(c.scale[self.index]) else max(abs(here), 1.0)
-        self.first = float(ROOT_STEP * std) if unbound and np.isfinite(std) and std > 0 else FIRST_SHARE * self.size
+        self.first = float(ROOT_STEP * std) if np.isfinite(std) and std > 0 else FIRST_SHARE * self.size
         self.farthest = FAR * max(self.size, abs(here))
         self.tangent = self._tangent(base, slope)
         self.points: list[tuple[Point, float]] = [(self.refit.point, 0.0)]
-        self.partner_held = False  # whether another unknown rested on a bound in the last refit
+        self.resting = np.array([{"lower": -1, "upper": 1}.get(base.active.get(n, ""), 0) for n in base.names])
+        self.flat_so_far = name in base.undetermined  # what the data determine rises, whatever bound is met on the way
+        self.partner_held = False  # whether another unknown came to rest on a bound in the last refit
 
     def _tangent(self, base: Covariance, slope: np.ndarray) -> np.ndarray:
         """How the others follow at first: a column of the covariance, per unit of the held coordinate."""
@@ -131,10 +131,11 @@ class _Walk:
                     end = "wall"
                     break
                 continue
-            if rise < FLAT <= found[1] and self.partner_held:
+            if self.flat_so_far and rise < FLAT <= found[1] and self.partner_held:
                 end = "partner"
                 break
             self.points.append(found)
+            self.flat_so_far = found[1] < FLAT
             if _root(found[1]) >= self.target:
                 end = "reached"
                 break
@@ -157,7 +158,8 @@ class _Walk:
             except Diverged:
                 continue
             if outcome.converged:
-                self.partner_held = bool(np.any(np.delete(outcome.held, self.index)))
+                met = (outcome.held != 0) & (outcome.held != self.resting)  # those of the estimate hold the data's optimum too
+                self.partner_held = bool(np.any(np.delete(met, self.index)))
                 return outcome.point, outcome.evaluation.cost - self.lowest
         return None
 
