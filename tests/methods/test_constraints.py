@@ -110,3 +110,39 @@ def test_step_under_conditions_is_that_of_an_independent_solver(seed):
     found = peer(h=2 * A.T @ A, g=2 * A.T @ b, a=C, lba=low, uba=high, lbx=lower, ubx=upper)
     assert peer.stats()["success"]
     np.testing.assert_allclose(step[:5], np.asarray(found["x"]).ravel(), atol=1e-8)
+
+
+def carts(constraints, **bounds):
+    """A model that shows only the sum of two masses."""
+    model = di.EquationModel(states={"v": "(F - d*v)/(m1 + m2)"}, outputs={"speed": "v"}, inputs=["F"])
+    time = np.linspace(0, 8, 201)
+    force = 5 * np.sign(np.sin(2 * np.pi * time / 3))
+    clean = di.simulate(model, {"m1": 2.0, "m2": 4.0, "d": 1.5}, di.Experiment(time, {"F": force}, initial={"v": 0.0}))
+    speed = clean.outputs["speed"] + 1e-3 * np.random.default_rng(4).standard_normal(201)
+    run = di.Experiment(time, {"F": force}, {"speed": speed}, noise={"speed": di.Gaussian(1e-3)}, initial={"v": 0.0})
+    return di.Problem(model, [run], [di.Parameter("m1", 1.0, **(bounds or {"lower": 0.1})),
+                                     di.Parameter("m2", 2.0, lower=0.1), di.Parameter("d", 1.0, lower=0)],
+                      constraints=constraints)
+
+
+def test_check_counts_an_equality_as_knowledge():
+    assert not di.check(carts([])).ok
+    result = di.check(carts(["m2 == 2*m1"]))
+    assert result.ok and not any("m1" in f.subject for f in result.findings), str(result)
+    assert not di.check(carts(["m1 + m2 == 6"])).ok  # says what the data say already, and not how to split it
+    assert not di.check(carts(["m2 >= 2*m1"])).ok  # nor does an inequality
+
+
+@pytest.mark.parametrize(("constraints", "bounds"), [
+    (["m1 == 1", "m1 == 2"], {}), (["m1 == 0.01"], {}), (["m1 + m2 <= 1", "m1 >= 2"], {}), (["m1 >= 3"], {"upper": 2.0})])
+def test_check_says_that_constraints_contradict_each_other_or_a_bound(constraints, bounds):
+    result = di.check(carts(constraints, **bounds))
+    first = result.findings[0]
+    assert not result.ok and "no values within the bounds meet all constraints" in first.sentence
+    assert first.subject.strip("'") in constraints
+
+
+@pytest.mark.parametrize("constraints", [["m1 == 2", "m2 == 4"], ["m1*m2 == 8"], ["m1 >= 2", "m1 <= 2.0", "m2 == 2*m1"],
+                                         ["m1 + m2 == 6", "m1 - m2 == -2"], ["m1 == 0.1"]])
+def test_check_leaves_constraints_in_peace_that_can_be_met(constraints):
+    assert not any("constraints" in f.sentence for f in di.check(carts(constraints)).findings)

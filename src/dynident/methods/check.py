@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
+from dynident.discretizations.constraints import parameter_constraints
+from dynident.discretizations.coordinates import Coordinates, coordinates_of
 from dynident.discretizations.finite import Linearization
 from dynident.discretizations.shooting import Shooting
 from dynident.errors import NotSupported, ProblemError
@@ -16,13 +20,49 @@ from dynident.methods.direct import ShootingMethod
 from dynident.methods.noise import bound_sizes, first_sizes
 from dynident.methods.structure import structure_of
 from dynident.methods.substeps import choose_substeps
+from dynident.methods.tight import Tight
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 
+AS_EXACT_AS_DATA = 1.0  # an equality as one more measurement: enough for the rank, and it makes nothing look collinear
+MET = 1e-4  # relative; a constraint that is off by less is met
+
 
 def check(problem: Problem) -> Check:
-    """Excitation, rank, collinear groups, scaling, sampling, with advice; around the start values."""
-    return _blamed(problem, examine(problem, linearization_at_start(problem)))
+    """Excitation, rank, collinear groups, constraints, scaling, sampling, with advice; around the start values."""
+    at = linearization_at_start(problem)
+    coordinates = coordinates_of(problem, at.values)
+    tied, _ = Tight.at(problem, coordinates, coordinates.coordinates(at.values)).equalities().joined(at, AS_EXACT_AS_DATA)
+    found = _blamed(problem, examine(problem, tied))
+    return Check((*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *found.findings))
+
+
+def _contradictions(problem: Problem, coordinates: Coordinates, start: np.ndarray) -> list[Finding]:
+    """Constraints between parameters that no values within the bounds seem to meet."""
+    between = parameter_constraints(problem, coordinates)
+    if not between.count or not start.size:
+        return []
+    from scipy.optimize import least_squares  # takes half a second to load, and few problems have constraints
+
+    def off(xi: np.ndarray) -> np.ndarray:
+        values = between.at(xi)[0]
+        return np.asarray(values - np.clip(values, between.lower, between.upper))
+
+    def slope(xi: np.ndarray) -> np.ndarray:
+        return np.where(off(xi)[:, None] != 0, between.at(xi)[1], 0.0)
+
+    scale = np.where(np.isfinite(coordinates.scale) & (coordinates.scale > 0), coordinates.scale, 1.0)
+    found = least_squares(off, start, slope, (coordinates.lower, coordinates.upper), x_scale=scale)
+    limits = np.where(np.isfinite(between.lower), between.lower, between.upper)
+    sizes = np.abs(limits) + np.sum(np.abs(between.at(found.x)[1]) * scale, axis=1)
+    missed = np.abs(off(found.x))
+    worst = int(np.argmax(missed / sizes))
+    if missed[worst] <= MET * sizes[worst]:
+        return []
+    certain = between.hessian.nnz_out(0) == 0  # constraints that are linear have no second place to look at
+    return [Finding("error" if certain else "warning", f"'{between.texts[worst]}'",
+                    f"no values within the bounds {'meet' if certain else 'were found that meet'} all constraints; at best "
+                    f"this one is off by {missed[worst]:.3g}", "Correct a constraint or a bound; a fit would not converge.")]
 
 
 def _blamed(problem: Problem, found: Check) -> Check:

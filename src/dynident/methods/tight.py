@@ -26,23 +26,28 @@ class Tight:
 
     @classmethod
     def at(cls, problem: Problem, coordinates: Coordinates, unknowns: np.ndarray) -> Tight:
-        """Those that are active at solver coordinates."""
+        """Those that are active at solver coordinates; equalities are so anywhere."""
         between = parameter_constraints(problem, coordinates)
         values, jacobian = between.at(unknowns)
-        on = np.flatnonzero(between.active(unknowns))
+        on = np.flatnonzero(between.active(unknowns) | (between.lower == between.upper))
         lower, upper = between.lower[on], between.upper[on]
         nearer = np.where(values[on] - lower <= upper - values[on], 1.0, -1.0)
         return cls((jacobian / coordinates.slope(unknowns))[on], tuple(between.texts[i] for i in on),
                    np.where(lower == upper, 0.0, nearer), upper - lower)
 
-    def joined(self, at: Linearization) -> tuple[Linearization, list[Limit]]:
-        """The same as measurements of next to no error beside the others, and which rows are inequalities."""
+    def equalities(self) -> Tight:
+        """Those alone that hold wherever the estimate ends."""
+        kept = np.flatnonzero(self.inward == 0)
+        return Tight(self.rows[kept], tuple(self.texts[i] for i in kept), self.inward[kept], self.room[kept])
+
+    def joined(self, at: Linearization, exact: float = NO_ERROR) -> tuple[Linearization, list[Limit]]:
+        """The same as measurements beside the others, so many times as exact, and which rows are inequalities."""
         if not self.texts:
             return at, []
         told = np.linalg.norm(at.jacobian, axis=0)
         std = np.where(told > 0, 1 / np.where(told > 0, told, 1), 0.0)  # of each unknown alone
         reach = np.abs(self.rows) @ std
-        weights = NO_ERROR / np.where(reach > 0, reach, 1.0)
+        weights = exact / np.where(reach > 0, reach, 1.0)
         none = np.full(len(self.texts), -1)
         index = (np.concatenate([own, none]) for own in (at.rows.experiment, at.rows.output, at.rows.sample))
         tied = replace(at, residuals=np.append(at.residuals, np.zeros(len(self.texts))), rows=Rows(*index),
