@@ -226,6 +226,20 @@ def test_check_prints_and_leaves_with_0_or_1(folder, capsys):
     assert run("check", "problem.toml") == 1  # only the product can be seen
 
 
+@pytest.mark.parametrize("method, sentence", [
+    ('kind = "foo"', "There is no method 'foo'"),
+    ('kind = "multistart"\nmethod = { kind = "single_shooting" }', "multistart needs bounds for 'k'"),
+    ('kind = "least_squares"\nloss = ["huber"]', "There is no loss"),
+    ('kind = "single_shooting"', "takes constraints between parameters, but no bounds on states"),
+])
+def test_check_looks_at_the_method_too(folder, capsys, method, sentence):
+    text = PROBLEM.replace('kind = "multiple_shooting"\nsegments = 4', method).replace(", upper = 10", "")
+    (folder / "problem.toml").write_text('constraints = ["x <= 2"]\n' + text)
+    for command in ("check", "fit"):
+        assert run(command, "problem.toml") == 2
+        assert sentence in capsys.readouterr().err
+
+
 def test_method_on_the_command_line_replaces_that_of_the_file(folder):
     run("fit", "problem.toml", "--out", "results", "--method", "single_shooting")
     assert json.loads((folder / "results" / "estimate.json").read_text())["method"]["kind"] == "single_shooting"

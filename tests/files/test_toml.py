@@ -157,6 +157,28 @@ def test_each_fault_is_one_sentence_with_its_place(drive, old, new, fault):
     assert fault in faults(drive((old, new)))
 
 
+@pytest.mark.parametrize("method, said", [
+    ('kind = "foo"', "line 23: method: There is no method 'foo'. Known: single_shooting"),
+    ('kind = "multiple_shooting"\nsegments = "5"', "line 25: method.segments: segments = '5'; give a whole number"),
+    ('kind = "multiple_shooting"\nsegments = true', "line 25: method.segments: segments = True; give a whole number"),
+    ('kind = "multiple_shooting"\nsegmnts = 5', "line 23: method: method 'multiple_shooting' has no option 'segmnts'"),
+    ('kind = "full_discretization"\nscheme = "cvodes"', "line 25: method.scheme: scheme 'cvodes' chooses its own steps"),
+    ('kind = "full_discretization"\nscheme = "radau"\ndegree = "3"', "line 26: method.degree: degree = '3'; use 1 to"),
+    ('kind = "single_shooting"\nloss = ["huber"]', "line 23: method: There is no loss '['huber']'"),
+    ('kind = "multistart"\nmethod = 5', "a method is made by one of single_shooting"),
+    ('kind = "multistart"\npoints = [5]', "line 25: method.points: points[0] is 5; give a table"),
+    ('kind = "set_membership"\nreset = 5', "line 25: method.reset: reset = 5; give a table by name"),
+])
+def test_faults_of_the_method_are_found_when_the_file_is_read(drive, method, said):
+    (fault,) = faults(drive(('kind = "multiple_shooting"\nsegments = 20', method)))
+    assert said in fault and fault.startswith("drive.toml, line ")
+
+
+def test_faults_of_method_and_data_are_listed_together(drive):
+    path = drive(("segments = 20", "segments = 0"), ('"slide.csv"', '"slid.csv"'))
+    assert len(faults(path)) == 2
+
+
 def test_faults_of_model_and_data_are_listed_together(drive):
     told = faults(drive(('v = "(gain', 'v = "(gain(1)'), ('time = "t"', 'time = "tt"')))
     assert any(fault.startswith("drive.toml, line 1: model: ") for fault in told)

@@ -13,6 +13,19 @@ from problems import MACHINES
 MSD, PENDULUM = MACHINES["mass_spring_damper"], MACHINES["pendulum"]
 
 
+# identify
+
+
+@pytest.mark.parametrize("method, sentence", [
+    (di.single_shooting, r"the method is the function single_shooting itself; call it: single_shooting\(\)"),
+    (5, "a method is made by one of single_shooting, .* 5 is none"),
+    ({"kind": ["kalman"]}, "There is no method"),
+])
+def test_what_is_no_method_is_refused_in_a_sentence(method, sentence):
+    with pytest.raises(di.ProblemError, match=sentence):
+        di.identify(MSD.problem(1), method)
+
+
 # simulate
 
 

@@ -43,6 +43,11 @@ def test_time_that_is_none_is_refused(time, sentence):
     ({"outputs": {"y": T}, "noise": {"y": di.Gaussian([1, 2])}}, "noise of 'y' has 2 values for 5 samples"),
     ({"inputs": {"u": T}, "hold": "cubic"}, "hold of 'u' is 'cubic'; use \"zero\" or \"linear\""),
     ({"inputs": {"u": T}, "hold": {"w": "zero"}}, "hold names 'w', which is not an input"),
+    ({"outputs": {"y": T}, "noise": di.Gaussian(0.1)}, "noise is given by name, as in noise={'y': Gaussian(0.1)}, not as a "
+                                                       "Gaussian."),
+    ({"outputs": T}, "outputs is given by name, as in outputs={'y': [...]}, not as a ndarray"),
+    ({"hold": 3}, "hold is given by name, as in hold={'u': 'linear'}, not as a int"),
+    ({"outputs": {"y": T * 1j}}, "output 'y' holds complex numbers; give their real part"),
     ({"initial": {"x": np.nan}}, "the known initial state 'x' is nan"),
     ({"initial": {"x": "fast"}}, "the known initial state 'x' is fast"),
     ({"start": 1.0}, "start = 1 lies after the first sample at 0"),

@@ -32,6 +32,12 @@ def parameter(**fields) -> list[di.Parameter]:
     ({"lower": np.nan}, "a bound is NaN; leave it out for 'no bound'"),
     ({"start": np.inf}, "start is inf; give a finite number"),
     ({"scale": -1.0}, "scale = -1.0 must be positive"),
+    ({"start": "1"}, "parameter 'mass': start is '1'; give one number"),
+    ({"start": np.array([1.0, 2.0])}, "start is array([1., 2.]); give one number"),
+    ({"lower": None}, "lower is None; give one number, or leave it out for 'no bound'"),
+    ({"scale": "big"}, "scale is 'big'; give one number"),
+    ({"prior": (1, 1)}, "prior is (1, 1); write Prior(mean, std) with two numbers"),
+    ({"prior": di.Prior("1", 1)}, "write Prior(mean, std) with two numbers"),
     ({"start": 0.0, "log": True}, "log=True needs a positive start, not 0"),
     ({"prior": di.Prior(1.0, -2.0)}, "a prior needs a finite mean and a positive std"),
     ({"prior": di.Prior(np.nan, 1.0)}, "a prior needs a finite mean and a positive std"),
@@ -39,6 +45,12 @@ def parameter(**fields) -> list[di.Parameter]:
 def test_declaration_that_makes_no_sense_is_refused(fields, sentence):
     (fault,) = faults(parameters=parameter(**fields))
     assert sentence in fault
+
+
+@pytest.mark.parametrize("number", [2, 2.0, np.float32(2), np.int64(2), np.array(2.0)], ids=repr)
+def test_a_number_is_a_number_whoever_made_it(number):
+    problem = di.Problem(MODEL, RUN, parameter(start=number, lower=number / 2, prior=di.Prior(number, number)))
+    assert problem.unknowns[0].start == 2
 
 
 @pytest.mark.parametrize("parameters, sentence", [

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, read
+from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, method_named, read
 
 
 def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
     """Check a problem before fitting it: excitation, what can be determined, and advice.
 
-    Leaves with 1 if the data cannot answer the question.
+    Leaves with 1 if the data cannot answer the question, with 2 if the method cannot take the problem.
 
     Example: `dynident check problem.toml`
     """
     from dynident.methods import check
+    from dynident.methods.method import refuse
+    from dynident.methods.presets import usual_method
 
-    found = check(read(problem, allow_outside, allow_python).problem)
+    said = read(problem, allow_outside, allow_python)
+    found = check(said.problem)
     print(found)
+    refuse(method_named("", said.method) or usual_method(said.problem), said.problem)
     if not found.ok:
         raise Stop(NOT_GOOD)

@@ -132,6 +132,6 @@ class Frame:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
         total = 0.0
         for steps in nodes:
-            scaled = (steps * np.tile(1 / self.state_scale, steps.shape[1] // self.state_scale.size)).ravel()
+            scaled = (steps * np.tile(1 / self.state_scale, steps.shape[1] // max(1, self.state_scale.size))).ravel()
             total += float(scaled @ scaled)
         return total / max(1, sum(len(n) for n in nodes))

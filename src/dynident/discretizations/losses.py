@@ -36,5 +36,5 @@ def robust(residual: np.ndarray, loss: str) -> tuple[float, np.ndarray]:
 
 
 def check_loss(loss: str) -> None:
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise ProblemError(f"There is no loss '{loss}'.{did_you_mean(loss, LOSSES)}")

@@ -74,7 +74,7 @@ def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
     if kind == "value_error":
         told = []
         for sentence in str(error["ctx"]["error"]).split("\n"):
-            key = _key_in(sentence, error["input"])
+            key = key_in(sentence, error["input"])
             told.append(located.fault(path + key, sentence))
         return told
     if kind == "extra_forbidden":
@@ -88,7 +88,7 @@ def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
     return [located.fault(path, f"{error['msg']}.")]
 
 
-def _key_in(sentence: str, table: Any) -> Path:
+def key_in(sentence: str, table: Any) -> Path:
     """The key of a table that a sentence about the table speaks of."""
     if not isinstance(table, dict):
         return ()

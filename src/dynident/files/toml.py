@@ -15,7 +15,7 @@ from dynident.files.atomic import written_aside
 from dynident.files.columns import existing_file
 from dynident.files.problem_tables import experiment_table, model_table, unknown_table, write_columns
 from dynident.files.schema import FMU_OPTIONS, ExperimentTable, ModelTable
-from dynident.files.schema_faults import Located, checked
+from dynident.files.schema_faults import Located, checked, key_in
 from dynident.files.tables import read_table
 from dynident.files.toml_text import to_toml
 from dynident.models.equations import EquationModel
@@ -49,13 +49,13 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
     model = reader.model(tables.model, list(dict.fromkeys(signal for table in records for signal in table.outputs)))
     experiments = [reader.experiment(("experiment", k), table) for k, table in enumerate(tables.experiment)]
     validation = [reader.experiment(("validation", k), table) for k, table in enumerate(tables.validation)]
+    method = reader.method(tables.method.model_dump() if tables.method else {})
     if reader.faults or model is None:
         raise ProblemError(reader.faults)
     try:
         problem = Problem(model, [e for e in experiments if e is not None], tables.unknowns(), tables.constraints)
     except ProblemError as error:
         raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
-    method = tables.method.model_dump() if tables.method else {}
     design = tables.design.model_dump(exclude_unset=True) if tables.design else {}
     return ProblemFile(problem, method, tuple(e for e in validation if e is not None), file, design)
 
@@ -103,10 +103,14 @@ def _method_table(method: Any) -> dict[str, Any]:
     """The [method] table of a method, said in any of the ways that `identify` takes."""
     if not method or isinstance(method, Mapping):
         return dict(method or {})
+    made = _made(method)
+    return {"kind": method} if isinstance(method, str) else made.options()
+
+
+def _made(method: Any) -> Any:
     from dynident.methods.presets import method_from  # here, because it loads every method
 
-    made = method_from(method)
-    return {"kind": method} if isinstance(method, str) else made.options()
+    return method_from(method)
 
 
 class Reader:
@@ -166,6 +170,14 @@ class Reader:
         if not isinstance(model, Model):
             raise ProblemError(f"'{attribute}' in {name} is {type(model).__name__}, not a model.")
         return model
+
+    def method(self, table: dict[str, Any]) -> dict[str, Any]:
+        """The table as it is, after the method it names has checked its options."""
+        try:
+            _made(table)
+        except ProblemError as error:
+            self.faults += [self.located.fault(("method", *key_in(fault, table)), fault) for fault in error.faults]
+        return table
 
     def experiment(self, path: tuple[str | int, ...], table: ExperimentTable) -> Experiment | None:
         return self._gather((*path, "file"), lambda: self._read(table))

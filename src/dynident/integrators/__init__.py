@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators.cvodes import CVODES
 from dynident.integrators.euler import EULER
@@ -29,8 +31,8 @@ def integrator_named(name: str, degree: int | None = None) -> Integrator:
     if degree is not None:
         if name not in OF_CHOSEN_DEGREE:
             raise ProblemError(f"'{name}' has no degree to choose; {' and '.join(OF_CHOSEN_DEGREE)} have.")
-        if not 1 <= degree <= HIGHEST_DEGREE:
-            raise ProblemError(f"degree = {degree}; use 1 to {HIGHEST_DEGREE}.")
+        if isinstance(degree, bool) or not isinstance(degree, (int, np.integer)) or not 1 <= degree <= HIGHEST_DEGREE:
+            raise ProblemError(f"degree = {degree!r}; use 1 to {HIGHEST_DEGREE}.")
         return OF_CHOSEN_DEGREE[name](degree)
     for integrator in INTEGRATORS:
         if integrator.name == name:

@@ -17,7 +17,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods import noise
-from dynident.methods.direct import option_faults, plain_options
+from dynident.methods.direct import option_faults, plain_options, whole
 from dynident.methods.fitting import Fit
 from dynident.methods.restraints import constrained_solver, refuse_state_bounds
 from dynident.methods.substeps import choose_substeps
@@ -48,7 +48,7 @@ class LeastSquares:
     def __post_init__(self) -> None:
         integrator_named(self.integrator)
         faults = option_faults(self.loss, "auto", self.iterations, substeps=self.substeps)
-        if not isinstance(self.search, int) or self.search < 0:
+        if not whole(self.search) or self.search < 0:
             faults.append(f"search = {self.search!r}; give a number of simulations, or 0 for no search.")
         if faults:
             raise ProblemError(faults)
@@ -59,9 +59,12 @@ class LeastSquares:
     def minimises(self) -> dict[str, Any]:
         return {"loss": self.loss}
 
-    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
+    def refuse(self, problem: Problem) -> None:
         noise.require_gaussian(problem, self.kind)
         refuse_state_bounds(problem, self.kind, "full_discretization() on equations, which hands them to Ipopt")
+
+    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
+        self.refuse(problem)
         way = _Transcription(self, problem, executor)
         estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}

@@ -19,7 +19,7 @@ from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.methods import noise
 from dynident.methods.fitting import Fit
-from dynident.methods.restraints import constrained_solver, refuse_state_bounds
+from dynident.methods.restraints import constrained_solver, refuse_state_bounds, refuse_without_states
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
@@ -59,9 +59,12 @@ class ShootingMethod:
         return {"loss": self.loss}
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
+        self.refuse(problem)
+        return Fit(self, problem, tell).go()
+
+    def refuse(self, problem: Problem) -> None:
         check_problem(problem, self.kind)
         refuse_state_bounds(problem, self.kind, "full_discretization(), which hands them to Ipopt")
-        return Fit(self, problem, tell).go()
 
     def integrate(self) -> Integrator:
         return integrator_named(self.integrator)
@@ -130,8 +133,12 @@ class FullDiscretizationMethod:
         return {"loss": self.loss}
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        check_problem(problem, self.kind, one_mode=True)
+        self.refuse(problem)
         return Fit(self, problem, tell).go()
+
+    def refuse(self, problem: Problem) -> None:
+        check_problem(problem, self.kind, one_mode=True)
+        refuse_without_states(problem, self.kind)
 
     def integrate(self) -> Integrator:
         return integrator_named(self.scheme, self.degree)

@@ -21,6 +21,12 @@ class Method(Protocol):
     def options(self) -> dict[str, Any]: ...
 
 
+def refuse(method: Method, problem: Problem) -> None:
+    """Raise what the method says against the problem before it computes anything, where it can say so that early."""
+    if hasattr(method, "refuse"):
+        method.refuse(problem)
+
+
 # Options that say how to look for the smallest sum, and for no method which sum it is.
 HOW_TO_SEARCH = ("solver", "hessian", "segments", "restarts", "polish", "search")
 

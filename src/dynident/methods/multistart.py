@@ -15,7 +15,7 @@ from dynident.errors import DynidentError, NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate, StartResult
 from dynident.methods.criterion import best_of, criterion, rank, reaches
 from dynident.methods.direct import whole
-from dynident.methods.method import Method, minimised
+from dynident.methods.method import Method, minimised, refuse
 from dynident.parallel.faults import in_words, is_lost
 from dynident.parallel.tasks import as_they_end
 from dynident.problem.parameter import InitialState, Parameter
@@ -36,6 +36,10 @@ class MultiStart:
 
     def __post_init__(self) -> None:
         check_starts(self.starts)
+        faults = [f"points[{k}] is {place!r}; give a table from name to start value."
+                  for k, place in enumerate(self.points) if not isinstance(place, Mapping)]
+        if faults:
+            raise ProblemError(faults)
 
     def options(self) -> dict[str, Any]:
         inner = self.method.options()
@@ -46,9 +50,7 @@ class MultiStart:
         return minimised(self.method)
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
-        for place in places:
-            started(problem, place)  # a wrong name is said before the first fit
+        places = self.places(problem)
         began = time.perf_counter()
         results: dict[int, StartResult] = {}
         best: tuple[tuple[bool, float, int], Estimate] | None = None
@@ -68,6 +70,17 @@ class MultiStart:
         others = max(0.0, time.perf_counter() - began - sum(best[1].times.values()))
         timed = replace(best[1], times={**best[1].times, "other starts": others})
         return self.named(problem, timed, [results[k] for k in sorted(results)], len(places))
+
+    def places(self, problem: Problem) -> list[Mapping[str, float]]:
+        """Where the starts are; a wrong name is said before the first fit."""
+        places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
+        for place in places:
+            started(problem, place)
+        return places
+
+    def refuse(self, problem: Problem) -> None:
+        self.places(problem)
+        refuse(self.method, problem)
 
     def ends(self, problem: Problem, places: Sequence[Mapping[str, float]], executor: Executor | None,
              tell: Callable[..., object]) -> Generator[tuple[int, StartResult, Estimate | None]]:

@@ -64,6 +64,8 @@ def least_squares(search: int = 0, integrator: str = "runge_kutta", substeps: in
 def multistart(method: Method | str | Mapping[str, Any] | None = None, starts: int = 20, seed: int = 0,
                points: Sequence[Mapping[str, float]] = ()) -> MultiStart:
     """Any method from many start points inside the bounds; says how often the best optimum was found."""
+    if isinstance(points, (str, Mapping)) or not isinstance(points, Sequence):
+        raise ProblemError(f"points = {points!r}; give a list of tables from name to start value.")
     return MultiStart(method_from(method), starts, seed, tuple(points))
 
 
@@ -80,8 +82,8 @@ def set_membership(algorithm: str = "auto", cap: int = 300, subdivisions: int | 
     zero for `standstill_time`. `forgive` samples may be wrong; `input_error` bounds inputs. `degree` of the polynomials in
     the unknowns (batch). `proved=True` trusts no libm. `strategy` is a name or a function.
     """
-    return SetMembership(algorithm, cap, subdivisions, velocity_subdivisions, velocity, runs, dict(reset or {}),
-                         standstill_time, forgive, dict(input_error or {}), tolerance, order, degree, proved, strategy)
+    return SetMembership(algorithm, cap, subdivisions, velocity_subdivisions, velocity, runs, _table("reset", reset),
+                         standstill_time, forgive, _table("input_error", input_error), tolerance, order, degree, proved, strategy)
 
 
 def boundary_value(model_weight: Weight = None, measurement_weight: Weight = None,
@@ -94,25 +96,39 @@ def boundary_value(model_weight: Weight = None, measurement_weight: Weight = Non
                                steps_per_sample, restarts, iterations, polish)
 
 
+def _table(option: str, given: Any) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ProblemError(f"{option} = {given!r}; give a table by name.")
+    return dict(given or {})
+
+
 METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization, least_squares,
                                               kalman, moving_horizon, boundary_value, multistart, set_membership)
 
 
 def usual_method(problem: Problem) -> Method:
-    """Where nothing is said: multiple shooting; full discretization, which takes all constraints; least squares for FMUs."""
+    """Where nothing is said: multiple shooting; full discretization, which takes all constraints; least squares for FMUs.
+
+    A model without states has nothing to discretize; shooting takes its constraints.
+    """
     if not isinstance(problem.model, EquationModel):
         return least_squares()
-    return full_discretization() if problem.constraints and not problem.model.hybrid else multiple_shooting()
+    discretized = problem.constraints and problem.model.states and not problem.model.hybrid
+    return full_discretization() if discretized else multiple_shooting()
 
 
 def method_from(options: Mapping[str, Any] | str | Method | None) -> Method:
     """A method from its name, from a `[method]` table (kind and options), or the default where nothing is said."""
     if isinstance(options, Method):
         return options
+    known = {make.__name__: make for make in METHODS}
+    if options is not None and not isinstance(options, (str, Mapping)):
+        name = getattr(options, "__name__", "")
+        raise ProblemError(f"the method is the function {name} itself; call it: {name}()." if name in known else
+                           f"a method is made by one of {', '.join(known)}, or named by its name; {options!r} is none.")
     table = {"kind": options} if isinstance(options, str) else dict(options or {})
     kind = table.pop("kind", "multiple_shooting")
-    known = {make.__name__: make for make in METHODS}
-    if kind not in known:
+    if not isinstance(kind, str) or kind not in known:
         raise ProblemError(f"There is no method '{kind}'.{did_you_mean(str(kind), known)}")
     allowed = inspect.signature(known[kind]).parameters
     faults = [f"method '{kind}' has no option '{name}'.{did_you_mean(name, allowed)}" for name in table if name not in allowed]

@@ -28,6 +28,13 @@ def refuse_state_bounds(problem: Problem, who: str, instead: str) -> None:
                                f"use {instead}.")
 
 
+def refuse_without_states(problem: Problem, who: str) -> None:
+    """For a method that follows a motion: outputs that depend on the inputs alone have none."""
+    if not problem.model.states:
+        raise NotSupported(f"{who} needs a model with states, but this one has none: there is nothing to discretize or to "
+                           "filter. Use single_shooting() or least_squares().")
+
+
 def constrained_solver(problem: Problem, finite: FiniteProblem, iterations: int) -> Any:
     """Gauss-Newton with the problem's constraints between parameters."""
     return GaussNewton(iterations, parameter_constraints(problem, finite.coordinates))

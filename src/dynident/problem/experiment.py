@@ -38,7 +38,9 @@ class Experiment:
     notes: tuple[str, ...] = ()  # what the reader understood beyond the plain case, as sentences
 
     def __post_init__(self) -> None:
-        faults: list[str] = []
+        faults = self._table_faults()
+        if faults:
+            raise ProblemError([f"{self.label}: {fault}" for fault in faults])
         time = self._column("time", self.time, faults)
         inputs = {str(k): self._column(f"input '{k}'", v, faults) for k, v in dict(self.inputs).items()}
         outputs = {str(k): self._column(f"output '{k}'", v, faults) for k, v in dict(self.outputs).items()}
@@ -87,7 +89,24 @@ class Experiment:
             inputs={k: v[keep] for k, v in self.inputs.items()}, outputs={k: v[keep] for k, v in self.outputs.items()},
             noise={k: part(v) for k, v in self.noise.items()})
 
+    def _table_faults(self) -> list[str]:
+        """What should be said by name and is not."""
+        examples = {"inputs": "{'u': [...]}", "outputs": "{'y': [...]}", "noise": "{'y': Gaussian(0.1)}",
+                    "initial": "{'x': 0.0}", "units": "{'y': 'm'}", "hold": "{'u': 'linear'}"}
+        faults = []
+        for field_name, example in examples.items():
+            given = getattr(self, field_name)
+            try:
+                dict(given if field_name != "hold" or not isinstance(given, str) else {})
+            except (TypeError, ValueError):
+                faults.append(f"{field_name} is given by name, as in {field_name}={example}, not as a "
+                              f"{type(given).__name__}.")
+        return faults
+
     def _column(self, what: str, values: ArrayLike, faults: list[str]) -> np.ndarray:
+        if getattr(getattr(values, "dtype", None), "kind", "") == "c":
+            faults.append(f"{what} holds complex numbers; give their real part, their size or their angle.")
+            return np.zeros(0)
         try:
             array = np.ascontiguousarray(values, dtype=float)
         except (TypeError, ValueError):

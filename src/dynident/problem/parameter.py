@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +67,9 @@ class InitialState:
 
 def _faults(who: str, it: Parameter | InitialState) -> list[str]:
     """Everything wrong with one declaration, each as a sentence."""
-    faults = []
+    faults = _type_faults(who, it)
+    if faults:
+        return faults
     if it.start is not None and not np.isfinite(it.start):
         faults.append(f"{who}: start is {it.start}; give a finite number.")
     if np.isnan(it.lower) or np.isnan(it.upper):
@@ -85,3 +89,20 @@ def _faults(who: str, it: Parameter | InitialState) -> list[str]:
     if it.prior is not None and not (np.isfinite(it.prior.mean) and it.prior.std > 0):
         faults.append(f"{who}: a prior needs a finite mean and a positive std.")
     return faults
+
+
+def _type_faults(who: str, it: Parameter | InitialState) -> list[str]:
+    """What is not even of the right kind, so that nothing else can be asked of it."""
+    faults = [f"{who}: {field} is {getattr(it, field)!r}; give one number." for field in ("start", "scale")
+              if getattr(it, field) is not None and not _is_number(getattr(it, field))]
+    faults += [f"{who}: {field} is {getattr(it, field)!r}; give one number, or leave it out for 'no bound'."
+               for field in ("lower", "upper") if not _is_number(getattr(it, field))]
+    if it.prior is not None and not (isinstance(it.prior, Prior) and _is_number(it.prior.mean)
+                                     and _is_number(it.prior.std)):
+        faults.append(f"{who}: prior is {it.prior!r}; write Prior(mean, std) with two numbers.")
+    return faults
+
+
+def _is_number(value: Any) -> bool:
+    """One real number, of Python or of numpy."""
+    return isinstance(value, Real) or (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iuf")

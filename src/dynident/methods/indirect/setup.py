@@ -16,7 +16,7 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.methods import noise
 from dynident.methods.direct import check_problem
 from dynident.methods.indirect.options import BoundaryValueMethod
-from dynident.methods.restraints import refuse_constraints
+from dynident.methods.restraints import refuse_constraints, refuse_without_states
 from dynident.models.augmented import disturbed_states
 from dynident.models.equations import EquationModel
 from dynident.models.optimality import with_parameters_as_states
@@ -63,6 +63,7 @@ class Setup:
 def setup_of(method: BoundaryValueMethod, problem: Problem) -> Setup:
     """Resolve every default; all faults of names are listed at once."""
     check_problem(problem, method.kind, one_mode=True)
+    refuse_without_states(problem, method.kind)
     if method.polish and len(problem.experiments) > 1:
         raise NotSupported(f"polish = true solves the boundary value problem of one experiment, but there are "
                            f"{len(problem.experiments)}. Leave polish out: the smoother takes any number.")

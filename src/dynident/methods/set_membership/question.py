@@ -10,7 +10,7 @@ from dynident.errors import NotSupported, ProblemError
 from dynident.integrators.verified.automaton import Automaton
 from dynident.integrators.verified.boxes import rows_of
 from dynident.kernels.interval.rounding import Ends
-from dynident.methods.restraints import refuse_constraints
+from dynident.methods.restraints import refuse_constraints, refuse_without_states
 from dynident.methods.set_membership.record import BoundedRecord, bounded_record
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import stated_bound
@@ -52,6 +52,7 @@ def question_of(problem: Problem, input_error: dict[str, float], proved: bool) -
     if not isinstance(model, EquationModel):
         raise NotSupported(f"set_membership needs a model of equations, not a {type(model).__name__}: only equations can "
                            "be evaluated over boxes.")
+    refuse_without_states(problem, "set_membership")
     refuse_constraints(problem, "set_membership", "it without: what it proves then holds with the constraint too")
     faults = _noise_faults(problem) + _bound_faults(problem)
     faults += [f"input_error names '{name}', which is not an input of the model." for name in input_error
