@@ -271,3 +271,25 @@ def test_way_out_of_a_lost_covariance_is_one_that_the_filter_takes():
     assert 'form="square_root"' in said["extended"]
     assert "square_root" not in said["unscented"] and 'filter="extended"' in said["unscented"]
     assert "square_root" not in str(Stopped(2, 0, 0.0, "run", di.kalman(form="square_root")))
+
+
+def spring(integrator, substeps=1):
+    """A free vibration, well sampled, from a good start: all that can err is the discretization."""
+    model = di.EquationModel(states={"q": "v", "v": "-k*q - d*v"}, outputs={"y": "q"})
+    start = {"initial": {"q": 1.0, "v": 0.0}}
+    y = di.simulate(model, {"k": 20.0, "d": 0.2}, di.Experiment(TIME[:200], **start)).outputs["y"]
+    noisy = y + 0.02 * np.random.default_rng(7).standard_normal(200)
+    problem = di.Problem(model, [di.Experiment(TIME[:200], {}, {"y": noisy}, {"y": di.Gaussian(0.02)}, **start)],
+                         [di.Parameter("k", 20.2), di.Parameter("d", 0.25)])
+    return di.identify(problem, di.kalman(process_noise={}, integrator=integrator, substeps=substeps))
+
+
+def test_bias_of_the_discretization_is_said_although_the_innovations_look_right():
+    coarse, fine, accurate = spring("heun"), spring("heun", 16), spring("runge_kutta")
+    said = [note for note in coarse.notes if "steps half as long" in note]
+    assert coarse.filtered.consistent
+    assert abs(coarse.values["k"] - 20.0) > 3 * coarse.uncertainty.std("k")  # what the note is about
+    assert len(said) == 1 and "k by " in said[0] and "substeps=2" in said[0]
+    for good in (fine, accurate):
+        assert abs(good.values["k"] - 20.0) < 3 * good.uncertainty.std("k")
+        assert not any("steps half as long" in note for note in good.notes)

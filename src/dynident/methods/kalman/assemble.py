@@ -40,7 +40,7 @@ def assemble(setup: Setup, engine: Engine, done: Pass, remarks: tuple[str, ...],
         problem=problem, method=setup.method, values={**values, **problem.held_values()}, uncertainty=uncertainty,
         converged=not filtered.diverged, status=_status(counts["samples"], filtered), cost=cost,
         trajectories=trajectories, residuals=residuals, noise_std=noise_std(problem, setup.sizes),
-        notes=(*_notes(setup, filtered, counts, outside), *remarks), history=history, counts=counts, times=times,
+        notes=(*_notes(setup, filtered, counts, done, outside), *remarks), history=history, counts=counts, times=times,
         statistics={"log_likelihood": filtered.loglik, "reduced_chi2": cost / max(used, 1),
                     **fits(problem, trajectories)}, filtered=filtered)
 
@@ -178,11 +178,12 @@ def _status(samples: int, filtered: Filtered) -> str:
     return f"Filtered {samples} samples to the end; the innovations are {judged}."
 
 
-def _notes(setup: Setup, filtered: Filtered, counts: Mapping[str, int], outside: Mapping[str, float]) -> list[str]:
+def _notes(setup: Setup, filtered: Filtered, counts: Mapping[str, int], done: Pass, outside: Mapping[str, float]
+           ) -> list[str]:
     notes = [as_sentence(t.sentence) for t in filtered.tests if not t.passed]
     notes += [f"The smoother took {name} to {value:.6g}, outside of its bounds, which it does not keep. Use "
               "multiple_shooting() for an answer within them." for name, value in outside.items()]
-    notes += discretization_remarks(setup, filtered)
+    notes += discretization_remarks(setup, filtered, done)
     if counts["projections"]:
         notes.append(f"Parameters were put back onto a bound {counts['projections']} times; see their histories.")
     if counts["outliers"]:

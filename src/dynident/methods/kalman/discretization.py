@@ -1,8 +1,8 @@
-"""Discretization: is one step of the scheme stable, and is its error smaller than the noise?"""
+"""Discretization: is one step of the scheme stable, and do its errors stay below the noise and out of the answer?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import casadi as ca
 import numpy as np
@@ -10,11 +10,14 @@ import numpy as np
 from dynident.estimate.filtered import Filtered
 from dynident.integrators.runge_kutta import RUNGE_KUTTA
 from dynident.methods.kalman import stages
+from dynident.methods.kalman.engine import Stopped, engine_for
+from dynident.methods.kalman.passes import Pass, run
 from dynident.methods.kalman.setup import Setup
 from dynident.problem.problem import known_std
 
 LOOKS = 200  # samples at which a step is examined
 FINER = 16  # Runge-Kutta steps in place of one: as good as exact beside it
+SHIFT = 0.5  # standard deviations: a parameter that moves by more when steps are halved is not given by the data alone
 GROWTH = 1e-3  # per step beyond what the model itself grows: a thousand steps make it e-fold
 
 
@@ -81,9 +84,10 @@ def _examined(setup: Setup) -> ca.Function:
                         ends[0] - ends[1]])
 
 
-def discretization_remarks(setup: Setup, filtered: Filtered) -> list[str]:
-    """A sentence for each experiment whose steps are unstable or less accurate than the noise."""
-    remarks = []
+def discretization_remarks(setup: Setup, filtered: Filtered, done: Pass) -> list[str]:
+    """A sentence for each experiment whose steps are unstable or less accurate than the noise, and for parameters that
+    finer steps would move."""
+    remarks, reach = [], 0.0
     nx = len(setup.augmented.model.states)
     per_sample = setup.method.noise_per == "sample"
     for e, record in enumerate(filtered.records):
@@ -101,7 +105,31 @@ def discretization_remarks(setup: Setup, filtered: Filtered) -> list[str]:
             remarks.append(f"One step of {setup.integrator.name} errs by {worst[1]:.2g} standard deviations of the "
                            f"{worst[0]}{where}: the discretization, not the data, decides. Use more substeps, or a "
                            "scheme of higher order.")
-    return remarks
+        # if every step errs the same way and each sample sees the sum of all, in standard deviations of what N tell
+        reach = max(reach, worst[1] * (setup.method.substeps * len(record.time)) ** 1.5)
+    return remarks + (shift_remarks(setup, done) if reach > SHIFT else [])
+
+
+def shift_remarks(setup: Setup, done: Pass) -> list[str]:
+    """One more pass with steps half as long: a sentence where it moves a parameter by a good part of its deviation."""
+    finer = replace(setup, longest=setup.longest / 2)
+    engine = engine_for(finer)
+    try:
+        again = run(finer, engine, done.theta, False)
+    except Stopped as stop:
+        return [f"With steps half as long the filter stops: the discretization, not the data, decides. {stop}"]
+    fields, nx = engine.layout.sample, len(setup.augmented.model.states)
+    shifts: dict[str, float] = {}
+    for e, binding in enumerate(setup.problem.bindings):  # a shared one keeps what the last record says
+        coarse, fine = done.samples[e][-1], again.samples[e][-1]
+        std = np.sqrt(np.maximum(coarse[fields["variance"]], 0.0))[nx:]
+        moved = np.abs(fine[fields["x"]] - coarse[fields["x"]])[nx:]
+        for index, by, scale in zip(setup.augmented.free, moved, std, strict=True):
+            shifts[setup.problem.unknowns[binding.parameter_unknown[index]].name] = by / scale if scale > 0 else 0.0
+    said = ", ".join(f"{name} by {shift:.2g}" for name, shift in shifts.items() if shift > SHIFT)
+    return [f"With steps half as long the answer moves, in standard deviations: {said}. The intervals do not hold this "
+            f"error of the discretization. Use substeps={2 * setup.method.substeps} or more, or a scheme of higher "
+            "order."] if said else []
 
 
 def _worst_error(setup: Setup, e: int, quality: StepQuality, per_sample: bool) -> tuple[str, float]:

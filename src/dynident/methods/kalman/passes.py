@@ -14,6 +14,7 @@ from dynident.methods.kalman.setup import Setup
 class Pass:
     """What one pass leaves behind, per experiment."""
 
+    theta: np.ndarray  # (free,) where it began
     samples: list[np.ndarray] = field(default_factory=list)  # (samples, fields of layout.sample)
     links: list[np.ndarray | None] = field(default_factory=list)
     ends: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # mean and covariance
@@ -27,7 +28,7 @@ class Pass:
 
 def run(setup: Setup, engine: Engine, theta: np.ndarray, links: bool) -> Pass:
     """One pass from these parameters; shared parameters and their covariance go from record to record."""
-    done = Pass()
+    done = Pass(theta)
     nx = len(setup.augmented.model.states)
     mean, block = theta.copy(), np.diag(setup.theta_std**2)
     for record in setup.records:
