@@ -80,7 +80,21 @@ def knowledge_of(known: Problem | Estimate, planned: int, samples: int, sample_t
     for i, u in enumerate(joint.unknowns):
         if u.prior is not None and (not earlier or u.experiments[0] >= len(earlier)):
             rows = np.vstack([rows, np.eye(len(joint.names))[i] / u.prior.std])
+    notes += _left_out(known)
     return Knowledge(joint, len(earlier), values, rows, std, tuple(notes))
+
+
+def _left_out(known: Problem | Estimate) -> list[str]:
+    """What the estimate reckons with and the plan does not."""
+    if isinstance(known, Problem):
+        return []
+    noisy = known.filtered is not None and any(known.filtered.process_noise.values())
+    if not noisy and known.smoothed is None:
+        return []
+    what = "noise that acts on the system" if noisy else "errors of the model"
+    return [f"The estimate allows for {what}, and the plan does not: standard deviations before and after are those of a "
+            "model that is exact, and too small. Take the input, not the promise; how sure a fit with such errors will be, "
+            "a fit to simulated records tells."]
 
 
 def _consistent(parameters: Sequence[Parameter | InitialState], earlier: list[Experiment], initial: Mapping[str, float]

@@ -106,6 +106,11 @@ class Enclosure:
         i = self._index(name)
         return float(self.low[i]), float(self.high[i])
 
+    def learnt(self, name: str) -> bool:
+        """Whether the data excluded any of what was possible before."""
+        i = self._index(name)
+        return not (self.prior_low.size and self.low[i] <= self.prior_low[i] and self.high[i] >= self.prior_high[i])
+
     def remark(self, name: str) -> str:
         """A few words for the table, or nothing."""
         if name in self.held:
@@ -113,7 +118,7 @@ class Enclosure:
         i = self._index(name)
         if self.empty:
             return "refuted"
-        if self.prior_low.size and self.low[i] <= self.prior_low[i] and self.high[i] >= self.prior_high[i]:
+        if not self.learnt(name):
             return "nothing learnt"
         if self.prior_low.size and (self.low[i] <= self.prior_low[i] or self.high[i] >= self.prior_high[i]):
             return "one side learnt"

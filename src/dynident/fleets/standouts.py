@@ -7,6 +7,7 @@ counted with its own error: a few odd machines do not move it, and a machine tha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ ROUNDS = 50  # of middle and spread; far fewer are needed
 SETTLED = 1e-3  # relative change of a spread that no longer matters
 MANY = 30  # records of a machine
 BISECTIONS = 60
+DRAWN, LEAST_DRAWN = 2_000_000, 1_000  # machines, and fleets, that are drawn to see how far the farthest one lies
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def standouts(parameter: str, machines: Sequence[str], records: Sequence[str], v
     mean, error = _machine_values(x, s, groups, own)
     fleet = centre_of(mean, error)
     found = []
-    limit = _limit(len(groups), len(groups))
+    limit = _limit_of_fleet(len(groups))
     for name, z, value, e in zip(groups, fleet.away(mean, error), mean, error, strict=True):
         if abs(z) > limit and len(groups) >= FEWEST:
             found.append(_made(parameter, name, "", value, e, fleet, z, log))
@@ -124,6 +126,19 @@ def standouts(parameter: str, machines: Sequence[str], records: Sequence[str], v
                 found.append(_made(parameter, name, which[k], x[k], s[k], Centre(float(middle), own), z, log))
     shown = Centre(float(np.exp(fleet.middle)), float(np.exp(fleet.middle) * fleet.spread)) if log else fleet
     return sorted(found, key=lambda it: (bool(it.record), -abs(it.away))), shown
+
+
+@functools.cache
+def _limit_of_fleet(machines: int) -> float:
+    """How many standard deviations the farthest of so many usual machines exceeds with the probability FALSE_ALARM.
+
+    Distances from a median over a spread by medians, of which no quantile is known in closed form: from fleets drawn at
+    random, always the same ones. Their errors are none, which is the case with the longest tail.
+    """
+    fleets = max(LEAST_DRAWN, DRAWN // machines)
+    x = np.sort(np.random.default_rng(0).standard_normal((fleets, machines)), axis=1)
+    away = np.abs(x - x[:, [(machines - 1) // 2]])
+    return float(np.quantile(np.max(away, axis=1) / (np.median(away, axis=1) / HALF), 1 - FALSE_ALARM))
 
 
 def _limit(asked: int, behind: int) -> float:

@@ -90,12 +90,14 @@ def found(estimate: Estimate, arrays: Mapping[str, np.ndarray], stamp: str, fing
     intervals = {name: uncertainty.interval(name, LEVEL) for name in names}
     std = getattr(uncertainty, "std", lambda name: np.nan)
     remark = getattr(uncertainty, "remark", lambda name: "")
+    learnt = getattr(uncertainty, "learnt", lambda name: True)  # else the middle of what was possible is no value
     numbers = {key: float(value) for key, value in estimate.statistics.items()
                if key == "reduced_chi2" or key.startswith("fit_")}
     own = {"covariance": np.asarray(uncertainty.matrix)} if hasattr(uncertainty, "matrix") else {}
     return Found(
         CONVERGED if estimate.converged else NOT_CONVERGED, estimate.status,
-        {name: float(estimate.values[name]) for name in names}, {name: float(std(name)) for name in names},
+        {name: float(estimate.values[name]) if learnt(name) else np.nan for name in names},
+        {name: float(std(name)) for name in names},
         {name: float(low) for name, (low, _) in intervals.items()},
         {name: float(high) for name, (_, high) in intervals.items()}, {n: remark(n) for n in names if remark(n)},
         {name: float(size) for name, size in estimate.noise_std.items()},

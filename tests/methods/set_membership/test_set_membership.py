@@ -296,3 +296,22 @@ def test_options_are_checked():
         di.set_membership(cap=0)
     with pytest.raises(di.ProblemError, match="parameter"):
         di.identify(rig_problem(random_rig(1)), di.set_membership(algorithm="recursive", reset={"T": "speed"}))
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"input_error": {"u": -0.03}}, "not negative"), ({"input_error": {"u": float("nan")}}, "not negative"),
+    ({"input_error": 0.1}, "table"), ({"order": 0}, "order"), ({"order": 100}, "order"), ({"proved": "x"}, "proved"),
+    ({"subdivisions": 1.5}, "whole number")])
+def test_options_that_would_prove_something_false_are_refused(options, said):
+    with pytest.raises(di.ProblemError, match=said):
+        di.set_membership(**options)
+
+
+@pytest.mark.parametrize("options, said", [({"reset": {"c": "speed"}}, "reset needs a model with modes"),
+                                           ({"velocity": "w"}, "not a state")])
+def test_options_that_a_smooth_model_cannot_use_are_not_ignored(options, said):
+    model = di.EquationModel(states={"v": "F - c*v"}, outputs={"speed": "v"}, inputs=["F"])
+    time = 0.1 * np.arange(11)
+    run = di.Experiment(time, {"F": np.ones(11)}, {"speed": 1 - np.exp(-time)}, {"speed": di.Bounded(0.02)}, initial={"v": 0.0})
+    with pytest.raises(di.DynidentError, match=said):
+        di.identify(di.Problem(model, [run], [di.Parameter("c", 1.5, 0.2, 4)]), di.set_membership(**options))

@@ -20,6 +20,7 @@ from dynident.methods.set_membership.splitting import Strategy, strategy_from
 from dynident.problem.problem import Problem
 
 ALGORITHMS = ("auto", "batch", "recursive", "paper")
+MOST_ORDER = 20  # beyond it coefficients only round
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,13 @@ class SetMembership:
                             ("degree", 1)):
             if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < least:
                 faults.append(f"{name} = {getattr(self, name)!r} must be a whole number of at least {least}.")
-        if self.subdivisions is not None and self.subdivisions < 0:
-            faults.append(f"subdivisions = {self.subdivisions} must not be negative.")
+        if self.subdivisions is not None and not (isinstance(self.subdivisions, (int, np.integer)) and self.subdivisions >= 0):
+            faults.append(f"subdivisions = {self.subdivisions!r} must be a whole number that is not negative.")
+        if self.order is not None and not (isinstance(self.order, (int, np.integer)) and 1 <= self.order <= MOST_ORDER):
+            faults.append(f"order = {self.order!r}: of a Taylor polynomial, from 1 to {MOST_ORDER}.")
+        if not isinstance(self.proved, bool):
+            faults.append(f"proved = {self.proved!r}; say true or false.")
+        faults += _table_faults(self.reset, self.input_error)
         if not 0 < self.tolerance < 1:
             faults.append(f"tolerance = {self.tolerance} is a share of the first box; use for instance 0.02.")
         if not self.standstill_time >= 0:
@@ -78,7 +84,26 @@ class SetMembership:
         question = question_of(problem, dict(self.input_error), self.proved)
         algorithm = "batch" if self.algorithm == "auto" else self.algorithm  # by far the tightest per second
         smooth = algorithm == "batch" and not question.model.hybrid
+        states = question.model.states
+        if self.velocity and self.velocity not in states:
+            raise ProblemError(f"velocity = '{self.velocity}' is not a state.{did_you_mean(self.velocity, states)}")
+        if self.reset and smooth:
+            raise NotSupported("reset needs a model with modes, one of them at rest: this one has none, and its parameters "
+                               "stay the same all along. Leave reset out, or cut the record where a parameter changes.")
         if self.forgive and algorithm == "paper":
             raise NotSupported("the published algorithm forgives no samples. Use algorithm=\"recursive\" or \"batch\".")
         answer = inverted(self, question) if smooth else recursed(self, question, algorithm)
         return assembled(question, self, algorithm, answer, time.perf_counter() - began)
+
+
+def _table_faults(reset: Any, input_error: Any) -> list[str]:
+    faults = []
+    if not isinstance(reset, Mapping):
+        faults.append(f"reset = {reset!r}; give a table from parameter to the output that stands still.")
+    if not isinstance(input_error, Mapping):
+        return [*faults, f"input_error = {input_error!r}; give a table from input to the radius of its errors."]
+    for name, radius in input_error.items():
+        number = isinstance(radius, (int, float, np.integer, np.floating)) and not isinstance(radius, bool)
+        if not number or not np.isfinite(radius) or radius < 0:
+            faults.append(f"input_error of '{name}' is {radius!r}; give the radius of its errors, which is not negative.")
+    return faults
