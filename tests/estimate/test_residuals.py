@@ -9,6 +9,7 @@ import pytest
 from regression import autoregressive
 from scipy import stats
 
+from dynident.estimate.distributions import f_quantile
 from dynident.estimate.residuals import (
     ResidualTest,
     autocorrelation,
@@ -94,3 +95,16 @@ def test_short_series_say_nothing_and_results_go_through_json():
     tests = residual_tests(np.ones(50), "y", inputs={"u": np.zeros(50)})
     for test in tests:
         assert ResidualTest.from_data(json.loads(json.dumps(test.to_data(), allow_nan=False))) == test
+
+
+def test_independence_of_a_periodic_input_and_slow_residuals_is_kept():
+    """The share of false alarms is that of the band; the 99.9 % quantile of the binomial distribution stands above it."""
+    rng = np.random.default_rng(12)
+    u = np.sign(np.sin(0.15 * np.arange(500)))
+    failed = sum(not independence(autoregressive(rng, 500, 0.9), u).passed for _ in range(200))
+    assert failed <= 12
+
+
+def test_quantiles_of_f_are_those_of_scipy():
+    assert f_quantile(0.995, 40, 17) == pytest.approx(stats.f.ppf(0.995, 40, 17))
+    assert f_quantile(0.995, 40, np.inf) == pytest.approx(stats.chi2.ppf(0.995, 40) / 40)

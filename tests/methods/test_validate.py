@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import dynident as di
 from problems import MACHINES
 
@@ -50,3 +53,47 @@ def test_parameter_that_a_filter_lets_change_stands_still_here_and_it_is_said():
     validation = filtered.validate(machine.record(seed=7, initial=dict(machine.initial)))
     (note,) = validation.notes
     assert "k may change from sample to sample" in note and f"at {filtered.values['k']:.4g}" in note
+
+
+def lag(std: float | None, noise: float = 0.02, seed: int = 3, **changes):
+    """A first-order lag under a square wave."""
+    model = di.EquationModel(states={"x": "-k*x + b*u"}, inputs=["u"], outputs={"y": "x"})
+    time = np.linspace(0, 20, 400)
+    u = np.sign(np.sin(3 * time))
+    clean = di.simulate(model, {"k": 1.0, "b": 2.0}, di.Experiment(time, {"u": u}, initial={"x": 0.0})).outputs["y"]
+    record = di.Experiment(time, {"u": u}, {"y": clean + noise * np.random.default_rng(seed).standard_normal(time.size)},
+                           noise={"y": di.Gaussian(std)}, **{"initial": {"x": 0.0}, **changes})
+    return model, record
+
+
+def test_record_of_unknown_noise_is_compared_with_the_fit_and_not_called_full_of_outliers():
+    model, quiet = lag(0.005, noise=0.005)
+    estimate = di.identify(di.Problem(model, [quiet], [di.Parameter("k", 0.7), di.Parameter("b", 1.5)]))
+    validation = estimate.validate(lag(None, noise=0.02, seed=8)[1])
+    tests = {test.name: test for test in validation.tests}
+    assert tests["outliers"].passed, str(validation)
+    level = tests["noise level"]
+    assert not level.passed and "noisier than those of the fit" in level.sentence
+    assert level.value == pytest.approx(16, rel=0.3)  # (0.02 / 0.005)^2; 400 samples know it to 7 %
+    alike = estimate.validate(lag(None, noise=0.005, seed=9)[1])
+    assert all(test.passed for test in alike.tests), str(alike)
+
+
+def test_a_fit_that_was_stopped_early_leaves_validation_its_iterations():
+    model, record = lag(0.02, initial={})
+    problem = di.Problem(model, [record], [di.Parameter("k", 0.7), di.Parameter("b", 1.5)])
+    with pytest.raises(di.NotConverged) as stopped:
+        di.identify(problem, di.single_shooting(iterations=1))
+    validation = stopped.value.estimate.validate(lag(0.02, seed=5, initial={})[1])
+    assert "x(0)" in validation.notes[0]
+
+
+def test_missed_effect_of_a_periodic_input_is_found():
+    model, record = lag(0.02)
+    estimate = di.identify(di.Problem(model, [record], [di.Parameter("k", 0.7), di.Parameter("b", 1.7, free=False)]))
+    wrong = estimate.validate(lag(0.02, seed=6)[1])
+    (trace,) = (test for test in wrong.tests if test.name == "independence")
+    assert not trace.passed and "still follow u" in trace.sentence
+    right = di.identify(di.Problem(model, [record], [di.Parameter("k", 0.7), di.Parameter("b", 1.7)]))
+    (trace,) = (test for test in right.validate(lag(0.02, seed=6)[1]).tests if test.name == "independence")
+    assert trace.passed

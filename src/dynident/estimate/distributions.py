@@ -31,6 +31,11 @@ def chi_square_tail(value: float, dof: float) -> float:
     return float(special.chdtrc(dof, value))
 
 
+def f_quantile(probability: float, dof: float, other: float) -> float:
+    """Of the ratio of two mean squares; that of chi-square over its degrees of freedom where the other is exact."""
+    return float(special.fdtri(dof, other, probability)) if np.isfinite(other) else chi_square_quantile(probability, dof) / dof
+
+
 def poisson_quantile(probability: float, mean: float) -> float:
     """The smallest count that is exceeded with no more than the remaining probability."""
     if mean <= 0:

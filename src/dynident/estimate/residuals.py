@@ -12,6 +12,7 @@ from dynident.estimate.autocorrelation import FEW_LAGS
 from dynident.estimate.distributions import (
     chi_square_quantile,
     chi_square_tail,
+    f_quantile,
     normal_quantile,
     normal_tail,
     poisson_quantile,
@@ -112,7 +113,8 @@ def cross_correlation(residuals: np.ndarray, signal: np.ndarray, lags: int | Non
     """Correlation of residuals[t + k] with signal[t], k = 0..lags, and a bound that all lags keep with 99 %.
 
     The variance of each is sum_k rho_e(k) rho_u(k) / n (Ljung, System Identification, 16.6): slow residuals meeting a
-    slow input correlate by chance.
+    slow input correlate by chance. rho_e is that of the residuals without what follows the signal at its best lag; else the
+    trace of a periodic input would itself explain why residuals and input are alike.
     """
     there = np.isfinite(residuals)
     count = int(np.sum(there))
@@ -123,10 +125,13 @@ def cross_correlation(residuals: np.ndarray, signal: np.ndarray, lags: int | Non
     if size == 0:
         return np.zeros(lags + 1), 0.0
     correlation = np.array([e[k:] @ u[: u.size - k] for k in range(lags + 1)]) / size
+    at = int(np.argmax(np.abs(correlation)))
+    late = np.where(there, np.concatenate([np.zeros(at), u[: u.size - at]]), 0.0)
+    rest = e - (e @ late) / max(late @ late, np.finfo(float).tiny) * late
     memory = max(lags, count // 4)
-    rho_e, rho_u = _lag_sums(residuals, memory)[0], _lag_sums(np.where(there, u, np.nan), memory)[0]
+    rho_e, rho_u = _lag_sums(np.where(there, rest, np.nan), memory)[0], _lag_sums(np.where(there, u, np.nan), memory)[0]
     taper = np.linspace(1, 0, memory + 1)
-    both = rho_e * rho_u / (rho_e[0] * rho_u[0]) * taper if rho_u[0] > 0 else np.zeros(memory + 1)
+    both = rho_e * rho_u / (np.sum(e**2) * rho_u[0]) * taper if rho_u[0] > 0 else np.zeros(memory + 1)
     variance = max(float(both[0] + 2 * np.sum(both[1:])), 1.0) / count  # never below that of white residuals
     return correlation, float(normal_quantile(1 - (1 - CONFIDENCE) / (2 * (lags + 1))) * np.sqrt(variance))
 
@@ -177,6 +182,23 @@ def outliers(residuals: np.ndarray, subject: str = "the residuals", std: float |
     return ResidualTest("outliers", subject, float(found), (0.0, limit), found <= limit,
                         said if found <= limit else f"{said}, {limit:.0f} may be chance; look at these samples, or use "
                                                     "a robust loss")
+
+
+def noise_as_fitted(residuals: np.ndarray, std: float, dof: float, subject: str) -> ResidualTest:
+    """Mean square against that of a fit, for a record of which no noise level was given.
+
+    `dof` of the fit's std: infinite where that was given, else the band is that of Fisher's F.
+    """
+    there = residuals[np.isfinite(residuals)]
+    value = float(np.mean(there**2)) / std**2
+    low, high = (f_quantile((1 + side * CONFIDENCE) / 2, there.size, dof) for side in (-1, 1))
+    passed = low <= value <= high
+    rms = np.sqrt(value) * std
+    said = f"{subject}: no noise level was given; rms error {rms:.3g}, noise of the fit {std:.3g}"
+    if not passed:
+        said += f"; {np.sqrt(value):.3g} times as much: this record is "
+        said += "noisier than those of the fit, or the model is wrong here" if value > high else "less noisy than those of the fit"
+    return ResidualTest("noise level", subject, value, (low, high), passed, said)
 
 
 def noise_level(chi2: float, dof: float, subject: str = "all outputs") -> ResidualTest:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynident.estimate.estimate import Trajectory
-from dynident.estimate.residuals import ResidualTest, noise_level, residual_tests
+from dynident.estimate.residuals import FEWEST_SAMPLES, ResidualTest, noise_as_fitted, noise_level, residual_tests
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import known_std
 
@@ -54,8 +54,12 @@ class Validation:
                    _arrays(data["residuals"]), tuple(data.get("notes", ())))
 
 
-def judge(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float]) -> Validation:
-    """Compare a record with what the model did on it; `noise_std` per output serves where the record gives none."""
+def judge(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float], dof: float = np.inf) -> Validation:
+    """Compare a record with what the model did on it.
+
+    Where the record gives no noise level, its residuals are compared with the fit's `noise_std` per output (known with
+    `dof` degrees of freedom, infinite where it was given), and judged by their own spread otherwise.
+    """
     residuals = {name: np.asarray(y, float) - trajectory.outputs[name] for name, y in experiment.outputs.items()}
     tests: list[ResidualTest] = []
     inputs = {name: np.asarray(u, float) for name, u in experiment.inputs.items()}
@@ -64,7 +68,9 @@ def judge(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str
         there = np.isfinite(residual)
         if given is not None and np.any(there):
             tests.append(noise_level(float(np.sum((residual[there] / given[there]) ** 2)), float(np.sum(there)), name))
-        tests += residual_tests(residual, name, given if given is not None else noise_std.get(name), inputs)
+        elif noise_std.get(name) and np.sum(there) >= FEWEST_SAMPLES:
+            tests.append(noise_as_fitted(residual, noise_std[name], dof, name))
+        tests += residual_tests(residual, name, given, inputs)
     return Validation(
         experiment=experiment.label, tests=tuple(tests), trajectory=trajectory, residuals=residuals,
         fit={name: fit_percent(np.asarray(y, float), trajectory.outputs[name])

@@ -13,6 +13,7 @@ from dynident.estimate.validation import Validation, judge
 from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import ShootingMethod
 from dynident.methods.method import started_method
+from dynident.methods.noise import sizes_wanted
 from dynident.methods.presets import least_squares, single_shooting
 from dynident.methods.simulate import simulate
 from dynident.models.equations import EquationModel
@@ -49,7 +50,8 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
         notes += (f"The initial state was not given and was fitted to this record: {listed}.",)
     integrator = getattr(started_method(estimate.method), "integrator", "runge_kutta")
     trajectory = simulate(estimate.problem.model, values, experiment, integrator)
-    return replace(judge(experiment, trajectory, estimate.noise_std), notes=notes)
+    dof = estimate.statistics.get("dof", np.inf) if sizes_wanted(estimate.problem) else np.inf
+    return replace(judge(experiment, trajectory, estimate.noise_std, max(dof, 1.0)), notes=notes)
 
 
 def _held_still(estimate: Estimate, values: Mapping[str, float]) -> tuple[str, ...]:
@@ -81,6 +83,7 @@ def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Param
     careful = single_shooting() if isinstance(problem.model, EquationModel) else least_squares()
     own = started_method(estimate.method)
     method = own if isinstance(own, (ShootingMethod, LeastSquares)) else careful
+    method = replace(method, iterations=max(method.iterations, careful.iterations))  # few may have been wanted of the fit alone
     try:
         found = method.identify(problem, None, lambda _: None)
     except ProblemError:
