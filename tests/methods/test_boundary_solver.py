@@ -240,7 +240,7 @@ def test_reasons_read_as_what_follows_stopped():
                                       method="newton")
     assert "stopped because no step helps any more" in nothing.status
     stopped = solved(bratu(True), method=DampedNewton(iterations=1))
-    assert "stopped at the limit of 1 iterations" in stopped.status
+    assert "stopped at the limit of 1 iteration" in stopped.status
     short = solved(bratu(True), method=Davidenko(first=1e-3, shortest=1e-2))
     assert "stopped because the inner loop does not converge" in short.status
 

@@ -325,7 +325,7 @@ def test_start_where_the_model_is_not_finite_is_refused():
 
 
 def test_limit_of_iterations_is_said_and_the_best_point_kept():
-    with pytest.raises(di.NotConverged, match="limit of 1 iterations") as caught:
+    with pytest.raises(di.NotConverged, match="limit of 1 iteration") as caught:
         fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, iterations=1, restarts=0)
     assert not caught.value.estimate.converged and np.isfinite(caught.value.estimate.values["m"])
 

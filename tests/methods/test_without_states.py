@@ -34,6 +34,11 @@ def test_constraint_is_kept(method, constraint):
     assert abs(values["a"] - 3 * b) < 1e-6 and abs(values["b"] - b) < 1e-6
 
 
+def test_one_iteration_is_not_several():
+    linear = di.identify(line(constraints=("a == 3*b",)), "single_shooting", progress=False)
+    assert linear.counts["iterations"] == 1 and "after 1 iteration from" in linear.status
+
+
 @pytest.mark.parametrize("method", ["full_discretization", "kalman", "moving_horizon", "boundary_value", "set_membership"])
 def test_method_that_follows_a_motion_says_that_there_is_none(method):
     problem = line(di.Bounded(0.01) if method == "set_membership" else None)

@@ -10,9 +10,9 @@ import numpy as np
 
 from dynident.errors import ProblemError
 from dynident.files.columns import TIME, Place, Request
-from dynident.units import Factor, conversion, is_time, scaled
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian, Noise
+from dynident.units import Factor, conversion, is_time, scaled
 
 NOTABLE_GAP = 1.5  # times the typical step; a larger distance between two samples is reported
 STEPS_LOOKED_AT = 100_000  # to find the typical step of a long record

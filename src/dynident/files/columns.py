@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.units import is_time, split_header
 from dynident.problem.noise import Bounded, Gaussian, Noise
+from dynident.units import is_time, split_header
 
 Column = str | int  # a header, or a position counted from 0
 Inputs = Sequence[str] | Mapping[str, Column]

@@ -23,7 +23,7 @@ from dynident.methods.substeps import choose_substeps, integration_error
 from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.noise import Gaussian
 from dynident.problem.problem import Problem
-from dynident.solvers.outcome import Outcome
+from dynident.solvers.outcome import Outcome, iterations_in_words
 
 SIZE_SETTLED = 1e-3  # relative change of an estimated noise size that no longer matters
 FAR = 1e3  # typical sizes from the start; who goes there may have passed the optimum on the way
@@ -127,7 +127,7 @@ class Fit:
 
     def counted(self, outcome: Outcome, rounds: int) -> Outcome:
         """The last round alone would sound as if what came before had cost nothing."""
-        spent = f"after {self.counts['iterations']} iterations" + (f" in {rounds} rounds" if rounds > 1 else "")
+        spent = f"after {iterations_in_words(self.counts['iterations'])}" + (f" in {rounds} rounds" if rounds > 1 else "")
         why = "" if outcome.reason.startswith("after ") else f", {outcome.reason}"
         return replace(outcome, reason=spent + why)
 

@@ -83,7 +83,8 @@ def set_membership(algorithm: str = "auto", cap: int = 300, subdivisions: int | 
     the unknowns (batch). `proved=True` trusts no libm. `strategy` is a name or a function.
     """
     return SetMembership(algorithm, cap, subdivisions, velocity_subdivisions, velocity, runs, _table("reset", reset),
-                         standstill_time, forgive, _table("input_error", input_error), tolerance, order, degree, proved, strategy)
+                         standstill_time, forgive, _table("input_error", input_error), tolerance, order, degree, proved,
+                         strategy)
 
 
 def boundary_value(model_weight: Weight = None, measurement_weight: Weight = None,

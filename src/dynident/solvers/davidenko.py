@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.integrators.march import Diverged
+from dynident.solvers.outcome import iterations_in_words
 from dynident.solvers.square import INNER_LOOP, TOO_MANY, Diary, Root, SquareSystem, Watch, ended, largest
 
 
@@ -82,8 +83,8 @@ class _Run:
                 why = "because the inner loop does not converge, however short the step in time"
                 return self.diary.root(self.z, False, why, INNER_LOOP)
             if self.time_step() and self.last_step <= self.switch and self.newton():
-                return self.diary.root(self.z, True, f"after {len(self.diary.pages)} iterations", 0)
-        return self.diary.root(self.z, False, f"at the limit of {self.options.iterations} iterations", TOO_MANY)
+                return self.diary.root(self.z, True, f"after {iterations_in_words(len(self.diary.pages))}", 0)
+        return self.diary.root(self.z, False, f"at the limit of {iterations_in_words(self.options.iterations)}", TOO_MANY)
 
     def time_step(self) -> bool:
         """One step of the mixed Euler scheme, (5.6); whether it was accepted."""

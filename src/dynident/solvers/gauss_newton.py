@@ -27,6 +27,7 @@ from dynident.solvers.outcome import (
     Outcome,
     Watch,
     hidden_standard_errors,
+    iterations_in_words,
     standard_errors,
 )
 from dynident.solvers.reduced import Reduced
@@ -125,7 +126,7 @@ class _Run:
             if self.tie:
                 self.lacks.append(float(np.max(self.tie.excess / self.tie.sizes)))
             if left <= SETTLED:
-                return self.outcome(True, f"after {iteration} iterations")
+                return self.outcome(True, f"after {iterations_in_words(iteration)}")
             if self.contradicted():
                 return self.outcome(False, "where conditions contradict each other")
             if not self.hold.leash and self.length(step, nodes) > ADRIFT:
@@ -136,7 +137,7 @@ class _Run:
             if moved is None:
                 return self.stuck(left)
             reduced = moved
-        return self.outcome(False, f"at the limit of {self.limit} iterations")
+        return self.outcome(False, f"at the limit of {iterations_in_words(self.limit)}")
 
     def at_rest(self) -> bool:
         try:

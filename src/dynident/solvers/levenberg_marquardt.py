@@ -24,6 +24,7 @@ from dynident.solvers.outcome import (
     Outcome,
     Watch,
     hidden_standard_errors,
+    iterations_in_words,
     standard_errors,
 )
 from dynident.solvers.reduced import Reduced
@@ -81,7 +82,7 @@ class _Run:
             self.scale = np.maximum(MEMORY * self.scale, reduced.rows.column_norms)
             left = self.standard_errors_left(reduced)
             if left <= self.settled:
-                return self.outcome(True, f"after {iteration} iterations")
+                return self.outcome(True, f"after {iterations_in_words(iteration)}")
             if left < 1 and not self.finite.cheap_slopes:  # as its square: the last step doubles the digits, and saves one
                 self.damping = min(self.damping, max(NEAR_DAMPING, FIRST_DAMPING * left**2))
             before, moved = self.evaluation.cost, self.step(reduced)
@@ -92,8 +93,8 @@ class _Run:
             reduced = moved
             hardly = before - self.evaluation.cost < UNSEEN**2 * self.variance()
             if hardly and self.standard_errors_seen(reduced) <= self.settled:
-                return self.outcome(True, f"after {iteration + 1} iterations, along all that the data see")
-        return self.outcome(False, f"at the limit of {self.limit} iterations")
+                return self.outcome(True, f"after {iterations_in_words(iteration + 1)}, along all that the data see")
+        return self.outcome(False, f"at the limit of {iterations_in_words(self.limit)}")
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         c = self.finite.coordinates
@@ -159,7 +160,7 @@ class _Run:
 
     def blurred(self, iterations: int) -> Outcome:
         hidden = self.hidden()
-        return self.outcome(hidden < 1, f"after {iterations} iterations at the limit of the simulation's own noise, "
+        return self.outcome(hidden < 1, f"after {iterations_in_words(iterations)} at the limit of the simulation's own noise, "
                                         f"which hides steps of {hidden:.1g} standard errors")
 
     def stuck(self, left: float) -> Outcome:

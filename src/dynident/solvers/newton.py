@@ -17,6 +17,7 @@ import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators.march import Diverged
+from dynident.solvers.outcome import iterations_in_words
 from dynident.solvers.square import TOO_MANY, TOO_SHORT, Diary, Linearized, Root, SquareSystem, Watch, ended, largest
 
 TESTS = ("natural", "residual", "kept")
@@ -78,9 +79,9 @@ class _Run:
             self.diary.write("newton", self.share, self.share * step, value, self.fresh)
             if done:
                 self.z = self.z + following
-                return self.diary.root(self.z, True, f"after {len(self.diary.pages)} iterations", 0)
+                return self.diary.root(self.z, True, f"after {iterations_in_words(len(self.diary.pages))}", 0)
             linear, value = self.renewed(linear, value, size, following)
-        return self.diary.root(self.z, False, f"at the limit of {self.options.iterations} iterations", TOO_MANY)
+        return self.diary.root(self.z, False, f"at the limit of {iterations_in_words(self.options.iterations)}", TOO_MANY)
 
     def renewed(self, linear: Linearized, value: np.ndarray, size: float, following: np.ndarray
                 ) -> tuple[Linearized, np.ndarray]:
@@ -145,7 +146,7 @@ class _Run:
     def stuck(self, step: np.ndarray) -> tuple[bool, str, int]:
         """A tiny step after a full one that no longer shrinks is rounding, enlarged by the condition of the equations."""
         if largest(step, self.system.scale) <= self.options.tolerance:
-            return True, f"after {len(self.diary.pages)} iterations", 0
+            return True, f"after {iterations_in_words(len(self.diary.pages))}", 0
         if largest(step, self.system.scale) <= ROUNDING and self.before is not None and self.before[2] == 1:
-            return True, f"after {len(self.diary.pages)} iterations; rounding hides smaller steps", 0
+            return True, f"after {iterations_in_words(len(self.diary.pages))}; rounding hides smaller steps", 0
         return False, f"because no step helps any more, not even one of {self.options.shortest:g} times Newton's", TOO_SHORT

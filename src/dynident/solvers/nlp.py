@@ -16,7 +16,7 @@ from dynident.errors import NotSupported, ProblemError
 from dynident.integrators.march import Diverged
 from dynident.solvers.answer import Answer
 from dynident.solvers.gauss_newton import settled
-from dynident.solvers.outcome import Diary, Outcome, Watch
+from dynident.solvers.outcome import Diary, Outcome, Watch, iterations_in_words
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
 TOLERANCE = 1e-9  # of the scaled problem
@@ -170,7 +170,7 @@ class _Run:
             return Outcome(point, evaluation, False, "by the user", tuple(self.diary.pages), held, True)
         converged = (status in GOOD and bool(stats.get("success"))) or (
             status in UNSURE and not self.finite.problem.constraints and settled(self.finite, point))
-        reason = f"after {iterations} iterations" if converged else self.why(status, iterations)
+        reason = f"after {iterations_in_words(iterations)}" if converged else self.why(status, iterations)
         return Outcome(point, evaluation, converged, reason, tuple(self.diary.pages), held)
 
     def last_finite(self, w: np.ndarray) -> tuple[np.ndarray, Evaluation]:
@@ -189,7 +189,7 @@ class _Run:
             names = ", ".join(f"'{c.text}'" for c in self.finite.problem.constraints)
             listed = f" Constraints: {names}." if names else ""
             return f"because no point was found that meets all constraints ({status}){beyond}.{listed}"
-        return f"after {iterations} iterations ({status}){beyond}"
+        return f"after {iterations_in_words(iterations)} ({status}){beyond}"
 
 
 def _sparsity(found: Pattern) -> ca.Sparsity:

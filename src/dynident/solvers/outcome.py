@@ -65,6 +65,11 @@ class Diary:
             self.watch(page)
 
 
+def iterations_in_words(iterations: int) -> str:
+    """The number with its word: "1 iteration", "2 iterations"."""
+    return f"{iterations} iteration{'s' * (iterations != 1)}"
+
+
 def hidden_standard_errors(cost: float, finite: FiniteProblem) -> float:
     """Below this length the simulation's own noise hides whether a step helps; 0 where it has none."""
     return standard_errors(2 * np.sqrt(cost) * finite.noise + finite.noise**2, cost, finite)

@@ -15,6 +15,7 @@ from dynident.methods.boundary.result import BoundarySolution
 from dynident.methods.boundary.search import BADLY_CONDITIONED, Options, Search, Solver
 from dynident.methods.boundary.statement import Statement, statement_of
 from dynident.models.equations import EquationModel
+from dynident.solvers.outcome import iterations_in_words
 from dynident.solvers.square import ILL_POSED, Watch
 
 TRIED = 64  # other states at a time at which the rate is not finite for those of the guess
@@ -152,7 +153,7 @@ def _failure(search: Search, reason: str, code: int, same_slopes: bool) -> str:
 
 
 def _work(search: Search) -> str:
-    return f"{len(search.pages)} iterations on {len(search.rounds)} meshes, the last of {len(search.times)} nodes"
+    return f"{iterations_in_words(len(search.pages))} on {len(search.rounds)} meshes, the last of {len(search.times)} nodes"
 
 
 def _story(search: Search) -> str:

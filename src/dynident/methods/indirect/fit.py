@@ -31,7 +31,7 @@ from dynident.problem.problem import Problem
 from dynident.solvers.davidenko import Davidenko
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.newton import DampedNewton
-from dynident.solvers.outcome import Iteration, Outcome, Watch
+from dynident.solvers.outcome import Iteration, Outcome, Watch, iterations_in_words
 from dynident.solvers.square import Page, Root
 
 UNSETTLED = ("because the estimated noise sizes did not settle: the data do not tell errors of the model from those of the "
@@ -123,7 +123,7 @@ class Fit:
         return self.make(steps)
 
     def after(self, rounds: int = 1) -> str:
-        return f"after {self.counts['iterations']} iterations" + (f" in {rounds} rounds" if rounds > 1 else "")
+        return f"after {iterations_in_words(self.counts['iterations'])}" + (f" in {rounds} rounds" if rounds > 1 else "")
 
     def said(self, attempt: Attempt) -> str:
         tried = self.counts["attempts"]
