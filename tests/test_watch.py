@@ -110,6 +110,7 @@ def test_watch_reads_a_pipe_survives_a_bad_line_and_resumes(folder):
     assert "199 samples, 1 line skipped" in run.stdout and "skipped" in run.stderr
     again = dynident(folder, "watch", "problem.toml", "--from", "run.csv")
     assert "Resumed" in again.stderr and "201 samples, 0 lines skipped" in again.stdout
+    assert "199 samples were passed over, up to t = 3.96" in again.stderr and "--fresh" in again.stderr
     whole = dynident(folder, "watch", "problem.toml", "--from", "run.csv", "--fresh")
     assert [line for line in again.stdout.splitlines() if line.startswith("t = 7.98")] == [
         line for line in whole.stdout.splitlines() if line.startswith("t = 7.98")] != []

@@ -133,6 +133,7 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept:
     from dynident.methods.kalman.engine import Stopped
 
     count, mean, saved, known = 0, None, time.monotonic(), None
+    resumed = online.time
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it wants its state kept, like Ctrl-C
     with _display() as show:
         try:
@@ -155,6 +156,10 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept:
         if known is not None:
             show(known, count, lines.skipped, mean, True)
             online.save(kept)
+    if lines.passed:
+        were = "sample was" if lines.passed == 1 else "samples were"
+        complain(f"{lines.passed} {were} passed over, up to t = {resumed:g}: the filter that was resumed has seen that time. If "
+                 "this is another record, whose clock began anew, say --fresh.")
     where = f"; the filter's state is in {kept}" if kept.exists() else ""
     print(f"{counted(count, lines.skipped)}{where}.")
 

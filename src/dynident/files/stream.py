@@ -32,7 +32,7 @@ class Lines:
 
     def __init__(self, request: Request, complain: Callable[[str], object]):
         self.request, self.complain = request, complain
-        self.skipped = self.number = 0
+        self.skipped = self.number = self.passed = 0  # passed: seen before
         self._split: Callable[[str], list[str]] = str.split
         self._decimal_comma = False
         self._wanted: list[tuple[Place, Factor]] | None = None
@@ -60,6 +60,8 @@ class Lines:
             self._last = sample.time
             if sample.time > after:
                 yield sample
+            else:
+                self.passed += 1
 
     def _take_header(self, line: str) -> None:
         line = line.lstrip("\ufeff")
