@@ -19,6 +19,7 @@ from dynident.estimate.information import information_of
 from dynident.estimate.residuals import noise_level, outliers
 from dynident.estimate.validation import fit_percent
 from dynident.integrators.march import Marched, mode_names
+from dynident.methods.doubts import far_priors, uneven_noise
 from dynident.methods.substeps import HARMLESS
 from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.problem import Problem, known_std
@@ -47,6 +48,9 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
     values = {**dict(zip(problem.names, (float(v) for v in at.values), strict=True)), **problem.held_values()}
     cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
     notes = remarks(problem, finite, at, uncertainty, sizes, error, fixed)
+    notes += far_priors(problem, values, uncertainty)
+    if finite.loss == "squared":  # a few samples far out say nothing about the noise of a record
+        notes += uneven_noise(problem, residuals, sizes, len(problem.names) - fixed)
     if outcome.interrupted:
         counts = {**counts, "interrupted": 1}
     return Estimate(

@@ -98,13 +98,22 @@ def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
         bounds = [bound for bound in map(stated_bound, assumed) if bound is not None]
         if bounds and output not in estimate.noise_std:
             radii = np.concatenate([np.atleast_1d(bound) for bound in bounds])
-            ends = sorted({lone(float(end), VAGUE_DIGITS) for end in (radii.min(), radii.max())}, key=float)
-            levels[output] = NoiseLevel(f"± {' to '.join(ends)}", "guaranteed bound")
+            levels[output] = NoiseLevel(f"± {_range(radii)}", "guaranteed bound")
         elif output in estimate.noise_std:
             estimated = any(isinstance(noise, Gaussian) and noise.std is None for noise in assumed)
-            origin = "std, estimated" if estimated else "std, given"
-            levels[output] = NoiseLevel(lone(estimate.noise_std[output], VAGUE_DIGITS), origin)
+            known = [np.atleast_1d(noise.std) for noise in assumed if isinstance(noise, Gaussian) and noise.std is not None]
+            given = _range(np.concatenate(known)) if known else ""
+            size = lone(estimate.noise_std[output], VAGUE_DIGITS)
+            if estimated:
+                levels[output] = NoiseLevel(size, f"std, estimated; {given} where given" if given else "std, estimated")
+            else:
+                levels[output] = NoiseLevel(given or size, "std, given")
     return levels
+
+
+def _range(sizes: np.ndarray) -> str:
+    """One number, or from the smallest to the largest."""
+    return " to ".join(sorted({lone(float(end), VAGUE_DIGITS) for end in (np.nanmin(sizes), np.nanmax(sizes))}, key=float))
 
 
 def extent(estimate: Estimate) -> str:
