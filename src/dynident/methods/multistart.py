@@ -36,7 +36,9 @@ class MultiStart:
 
     def __post_init__(self) -> None:
         check_starts(self.starts)
-        faults = [f"points[{k}] is {place!r}; give a table from name to start value."
+        faults = [] if whole(self.seed) and self.seed >= 0 else [
+            f"seed = {self.seed!r}; give a whole number from 0 on."]
+        faults += [f"points[{k}] is {place!r}; give a table from name to start value."
                   for k, place in enumerate(self.points) if not isinstance(place, Mapping)]
         if faults:
             raise ProblemError(faults)

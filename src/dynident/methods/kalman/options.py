@@ -71,7 +71,9 @@ class KalmanMethod:
                           "use multiple_shooting().")
         if self.gate is not None and not (_is_number(self.gate) and self.gate > 0):
             faults.append(f"gate = {self.gate!r}; give a positive number of standard deviations, or None.")
-        if self.filter == "horizon" and self.smoother:
+        if not isinstance(self.smoother, (bool, np.bool_)):
+            faults.append(f"smoother = {self.smoother!r}; say true or false.")
+        elif self.filter == "horizon" and self.smoother:
             faults.append("a moving horizon has no smoother; use kalman(smoother=True).")
         if self.filter == "unscented" and self.form == "square_root":
             faults.append("the unscented filter keeps the covariance itself; leave form at \"joseph\".")

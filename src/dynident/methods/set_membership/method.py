@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,12 @@ class SetMembership:
         if not isinstance(self.proved, bool):
             faults.append(f"proved = {self.proved!r}; say true or false.")
         faults += _table_faults(self.reset, self.input_error)
-        if not 0 < self.tolerance < 1:
-            faults.append(f"tolerance = {self.tolerance} is a share of the first box; use for instance 0.02.")
-        if not self.standstill_time >= 0:
-            faults.append(f"standstill_time = {self.standstill_time} is a number of seconds that is not negative.")
+        if not (isinstance(self.tolerance, Real) and 0 < self.tolerance < 1):
+            faults.append(f"tolerance = {self.tolerance!r} is a share of the first box; use for instance 0.02.")
+        if not isinstance(self.velocity, str):
+            faults.append(f"velocity = {self.velocity!r}; give the name of a state.")
+        if not (isinstance(self.standstill_time, Real) and self.standstill_time >= 0):
+            faults.append(f"standstill_time = {self.standstill_time!r} is a number of seconds that is not negative.")
         if isinstance(self.strategy, str):
             strategy_from(self.strategy, "")
         if faults:
