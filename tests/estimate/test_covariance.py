@@ -18,6 +18,7 @@ from dynident.estimate.covariance import Covariance, covariance_from
 from dynident.estimate.distributions import student_quantile
 from dynident.estimate.spread import Sensitivity, response
 from dynident.estimate.uncertainty import Uncertainty
+from dynident.estimate.weighted import weighted_covariance
 from dynident.problem.parameter import Parameter, Prior
 
 SAMPLES = 120
@@ -233,3 +234,15 @@ def test_effective_degrees_of_freedom_follow_the_closed_form_of_ar1():
     alone = effective_dof(ColouredNoise(found.series, (single,)), sensitivity.basis @ fit.gain.T, np.ones(n))
     assert alone[0] == pytest.approx(exact, rel=0.01)
     assert dof[0] <= alone[0] * 1.1
+
+
+@pytest.mark.parametrize("side", ["lower", "upper"])
+def test_weighted_sums_know_the_leeway_of_a_bound_as_least_squares_do(side):
+    x = columns()
+    parameters = [Parameter("a", 1.0), Parameter("b", 1.0, lower=0.0, upper=3.0), Parameter("c", 1.0)]
+    values = np.array([1.0, 0.5, 0.5])
+    problem = regression_problem(parameters, [record(x)])
+    plain = covariance_from(problem, linearized(problem, [x], values), {"b": side}, False)
+    weighted = weighted_covariance(problem, values, x, {"b": side}, "so it is")
+    for name in "abc":
+        np.testing.assert_allclose(weighted.interval(name), plain.interval(name, kind="plain"), rtol=1e-9)

@@ -73,7 +73,7 @@ def test_record_of_unknown_noise_is_compared_with_the_fit_and_not_called_full_of
     tests = {test.name: test for test in validation.tests}
     assert tests["outliers"].passed, str(validation)
     level = tests["noise level"]
-    assert not level.passed and "noisier than those of the fit" in level.sentence
+    assert not level.passed and "noisier than the fit's" in level.sentence
     assert level.value == pytest.approx(16, rel=0.3)  # (0.02 / 0.005)^2; 400 samples know it to 7 %
     alike = estimate.validate(lag(None, noise=0.005, seed=9)[1])
     assert all(test.passed for test in alike.tests), str(alike)

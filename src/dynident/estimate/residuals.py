@@ -196,8 +196,8 @@ def noise_as_fitted(residuals: np.ndarray, std: float, dof: float, subject: str)
     rms = np.sqrt(value) * std
     said = f"{subject}: no noise level was given; rms error {rms:.3g}, noise of the fit {std:.3g}"
     if not passed:
-        than = "noisier than those of the fit, or the model is wrong here" if value > high else "less noisy than those of the fit"
-        said += f"; {np.sqrt(value):.3g} times as much: this record is {than}"
+        doubt = "noisier than the fit's, or the model is wrong here" if value > high else "less noisy than the fit's"
+        said += f"; {np.sqrt(value):.3g} times as much: this record is {doubt}"
     return ResidualTest("noise level", subject, value, (low, high), passed, said)
 
 

@@ -14,7 +14,7 @@ from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.estimate.residuals import noise_level
 from dynident.estimate.smoothed import Smoothed, SmoothedRecord, Stride
 from dynident.estimate.weighted import weighted_covariance
-from dynident.methods.assemble import as_sentence, fits, noise_std, sentence
+from dynident.methods.assemble import as_sentence, fits, noise_std, resting, sentence
 from dynident.methods.indirect.setup import Setup
 from dynident.methods.indirect.spread import Spreads
 from dynident.methods.noise import VANISHING, spread
@@ -150,7 +150,7 @@ def _costs(found: Found, smoothed: Smoothed, fixed: int) -> dict[str, float]:
 def _notes(found: Found, uncertainty: Covariance, smoothed: Smoothed) -> list[str]:
     setup, finite, outcome = found.setup, found.finite, found.outcome
     notes = [as_sentence(words) for words in uncertainty.combinations]
-    notes += [f"{name} rests on its {side} bound; its interval is one-sided." for name, side in uncertainty.active.items()]
+    notes += resting(uncertainty)
     notes += [f"{name} can hardly be told from these data: its interval is open." for name in uncertainty.open]
     if smoothed.drifting:
         notes.append(f"{', '.join(smoothed.drifting)} may drift: what is printed holds at the begin of the record; the course "
