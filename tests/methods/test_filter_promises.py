@@ -233,7 +233,7 @@ def test_update_refuses_what_is_no_finite_number():
     for t in (np.inf, np.nan, "x", None):
         with pytest.raises(di.ProblemError, match="give a finite number"):
             online.update(t, [0.0], [0.0])
-    for y in (np.inf, -np.inf, "hi", None, [1.0, 2.0]):
+    for y in (np.inf, np.float64(-np.inf), "hi", None, [1.0, 2.0]):
         with pytest.raises(di.ProblemError, match="output 'y'"):
             online.update(0.0, {"u": 0.0}, {"y": y})
     with pytest.raises(di.ProblemError, match="input 'u'"):

@@ -80,7 +80,6 @@ def export_filter(estimate: Estimate, folder: str | Path, name: str = "filter", 
         raise NotSupported("Only a result of kalman() or moving_horizon() holds a filter to export. Fit with one of "
                            "them.")
     setup, _ = estimate_levels(setup_of(estimate.method, estimate.problem))
-    _refuse_what_a_stream_lacks(setup)
     return write_filter(_warmed(setup, estimate) if warm else setup, folder, name)
 
 
@@ -99,6 +98,7 @@ def write_filter(setup: Setup, folder: str | Path, name: str = "filter") -> tupl
     """The two files of a filter; returns their paths (.c, .h)."""
     if not NAME.fullmatch(name):
         raise ProblemError(f"'{name}' cannot be the name of the filter in C; use small letters, digits and _.")
+    _refuse_what_a_stream_lacks(setup)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     code, header = folder / f"{name}.c", folder / f"{name}.h"

@@ -17,6 +17,7 @@ from dynident.methods.kalman.setup import Setup
 from dynident.models.augmented import Coordinate
 from dynident.solvers.outcome import Iteration
 
+ROUNDING = 1e-12  # relative: a bound that went through a logarithm comes back so close
 MOST_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
 
 
@@ -164,8 +165,14 @@ def _beginning(setup: Setup, done: Pass, e: int, i: int) -> tuple[float, float]:
 
 def _outside(setup: Setup, names: tuple[str, ...], mean: np.ndarray, coordinates: tuple[Coordinate, ...]) -> list[str]:
     """Unknowns that the smoother took out of their bounds; the filter itself puts parameters back."""
-    return [name for name, u, z, c in zip(names, setup.problem.unknowns, mean, coordinates, strict=True)
-            if not u.lower <= float(c.value(z)) <= u.upper and c.kind != "log"]
+    found = []
+    for name, unknown, z, c in zip(names, setup.problem.unknowns, mean, coordinates, strict=True):
+        value = float(c.value(z))
+        margin = ROUNDING * abs(value)
+        lower = max(unknown.lower, 0.0) if unknown.log else unknown.lower
+        if not lower - margin <= value <= unknown.upper + margin:
+            found.append(name)
+    return found
 
 
 def _status(samples: int, filtered: Filtered) -> str:

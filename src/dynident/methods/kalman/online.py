@@ -21,6 +21,7 @@ from dynident.problem.experiment import HOLDS, Experiment
 from dynident.problem.noise import Bounded
 from dynident.problem.problem import Problem, known_std
 
+INFINITY = float("inf")
 NUMBERS = (float, int, np.integer, np.floating)
 ONLY_BEFORE = ("kind", "initial_std", "smoother", "repeat")  # options that do not matter to a filter that goes on
 
@@ -108,7 +109,7 @@ class OnlineFilter:
 
         Values by name, or in the order of the model. Raises Stopped where the filter cannot go on.
         """
-        if not (isinstance(t, NUMBERS) and self._last < t < np.inf and t >= self._first):
+        if not (isinstance(t, NUMBERS) and self._last < t < INFINITY and t >= self._first):
             raise ProblemError(self._fault_of_time(t))
         inputs = self._in_order(u, self.inputs, "input")
         outputs = self._in_order(y, self.outputs, "output")
@@ -207,13 +208,9 @@ class OnlineFilter:
             given = [given]
         if len(given) != len(names):
             raise ProblemError(f"update: {len(given)} {kind}s for {len(names)} ({', '.join(names)}).")
-        for place, (name, value) in enumerate(zip(names, given, strict=True)):
-            if not isinstance(value, NUMBERS):
-                value = _number(value, kind, name)
-                given = [*given[:place], value, *given[place + 1:]]
-            if value in (np.inf, -np.inf) or (kind == "input" and value != value):
-                raise ProblemError(f"update: {kind} '{name}' is {value}; " + (
-                    "an input must be known everywhere." if kind == "input" else "say NaN where it is missing."))
+        for value in given:
+            if not (isinstance(value, float) and -INFINITY < value < INFINITY):  # quickly: all is as it should be
+                return [_number(value, kind, name) for value, name in zip(given, names, strict=True)]
         return given
 
     @property
@@ -256,12 +253,16 @@ class OnlineFilter:
 
 
 def _number(value: Any, kind: str, name: str) -> float:
-    """Of what is not a plain number, such as an array that holds one."""
+    """Of anything that is one, such as an array that holds it; NaN only where it says that an output is missing."""
     try:
-        return float(np.asarray(value).reshape(()).item())
+        number = float(value if isinstance(value, NUMBERS) else np.asarray(value).reshape(()).item())
     except (TypeError, ValueError):
         raise ProblemError(f"update: {kind} '{name}' is {value!r}; give a number"
                            f"{' (NaN where it is missing)' if kind == 'output' else ''}.") from None
+    if number in (INFINITY, -INFINITY) or (kind == "input" and number != number):
+        raise ProblemError(f"update: {kind} '{name}' is {number}; " + (
+            "an input must be known everywhere." if kind == "input" else "say NaN where it is missing."))
+    return number
 
 
 def _read(path: Path) -> tuple[np.ndarray, float, str]:
