@@ -69,6 +69,7 @@ def test_where_only_a_sum_is_determined_the_bounds_of_one_limit_the_other():
     half = e.values["m2"] - low
     assert high == pytest.approx(e.values["m2"] + half + 1.4, rel=1e-9)  # m1 may be 1.4 less, the sum is known
     assert low <= 5.0 <= high
+    assert "do not tell it apart from m2" in e.notes[0]
     held = e.uncertainty.std("d") * 1.96
     assert np.ptp(e.uncertainty.interval("d")) == pytest.approx(2 * held, rel=1e-3)  # d has no part in it
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from dynident.discretizations.finite import Linearization
 from dynident.errors import ProblemError, did_you_mean
-from dynident.estimate.autocorrelation import Series, coloured_noise, effective_dof, series_of
+from dynident.estimate.autocorrelation import ColouredNoise, Series, coloured_noise, effective_dof, series_of
 from dynident.estimate.distributions import student_quantile
 from dynident.estimate.identifiability import SMALLEST_SINGULAR, identifiability
-from dynident.estimate.leeway import NOTICED, Leeway, Limit, Spread, bound_slope, limit_leeway
+from dynident.estimate.leeway import NOTICED, Errors, Leeway, Limit, bound_slope, limit_leeway
 from dynident.estimate.residuals import CONFIDENCE, whiteness
 from dynident.estimate.spread import FEWEST_DOF, Response, Sensitivity, independent_noise, response
 from dynident.problem.problem import Problem
@@ -219,22 +219,16 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
     sensitivity = Sensitivity.of(linearization.jacobian, scales, linearization.rows.experiment)
     fit = response(sensitivity, free, smallest)
     released = {name: response(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
-    fitted = fit.explained(sensitivity.basis)
-    left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,): one minus the leverage
-    variance, dof = independent_noise(problem, linearization, left_over, noise_estimated)
-    middles = {"plain": sensitivity.covariance(variance)}
-    corrected_dof, noise = None, None
-    series = series_of(linearization.rows)
-    if series and all(np.sum(left_over[s.rows]) > FEWEST_DOF for s in series):  # else no noise model can be had
-        noise = coloured_noise(linearization.residuals, linearization.rows, fitted)
-        middles["corrected"] = noise.between(sensitivity.basis)
+    errors = _errors(problem, linearization, scales, fit.explained(sensitivity.basis), noise_estimated)
+    middles = {"plain": sensitivity.covariance(errors.variance)}
+    corrected_dof = None
+    if errors.noise is not None:
+        middles["corrected"] = errors.noise.between(sensitivity.basis)
         gain = fit.gain.copy()
         for name, r in released.items():
             gain[names.index(name)] = r.gain[names.index(name)]
-        corrected_dof = effective_dof(noise, sensitivity.influence(gain), left_over)
-    printed, why = _which(problem, linearization.residuals, series, noise is not None)
-    if printed == "corrected" and noise is not None and noise.drifting:
-        why += "; they drift as slowly as the record is long, so even the corrected interval may be too narrow"
+        corrected_dof = effective_dof(errors.noise, sensitivity.influence(gain), errors.left_over)
+    printed, why = _which(problem, linearization, errors.noise)
     compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
     known = identifiability([names[i] for i in free], values[free], scales[free], compact, smallest)
     null = np.zeros((len(names), known.null.shape[1]))
@@ -242,12 +236,11 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
     bound_std = {kind: {n: _released_std(r, m, names.index(n)) for n, r in released.items()} for kind, m in middles.items()}
     slopes = {n: bound_slope(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
               for n, side in active.items()}
-    errors = Spread(linearization.jacobian, scales, linearization.rows.experiment, variance, dof, noise, left_over)
     covariance = Covariance(
-        names=names, values=values, matrix=fit.covariance(middles["plain"]), dof=dof, active=dict(active),
-        corrected=fit.covariance(middles["corrected"]) if noise is not None else None,
+        names=names, values=values, matrix=fit.covariance(middles["plain"]), dof=errors.dof, active=dict(active),
+        corrected=fit.covariance(middles["corrected"]) if "corrected" in middles else None,
         corrected_dof=corrected_dof, printed=printed, why=why, bound_std=bound_std,
-        leeway=(*of_bounds(problem, slopes, bound_std, dof, corrected_dof),
+        leeway=(*of_bounds(problem, slopes, bound_std, errors.dof, corrected_dof),
                 *(limit_leeway(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
         undetermined=known.undetermined, combinations=known.combinations, null=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), held=problem.held_values())
@@ -266,8 +259,21 @@ def of_bounds(problem: Problem, slopes: Mapping[str, np.ndarray], bound_std: Map
     return found
 
 
-def _which(problem: Problem, residuals: np.ndarray, series: tuple[Series, ...], correctable: bool) -> tuple[str, str]:
+def _errors(problem: Problem, linearization: Linearization, scales: np.ndarray, fitted: np.ndarray, noise_estimated: bool
+            ) -> Errors:
+    """What the residuals say about the errors; `fitted` (rows, rank) spans what the fit explains."""
+    rows = linearization.rows
+    left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,): one minus the leverage
+    variance, dof = independent_noise(problem, linearization, left_over, noise_estimated)
+    series = series_of(rows)
+    enough = bool(series) and all(np.sum(left_over[s.rows]) > FEWEST_DOF for s in series)  # else no noise model can be had
+    noise = coloured_noise(linearization.residuals, rows, fitted) if enough else None
+    return Errors(linearization.jacobian, scales, rows.experiment, variance, dof, noise, left_over)
+
+
+def _which(problem: Problem, linearization: Linearization, noise: ColouredNoise | None) -> tuple[str, str]:
     """Which interval is printed, and why: the corrected one where whiteness is rejected in any series."""
+    residuals, series = linearization.residuals, series_of(linearization.rows)
     confidence = 1 - (1 - CONFIDENCE) / max(len(series), 1)  # a hundred series are still one fit
     failed = []
     for s in series:
@@ -276,9 +282,10 @@ def _which(problem: Problem, residuals: np.ndarray, series: tuple[Series, ...], 
     if not failed:
         return "plain", "no autocorrelation was found in the residuals"
     worst = max(failed, key=lambda test: test.value)
-    if not correctable:
+    if noise is None:
         return "plain", f"{worst.sentence}; the record is too short for a noise model, so this could not be corrected"
-    return "corrected", worst.sentence
+    slow = "; they drift as slowly as the record is long, so even the corrected interval may be too narrow"
+    return "corrected", worst.sentence + (slow if noise.drifting else "")
 
 
 def _label(problem: Problem, series: Series) -> str:

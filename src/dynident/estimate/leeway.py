@@ -63,7 +63,7 @@ class Limit:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class Errors:
     """The errors behind a linearised fit: what `limit_leeway` needs to ask again without one of its rows."""
 
     jacobian: np.ndarray
@@ -84,7 +84,7 @@ def bound_slope(sensitivity: Sensitivity, fit: Response, j: int, side: str, know
     return np.asarray(slope if side == "lower" else -slope)
 
 
-def limit_leeway(limit: Limit, sensitivity: Sensitivity, fit: Response, free: Sequence[int], errors: Spread,
+def limit_leeway(limit: Limit, sensitivity: Sensitivity, fit: Response, free: Sequence[int], errors: Errors,
                  smallest: float = SMALLEST_SINGULAR) -> Leeway:
     """The same for an inequality: its row says where the unknowns go, the problem without it how far."""
     slope = fit.gain @ sensitivity.basis[limit.row] * limit.weight

@@ -159,7 +159,8 @@ def resting(uncertainty: Covariance) -> list[str]:
                  f"The constraint '{loose.text}' holds the estimate as if it were an equality")
         which = "the interval of {} allows" if len(others) == 1 else "the intervals of {} allow"
         allows = f", and {which.format(', '.join(others))} for values inside of it" if others else ""
-        notes.append(f"{begin}{allows}.")
+        told = np.isfinite(loose.std.get(uncertainty.printed, np.inf)) or not others
+        notes.append(f"{begin}{allows}." + ("" if told else f" The data do not tell it apart from {', '.join(others)}."))
     return notes
 
 
