@@ -27,6 +27,8 @@ class Tight:
     @classmethod
     def at(cls, problem: Problem, coordinates: Coordinates, unknowns: np.ndarray) -> Tight:
         """Those that are active at solver coordinates; equalities are so anywhere."""
+        if not problem.constraints:  # the rule, and nothing is built for it
+            return cls()
         between = parameter_constraints(problem, coordinates)
         values, jacobian = between.at(unknowns)
         on = np.flatnonzero(between.active(unknowns) | (between.lower == between.upper))
