@@ -97,3 +97,12 @@ def test_missed_effect_of_a_periodic_input_is_found():
     right = di.identify(di.Problem(model, [record], [di.Parameter("k", 0.7), di.Parameter("b", 1.7)]))
     (trace,) = (test for test in right.validate(lag(0.02, seed=6)[1]).tests if test.name == "independence")
     assert trace.passed
+
+
+def test_a_refuted_model_has_nothing_to_validate():
+    model = di.EquationModel(states={"x": "-k*x"}, outputs={"y": "x"})
+    time = np.linspace(0, 2, 21)
+    run = di.Experiment(time, outputs={"y": np.exp(-time)}, noise={"y": di.Bounded(0.01)}, initial={"x": 1.0})
+    refuted = di.identify(di.Problem(model, [run], [di.Parameter("k", 3.0, 2.5, 4.0)]), di.set_membership(), progress=False)
+    with pytest.raises(di.ProblemError, match="its model is refuted"):
+        refuted.validate(run)

@@ -36,6 +36,8 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     if strange:
         raise ProblemError([f"{experiment.label}: '{name}' is not an output of the model."
                             f"{did_you_mean(name, estimate.problem.model.outputs)}" for name in strange])
+    if not np.all(np.isfinite([estimate.values[name] for name in estimate.problem.names])):
+        raise ProblemError("there is nothing to validate: no values explain the record of this estimate, its model is refuted.")
     held = [Parameter(p.name, start=_value(estimate, p), free=False)
             for p in estimate.problem.parameters if isinstance(p, Parameter)]
     values = {p.name: float(p.start) for p in held}  # type: ignore[arg-type]
