@@ -106,3 +106,13 @@ def test_a_refuted_model_has_nothing_to_validate():
     refuted = di.identify(di.Problem(model, [run], [di.Parameter("k", 3.0, 2.5, 4.0)]), di.set_membership(), progress=False)
     with pytest.raises(di.ProblemError, match="its model is refuted"):
         refuted.validate(run)
+
+
+def test_a_record_in_other_units_is_refused():
+    model = di.EquationModel(states={"x": "-k*x"}, outputs={"y": "x"})
+    time = np.linspace(0, 2, 21)
+    runs = [di.Experiment(time, outputs={"y": size * np.exp(-time)}, noise={"y": di.Gaussian(0.01 * size)}, units={"y": unit},
+                          initial={"x": 1.0}, name=unit) for size, unit in ((1.0, "m"), (1000.0, "mm"))]
+    estimate = di.identify(di.Problem(model, runs[:1], [di.Parameter("k", 1.5)]), progress=False)
+    with pytest.raises(di.ProblemError, match=r"in m in .*, but in mm"):
+        estimate.validate(runs[1])

@@ -17,7 +17,8 @@ class Finding:
     advice: str = ""
 
     def __str__(self) -> str:
-        return f"{self.severity:<8}{self.subject}: {self.sentence}.{f' {self.advice}' if self.advice else ''}"
+        dot = "" if self.sentence.endswith("?") else "."
+        return f"{self.severity:<8}{self.subject}: {self.sentence}{dot}{f' {self.advice}' if self.advice else ''}"
 
 
 @dataclass(frozen=True)

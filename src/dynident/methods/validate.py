@@ -21,7 +21,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.model import given_by
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
-from dynident.problem.problem import Problem
+from dynident.problem.problem import Problem, unit_faults
 
 
 def validate(estimate: Estimate, experiment: Experiment) -> Validation:
@@ -36,6 +36,8 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     if strange:
         raise ProblemError([f"{experiment.label}: '{name}' is not an output of the model."
                             f"{did_you_mean(name, estimate.problem.model.outputs)}" for name in strange])
+    if faults := unit_faults([*estimate.problem.experiments, experiment]):
+        raise ProblemError(faults)
     if not np.all(np.isfinite([estimate.values[name] for name in estimate.problem.names])):
         raise ProblemError("there is nothing to validate: no values explain the record of this estimate, its model is refuted.")
     held = [Parameter(p.name, start=_value(estimate, p), free=False)
