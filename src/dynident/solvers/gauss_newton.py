@@ -40,6 +40,7 @@ ADRIFT = 1e4  # typical sizes; only what the data do not see asks for an undampe
 PATIENCE = 10  # iterations in which conditions that are not met have to come closer
 CLOSED = 1e-9  # a mismatch relative to the size of the states that counts as none
 CLOSING = 1e-6  # the same for the step that the nodes would still take
+BY_NODES = 1e-2  # standard errors that nodes which may miss their links would still fall, all of them together
 TINY_STEP = 1e-12  # of everything's typical size; such a step is rounding
 
 
@@ -225,7 +226,7 @@ class _Run:
         paid = float(np.sum((leash * self.residual_std() / self.units * step) ** 2))
         gain = reduced.rows.fall(step) - 2 * paid  # none along what the data see less of than the leash holds
         by_nodes = standard_errors(reduced.by_nodes, self.evaluation.cost, self.finite)  # of all of them together
-        if not closed or by_nodes > NEARLY_SETTLED:
+        if not closed or by_nodes > BY_NODES:
             return np.inf
         return standard_errors(gain, self.evaluation.cost, self.finite)
 

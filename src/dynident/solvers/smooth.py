@@ -14,7 +14,7 @@ import numpy as np
 from dynident.discretizations.finite import Chain
 from dynident.kernels.address import addresses
 from dynident.kernels.compiler import load_library
-from dynident.kernels.generate import kernel_text
+from dynident.kernels.generate import QUICK, kernel_text
 from dynident.solvers.sweep import own_rows, sizes
 
 TEXTS = ("vectors.c", "smooth.c")
@@ -146,7 +146,7 @@ def _library(nx: int, nf: int, ny: int, still: int, missed: tuple[int, ...]) -> 
     """The kernels for one shape."""
     shape = {"NX": nx, "NF": nf, "NY": ny, "NW": len(missed), "STILL": still, "MISSED": "".join(f"{k}, " for k in missed)}
     text = "".join(f"#define {name} {value}\n" for name, value in shape.items()) + kernel_text(*TEXTS)
-    library = load_library(f"smooth {hashlib.sha256(text.encode()).hexdigest()}", lambda: text, ("-O3",))  # 1.2 times faster
+    library = load_library(f"smooth {hashlib.sha256(text.encode()).hexdigest()}", lambda: text, QUICK)
     if library is not None:
         pointer, size = ctypes.c_void_p, ctypes.c_longlong
         for name, arrays in (("factor", 10), ("back", 11), ("expand", 6)):
