@@ -80,7 +80,7 @@ class Covariance:
         if name in self.undetermined or name in self.open:
             return np.inf
         variance = self._matrix(kind)[i, i]
-        return float(np.sqrt(variance)) if np.isfinite(variance) else np.inf
+        return float(np.sqrt(variance)) if 0 <= variance < np.inf else np.inf  # negative: far from an optimum, by rounding
 
     def interval(self, name: str, level: float = 0.95, kind: str | None = None) -> tuple[float, float]:
         """(low, high) from the t distribution; one-sided on a bound; infinite ends where the data cannot bound it.
