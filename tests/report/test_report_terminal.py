@@ -109,8 +109,9 @@ def test_text_has_no_colour_and_console_has():
 
 
 def test_text_prints_on_a_western_windows_console():
-    estimate_text(sample.not_converged()).encode("cp1252")
-    comparison_text({"a": sample.estimate(), "b": sample.not_converged()}).encode("cp1252")
+    for text in (estimate_text(sample.not_converged()),
+                 comparison_text({"a": sample.estimate(), "b": sample.not_converged()})):
+        assert text and text.encode("cp1252").decode("cp1252") == text  # raises at the first sign that it does not have
 
 
 def test_an_estimate_with_nothing_beside_its_values_prints():

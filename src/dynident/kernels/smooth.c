@@ -13,7 +13,7 @@
 
    Compiled for one shape: NX states, of which every link leaves the last STILL as they are (drifting parameters), NF
    parameters, NY outputs, NW errors, MISSED: their states k_j with a comma behind each. Per segment there are a dozen short
-   steps that wait for each other; with sizes that the compiler knows they take two thirds of the time. */
+   steps that wait for each other; with sizes that the compiler knows they take half to three quarters of the time. */
 
 #define N (NX + NF)
 #define M (NX - STILL) /* states that move */

@@ -82,9 +82,8 @@ def set_membership(algorithm: str = "auto", cap: int = 300, subdivisions: int | 
     zero for `standstill_time`. `forgive` samples may be wrong; `input_error` bounds inputs. `degree` of the polynomials in
     the unknowns (batch). `proved=True` trusts no libm. `strategy` is a name or a function.
     """
-    return SetMembership(algorithm, cap, subdivisions, velocity_subdivisions, velocity, runs, _table("reset", reset),
-                         standstill_time, forgive, _table("input_error", input_error), tolerance, order, degree, proved,
-                         strategy)
+    return SetMembership(algorithm, cap, subdivisions, velocity_subdivisions, velocity, runs, _table(reset), standstill_time,
+                         forgive, _table(input_error), tolerance, order, degree, proved, strategy)
 
 
 def boundary_value(model_weight: Weight = None, measurement_weight: Weight = None,
@@ -92,15 +91,13 @@ def boundary_value(model_weight: Weight = None, measurement_weight: Weight = Non
                    solver: str = "smoother", integrator: str = "runge_kutta", steps_per_sample: int | str = "auto",
                    restarts: int = 8, iterations: int = 250, polish: bool = False) -> BoundaryValueMethod:
     """States and parameters under a model that may err, at a price; for models that are not quite right."""
-    first = {} if initial_weight is None else initial_weight
-    return BoundaryValueMethod(model_weight, measurement_weight, first, measurements, solver, integrator,
+    return BoundaryValueMethod(model_weight, measurement_weight, _table(initial_weight), measurements, solver, integrator,
                                steps_per_sample, restarts, iterations, polish)
 
 
-def _table(option: str, given: Any) -> dict[str, Any]:
-    if given is not None and not isinstance(given, Mapping):
-        raise ProblemError(f"{option} = {given!r}; give a table by name.")
-    return dict(given or {})
+def _table(given: Any) -> Any:
+    """What was given, whatever it is: the option object says what is wrong with it."""
+    return {} if given is None else given
 
 
 METHODS: tuple[Callable[..., Method], ...] = (single_shooting, multiple_shooting, full_discretization, least_squares,
