@@ -167,7 +167,7 @@ def test_each_fault_is_one_sentence_with_its_place(drive, old, new, fault):
     ('kind = "single_shooting"\nloss = ["huber"]', "line 23: method: There is no loss '['huber']'"),
     ('kind = "multistart"\nmethod = 5', "a method is made by one of single_shooting"),
     ('kind = "multistart"\npoints = [5]', "line 25: method.points: points[0] is 5; give a table"),
-    ('kind = "set_membership"\nreset = 5', "line 25: method.reset: reset = 5; give a table by name"),
+    ('kind = "set_membership"\nreset = 5', "line 25: method.reset: reset = 5; give a table from parameter"),
 ])
 def test_faults_of_the_method_are_found_when_the_file_is_read(drive, method, said):
     (fault,) = faults(drive(('kind = "multiple_shooting"\nsegments = 20', method)))
