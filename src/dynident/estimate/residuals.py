@@ -218,6 +218,12 @@ def noise_level(chi2: float, dof: float, subject: str = "all outputs") -> Residu
     return ResidualTest("noise level", subject, value, (low, high), passed, said)
 
 
+def follows_data(chi2: float, dof: float) -> bool:
+    """Whether a sum of squares is not larger than the given noise lets expect; without a degree of freedom it is not."""
+    test = noise_level(chi2, dof)
+    return not test.value > test.threshold[1]
+
+
 def _lag_sums(residuals: np.ndarray, lags: int) -> tuple[np.ndarray, np.ndarray]:
     """Sums of products and numbers of pairs at lags 0..lags, over the record with zeros where missing."""
     there = np.isfinite(residuals)

@@ -13,6 +13,7 @@ from dynident.discretizations.finite import Point
 from dynident.discretizations.shooting import Shooting
 from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
+from dynident.estimate.residuals import follows_data
 from dynident.integrators.march import Diverged
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.kernels import compiler
@@ -23,6 +24,7 @@ from dynident.methods.substeps import choose_substeps, integration_error
 from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.noise import Gaussian
 from dynident.problem.problem import Problem
+from dynident.solvers.beyond import unless_run_off
 from dynident.solvers.outcome import Outcome, iterations_in_words
 
 SIZE_SETTLED = 1e-3  # relative change of an estimated noise size that no longer matters
@@ -123,6 +125,9 @@ class Fit:
             point = self.method.carried(outcome.point, before, finite)
         else:
             outcome = replace(outcome, converged=False, reason="because the estimated noise sizes did not settle")
+        follows = not self.sizes and follows_data(outcome.evaluation.cost, finite.residual_count - len(finite.names))
+        outcome = unless_run_off(finite, outcome, start.unknowns, finite.names, follows, lambda p: self.run(
+            self.method.solver(finite), finite, p, finite.counts, told=False))
         return self.estimate(finite, replace(outcome, history=tuple(self.history)), error)
 
     def counted(self, outcome: Outcome, rounds: int) -> Outcome:
@@ -209,8 +214,8 @@ class Fit:
         except Diverged as bad:  # the solver could not even begin: derivatives that are not finite
             raise self.refusal(finite, point, bad) from None
 
-    def run(self, solver: Any, finite: Any, point: Point, counts: Mapping[str, int]) -> Outcome:
-        """Let a solver work, and keep its diary and its counts."""
+    def run(self, solver: Any, finite: Any, point: Point, counts: Mapping[str, int], told: bool = True) -> Outcome:
+        """Let a solver work, and keep its counts, and its diary where it is to be told."""
 
         def watch(page: Any) -> None:
             page = replace(page, number=len(self.history), values=page.values[:len(self.problem.names)])
@@ -218,7 +223,7 @@ class Fit:
             self.tell(page)
 
         before = dict(counts)
-        outcome = solver.solve(finite, point, watch)
+        outcome = solver.solve(finite, point, watch if told else None)
         self.counts["iterations"] += len(outcome.history) - 1
         for key, count in counts.items():
             self.counts[key] += count - before[key]

@@ -5,6 +5,7 @@
 3. The same with weak model weights first, which let the states follow the record, then stronger ones.
 4. From other starts, each a few decades away, matched.
 5. From the user's start in the user's own coordinates.
+6. From the start without its minus signs, where bounds allow: what runs off with a negative mass may not with a positive one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dynident.methods.indirect.setup import Setup
 from dynident.models.equations import EquationModel
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
+from dynident.solvers.beyond import unless_run_off
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.outcome import Outcome, Watch
 
@@ -50,10 +52,12 @@ class Attempts:
     """Tries one after the other; what happens goes to `watch` with the finite problem it happened in."""
 
     def __init__(self, setup: Setup, sizes: Mapping[str, float], steps: int | None, iterations: int,
-                 watch: Callable[[Smoothing], Watch]):
+                 watch: Callable[[Smoothing], Watch], counts: dict[str, int],
+                 expected: Callable[[Smoothing, Outcome], bool]):
         self.setup, self.sizes, self.steps, self.iterations, self.watch = setup, sizes, steps, iterations, watch
+        self.expected = expected  # whether a sum is known to be no larger than the weights let expect
         self.wall: Diverged | None = None  # why an attempt could not begin
-        self.counts = {"simulations": 0, "jacobians": 0, "iterations": 0, "attempts": 0}
+        self.counts = counts  # simulations, jacobians, iterations and attempts, which go on
 
     def smoothing(self, inner: Problem, weights: Mapping[str, float]) -> Smoothing:
         steps = self.steps if self.steps is not None else stable_steps(inner)
@@ -73,6 +77,11 @@ class Attempts:
             yield from self.tried(label, self.matched(other) or other)
         if logarithmic.parameters != setup.inner.parameters:
             yield from self.tried("from the start, without logarithms", setup.inner)
+        parameters = [it for it in setup.inner.parameters if it.free and _name(it) not in setup.problem.model.states]
+        turned = {_name(it): -it.start for it in parameters if it.start is not None and it.start < 0 < it.upper}
+        if turned:
+            positive = setup.logarithmic(_starting(setup.inner, turned))
+            yield from self.tried("from the start without its minus signs", self.matched(positive) or positive)
 
     def tried(self, label: str, inner: Problem) -> Iterator[Attempt]:
         finite = self.smoothing(inner, self.setup.weights)
@@ -98,9 +107,11 @@ class Attempts:
     def solved(self, finite: Smoothing, point: Point) -> Outcome | None:
         self.counts["attempts"] += 1
         try:
-            outcome = GaussNewton(self.iterations).solve(finite, point, self.watch(finite))
+            solver = GaussNewton(self.iterations)
+            outcome = solver.solve(finite, point, self.watch(finite))
             self.counts["iterations"] += len(outcome.history) - 1
-            return outcome
+            return unless_run_off(finite, outcome, self.setup.begin(finite.coordinates), self.setup.printed(),
+                                  self.expected(finite, outcome), lambda p: solver.solve(finite, p))
         except Diverged as wall:
             self.wall = self.wall or wall
             return None

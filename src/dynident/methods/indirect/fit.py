@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from dynident.discretizations.shooting import Shooting, usual_segments
 from dynident.discretizations.smoothing import Smoothing
 from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
-from dynident.estimate.residuals import noise_level
+from dynident.estimate.residuals import follows_data
 from dynident.estimate.smoothed import Stride
 from dynident.integrators.march import Diverged
 from dynident.kernels import compiler
@@ -28,6 +28,7 @@ from dynident.methods.indirect.setup import Setup, first_sizes, setup_of
 from dynident.methods.indirect.spread import Spreads
 from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
+from dynident.solvers.beyond import unless_run_off
 from dynident.solvers.davidenko import Davidenko
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.newton import DampedNewton
@@ -86,7 +87,29 @@ class Fit:
     # the smoother
 
     def smoothed(self) -> tuple[Smoothing, Outcome, str]:
-        attempt = self.best_attempt()
+        """The first attempt that stays where it converged, else the best."""
+        attempts = Attempts(self.setup, self.sizes, self.steps, self.setup.method.iterations, self.watch, self.counts,
+                            self.expected)
+        running, first, ended = attempts.run(), self.sizes, []
+        try:
+            while (attempt := self.best_attempt(running)) is not None:
+                self.sizes = first
+                finite, outcome = self.settled(attempt)
+                ended.append((finite, outcome, attempt.label, self.sizes))
+                if outcome.converged or outcome.interrupted or not attempt.outcome.converged:
+                    break
+        except KeyboardInterrupt:  # between two attempts, while the next one is made ready
+            if not ended:
+                raise
+            ended = [(finite, _stopped(outcome), label, sizes) for finite, outcome, label, sizes in ended]
+        if not ended:
+            raise self.refusal(attempts.wall)
+        finite, outcome, label, self.sizes = min(ended, key=lambda one: _rank(one[1]))
+        tried = self.counts["attempts"]
+        return finite, outcome, f"square-root smoother {label}" + (f", {tried} attempts" if tried > 1 else "")
+
+    def settled(self, attempt: Attempt) -> tuple[Smoothing, Outcome]:
+        """What becomes of an attempt in the user's coordinates."""
         finite = self.make(attempt.finite.steps)
         point = self.moved(attempt.finite, attempt.outcome.point, finite)
         self.kept = finite, replace(attempt.outcome, point=point, evaluation=finite.evaluate(point))
@@ -95,7 +118,7 @@ class Fit:
                 self.settle(finite, point)
             except KeyboardInterrupt:  # between two solves; within one, the solver answers for itself
                 self.kept = self.kept[0], _stopped(self.kept[1])
-        return *self.kept, self.said(attempt)
+        return self.kept
 
     def settle(self, finite: Smoothing, point: Point) -> None:
         """Rounds of solving in the user's coordinates until sizes and steps no longer change; `kept` is the last one."""
@@ -107,11 +130,15 @@ class Fit:
                 return
             finer = self.finer(levels, finite, outcome.point)
             if finer is None:
-                self.kept = finite, replace(outcome, reason=self.after(rounds))
+                self.kept = finite, self.unless_run_off(finite, replace(outcome, reason=self.after(rounds)))
                 return
             point = self.moved(finite, outcome.point, finer)
             finite = finer
         self.kept = self.kept[0], replace(outcome, converged=False, reason=UNSETTLED)
+
+    def unless_run_off(self, finite: Smoothing, outcome: Outcome) -> Outcome:
+        return unless_run_off(finite, outcome, self.setup.begin(finite.coordinates), self.setup.printed(),
+                              self.expected(finite, outcome), lambda point: self.solve(finite, point, told=False))
 
     def finer(self, levels: Levels, finite: Smoothing, point: Point) -> Smoothing | None:
         """With better noise sizes, or steps that are short enough at this solution; None where these will do."""
@@ -125,41 +152,34 @@ class Fit:
     def after(self, rounds: int = 1) -> str:
         return f"after {iterations_in_words(self.counts['iterations'])}" + (f" in {rounds} rounds" if rounds > 1 else "")
 
-    def said(self, attempt: Attempt) -> str:
-        tried = self.counts["attempts"]
-        return f"square-root smoother {attempt.label}" + (f", {tried} attempts" if tried > 1 else "")
-
-    def best_attempt(self) -> Attempt:
-        """The first that converges to what the weights expect, else the best of those that converge, else the best."""
-        attempts = Attempts(self.setup, self.sizes, self.steps, self.setup.method.iterations, self.watch)
+    def best_attempt(self, running: Iterator[Attempt]) -> Attempt | None:
+        """The next that converges to what the weights expect, else the best of those that converge, else the best."""
         found: list[Attempt] = []
-        stopped = False
         try:
-            for attempt in attempts.run():
+            for attempt in running:
                 found.append(attempt)
                 if attempt.outcome.interrupted:
                     break
                 converged = [a for a in found if a.outcome.converged]
                 if attempt.outcome.converged and (self.plausible(attempt) or len(converged) > 1):
                     break
-        except KeyboardInterrupt:  # between two attempts, while the next one is made ready
+        except KeyboardInterrupt:  # the same
             if not found:
                 raise
-            stopped = True
-        for key, count in attempts.counts.items():
-            self.counts[key] += count
-        if not found:
-            raise self.refusal(attempts.wall)
-        best = min(found, key=lambda a: (not a.outcome.converged, a.outcome.evaluation.cost))
-        return replace(best, outcome=_stopped(best.outcome)) if stopped else best
+            found = [replace(attempt, outcome=_stopped(attempt.outcome)) for attempt in found]
+        return min(found, key=lambda attempt: _rank(attempt.outcome), default=None)
 
     def plausible(self, attempt: Attempt) -> bool:
         """The sum of squares is not larger than the weights expect; where they are no variances, nothing is expected."""
-        if self.sizes or self.setup.method.measurement_weight is not None:
-            return True
-        finite = attempt.finite
-        test = noise_level(attempt.outcome.evaluation.cost, finite.residual_count - len(finite.names))
-        return not test.value > test.threshold[1]
+        return not self.weights_are_variances() or self.expected(attempt.finite, attempt.outcome)
+
+    def weights_are_variances(self) -> bool:
+        return not self.sizes and self.setup.method.measurement_weight is None
+
+    def expected(self, finite: Smoothing, outcome: Outcome) -> bool:
+        """The weights are variances, and the sum of squares is not larger than these let expect."""
+        return self.weights_are_variances() and follows_data(
+            outcome.evaluation.cost, finite.residual_count - len(finite.names))
 
     def make(self, steps: int) -> Smoothing:
         return Smoothing(self.setup.inner, self.setup.method.scheme(), steps, self.sizes, self.setup.weights)
@@ -171,9 +191,9 @@ class Fit:
         states = [before.states(point, e) for e in range(len(before.records))]
         return after.from_values(after.full.from_states(unknowns, [r.grid.time for r in before.records], states))
 
-    def solve(self, finite: Smoothing, point: Point) -> Outcome:
+    def solve(self, finite: Smoothing, point: Point, told: bool = True) -> Outcome:
         before = dict(finite.counts)
-        outcome = GaussNewton(self.setup.method.iterations).solve(finite, point, self.watch(finite))
+        outcome = GaussNewton(self.setup.method.iterations).solve(finite, point, self.watch(finite) if told else None)
         self.counts["iterations"] += len(outcome.history) - 1
         for key, count in finite.counts.items():
             self.counts[key] += count - before[key]
@@ -230,7 +250,8 @@ class Fit:
             finer = self.finer(levels, finite, outcome.point)
             if finer is None:
                 outcome = replace(outcome, reason=self.after(rounds))
-                return finite, outcome if minimal else self.unless_lower_beside(finite, outcome), solver.name, strides
+                outcome = self.unless_run_off(finite, outcome if minimal else self.unless_lower_beside(finite, outcome))
+                return finite, outcome, solver.name, strides
             point = self.moved(finite, outcome.point, finer)
             finite = finer
         return finite, replace(outcome, converged=False, reason=UNSETTLED), solver.name, strides
@@ -302,13 +323,18 @@ class Fit:
             point = finite.start()
             return Outcome(point, finite.evaluate(point), False, f"where {wall}{code}", (), held, root.interrupted), strides
         c = finite.coordinates
-        outside = [self.setup.printed(u) for u, low, high, at in zip(self.setup.inner.unknowns, c.lower, c.upper,
-                                                                     point.unknowns, strict=True) if not low <= at <= high]
+        outside = [name for name, low, high, at in zip(self.setup.printed(), c.lower, c.upper, point.unknowns, strict=True)
+                   if not low <= at <= high]
         reason, converged = f"{root.reason}{code}", root.converged
         if outside and converged:
             reason, converged = f"at a root where {', '.join(outside)} lies outside of its bounds, which a root finder " \
                                 "does not know of; solver=\"smoother\" does", False
         return Outcome(point, evaluation, converged, reason, (), held, root.interrupted), strides
+
+
+def _rank(outcome: Outcome) -> tuple[bool, bool, float]:
+    """What is best comes first; whoever interrupts wants what was being done."""
+    return not outcome.interrupted, not outcome.converged, outcome.evaluation.cost
 
 
 def _stopped(outcome: Outcome) -> Outcome:

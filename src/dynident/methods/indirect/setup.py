@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynident.discretizations.coordinates import Coordinates
 from dynident.discretizations.frame import Frame
+from dynident.discretizations.guess import start_values
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.methods import noise
 from dynident.methods.direct import check_problem
@@ -23,7 +25,7 @@ from dynident.models.optimality import with_parameters_as_states
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter, Prior
-from dynident.problem.problem import Problem, Unknown
+from dynident.problem.problem import Problem
 
 GAP = 3.0  # times the usual distance between two samples of a signal; beyond it something is missing
 USUAL_ERROR = 0.01  # of a state's typical size: what unknown model errors add up to over a record where nothing is said
@@ -39,25 +41,31 @@ class Setup:
     weights: Mapping[str, float]  # W by state of the inner model, finite ones only
     drifting: tuple[str, ...]  # parameters that are states of the inner model
 
-    def logarithmic(self) -> Problem:
-        """The inner problem with logarithms of every parameter that is positive at the start and may stay so."""
+    def logarithmic(self, inner: Problem | None = None) -> Problem:
+        """The inner problem, or one like it, with logarithms of parameters that are positive at the start and may stay so."""
+        inner = inner or self.inner
         states = self.problem.model.states
 
         def positive(it: Parameter | InitialState) -> bool:
             parameter = isinstance(it, Parameter) or it.state not in states
             return parameter and it.free and it.start is not None and it.start > 0 and it.upper > 0
 
-        return self.inner.changed(parameters=[replace(it, log=True) if positive(it) else it for it in self.inner.parameters])
+        return inner.changed(parameters=[replace(it, log=True) if positive(it) else it for it in inner.parameters])
+
+    def begin(self, coordinates: Coordinates) -> np.ndarray:
+        """The user's start in coordinates of an attempt; where these are logarithms, without its signs."""
+        start = start_values(self.inner)
+        return coordinates.coordinates(np.where(coordinates.log, np.abs(start), start))
 
     def place(self) -> np.ndarray:
         """Index of each unknown of the user's problem among those of the inner one."""
         inner = {(u.quantity, u.experiments): i for i, u in enumerate(self.inner.unknowns)}
         return np.array([inner[u.quantity, u.experiments] for u in self.problem.unknowns], dtype=int)
 
-    def printed(self, unknown: Unknown) -> str:
-        """The name of an inner unknown as the user knows it."""
+    def printed(self) -> list[str]:
+        """The names of the inner unknowns as the user knows them."""
         own = {(u.quantity, u.experiments): u.name for u in self.problem.unknowns}
-        return own[unknown.quantity, unknown.experiments]
+        return [own[u.quantity, u.experiments] for u in self.inner.unknowns]
 
 
 def setup_of(method: BoundaryValueMethod, problem: Problem) -> Setup:

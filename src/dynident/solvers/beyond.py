@@ -1,0 +1,72 @@
+"""Beyond: has a solver found a minimum, or has it stopped on the way to one that lies at infinity?
+
+A cost that falls ever more slowly as unknowns grow without end (a mass, a stiffness and a damping that together let a
+body stand still) passes every test of a small step. Whoever is far from the start is therefore asked once more from ten
+times as far: a minimum is come back to, and the way to infinity is not. Where the model follows the data all the same, its
+limit at infinity is the answer, and all that the data can tell; where it does not, or nobody knows, there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dynident.discretizations.coordinates import Coordinates
+from dynident.discretizations.finite import FiniteProblem, Point
+from dynident.integrators.march import Diverged
+from dynident.solvers.outcome import Outcome, standard_errors
+
+FAR = 1e3  # times the start; where nobody is further away, nobody has run off
+ALONG = 30.0  # times the start; who is that far may run along with them
+FURTHER = 10.0  # times; so far away it is tried again
+STAYED = 3.0  # times; an unknown that is still that much further away has not come back
+MET = 1e-6  # a mismatch relative to the size of the states up to which two costs are of the same kind
+AS_WELL = 1.0  # standard errors; a cost that is higher by less fits as well
+
+
+def unless_run_off(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, names: Sequence[str],
+                   follows: bool, solve: Callable[[Point], Outcome]) -> Outcome:
+    """The outcome, not converged where unknowns ran off and nothing says that the model follows the data.
+
+    `begin` are the unknowns at the start, `solve` is a solver, `names` are those of the unknowns as the user knows them.
+    """
+    if not outcome.converged:
+        return outcome
+    c, here = finite.coordinates, outcome.point
+    away = _further(c, here.unknowns, begin) * (outcome.held == 0)
+    if not np.any(away):
+        return outcome
+    further = np.clip(here.unknowns + away, c.lower, c.upper)
+    try:
+        there = solve(Point(further, here.nodes))
+    except Diverged:  # no word on what is beyond
+        return outcome
+    if there.interrupted:
+        return replace(outcome, converged=False, reason=there.reason, interrupted=True)
+    stayed = (there.point.unknowns - here.unknowns) / np.where(away != 0, away, np.inf)
+    stayed = np.where((there.point.unknowns == further) & (away != 0), 1.0, stayed)  # also where rounding hides the way
+    gone = stayed > np.where(c.log, np.log(STAYED) / np.log(FURTHER), (STAYED - 1) / (FURTHER - 1))
+    if not np.any(gone) or there.evaluation.mismatch > MET or not _as_well(there, outcome, finite):
+        return outcome
+    named = ", ".join(name for name, ran in zip(names, gone, strict=True) if ran)
+    if follows:
+        return replace(outcome, reason=f"{outcome.reason}, on the way of {named} to infinity")
+    return replace(outcome, converged=False, reason=(
+        f"because {named} ran off: ten times as far from the start the model fits as well, so there is no optimum this way. "
+        "Start nearer or with other signs, or give bounds"))
+
+
+def _as_well(there: Outcome, here: Outcome, finite: FiniteProblem) -> bool:
+    more = there.evaluation.cost - here.evaluation.cost
+    return more <= 0 or standard_errors(more, here.evaluation.cost, finite) <= AS_WELL
+
+
+def _further(c: Coordinates, here: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    """The way on for unknowns that are far from where they began; 0 for all others."""
+    typical = np.where(begin != 0, np.abs(begin), c.scale)
+    with np.errstate(invalid="ignore"):  # without a typical size nobody is far
+        times = np.where(c.log, np.exp(np.minimum(np.abs(here - begin), np.log(FAR) + 1)), np.abs(here) / typical)
+        far = (times > ALONG) & np.any(times > FAR)
+    return np.where(far, np.where(c.log, np.sign(here - begin) * np.log(FURTHER), (FURTHER - 1) * here), 0.0)
