@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Mapping, Sequence
 
+from dynident.design.asked import argument_faults
 from dynident.design.criteria import CRITERIA, Criterion, Selective, d_optimal
 from dynident.design.limits import limits_from
 from dynident.design.modes import in_mode
@@ -18,8 +19,6 @@ from dynident.methods.structure import structure_of
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.progress import Tell, shown
-
-ROBUST = ("", "average", "worst")
 
 
 def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal],
@@ -47,18 +46,22 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     model = problem.model
     if not isinstance(model, EquationModel):
         raise NotSupported(f"design_input needs a model with equations, not a {type(model).__name__}.")
+    faults = argument_faults(model.inputs, counts={"records": records, "samples": samples, "starts": starts,
+                                                   "iterations": iterations}, seed=seed, robust=robust, box=box or {},
+                             times={"duration": duration, "sample_time": sample_time}, amplitude=amplitude)
+    if faults:
+        raise ProblemError(faults)
     chosen = _criterion(criterion)
     signals = _signals(model, signal)
     if isinstance(chosen, Selective) and isinstance(duration, tuple):
         raise NotSupported("the selective cost is an integral over a fixed time; give one duration.")
     if records > 1 and isinstance(duration, tuple):
         raise NotSupported("several records at once need one fixed duration.")
-    if robust not in ROBUST:
-        raise ProblemError(f"robust = '{robust}'; use \"average\", \"worst\" or nothing.")
     read = limits_from(model, [*invariants, *([limits] if isinstance(limits, str) else limits)], ends)
     _refuse_what_no_input_can_tell(problem)
     with shown(progress, said) as tell:
-        search = Search(known, signals, chosen, read, duration, sample_time, initial, tuple(parameters), records,
+        search = Search(known, signals, chosen, read, duration, sample_time, initial,
+                        (parameters,) if isinstance(parameters, str) else tuple(parameters), records,
                         robust, dict(box or {}), samples, use_records, amplitude, seed, Teller(tell))
         plan = search.best(starts, iterations)
         return search.finished(plan, clock.perf_counter() - began)
@@ -67,9 +70,15 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
 def _criterion(criterion: Criterion | str | None) -> Criterion:
     if criterion is None:
         return d_optimal()
-    if not isinstance(criterion, str):
+    if isinstance(criterion, Criterion):
         return criterion
+    if not isinstance(criterion, str):
+        raise ProblemError(f"criterion = {criterion!r}; use one of {', '.join(CRITERIA)}, or an object of di.criteria.")
     kind, _, name = criterion.partition(":")
+    if kind in CRITERIA and (kind == "std") != bool(name.strip()):
+        raise ProblemError(f"criterion = '{criterion}'; " + (
+            "name the parameter whose standard deviation is meant, as in \"std:M\"." if kind == "std" else
+            f"{kind} speaks of all wanted parameters. Write \"{kind}\", and name them with parameters=[...]."))
     if kind not in CRITERIA:
         raise ProblemError(f"There is no criterion '{criterion}'.{did_you_mean(kind, CRITERIA)} Write \"std:M\" for "
                            "the standard deviation of M.")

@@ -10,12 +10,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import casadi as ca
 import numpy as np
 
 from dynident.errors import ProblemError
 from dynident.models.equations import EquationModel
 from dynident.models.text import names_in
-from dynident.models.variational import RATE_OF
+from dynident.models.variational import RATE_OF, watched_expressions
 from dynident.problem.constraint import constraint_from
 
 ABSOLUTE = re.compile(r"abs\((.*)\)")
@@ -84,6 +85,9 @@ def _limit(model: EquationModel, text: str, at_end: bool) -> Limit:
         return Limit(text, expression.strip(), lower, upper, at_end, rates[expression.strip()])
     if mentioned & set(rates):
         raise ValueError("the rate of an input can only be limited by itself, as in \"abs(der_u) <= 50\"")
+    symbols = [ca.SX.sym(name, size) for name, size in (("t", 1), ("x", len(model.states)), ("u", len(model.inputs)),
+                                                        ("p", len(model.parameters)))]
+    watched_expressions(model, [expression], *symbols)  # raises where a name is not known
     return Limit(text, expression, lower, upper, at_end)
 
 

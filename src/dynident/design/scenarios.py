@@ -20,8 +20,6 @@ def scenarios_of(knowledge: Knowledge, robust: str, box: Mapping[str, tuple[floa
         if box:
             raise ProblemError("a box was given, but not what to do with it: say robust=\"average\" or \"worst\".")
         return [believed]
-    if samples < 1:
-        raise ProblemError(f"samples = {samples}; a robust plan needs at least one.")
     more = _in_box(knowledge, box, samples, rng) if box else _in_ellipsoid(knowledge, samples, wanted, rng)
     return [believed, *more]
 
@@ -30,7 +28,6 @@ def _in_box(knowledge: Knowledge, box: Mapping[str, tuple[float, float]], sample
             ) -> list[Scenario]:
     faults = [f"box names '{n}', which is not an unknown.{did_you_mean(n, knowledge.names)}" for n in box
               if n not in knowledge.names]
-    faults += [f"box of '{n}': {low:g} lies above {high:g}." for n, (low, high) in box.items() if low > high]
     if faults:
         raise ProblemError(faults)
     found = []

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynident.design.asked import shape_faults
 from dynident.design.course import Course
 from dynident.design.criteria import Criterion
 from dynident.design.finer import Finer, uses
@@ -53,10 +54,10 @@ class Search:
         last = problem.experiments[-1]
         time = np.asarray(last.time, float)
         self.step = float(f"{np.median(np.diff(time)):.9g}") if sample_time is None else float(sample_time)
-        span = duration if isinstance(duration, tuple) else (duration or float(time[-1] - time[0]),) * 2
-        if not 0 < span[0] <= span[1] or self.step <= 0 or span[1] < 2 * self.step:
-            raise ProblemError(f"duration = {duration} with a sample every {self.step:g}: give positive times, the "
-                               "shorter one first.")
+        span = duration if isinstance(duration, tuple) else (float(time[-1] - time[0]) if duration is None else duration,) * 2
+        if span[1] < 2 * self.step:
+            raise ProblemError(f"a record of {span[1]:g} s with a sample every {self.step:g} s has fewer than three samples; "
+                               "give a longer duration, or a shorter sample_time.")
         self.span, self.free_duration = span, span[0] < span[1]
         self.signals = dict(signals)
         self.holds = {name: s.hold for name, s in signals.items()}
@@ -81,6 +82,9 @@ class Search:
     def _prepare(self, robust: str, box: dict[str, tuple[float, float]], samples: int) -> None:
         reference = self.span[1]
         count = round(reference / self.step) + 1
+        faults = shape_faults(self.signals, count, self.step)
+        if faults:
+            raise ProblemError(faults)
         self.knowledge = self._knowledge(count)
         self.wanted = self._wanted()
         self.course = Course(self.signals, count, (count - 1) * self.step, self.free_duration)

@@ -61,8 +61,7 @@ class _Linear:
     hold: str
 
     def __post_init__(self) -> None:
-        if self.hold not in HOLDS:
-            raise ProblemError(f"hold = '{self.hold}'; use \"linear\" or \"zero\".")
+        _check_hold(self.hold)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -167,7 +166,8 @@ class Chirp:
     hold: str = "linear"
 
     def __post_init__(self) -> None:
-        if not 0 < self.lowest < self.highest:
+        _check_hold(self.hold)
+        if not 0 < self.lowest < self.highest < np.inf:
             raise ProblemError(f"Chirp({self.lowest}, {self.highest}): give two frequencies in Hz, the lower one "
                                "first.")
 
@@ -206,9 +206,10 @@ class MotionProfile:
     hold: str = "linear"
 
     def __post_init__(self) -> None:
+        _check_hold(self.hold)
         if self.input_is not in ORDERS:
             raise ProblemError(f"input_is = '{self.input_is}'; use one of {', '.join(ORDERS)}.")
-        if min(self.jerk, self.acceleration, self.velocity) <= 0:
+        if not all(0 < limit < np.inf for limit in (self.jerk, self.acceleration, self.velocity)):
             raise ProblemError("a motion profile needs positive limits of jerk, acceleration and velocity.")
 
     @property
@@ -251,6 +252,11 @@ class Given:
     hold: str = "zero"
     names: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        _check_hold(self.hold)
+        if np.ndim(self.value) or not np.isfinite(self.value):
+            raise ProblemError(f"Given({self.value!r}): give one finite number, which the input keeps all along.")
+
     def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
         return self.value + 0 * share
 
@@ -268,6 +274,11 @@ ORDERS = {"acceleration": 1, "velocity": 2, "position": 3}  # how often the jerk
 SIGNALS: dict[str, type] = {"bernstein": Bernstein, "piecewise_constant": PiecewiseConstant,
                             "piecewise_linear": PiecewiseLinear, "multisine": Multisine, "chirp": Chirp,
                             "motion_profile": MotionProfile, "given": Given}
+
+
+def _check_hold(hold: str) -> None:
+    if hold not in HOLDS:
+        raise ProblemError(f"hold = '{hold}'; use \"linear\" or \"zero\".")
 
 
 def _sum(terms: Iterable[ca.SX]) -> ca.SX:

@@ -26,7 +26,6 @@ def plan_from(known: Problem | Estimate, table: Mapping[str, Any], progress: Tel
     signal = _signals(options.pop("signal"), problem.model.inputs)
     if isinstance(options.get("duration"), (list, tuple)):
         options["duration"] = tuple(options["duration"])
-    options["box"] = {name: (ends[0], ends[-1]) for name, ends in options.get("box", {}).items()}
     chosen = {key: value for key, value in options.items() if value is not None}
     return design_input(known, signal, **chosen, progress=progress)
 

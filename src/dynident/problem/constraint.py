@@ -63,9 +63,12 @@ def _range(text: str, parts: list[str]) -> Constraint:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    if np.isnan(number):
+        raise ValueError(f"'{text}' is no number")
+    return number
 
 
 def _readable(text: str) -> None:
