@@ -44,3 +44,11 @@ def test_method_that_follows_a_motion_says_that_there_is_none(method):
     problem = line(di.Bounded(0.01) if method == "set_membership" else None)
     with pytest.raises(di.NotSupported, match=f"{method} needs a model with states.*single_shooting"):
         di.identify(problem, method, progress=False)
+
+
+def test_profile_of_a_line_is_its_linear_interval():
+    estimate = di.identify(line(), "single_shooting", progress=False)
+    spread = np.sqrt(np.diag(np.linalg.inv(REGRESSORS.T @ REGRESSORS))) * 0.01
+    for name, std in zip("ab", spread, strict=True):
+        low, high = di.profile(estimate, name).interval(name, 0.95)
+        assert (high - low) / 2 == pytest.approx(1.95996 * std, rel=1e-4)

@@ -56,7 +56,8 @@ class Refit:
         finite = Shooting(self.problem, scheme, segments, int(estimate.counts.get("substeps", 1)), sizes)
         nodes = []
         for record, trajectory in zip(finite.records, estimate.trajectories, strict=True):
-            states = np.column_stack([trajectory.states[name] for name in self.problem.model.states])
+            named = self.problem.model.states
+            states = np.array([trajectory.states[name] for name in named]).reshape(len(named), len(trajectory.time)).T
             nodes.append(states[record.first[1:-1] - record.grid.offset])
         return finite, Point(finite.coordinates.coordinates(self.values), tuple(nodes))
 
