@@ -22,6 +22,7 @@ from dynident.methods.structure import structure_of
 from dynident.methods.substeps import choose_substeps
 from dynident.methods.tight import Tight
 from dynident.models.equations import EquationModel
+from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
 
 AS_EXACT_AS_DATA = 1.0  # an equality as one more measurement: enough for the rank, and it makes nothing look collinear
@@ -78,13 +79,36 @@ def _blamed(problem: Problem, found: Check) -> Check:
     def said(finding: Finding) -> Finding:
         if finding not in hidden:
             return finding
-        if any(not shows.shows(name) for name in finding.subject.split(", ")):
+        names = finding.subject.split(", ")
+        if any(not shows.shows(name) for name in names):
             return replace(finding, advice=f"It is the model that hides it: no input can tell. {finding.advice}")
+        if _shown_beside(problem, names):
+            starts = ", ".join(f"{u.name} = {u.start:g}" for u in problem.unknowns if u.name in names and u.start is not None)
+            return replace(finding, sentence=f"nothing measured changes with it at {starts}, though elsewhere it does",
+                           advice="Start it somewhere else: this is a place where its slope vanishes, as that of a**2 at 0.")
         return replace(finding, advice="It is the record that hides it: the model would show it with another input, "
                                        "which di.design_input (dynident design) finds. Until then hold it "
                                        "(free=False).")
 
     return Check(tuple(said(finding) for finding in found.findings))
+
+
+def _shown_beside(problem: Problem, names: list[str]) -> bool:
+    """Whether it is only at their start that nothing measured changes with these unknowns."""
+    starts = dict(zip(problem.names, linearization_at_start(problem).values, strict=True))
+    moved = []
+    for it in problem.parameters:
+        if it.free and isinstance(it, Parameter) and it.name in names and it.start is not None:
+            way = it.scale or abs(starts[it.name]) or 1.0
+            aside = it.start + way if it.start + way <= it.upper else it.start - way
+            it = replace(it, start=float(np.clip(aside, it.lower, it.upper)))
+        moved.append(it)
+    try:
+        there = linearization_at_start(problem.changed(parameters=moved))
+    except ProblemError:
+        return False
+    found = examine(problem, there)
+    return not any(f.severity == "error" and set(f.subject.split(", ")) & set(names) for f in found.findings)
 
 
 def linearization_at_start(problem: Problem) -> Linearization:

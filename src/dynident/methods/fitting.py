@@ -24,6 +24,7 @@ from dynident.methods.substeps import choose_substeps, integration_error
 from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.noise import Gaussian
 from dynident.problem.problem import Problem
+from dynident.solvers.beside import unless_between_slopes
 from dynident.solvers.beyond import unless_run_off
 from dynident.solvers.outcome import Outcome, iterations_in_words
 
@@ -84,6 +85,7 @@ class Fit:
         self.compiled = compiler.seconds_compiling, compiler.libraries_compiled
         self.began = time.perf_counter()
         self.solver_name = ""
+        self.beside = ""  # where the solver began, if not at the start
         self.fewer = False  # steps have been found to be more than needed
         self.reached: tuple[Any, Outcome] | None = None  # the best so far, for whoever interrupts
         self.made: tuple[int, Mapping[str, float], Any] | None = None  # steps, sizes, and the finite problem made of them
@@ -113,6 +115,8 @@ class Fit:
             outcome = self.solve(finite, point)
             if rounds == 1 and easier is not None and self.astray(finite, outcome, start):
                 outcome = min(outcome, self.solve(finite, start), key=lambda o: (not o.converged, o.evaluation.cost))
+            if rounds == 1:
+                outcome, self.beside = unless_between_slopes(finite, outcome, start.unknowns, self.anew(finite))
             self.reached = finite, outcome
             if not outcome.converged:
                 break
@@ -126,15 +130,14 @@ class Fit:
         else:
             outcome = replace(outcome, converged=False, reason="because the estimated noise sizes did not settle")
         follows = not self.sizes and follows_data(outcome.evaluation.cost, finite.residual_count - len(finite.names))
-        outcome = unless_run_off(finite, outcome, start.unknowns, finite.names, follows, lambda p: self.run(
-            self.method.solver(finite), finite, p, finite.counts, told=False))
+        outcome = unless_run_off(finite, outcome, start.unknowns, finite.names, follows, self.anew(finite, told=False))
         return self.estimate(finite, replace(outcome, history=tuple(self.history)), error)
 
     def counted(self, outcome: Outcome, rounds: int) -> Outcome:
         """The last round alone would sound as if what came before had cost nothing."""
         spent = f"after {iterations_in_words(self.counts['iterations'])}" + (f" in {rounds} rounds" if rounds > 1 else "")
         why = "" if outcome.reason.startswith("after ") else f", {outcome.reason}"
-        return replace(outcome, reason=spent + why)
+        return replace(outcome, reason=spent + self.beside + why)
 
     def make(self) -> Any:
         """The finite problem for the steps and sizes of now; the last one where these are its own."""
@@ -213,6 +216,10 @@ class Fit:
             return self.run(solver, finite, point, finite.counts)
         except Diverged as bad:  # the solver could not even begin: derivatives that are not finite
             raise self.refusal(finite, point, bad) from None
+
+    def anew(self, finite: Any, told: bool = True) -> Callable[[Point], Outcome]:
+        """To solve once more from another point; raises Diverged where that cannot begin."""
+        return lambda point: self.run(self.method.solver(finite), finite, point, finite.counts, told)
 
     def run(self, solver: Any, finite: Any, point: Point, counts: Mapping[str, int], told: bool = True) -> Outcome:
         """Let a solver work, and keep its counts, and its diary where it is to be told."""

@@ -28,6 +28,7 @@ from dynident.methods.indirect.setup import Setup
 from dynident.models.equations import EquationModel
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
+from dynident.solvers.beside import typical_change
 from dynident.solvers.beyond import unless_run_off
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.outcome import Outcome, Watch
@@ -86,8 +87,26 @@ class Attempts:
     def tried(self, label: str, inner: Problem) -> Iterator[Attempt]:
         finite = self.smoothing(inner, self.setup.weights)
         outcome = self.solved(finite, finite.start())
-        if outcome is not None:
-            yield Attempt(label, finite, outcome)
+        if outcome is None:
+            return
+        beside = self.beside(inner, finite, outcome)
+        if beside is not None:  # the slopes of some parameters vanish at the start, and no solver moves them
+            aside = self.smoothing(beside, self.setup.weights)
+            other = self.solved(aside, aside.start())
+            if other is not None and other.converged and other.evaluation.cost < outcome.evaluation.cost:
+                label, finite, outcome = f"{label}, beside it", aside, other
+        yield Attempt(label, finite, outcome)
+
+    def beside(self, inner: Problem, finite: Smoothing, outcome: Outcome) -> Problem | None:
+        """The problem with parameters that have not moved at all starting elsewhere; None where all have moved."""
+        if not outcome.converged:
+            return None
+        change, states = typical_change(finite, finite.start().unknowns), self.setup.problem.model.states
+        values = finite.coordinates.values(outcome.point.unknowns + change)
+        unmoved = (outcome.point.unknowns == finite.start().unknowns) & (outcome.held == 0)
+        moved = {u.quantity: float(values[i]) for i, u in enumerate(inner.unknowns)
+                 if unmoved[i] and u.quantity not in states}
+        return _starting(inner, moved) if moved else None
 
     def staged(self, label: str, inner: Problem) -> Iterator[Attempt]:
         """Weak model weights first; parameters that may drift do so as asked in every stage."""
