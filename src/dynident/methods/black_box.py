@@ -67,6 +67,8 @@ class LeastSquares:
         self.refuse(problem)
         way = _Transcription(self, problem, executor)
         estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
+        if way.refuted(estimate):
+            estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}
         return replace(estimate, method=self, counts=counts,
                        notes=(*estimate.notes, *way.notes, *way.box.notes))
@@ -120,6 +122,20 @@ class _Transcription:
         if self.problem.constraints:
             return constrained_solver(self.problem, finite, self.method.iterations)
         return LevenbergMarquardt(iterations=self.method.iterations)
+
+    def refuted(self, estimate: Estimate) -> bool:
+        """Whether derivatives by the model, right at first, are wrong where the fit ended; it then goes on from there."""
+        values = np.array([estimate.values[name] for name in self.problem.names])
+        finite = self.shooting(self.problem, estimate.counts["substeps"], noise.first_sizes(self.problem))
+        point = Point(finite.coordinates.coordinates(values), ())
+        try:
+            found = finite.refuted(point)
+        except Diverged:
+            return False
+        if found:
+            self.searched = point
+            self.notes.append("The fit went on by differences from where the model's own derivatives were found wrong.")
+        return found
 
     def advice(self) -> list[str]:
         stiff = self.box.runner.if_stiff
