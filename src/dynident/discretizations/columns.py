@@ -14,6 +14,7 @@ Outputs = tuple[np.ndarray, ...]  # per experiment (nodes, outputs)
 
 SEED = 1  # the direction in which the noise is looked for is the same in every run
 NARROWER = (1.0, 1e-2, 1e-4)  # of the usual spacing, where that meets what is not finite or is no noise
+LASTING = 20.0  # what falls by less, where one looks a hundred times closer, is noise all the same
 MOST_ALONE = 4  # unknowns that are moved alone where all together fail
 SHORTER = (1e-2, 1e-4)  # of a step that meets nothing finite on either side
 SEEN = 4.0  # times the noise: a smaller change of the outputs is none that was seen
@@ -69,15 +70,19 @@ def measured_noise(around: Around) -> float:
     draw = np.random.default_rng(SEED)
     together = draw.choice([-1.0, 1.0], count) * draw.uniform(0.5, 1.0, count) / np.sqrt(max(1, count))
     for direction in (together, *(np.eye(count)[:MOST_ALONE] if count > 1 else ())):
-        least: float | None = None
+        before: float | None = None
         for closer in NARROWER:
             row = _row(around, closer * SPACING * around.size * direction, failed)
-            if row is not None:
-                least = min(relative_noise(row), np.inf if least is None else least)
-                if shows_noise(row):
-                    return least
-        if least is not None:
-            return least
+            if row is None:
+                continue
+            level = relative_noise(row)
+            if before is not None and level > before / LASTING:
+                return before
+            before = level
+            if shows_noise(row):
+                break
+        if before is not None:
+            return before
     raise NoNoise(*failed[0])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+FEW = 0.05  # of all samples
 ORDER = 6  # of the differences that show the noise
 SPACING = 1e-4  # relative: wide enough for an adaptive solver to change its steps, narrow enough for smoothness
 SMALLEST_NOISE = 1e-16  # relative; below it stands only rounding
@@ -28,9 +29,15 @@ def relative_noise(row: Sequence[np.ndarray]) -> float:
 
 
 def shows_noise(row: Sequence[np.ndarray]) -> bool:
-    """Whether it is noise that the highest differences hold: then lower ones hold the same, and no smooth part."""
+    """Whether it is noise that the highest differences hold, and neither a smooth part, which lower ones hold more of, nor
+    a kink or a jump, as where an event passes a sample: that shows in few samples only."""
     levels = _levels(row)[-LIKE_ORDERS:]
-    return levels[-1] <= ROUNDING or max(levels) <= min(LIKE * min(levels), MOST_NOISE)
+    return levels[-1] <= ROUNDING or (max(levels) <= min(LIKE * min(levels), MOST_NOISE) and not _in_few(row))
+
+
+def _in_few(row: Sequence[np.ndarray]) -> bool:
+    squares = np.sort(np.diff(np.stack(row), n=ORDER, axis=0)[0] ** 2)
+    return float(np.sum(squares[:int((1 - FEW) * squares.size)])) < float(np.sum(squares)) / LIKE**2 and squares.size > 1 / FEW
 
 
 def _levels(row: Sequence[np.ndarray]) -> list[float]:
