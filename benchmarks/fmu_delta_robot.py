@@ -24,7 +24,7 @@ from dynident.integrators.grid import grid_of
 from dynident.kernels.compiler import load_library
 from dynident.models.fmu.export import export_fmu
 from dynident.models.fmu.library import Instance
-from dynident.models.fmu.model import ALIGNMENTS
+from dynident.models.fmu.choices import ALIGNMENTS
 from dynident.models.fmu.simulator import Simulator
 from dynident.models.library.delta_robot import TABLE_1, delta_robot, pick_and_place
 

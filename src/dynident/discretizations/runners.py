@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dynident.errors import NotSupported
+from dynident.errors import NotSupported, ProblemError
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, march_for, mode_names
 from dynident.integrators.scheme import Adaptive
 from dynident.models.equations import EquationModel
+from dynident.models.fmu.choices import USUAL_SCHEME
 from dynident.models.fmu.library import SimulationFailed
 from dynident.models.fmu.model import FmuModel
 from dynident.problem.model import Model
@@ -178,6 +179,9 @@ def runner_for(model: Model, scheme: str, declared: Iterable[str]) -> Runner:
     if isinstance(model, EquationModel):
         return EquationRunner(model, scheme)
     if isinstance(model, FmuModel):
+        if scheme not in (USUAL_SCHEME, model.options["integrator"]):
+            raise ProblemError(f"integrator = {scheme!r} is for models with equations; {model.path.name} is integrated as "
+                               "FmuModel(..., integrator=...) says.")
         return FmuRunner(model, declared)
     raise NotSupported(f"A {type(model).__name__} cannot be simulated as a black box.")
 

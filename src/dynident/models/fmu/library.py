@@ -154,7 +154,7 @@ class Instance:
             self.call(name, where, count, data, slots.buffer.size, types=(pointer, size, pointer, size))
 
     def slots(self, names: Sequence[str]) -> tuple[Slots, ...]:
-        return slots_for([self.plan.variables[n] for n in names], self.version, self.plan.variables)
+        return slots_for([self.plan.variables[n] for n in names], self.version, self.plan.variables, self.plan.constants)
 
     # the message log
 
