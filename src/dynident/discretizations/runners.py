@@ -25,9 +25,9 @@ from dynident.problem.problem import Problem
 class Failed(Diverged):
     """A simulation that came to no good end, in the words of who ran it."""
 
-    def __init__(self, sentence: str, time: float):
+    def __init__(self, sentence: str, time: float, lost: bool = False):
         super().__init__(time, 0)
-        self.args = (sentence,)
+        self.args, self.lost = (sentence,), lost
 
 
 class Runner(Protocol):
@@ -123,7 +123,7 @@ class FmuRunner:
         try:
             return self.simulator.run(self._written(p, x0), grid, states)  # type: ignore[arg-type]
         except SimulationFailed as error:
-            raise Failed(str(error), error.time) from None
+            raise Failed(str(error), error.time, error.crash) from None
 
     @property
     def differentiates(self) -> bool:
@@ -138,7 +138,7 @@ class FmuRunner:
         try:
             return self.simulator.slopes(self._written(p, x0), grid, [int(i) for i in places])  # type: ignore[arg-type]
         except SimulationFailed as error:
-            raise Failed(str(error), error.time) from None
+            raise Failed(str(error), error.time, error.crash) from None
 
     def _written(self, p: np.ndarray, x0: np.ndarray) -> np.ndarray:
         return np.concatenate([p[self.parameters], x0[self.initials]])

@@ -35,7 +35,7 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
         try:
             return np.hstack(runner.run(p, x0, grid.with_substeps(count), True))
         except Diverged as bad:
-            if count >= MOST_SUBSTEPS or runner.adaptive or substeps != "auto":
+            if count >= MOST_SUBSTEPS or bad.lost or runner.adaptive or substeps != "auto":
                 stiff = f", or try {runner.if_stiff} if the model is stiff" if runner.if_stiff else ""
                 raise ProblemError(f"{experiment.label}: {str(bad).rstrip('.')}. Change the values{stiff}.") from None
             return None

@@ -75,7 +75,7 @@ def test_what_cannot_be_done_is_refused(asked, sentence):
 
 
 def test_no_path_is_refused():
-    with pytest.raises(di.ProblemError, match="wants the path of an .fmu file, not None"):
+    with pytest.raises(di.ProblemError, match=r"wants the path of an \.fmu file, not None"):
         di.FmuModel(None)
 
 
