@@ -87,7 +87,7 @@ class Fit:
         self.solver_name = ""
         self.beside = ""  # where the solver began, if not at the start
         self.fewer = False  # steps have been found to be more than needed
-        self.reached: tuple[Any, Outcome] | None = None  # the best so far, for whoever interrupts
+        self.reached: tuple[Any, Outcome, int] | None = None  # the best so far with its steps, for whoever interrupts
         self.made: tuple[int, Mapping[str, float], Any] | None = None  # steps, sizes, and the finite problem made of them
         self.shot: tuple[Any, Point, tuple[Shooting, Point]] | None = None  # a finite problem's point as one of shooting
 
@@ -101,15 +101,12 @@ class Fit:
         except GivenUp as end:  # the same
             if self.reached is None:
                 raise
-            try:
-                return self.ended(because(end))
-            except (Diverged, GivenUp):  # not even around the best point
-                raise end from None
+            return self.ended(because(end))
 
     def ended(self, reason: str, interrupted: bool = False) -> Estimate:
         """With the best so far, before anything converged."""
         assert self.reached is not None
-        finite, outcome = self.reached
+        finite, outcome, self.steps = self.reached
         return self.estimate(finite, replace(outcome, converged=False, reason=reason, interrupted=interrupted,
                                              history=tuple(self.history)), 0.0)
 
@@ -129,7 +126,7 @@ class Fit:
                 outcome = min(outcome, self.solve(finite, start), key=lambda o: (not o.converged, o.evaluation.cost))
             if rounds == 1:
                 outcome, self.beside = unless_between_slopes(finite, outcome, start.unknowns, self.anew(finite))
-            self.reached = finite, outcome
+            self.reached = finite, outcome, self.steps
             if not outcome.converged:
                 break
             again = self.better_sizes(finite, outcome)
@@ -202,7 +199,9 @@ class Fit:
             evaluation = finite.evaluate(point)
         except Diverged as bad:
             raise self.refusal(finite, point, bad) from None
-        self.reached = finite, Outcome(point, evaluation, False, "at the start", (), np.zeros(len(finite.names), int))
+        if finite.cheap_slopes:  # else the start alone is not worth the simulations that its intervals take
+            held = np.zeros(len(finite.names), int)
+            self.reached = finite, Outcome(point, evaluation, False, "at the start", (), held), self.steps
         return point
 
     def astray(self, finite: Any, outcome: Outcome, start: Point) -> bool:

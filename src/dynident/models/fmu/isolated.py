@@ -22,6 +22,9 @@ from dynident.models.fmu.wire import COURSE, receive, send
 
 START_LIMIT = 60.0  # seconds for the process and the FMU's code to be loaded
 COURSES_KEPT = 32
+# Ctrl-C is for the session, which ends its processes itself; from the first moment on, before any code of ours runs there
+OUT_OF_REACH: dict[str, Any] = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {
+    "process_group": 0}
 
 
 class IsolatedSimulator:
@@ -64,6 +67,15 @@ class IsolatedSimulator:
         return outputs
 
     def _run(self, values: np.ndarray, course: Course, states: bool, slopes: Sequence[int]) -> np.ndarray:
+        try:
+            return self._asked(values, course, states, slopes)
+        except SimulationFailed:
+            raise
+        except BaseException:  # Ctrl-C: an answer that still comes would be taken for that of the next question
+            self._end()
+            raise
+
+    def _asked(self, values: np.ndarray, course: Course, states: bool, slopes: Sequence[int]) -> np.ndarray:
         if self.answered >= self.most:
             self.close()
         if self.process is None:
@@ -99,7 +111,7 @@ class IsolatedSimulator:
         self.words = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self.process = subprocess.Popen([sys.executable, "-m", "dynident.models.fmu.worker"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=self.words, env=environment)
+                                        stdout=subprocess.PIPE, stderr=self.words, env=environment, **OUT_OF_REACH)
         self.courses, self.answered = [], 0
         self.answers: queue.SimpleQueue = queue.SimpleQueue()
         threading.Thread(target=_read, args=(self.process.stdout, self.answers), daemon=True).start()
