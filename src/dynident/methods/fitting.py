@@ -66,7 +66,7 @@ class Transcription(Protocol):
 
     def solver(self, finite: Any) -> Any: ...
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         """Ways out when the start is not finite."""
         ...
 
@@ -195,7 +195,7 @@ class Fit:
     def refusal(self, finite: Any, point: Point, bad: Diverged) -> ProblemError:
         values = finite.coordinates.values(point.unknowns)
         listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
-        ways = ", or ".join(["Choose other start values", *self.method.advice()])
+        ways = ", or ".join(["Choose other start values", *self.method.advice(self.problem)])
         return ProblemError(f"At the start values {bad}{f' ({listed})' if listed else ''}. {ways}.")
 
     def easier_first(self, finite: Any) -> Outcome | None:
