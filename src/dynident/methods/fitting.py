@@ -173,7 +173,10 @@ class Fit:
             if outcome.converged:
                 raise
             why = f"{outcome.reason}; where it stopped {bad}, so that the values below are those of the start"
-            return told(replace(outcome, point=finite.start(), reason=why))
+            try:
+                return told(replace(outcome, point=finite.start(), reason=why))
+            except Diverged as bad:
+                raise self.refusal(finite, finite.start(), bad) from None
 
     def checked_start(self, finite: Any) -> Point:
         """Refuse a start at which the model is not finite, with what the user needs to see why."""
