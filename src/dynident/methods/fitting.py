@@ -66,7 +66,7 @@ class Transcription(Protocol):
 
     def solver(self, finite: Any) -> Any: ...
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         """Ways out when the start is not finite."""
         ...
 
@@ -217,7 +217,7 @@ class Fit:
     def refusal(self, finite: Any, point: Point, bad: Diverged) -> ProblemError:
         values = finite.coordinates.values(point.unknowns)
         listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
-        ways = ", or ".join(["Choose other start values", *self.method.advice()])
+        ways = ", or ".join(["Choose other start values", *self.method.advice(self.problem)])
         said = str(bad).rstrip(".")
         return ProblemError(f"At the start values {said}{f' ({listed})' if listed else ''}. {ways}.")
 

@@ -82,7 +82,8 @@ class FmuModel:
         self.notes += tuple(filter(None, (beyond_its_range(self.path.name, variables[n], x)
                                           for n, x in self.values.items())))
         used = [*self.inputs, *self.outputs, *self.parameters, *self.states]
-        self.units = MappingProxyType({n: variables[n].unit for n in used if variables[n].unit})
+        time = next((v.unit for v in variables.values() if v.causality == "independent" and v.unit), "s")
+        self.units = MappingProxyType({"time": time, **{n: variables[n].unit for n in used if variables[n].unit}})
         self.name = self.description.name
 
     # what is asked of any model
