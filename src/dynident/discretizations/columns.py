@@ -66,7 +66,8 @@ class NoNoise(Diverged):
 
 def measured_noise(around: Around) -> float:
     """Relative, along a line on which all unknowns move; raises NoNoise where that meets no finite simulations at all."""
-    count, failed = around.values.size, []
+    count = around.values.size
+    failed: list[tuple[np.ndarray, Diverged]] = []
     draw = np.random.default_rng(SEED)
     together = draw.choice([-1.0, 1.0], count) * draw.uniform(0.5, 1.0, count) / np.sqrt(max(1, count))
     for direction in (together, *(np.eye(count)[:MOST_ALONE] if count > 1 else ())):

@@ -137,7 +137,7 @@ class _Transcription:
             self.notes.append("The fit went on by differences from where the model's own derivatives were found wrong.")
         return found
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         stiff = self.box.runner.if_stiff
         return [*([f"try {stiff} if the model is stiff"] if stiff else []),
                 "search between the bounds first with least_squares(search=1000)"]
