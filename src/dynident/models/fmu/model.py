@@ -142,10 +142,11 @@ class FmuModel:
     def why_not_estimated(self, name: str) -> str:
         """A sentence about a variable that is not among the parameters; empty where there is nothing to say."""
         v = self.description.variables.get(name)
-        if v is None or v.can_be_estimated:
-            held = "" if v is None else self._held.get(v.place, name)
+        if v is None:
+            return ""
+        if held := self._held.get(v.place):
             also = f", which is another name of '{held}'," if held != name else ""
-            return "" if v is None else f"'{name}'{also} has a value of its own in FmuModel(values=...); take it out there."
+            return f"'{name}'{also} has a value of its own in FmuModel(values=...); take it out there."
         article = "an" if v.causality[0] in "aeiou" else "a"
         what = f"'{name}' of {self.path.name} is {article} {v.causality}" if v.causality != "parameter" else (
             f"'{name}' of {self.path.name} is a parameter of type {v.type}" if not v.real else
