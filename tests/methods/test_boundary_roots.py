@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident.discretizations.smoothing import Smoothing
+from dynident.methods.indirect.levels import _seen
 from dynident.methods.indirect.setup import setup_of, shares
 from methods.test_boundary_value import SPRING, THESIS, fitted, simulated, spring
 
@@ -62,6 +64,38 @@ def test_a_size_that_the_data_do_not_tell_is_not_called_estimated():
     problem = started(shaken(101, 0.01, False, dict.fromkeys("mkb", 1.0)), m=1.3, k=1.3, b=1.3)
     with pytest.raises(di.NotConverged, match=r"did not settle.*Give a std, or measurement_weight"):
         fitted(problem, model_weight=1.0)
+
+
+def swung(seed: int) -> di.Experiment:
+    """Noise of 0.01 on motions of 0.5, of unknown size."""
+    time = np.linspace(0, 10, 151)
+    force = {"u": 2 * np.sin(2.1 * time) + np.sin(3.7 * time)}
+    clean = di.simulate(SPRING, {**dict.fromkeys("mkb", 1.0), "y(0)": 0.0, "v(0)": 0.0}, di.Experiment(time, force))
+    y = clean.outputs["position"] + 0.01 * np.random.default_rng(seed).standard_normal(time.size)
+    return di.Experiment(time, force, {"position": y}, {"position": di.Gaussian()})
+
+
+@pytest.mark.parametrize("weight, seed", [(1e-4, 0), (1e-3, 1), (1e-2, 0), (1e-2, 1), (1e-2, 3), (0.1, 0), (0.1, 3)])
+def test_a_size_on_which_the_likelihood_does_not_depend_does_not_settle(weight, seed):
+    """A Kalman filter's likelihood is flat from 1e-3 down for each of these: any smaller size is as good."""
+    with pytest.raises(di.NotConverged, match="did not settle"):
+        fitted(started(swung(seed), m=2.0, k=2.0, b=2.0), model_weight={"v": weight}, restarts=0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_size_on_which_the_likelihood_depends_settles(seed):
+    """Ten times the weight, and the same likelihood has a maximum: 30 to 80 lower at no noise than at 0.007."""
+    estimate = fitted(started(swung(seed), m=2.0, k=2.0, b=2.0), model_weight={"v": 1.0}, restarts=0)
+    assert 0.005 < estimate.noise_std["position"] < 0.0125  # model errors as large as these take a part of it
+
+
+def test_residuals_have_the_freedom_that_samples_less_unknowns_leave():
+    """Where the model cannot err, the sum of 1 - variance is the number of samples less that of the unknowns."""
+    problem = started(swung(0), m=1.0, k=1.0, b=1.0)
+    setup = setup_of(di.boundary_value(model_weight=np.inf), problem)
+    finite = Smoothing(setup.inner, setup.method.scheme(), 1, {"position": 0.01}, setup.weights)
+    seen = _seen(setup, finite, finite.start(), {"position": 0.01})["position"]
+    assert seen.count - seen.variances == pytest.approx(151 - 5, rel=1e-6)  # m, k, b and two initial states
 
 
 @pytest.mark.parametrize("weight", [1e18, 1e20, 1e22, 1e26, 1e30])
