@@ -128,6 +128,14 @@ def test_options_that_cannot_be_meant_are_refused(options, said):
         di.boundary_value(**options)
 
 
+@pytest.mark.parametrize("integrator", ["symplectic_euler", "leapfrog", "leapfrog_printed"])
+@pytest.mark.parametrize("asked", [{"solver": "newton"}, {"solver": "davidenko"}, {"solver": "musn"}, {"polish": True}])
+def test_schemes_for_positions_and_velocities_integrate_no_costates(integrator, asked):
+    with pytest.raises(di.ProblemError, match=f"'{integrator}' takes positions and velocities only.*Use runge_kutta"):
+        di.boundary_value(integrator=integrator, **asked)
+    assert di.boundary_value(integrator=integrator).integrator == integrator  # the smoother takes it
+
+
 def test_polishing_several_experiments_is_refused_before_the_fit():
     runs = [simulated(seed=s, name=f"run {s}") for s in range(2)]
     problem = di.Problem(SPRING, runs, [di.Parameter(name, start=1.0) for name in "mkb"])
