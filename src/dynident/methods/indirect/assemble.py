@@ -124,15 +124,17 @@ def _smoothed(found: Found, spreads: Spreads) -> Smoothed:
     setup, finite, point = found.setup, found.finite, found.outcome.point
     errors = finite.model_errors(point)
     variances = spreads.along() if setup.method.measurement_weight is None else None  # else the weights are no variances
+    usual = spreads.error_std(variances) if variances is not None else []
     records = []
     for e, record in enumerate(finite.records):
         states = finite.states(point, e)
         nx = states.shape[1]
-        std = np.full_like(states, np.nan)
+        std, error_std = np.full_like(states, np.nan), np.full_like(states, np.nan)
         if variances is not None:
             std = np.sqrt(np.maximum(np.einsum("kaa->ka", variances[e])[:, :nx], 0.0))
+            error_std[:-1] = usual[e]
         xi = np.vstack([errors[e], np.full((1, nx), np.nan)])
-        records.append(SmoothedRecord(record.name, record.grid.time, setup.inner.model.states, states, std, xi))
+        records.append(SmoothedRecord(record.name, record.grid.time, setup.inner.model.states, states, std, xi, error_std))
     return Smoothed(tuple(records), dict(setup.weights), setup.drifting, found.strides)
 
 
