@@ -7,6 +7,7 @@ import pytest
 
 import dynident as di
 from dynident.discretizations.smoothing import Smoothing
+from dynident.methods.indirect.bvp import BoundaryValueProblem
 from dynident.methods.indirect.levels import _seen
 from dynident.methods.indirect.setup import setup_of, shares
 from methods.test_boundary_value import SPRING, THESIS, fitted, simulated, spring
@@ -141,6 +142,61 @@ def test_polishing_several_experiments_is_refused_before_the_fit():
     problem = di.Problem(SPRING, runs, [di.Parameter(name, start=1.0) for name in "mkb"])
     with pytest.raises(di.NotSupported, match="Leave polish out"):
         fitted(problem, polish=True)
+
+
+def oscillating(weight: float) -> di.Estimate:
+    """Van der Pol from a known first state; the larger the weight, the more the costates answer to that state."""
+    model = di.EquationModel(states={"x": "v", "v": "mu*(1 - x**2)*v - w*x + u"}, outputs={"p": "x"}, inputs=["u"],
+                             parameters=["mu", "w"])
+    time = np.linspace(0, 20, 301)
+    force = {"u": np.sin(time)}
+    clean = di.simulate(model, {"mu": 0.8, "w": 1.5, "x(0)": 1.0, "v(0)": 0.0}, di.Experiment(time, force)).outputs["p"]
+    run = di.Experiment(time, force, {"p": clean + 1e-3 * np.random.default_rng(0).standard_normal(301)},
+                        {"p": di.Gaussian(1e-3)}, initial={"x": 1.0, "v": 0.0})
+    problem = di.Problem(model, [run], [di.Parameter("mu", start=0.81), di.Parameter("w", start=1.51)])
+    return fitted(problem, model_weight=weight, solver="newton")
+
+
+def test_a_condition_number_above_that_of_the_thesis_is_said():
+    said = [note for note in oscillating(1e10).notes if "condition number" in note]
+    assert len(said) == 1 and "above 1e8" in said[0] and "Table 6.1" in said[0]
+    assert not any("condition number" in note for note in oscillating(1e6).notes)
+
+
+def test_the_condition_number_depends_on_no_units():
+    found = []
+    for unit in (1.0, 1e3):
+        clean = simulated()
+        model = di.EquationModel(states={"y": "v", "v": f"({unit}*u - b*v - k*y)/m"}, outputs={"position": "y"}, inputs=["u"],
+                                 parameters=["m", "k", "b"])
+        run = di.Experiment(clean.time, clean.inputs, {"position": unit * clean.outputs["position"]},
+                            {"position": di.Gaussian(0.01 * unit)}, hold="linear")
+        problem = di.Problem(model, [run], [di.Parameter(name, start=1.3) for name in "mkb"])
+        setup = setup_of(di.boundary_value(model_weight={"v": 100.0 / unit**2}), problem)
+        finite = Smoothing(setup.inner, setup.method.scheme(), 1, {}, setup.weights)
+        found.append(BoundaryValueProblem(setup, finite, scaled=True).condition(finite.start()))
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
+
+
+def test_a_course_that_leaves_its_bounds_is_said():
+    """Bounds of a parameter that may drift hold its first value."""
+    start = [di.Parameter("m", start=2.0), di.Parameter("k", start=1.5, lower=1.2, upper=5.0), di.Parameter("b", start=2.0)]
+    run = shaken(201, 0.01, True, dict.fromkeys("mkb", 1.0), first=0.3)
+    estimate = fitted(di.Problem(SPRING, [run], start), model_weight={"v": 1e4, "k": 10.0})
+    course = estimate.smoothed.records[0].values[:, estimate.smoothed.records[0].names.index("k")]
+    assert course.min() < 1.2
+    assert any(note.startswith("k leaves its bounds, 1.2 to 5,") and f"{course.min():.4g}" in note for note in estimate.notes)
+    wide = [di.Parameter(name, start=1.5, lower=0.01, upper=100.0) for name in "mkb"]
+    inside = fitted(di.Problem(SPRING, [run], wide), model_weight={"v": 1e4, "k": 10.0})
+    assert not any("leaves its bounds" in note for note in inside.notes)
+
+
+def test_an_exact_model_is_not_said_to_err():
+    """Without noise and without model errors, nothing is left to explain, and no model error explains it."""
+    estimate = fitted(started(shaken(101, 0.0, False, dict.fromkeys("mkb", 1.0)), m=1.3, k=1.3, b=1.3), model_weight=np.inf,
+                      steps_per_sample=20)
+    said = [note for note in estimate.notes if "Nothing is left" in note]
+    assert said and "model errors" not in said[0]
 
 
 # continuous measurements: the time that a sample stands for

@@ -409,6 +409,23 @@ def test_method_takes_part_in_comparisons_and_starts():
     assert many.converged
 
 
+def test_a_value_at_the_begin_is_not_compared_with_one_for_the_whole_record():
+    """k rises from 1 to 2: its first value is none that a method with a still k could agree with."""
+    time = np.linspace(0, 20, 201)
+    force = {"u": np.sin(0.8 * time) + np.sin(1.2 * time)}
+    risen = di.EquationModel(states={"y": "v", "v": "u - v - (1 + 0.05*t)*y"}, outputs={"position": "y"}, inputs=["u"])
+    clean = di.simulate(risen, {"y(0)": 0.0, "v(0)": 0.0}, di.Experiment(time, force)).outputs["position"]
+    run = di.Experiment(time, force, {"position": clean + 5e-3 * np.random.default_rng(0).standard_normal(time.size)},
+                        {"position": di.Gaussian(5e-3)})
+    problem = di.Problem(SPRING, [run], [di.Parameter(name, start=2.0) for name in "mkb"])
+    drifts = di.boundary_value(model_weight={"k": 100.0})
+    table = " ".join(str(di.compare(problem, [drifts, "kalman"], progress=False)).split())
+    assert "agree on k" not in table and "no: k" not in table
+    assert "k may drift in boundary_value: its value there is that at the begin of the record" in table
+    stiffer = di.boundary_value(model_weight={"k": 1e6})  # two that let it drift are compared
+    assert "may drift in" not in str(di.compare(problem, [drifts, stiffer], progress=False))
+
+
 def pressed(*_):
     raise KeyboardInterrupt
 
