@@ -191,8 +191,8 @@ def _beyond_bounds(setup: Setup, smoothed: Smoothed) -> list[str]:
             course = np.concatenate([r.values[:, r.names.index(it.name)] for r in smoothed.records])
             low, high, slack = float(np.min(course)), float(np.max(course)), ROUNDING * float(np.max(np.abs(course)))
             if low < it.lower - slack or high > it.upper + slack:
-                notes.append(f"{it.name} leaves its bounds, {it.lower:.4g} to {it.upper:.4g}, as it drifts: its course lies between "
-                             f"{low:.4g} and {high:.4g}. Bounds hold the first value only; a larger model_weight of "
+                notes.append(f"{it.name} leaves its bounds, {it.lower:.4g} to {it.upper:.4g}, as it drifts: its course lies "
+                             f"between {low:.4g} and {high:.4g}. Bounds hold the first value only; a larger model_weight of "
                              f"{it.name} keeps it closer to that.")
     return notes
 
@@ -204,5 +204,5 @@ def _conditioned(found: Found) -> list[str]:
     condition = BoundaryValueProblem(found.setup, found.finite, scaled=True).condition(found.outcome.point)
     if condition <= BADLY_CONDITIONED or (np.isinf(condition) and not found.outcome.converged):  # then the status says why
         return []
-    return [f"The condition number of the boundary value problem is {condition:.1e}, above 1e8 (Table 6.1 of the thesis): half of "
-            'the digits or more are lost. solver="smoother" finds the same minimum without these equations.']
+    return [f"The condition number of the boundary value problem is {condition:.1e}, above 1e8 (Table 6.1 of the thesis): half "
+            'of the digits or more are lost. solver="smoother" finds the same minimum without these equations.']

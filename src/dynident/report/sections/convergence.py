@@ -42,7 +42,8 @@ def _courses(estimate: Estimate, count: np.ndarray) -> list[Panel]:
         return []
     values = np.array([entry.values for entry in estimate.history])
     shown = [i for i, u in enumerate(unknowns) if not u.initial and estimate.values[u.name] != 0][:MOST_COURSES]
-    alike, turned = [], []
+    alike: list[dict] = []
+    turned: list[dict] = []
     for i, color in zip(shown, itertools.cycle(COLORS)):
         way = values[:, i] / estimate.values[unknowns[i].name]
         (turned if np.any(way <= 0) else alike).append(_dotted(count, way, unknowns[i].name, color))
