@@ -20,6 +20,7 @@ from dynident.models.fmu.slots import limits_of
 ALIGNMENTS = ("sampled", "feedthrough")
 USUAL_SCHEME, USUAL_ALIGNMENT = SCHEMES[0], ALIGNMENTS[0]
 MOST_NAMED = 5  # near names in an error
+MOST_COMPLAINTS = 3  # about a description, in a report
 
 
 def path_of(given: Any) -> Path:
@@ -137,6 +138,13 @@ def idle_option_faults(file: str, kind: str, integrator: str, alignment: str) ->
         faults.append(f"alignment = {alignment!r} serves Co-Simulation, but {file} runs by Model Exchange, where inputs "
                       "and samples meet anyway; leave it out, or use kind=\"co_simulation\".")
     return faults
+
+
+def complaints_of(d: Description) -> tuple[str, ...]:
+    """What is wrong in the description of an FMU that is used all the same."""
+    said = [f"The description of {d.path.name} is not valid: {words.strip()}" for words in d.complaints[:MOST_COMPLAINTS]]
+    more = len(d.complaints) - MOST_COMPLAINTS
+    return (*said, f"`dynident fmu info {d.path.name}` says {more} more.") if more > 0 else tuple(said)
 
 
 def beyond_its_range(file: str, v: Variable, value: float) -> str:
