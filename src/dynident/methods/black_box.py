@@ -12,7 +12,7 @@ import numpy as np
 from dynident.discretizations.finite import FiniteProblem, Linearization, Point
 from dynident.discretizations.runners import declared_in, runner_for
 from dynident.discretizations.simulation import BlackBox, BlackBoxScheme, Simulation
-from dynident.errors import ProblemError
+from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
@@ -67,7 +67,7 @@ class LeastSquares:
         self.refuse(problem)
         way = _Transcription(self, problem, executor)
         estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
-        if way.refuted(estimate):
+        if not estimate.counts.get("interrupted") and way.refuted(estimate):
             estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}
         return replace(estimate, method=self, counts=counts,
@@ -130,7 +130,10 @@ class _Transcription:
         point = Point(finite.coordinates.coordinates(values), ())
         try:
             found = finite.refuted(point)
-        except Diverged:
+        except DynidentError:  # where nothing more can be simulated, nothing more can be said
+            return False
+        except KeyboardInterrupt:
+            self.notes.append("Whether its own derivatives are right at the end was not looked at (stopped by the user).")
             return False
         if found:
             self.searched = point
