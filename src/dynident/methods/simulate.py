@@ -90,8 +90,6 @@ def _values(model: Model, values: Mapping[str, float], experiment: Experiment
                for n in model.parameters if _said(values, n, experiment) is None and n not in given]
     faults += [f"{experiment.label}: the model's input '{n}' is not in the record." for n in model.inputs
                if n not in experiment.inputs]
-    faults += [f"{experiment.label}: '{n}' in `initial` is not a state of the model.{did_you_mean(n, model.states)}"
-               for n in experiment.initial if n not in model.states]
     in_values = {n: _said(values, f"{n}(0)", experiment) for n in model.states}
     faults += [f"{experiment.label}: the initial state of '{n}' is {in_values[n]} in the values and {known} in the "
                "record's `initial`; keep one of the two." for n, known in experiment.initial.items()

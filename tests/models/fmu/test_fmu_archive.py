@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import stat
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dynident.errors import NotSupported, ProblemError
-from dynident.models.fmu import archive
+from dynident.models.fmu import archive, folders
 from dynident.models.fmu.archive import description_text, existing_fmu, library_in, unpacked
 
 
@@ -175,33 +176,51 @@ def unpacking(tmp_path):
                                 stdout=subprocess.PIPE, text=True,
                                 env={**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": source})
 
-    def folders():
+    def left():
         return list((tmp_path / "tmp").glob("dynident-fmu-*"))
 
-    return start, folders
+    return start, left
 
 
 @pytest.mark.parametrize("way", ["ends", "worker"])
 def test_nothing_stays_behind_when_a_process_or_its_workers_end(unpacking, way):
-    start, folders = unpacking
+    start, left = unpacking
     process = start(way)
     said = process.communicate(timeout=60)[0]
     assert process.returncode == 0 and "dynident-fmu-" in said
-    assert not folders()
+    assert not left()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_what_a_killed_process_left_is_removed_by_the_next_and_what_is_in_use_is_not(unpacking):
-    start, folders = unpacking
+    start, left = unpacking
     start("killed").communicate(timeout=60)
-    assert len(folders()) == 1
+    assert len(left()) == 1
     waits = start("waits")
     used = Path(waits.stdout.readline().strip())
-    assert [folder for folder in folders() if used.is_relative_to(folder)] == folders()  # the other one is gone
+    assert [folder for folder in left() if used.is_relative_to(folder)] == left()  # the other one is gone
     start("ends").communicate(timeout=60)
     assert (used / "data").exists()
     waits.communicate(timeout=60)
-    assert not folders()
+    assert not left()
+
+
+@pytest.mark.skipif(folders.fcntl is None, reason="no locks of this kind here")
+def test_a_disk_without_locks_can_be_unpacked_to_and_nothing_is_taken_for_abandoned(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(folders.fcntl, "flock", no_locks)
+    made = [folders.new_folder("a"), folders.new_folder("b")]
+    others = dict(folders._held)
+    monkeypatch.setattr(folders, "_held", {})  # as another process sees them
+    folders.remove_abandoned()
+    assert all(folder.exists() for folder in made)
+    monkeypatch.setattr(folders, "_held", others)
+    for folder in made:
+        folders.remove(folder)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_file_names_its_neighbours(tmp_path):

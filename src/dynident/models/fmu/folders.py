@@ -32,7 +32,7 @@ def new_folder(label: str) -> Path:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-"))
         lock = (folder / LOCK).open("wb")
-        if _locked(lock) and (folder / LOCK).exists():
+        if _locked(lock, without_locks=True) and (folder / LOCK).exists():
             break
         lock.close()  # somebody took it for abandoned between the two lines above
     _held[folder] = lock
@@ -64,7 +64,7 @@ def _remove_unless_held(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         return
     with (folder / LOCK).open("rb") as lock:
-        if _locked(lock):
+        if _locked(lock, without_locks=False):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -72,14 +72,19 @@ def _own(folder: Path) -> bool:
     return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
 
 
-def _locked(lock: IO[bytes]) -> bool:
-    """Whether the lock was free and is ours now; it is given back when the file is closed or the process ends."""
+def _locked(lock: IO[bytes], without_locks: bool) -> bool:
+    """Whether the lock was free and is ours now; it is given back when the file is closed or the process ends.
+
+    `without_locks` is the answer on a disk that knows no locks: there, nobody's folder is taken for abandoned.
+    """
     if fcntl is None:
-        return True
+        return without_locks
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return without_locks
     return True
 
 
