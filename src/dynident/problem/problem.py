@@ -172,7 +172,7 @@ def _completed(model: Model, it: Parameter | InitialState) -> Parameter | Initia
         it = replace(it, start=given.start if it.start is None else it.start, unit=it.unit or given.unit,
                      lower=given.lower if it.lower == -np.inf else it.lower,
                      upper=given.upper if it.upper == np.inf else it.upper)
-    lower, upper = (math.copysign(math.inf, bound) if is_number(bound) and abs(bound) > LARGEST_BOUND else bound
+    lower, upper = (math.copysign(math.inf, bound) if is_number(bound) and abs(float(bound)) > LARGEST_BOUND else bound
                     for bound in (it.lower, it.upper))
     return replace(it, lower=lower, upper=upper)
 
