@@ -140,7 +140,7 @@ class EquationModel:
         if self.hybrid:
             names = ", ".join(f"'{name}'" for name in self.modes)
             raise NotSupported(f"{self._label} has modes ({names}) and no rate that holds in all of them. Methods that "
-                               "follow the modes: single_shooting() and multiple_shooting().")
+                               "follow the modes: single_shooting(), multiple_shooting() and least_squares().")
         return self._modes[self.modes[0]].rate
 
     def mode(self, name: str) -> ModeFunctions:
