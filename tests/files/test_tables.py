@@ -121,7 +121,7 @@ def test_a_mat_variable_that_is_no_column_says_why(tmp_path):
 def test_a_mat_file_without_any_column_says_so(tmp_path):
     path = tmp_path / "run.mat"
     scipy.io.savemat(path, {"note": "cold"})
-    with pytest.raises(ProblemError, match="run.mat has no column of numbers, so there is no 't'"):
+    with pytest.raises(ProblemError, match=r"run.mat has no column of numbers, so there is no 't'"):
         read_mat(path, time="t")
 
 

@@ -24,6 +24,8 @@ TIME = "time"
 
 def existing_file(path: str | Path) -> Path:
     path = Path(path)
+    if path.is_dir():
+        raise ProblemError(f"'{path}' is a folder; name a file in it.")
     if not path.is_file():
         beside = [other.name for other in path.parent.glob("*") if other.is_file()] if path.parent.is_dir() else []
         close = difflib.get_close_matches(path.name, beside, n=1)
