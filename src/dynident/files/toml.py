@@ -13,6 +13,7 @@ from typing import Any
 from dynident.errors import NotSupported, ProblemError
 from dynident.files.atomic import written_aside
 from dynident.files.columns import existing_file
+from dynident.files.model_units import in_units_of
 from dynident.files.problem_tables import experiment_table, model_table, unknown_table, write_columns
 from dynident.files.schema import FMU_OPTIONS, ExperimentTable, ModelTable
 from dynident.files.schema_faults import Located, checked, key_in
@@ -47,8 +48,8 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
     reader = Reader(file, located, allow_outside, allow_python)
     records = [*tables.experiment, *tables.validation]
     model = reader.model(tables.model, list(dict.fromkeys(signal for table in records for signal in table.outputs)))
-    experiments = [reader.experiment(("experiment", k), table) for k, table in enumerate(tables.experiment)]
-    validation = [reader.experiment(("validation", k), table) for k, table in enumerate(tables.validation)]
+    experiments = [reader.experiment(("experiment", k), table, model) for k, table in enumerate(tables.experiment)]
+    validation = [reader.experiment(("validation", k), table, model) for k, table in enumerate(tables.validation)]
     method = reader.method(tables.method.model_dump() if tables.method else {})
     if reader.faults or model is None:
         raise ProblemError(reader.faults)
@@ -179,11 +180,12 @@ class Reader:
             self.faults += [self.located.fault(("method", *key_in(fault, table)), fault) for fault in error.faults]
         return table
 
-    def experiment(self, path: tuple[str | int, ...], table: ExperimentTable) -> Experiment | None:
-        return self._gather((*path, "file"), lambda: self._read(table))
+    def experiment(self, path: tuple[str | int, ...], table: ExperimentTable, model: Model | None) -> Experiment | None:
+        return self._gather((*path, "file"), lambda: self._read(table, model))
 
-    def _read(self, table: ExperimentTable) -> Experiment:
-        return read_table(self.inside(table.file), **table.request())
+    def _read(self, table: ExperimentTable, model: Model | None) -> Experiment:
+        record = read_table(self.inside(table.file), **table.request())
+        return record if model is None else in_units_of(model, record, table.units or ())
 
     def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""

@@ -133,7 +133,7 @@ class _Transcription:
             return constrained_solver(self.problem, finite, self.method.iterations)
         return LevenbergMarquardt(iterations=self.method.iterations)
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         stiff = self.box.runner.if_stiff
         return [*([f"try {stiff} if the model is stiff"] if stiff else []),
                 "search between the bounds first with least_squares(search=1000)"]

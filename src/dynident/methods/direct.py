@@ -103,9 +103,9 @@ class ShootingMethod:
     def solver(self, finite: Shooting) -> Any:
         return solver_for(self.solver_name, finite, self.iterations, finite.problem)
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         ways = ["use multiple_shooting(), which starts from the measurements"] if self.segments == 1 else []
-        if not isinstance(self.integrate(), Adaptive):
+        if not isinstance(self.integrate(), Adaptive) and not problem.model.hybrid:  # events take an explicit scheme
             ways.append('try integrator="cvodes" or "radau" if the model is stiff')
         return ways
 
@@ -188,7 +188,7 @@ class FullDiscretizationMethod:
             return SOLVERS[name](**({"hessian": self.hessian} if self.hessian else {}), iterations=self.iterations)
         return solver_for(name, finite, self.iterations, finite.problem)
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         return []
 
 

@@ -67,7 +67,7 @@ class Transcription(Protocol):
 
     def solver(self, finite: Any) -> Any: ...
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         """Ways out when the start is not finite."""
         ...
 
@@ -172,7 +172,10 @@ class Fit:
             if outcome.converged:
                 raise
             why = f"{outcome.reason}; where it stopped {bad}, so that the values below are those of the start"
-            return told(replace(outcome, point=finite.start(), reason=why))
+            try:
+                return told(replace(outcome, point=finite.start(), reason=why))
+            except Diverged as bad:
+                raise self.refusal(finite, finite.start(), bad) from None
 
     def checked_start(self, finite: Any) -> Point:
         """Refuse a start at which the model is not finite, with what the user needs to see why."""
@@ -194,7 +197,7 @@ class Fit:
     def refusal(self, finite: Any, point: Point, bad: Diverged, where: str = AT_START) -> ProblemError:
         values = finite.coordinates.values(point.unknowns)
         listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
-        ways = ", or ".join(["Choose other start values", *self.method.advice()])
+        ways = ", or ".join(["Choose other start values", *self.method.advice(self.problem)])
         return ProblemError(f"{where} {bad}{f' ({listed})' if listed else ''}. {ways}.")
 
     def easier_first(self, finite: Any) -> Outcome | None:

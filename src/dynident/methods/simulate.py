@@ -12,6 +12,7 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.estimate import Trajectory
 from dynident.integrators.grid import grid_of
 from dynident.integrators.march import Diverged
+from dynident.problem.agreement import unit_faults
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model, given_by
 
@@ -26,6 +27,8 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
     nothing changes."""
     if substeps != "auto" and (not isinstance(substeps, (int, np.integer)) or substeps < 1):
         raise ProblemError(f'substeps = {substeps!r}; give a whole number from 1 on, or "auto".')
+    if faults := unit_faults([experiment], model):
+        raise ProblemError(faults)
     p, x0, said = _values(model, values, experiment)
     runner = runner_for(model, integrator, said)
     grid = grid_of(model, experiment, everywhere=True)

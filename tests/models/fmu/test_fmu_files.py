@@ -78,3 +78,32 @@ def test_any_variable_can_be_what_was_measured(folder):
     inside = di.FmuModel(folder / "lag.fmu", outputs=["der(x)"], trusted=True)
     rates = di.simulate(inside, {}, di.Experiment(T, {"u": np.ones(81)})).outputs["der(x)"]
     assert rates == pytest.approx(4 * np.exp(-2 * T), abs=1e-5)
+
+
+def in_millivolts(folder, name):
+    """A copy of the record whose header says mV; the unit of the FMU is V."""
+    t, u, y = np.loadtxt(folder / "run.csv", delimiter=",", skiprows=1, unpack=True)
+    np.savetxt(folder / name, np.column_stack([t, 1000 * u, y]), delimiter=",", header="t,u [mV],measured", comments="")
+
+
+def test_a_record_in_other_units_than_the_fmu_gives_the_same_values_with_a_note(folder):
+    plain = di.identify(di.read_problem(folder / "problem.toml").problem)
+    in_millivolts(folder, "run.csv")
+    assert left_with("fit", folder / "problem.toml", "--out", folder / "results") == 0
+    estimate = di.load(folder / "results")
+    assert estimate.values == pytest.approx(plain.values, rel=1e-6)
+    assert "'u' was converted from mV to V, the unit of the model." in estimate.notes
+    assert left_with("validate", folder / "results", folder / "run.csv") == 0
+    assert di.load(folder / "results").validations[0].fit["y"] > 95
+
+
+@pytest.mark.parametrize(("units", "unit", "sentence"), [
+    ({"u": "mV"}, "s", "'u' is in mV in experiment, but in V in the model"),
+    ({"u": "kg"}, "s", "'u' is in kg in experiment, but in V in the model, and there is no factor"),
+    ({"time": "h"}, "s", "'time' is in h in experiment, but in s in the model"),
+    ({}, "ms", "parameter 'tau' is declared in ms, but the model counts it in s"),
+])
+def test_units_that_differ_from_those_of_the_fmu_are_refused(units, unit, sentence):
+    record = di.Experiment(T, {"u": T}, {"y": T}, units=units)
+    with pytest.raises(di.ProblemError, match=sentence):
+        di.Problem(di.FmuModel(exported(), outputs=["y"]), [record], [di.Parameter("tau", unit=unit)])

@@ -158,6 +158,8 @@ class Fit:
         try:
             for attempt in running:
                 found.append(attempt)
+                if attempt.last:
+                    return attempt
                 if attempt.outcome.interrupted:
                     break
                 converged = [a for a in found if a.outcome.converged]

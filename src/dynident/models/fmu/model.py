@@ -69,7 +69,8 @@ class FmuModel:
                             and variables[n].settable_before_start and n not in self.values)
         self.kind, self.notes = self._chosen_kind(kind)
         used = [*self.inputs, *self.outputs, *self.parameters, *self.states]
-        self.units = MappingProxyType({n: variables[n].unit for n in used if variables[n].unit})
+        time = next((v.unit for v in variables.values() if v.causality == "independent" and v.unit), "s")
+        self.units = MappingProxyType({"time": time, **{n: variables[n].unit for n in used if variables[n].unit}})
         self.name = self.description.name
 
     # what is asked of any model
