@@ -107,14 +107,15 @@ def test_no_unknowns_is_normal():
 WAVE = 2 * np.sin(T * 20 / T[-1]) + 0.02 * np.random.default_rng(4).standard_normal(T.size)
 
 
-@pytest.mark.parametrize("low, high, words", [(-1, 1, ("largest value, 1", "smallest value, -1")), (-9, 1, ("largest value, 1",)),
-                                              (-9, 9, ())])
+@pytest.mark.parametrize("low, high, words", [
+    (-1, 1, ("largest value, 1", "smallest value, -1")), (-9, 1, ("largest value, 1",)), (-9, 9, ())])
 def test_a_clipped_signal_is_called_one_and_its_corners_are_no_spikes(low, high, words):
     told = [f.sentence for f in record_findings(Experiment(T, outputs={"y": np.clip(WAVE, low, high)}))]
     assert [s for s in told if "clipped" in s] == [s for word in words for s in told if s.endswith(word)]
     assert len([s for s in told if "clipped" in s]) == len(words) and not any("stick" in s for s in told)
 
 
-@pytest.mark.parametrize("y", [np.round(WAVE, 1), np.sign(WAVE), np.maximum.accumulate(WAVE), np.clip(WAVE, -9, 1) + 1e-3 * WAVE])
+@pytest.mark.parametrize("y", [np.round(WAVE, 1), np.sign(WAVE), np.maximum.accumulate(WAVE),
+                               np.clip(WAVE, -9, 1) + 1e-3 * WAVE])
 def test_what_stands_elsewhere_too_or_once_is_not_called_clipped(y):
     assert not any("clipped" in f.sentence for f in record_findings(Experiment(T, outputs={"y": y})))

@@ -61,6 +61,8 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
     if kept.is_dir():
         raise ProblemError(f"--state {kept} is a folder; name a file in it.")
     kept.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(kept.parent, os.W_OK):
+        raise ProblemError(f"--state {kept}: nothing can be written into {kept.parent}; name another file.")
     online = method.start(said.problem)
     if kept.exists() and not fresh:
         online.resume(kept)
