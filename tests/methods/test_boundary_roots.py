@@ -134,3 +134,34 @@ def test_one_clock_for_all_signals_changes_nothing_that_matters(solver):
     for name in "mkb":
         assert one.values[name] == pytest.approx(other.values[name], rel=2e-3)  # model errors act at twice as many nodes
     assert setup_of(di.boundary_value(**THESIS), spring(shared)).inner.measured_values == 401
+
+
+# starts and units
+
+
+def test_the_start_does_not_choose_the_steps():
+    """x' = a x^2 + u: a start at a = 50 is stiff and begins with many steps per sample; the answer needs one."""
+    model = di.EquationModel(states={"x": "a*x**2 + u"}, outputs={"z": "x"}, inputs=["u"], parameters=["a"])
+    time = np.linspace(0, 30, 301)
+    u = np.sin(time) + np.sign(np.sin(0.7 * time))
+    x = np.zeros(time.size)  # x' = u - x/2, which the model does not quite follow
+    for k in range(time.size - 1):
+        x[k + 1] = np.exp(-0.05) * x[k] + (1 - np.exp(-0.05)) / 0.5 * u[k]
+    z = x + 0.02 * np.random.default_rng(0).standard_normal(time.size)
+    run = di.Experiment(time, {"u": u}, {"z": z}, {"z": di.Gaussian(0.02)})
+    near, far = (di.identify(di.Problem(model, [run], [di.Parameter("a", start=a)]), di.boundary_value(
+        model_weight={"x": 10.0}), progress=False) for a in (-0.1, 50.0))
+    assert near.counts["steps_per_sample"] == far.counts["steps_per_sample"]
+    assert abs(near.values["a"] - far.values["a"]) < 1e-3 * near.uncertainty.std("a")
+
+
+@pytest.mark.parametrize("solver", ["davidenko", "musn"])
+def test_units_of_the_signals_do_not_matter_to_root_finders(solver):
+    found = []
+    for unit in (1.0, 1e-4):
+        own = simulated()
+        run = di.Experiment(own.time, {"u": unit * own.inputs["u"]}, {"position": unit * own.outputs["position"]},
+                            {"position": di.Gaussian(unit * 0.01)}, hold="linear")
+        problem = di.Problem(SPRING, [run], [di.Parameter(n, start=s) for n, s in zip("mkb", (1.5, 1.3, 1.4), strict=True)])
+        found.append(fitted(problem, solver=solver, model_weight={"v": 1e4 / unit**2}))
+    assert [found[1].values[n] for n in "mkb"] == pytest.approx([found[0].values[n] for n in "mkb"], rel=1e-5)

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dynident.errors import NotSupported
+from dynident.errors import NotSupported, ProblemError
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, march_for, mode_names
 from dynident.integrators.scheme import Adaptive
 from dynident.models.equations import EquationModel
+from dynident.models.fmu.choices import USUAL_SCHEME
 from dynident.models.fmu.library import SimulationFailed
 from dynident.models.fmu.model import FmuModel
 from dynident.problem.model import Model
@@ -24,9 +25,9 @@ from dynident.problem.problem import Problem
 class Failed(Diverged):
     """A simulation that came to no good end, in the words of who ran it."""
 
-    def __init__(self, sentence: str, time: float):
+    def __init__(self, sentence: str, time: float, lost: bool = False):
         super().__init__(time, 0)
-        self.args = (sentence,)
+        self.args, self.lost = (sentence,), lost
 
 
 class Runner(Protocol):
@@ -122,7 +123,7 @@ class FmuRunner:
         try:
             return self.simulator.run(self._written(p, x0), grid, states)  # type: ignore[arg-type]
         except SimulationFailed as error:
-            raise Failed(str(error), error.time) from None
+            raise Failed(str(error), error.time, error.crash) from None
 
     @property
     def differentiates(self) -> bool:
@@ -137,7 +138,7 @@ class FmuRunner:
         try:
             return self.simulator.slopes(self._written(p, x0), grid, [int(i) for i in places])  # type: ignore[arg-type]
         except SimulationFailed as error:
-            raise Failed(str(error), error.time) from None
+            raise Failed(str(error), error.time, error.crash) from None
 
     def _written(self, p: np.ndarray, x0: np.ndarray) -> np.ndarray:
         return np.concatenate([p[self.parameters], x0[self.initials]])
@@ -178,6 +179,9 @@ def runner_for(model: Model, scheme: str, declared: Iterable[str]) -> Runner:
     if isinstance(model, EquationModel):
         return EquationRunner(model, scheme)
     if isinstance(model, FmuModel):
+        if scheme not in (USUAL_SCHEME, model.options["integrator"]):
+            raise ProblemError(f"integrator = {scheme!r} is for models with equations; {model.path.name} is integrated as "
+                               "FmuModel(..., integrator=...) says.")
         return FmuRunner(model, declared)
     raise NotSupported(f"A {type(model).__name__} cannot be simulated as a black box.")
 

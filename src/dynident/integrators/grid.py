@@ -74,6 +74,10 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
     u = np.zeros((samples, nu))
     for j, name in enumerate(model.inputs):
         u[:, j] = experiment.inputs[name]
+    steps = [name for name in getattr(model, "stepwise", ()) if experiment.hold[name] == "linear"]
+    if steps:
+        raise ProblemError(f"{experiment.label}: {', '.join(steps)} can only jump from value to value in this model, but the "
+                           "record has it move linearly between samples; give hold=\"zero\" for it.")
     linear = np.array([experiment.hold[name] == "linear" for name in model.inputs], dtype=bool)
     u_begin, u_end = u[:-1].copy(), u[:-1].copy()
     u_end[:, linear] = u[1:, linear]

@@ -32,8 +32,7 @@ def exact_lag(hold):
 
 
 @pytest.mark.parametrize("version", ["2.0", "3.0"])
-@pytest.mark.parametrize("alignment", ["sampled", "feedthrough"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "alignment"), [*((kind, "sampled") for kind in KINDS), ("co_simulation", "feedthrough")])
 def test_feedthrough_belongs_to_the_input_of_the_same_sample(version, alignment, kind):
     outputs, *_ = run(exported(version=version), kind=kind, alignment=alignment)
     assert np.max(np.abs(outputs[:, 1] - np.sin(3 * T))) <= 1e-15

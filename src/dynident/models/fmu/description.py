@@ -45,6 +45,11 @@ class Variable:
         return self.type in REALS
 
     @property
+    def place(self) -> tuple[str, int, int]:
+        """Where the number stands in the FMU; two names with one place are aliases."""
+        return self.type, self.reference, self.element
+
+    @property
     def settable_before_start(self) -> bool:
         """May be given a value before initialisation, other than an input."""
         if self.causality in ("input", "independent", "calculatedParameter") or self.variability == "constant":

@@ -33,7 +33,7 @@ def drive_with_slopes(instance: Instance, ports: Ports, course: Course, plan: Pl
     initial = np.array([plan.state_references.index(int(r)) if r in plan.state_references else -1 for r in by], np.int64)
     fmu, path, _alive = for_c(instance, ports, course, True)
     own = _Slopes(len(names), *(a.ctypes.data for a in (states, rates, measured, by, initial)),
-                  instance.address("GetDirectionalDerivative"))
+                  instance.address("GetDirectionalDerivative", needed=False))
     slopes = np.full((course.time.size, len(names), len(plan.outputs)), np.nan)
     bad = np.zeros(3, np.int64)
     good = compiled.dynident_fmu_slopes(*map(ctypes.addressof, (fmu, path, own)), outputs.ctypes.data, slopes.ctypes.data,
