@@ -50,6 +50,7 @@ def test_time_that_is_none_is_refused(time, sentence):
     ({"outputs": {"y": T * 1j}}, "output 'y' holds complex numbers; give their real part"),
     ({"initial": {"x": np.nan}}, "the known initial state 'x' is nan"),
     ({"initial": {"x": "fast"}}, "the known initial state 'x' is fast"),
+    ({"start": np.datetime64("2024-05-01")}, "is not a number; it is counted like time"),
     ({"start": 1.0}, "start = 1 lies after the first sample at 0"),
     ({"start": -1.0, "inputs": {"u": T}}, "lies before the first sample at 0, where the inputs are not known"),
 ])

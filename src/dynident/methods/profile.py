@@ -66,7 +66,7 @@ def _wanted(known: Sequence[str], names: Any, level: Any) -> list[str]:
                            f"them: {', '.join(known)}.")
     wanted = [names] if isinstance(names, str) else list(known if names is None else names)
     faults = [f"'{n}' is not an unknown of this estimate.{did_you_mean(str(n), known)}" for n in wanted if n not in known]
-    if not isinstance(level, Real) or not 0 < level < 1:
+    if not isinstance(level, Real) or not 0 < float(level) < 1:
         faults.append(f"level = {level!r} is not a probability; use for instance level=0.95.")
     if faults:
         raise ProblemError(faults)

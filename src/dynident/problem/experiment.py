@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -168,13 +169,12 @@ class Experiment:
 
 def _own(noise: Noise) -> Noise:
     """The noise with sizes that nobody else can write to."""
-    field_name = "radius" if isinstance(noise, Bounded) else "std"
-    sizes = getattr(noise, field_name, None)
+    sizes: Any = noise.radius if isinstance(noise, Bounded) else getattr(noise, "std", None)
     if not np.ndim(sizes) or _frozen(sizes):
         return noise
     own = np.array(sizes, dtype=float)
     own.flags.writeable = False
-    return replace(noise, **{field_name: own})
+    return Bounded(own) if isinstance(noise, Bounded) else Gaussian(own, noise.bound)
 
 
 def _frozen(array: Any) -> bool:
@@ -226,6 +226,10 @@ def _check_columns(time: np.ndarray, inputs: Mapping[str, np.ndarray], outputs: 
 
 def _check_start(start: float | None, time: np.ndarray, inputs: Mapping[str, np.ndarray], faults: list[str]) -> None:
     if start is None or not time.size or faults:
+        return
+    if not isinstance(start, Real):
+        faults.append(f"start = {start!r} is not a number; it is counted like time, in seconds after the first where that is "
+                      "given as dates.")
         return
     if not np.isfinite(start) or start > time[0]:
         faults.append(f"start = {start:g} lies after the first sample at {time[0]:g}; start is the time at which the "
