@@ -16,7 +16,7 @@ from dynident.integrators.scheme import Adaptive
 from dynident.models.equations import EquationModel
 from dynident.models.fmu.choices import USUAL_SCHEME
 from dynident.models.fmu.library import SimulationFailed
-from dynident.models.fmu.model import FmuModel
+from dynident.models.fmu.model import FmuModel, same_model
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
@@ -27,7 +27,7 @@ class Failed(Diverged):
 
     def __init__(self, sentence: str, time: float, lost: bool = False):
         super().__init__(time, 0)
-        self.args, self.lost = (sentence,), lost
+        self.args, self.lost = (sentence.rstrip("."),), lost  # who tells it goes on with words of their own
 
 
 class Runner(Protocol):
@@ -147,8 +147,7 @@ class FmuRunner:
         return None
 
     def __reduce__(self) -> tuple:
-        path, options = self.model.__reduce__()[1]
-        return _fmu_runner, (_Key({"path": path, **options}), self.declared)
+        return _fmu_runner, (_Key({"identity": self.model.identity()}), self.declared)
 
 
 class _Key:
@@ -171,8 +170,7 @@ def _equation_runner(key: _Key, scheme: str) -> EquationRunner:
 
 @functools.lru_cache(maxsize=8)
 def _fmu_runner(key: _Key, declared: tuple[str, ...]) -> FmuRunner:
-    path, options = key.definition["path"], {k: v for k, v in key.definition.items() if k != "path"}
-    return FmuRunner(FmuModel(path, **options), declared)
+    return FmuRunner(same_model(*key.definition["identity"]), declared)
 
 
 def runner_for(model: Model, scheme: str, declared: Iterable[str]) -> Runner:

@@ -94,7 +94,8 @@ def _values(model: Model, values: Mapping[str, float], experiment: Experiment
     faults += [f"{experiment.label}: the initial state of '{n}' is {in_values[n]} in the values and {known} in the "
                "record's `initial`; keep one of the two." for n, known in experiment.initial.items()
                if in_values.get(n) is not None and in_values[n] != known]
-    faults += [f"{experiment.label}: '{n}' in `initial` is not a state of the model.{did_you_mean(n, model.states)}"
+    faults += [f"{experiment.label}: '{n}' in `initial` is not a state of the model. "
+               f"{reason_against(model, n) or did_you_mean(n, model.states).strip()}".strip()
                for n in experiment.initial if n not in model.states]
     initial = {n: experiment.initial.get(n, value) for n, value in in_values.items()}
     faults += [f"simulate needs the initial state of '{n}': give '{n}(0)' in the values, or `initial` in the record."
@@ -118,7 +119,8 @@ def _said(values: Mapping[str, float], name: str, experiment: Experiment) -> flo
 def _name_faults(model: Model, values: Mapping[str, float]) -> list[str]:
     """Names that mean nothing to the model; those of other records are no fault."""
     known = [*model.parameters, *(f"{n}(0)" for n in model.states)]
-    return [f"simulate: {reason_against(model, str(name))}" if reason_against(model, str(name)) else
+    why = {name: "" if name in model.states else reason_against(model, str(name)) for name in values}
+    return [f"simulate: {why[name]}" if why[name] else
             f"simulate: the model has no parameter and no initial state '{name}'.{did_you_mean(name, known)}"
             for name in values if name not in known and str(name).partition("[")[0] not in known]
 

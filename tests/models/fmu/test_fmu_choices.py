@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from fmu_makers import exported, needs_compiler, tampered
@@ -125,7 +127,9 @@ def test_an_integrator_that_is_not_the_fmus_is_refused():
     di.simulate(di.FmuModel(exported(), integrator="radau"), {}, record, integrator="radau")
 
 
-@pytest.mark.parametrize(("values", "initial"), [({}, {"zz": 3.0}), ({"x": 1.0}, {"x": 3.0})])
-def test_an_initial_value_of_what_is_no_free_state_is_refused(values, initial):
-    with pytest.raises(di.ProblemError, match="in `initial` is not a state of the model"):
+@pytest.mark.parametrize(("values", "initial", "sentence"), [
+    ({}, {"zz": 3.0}, "'zz' in `initial` is not a state of the model. Known: x"),
+    ({"x": 1.0}, {"x": 3.0}, "in `initial` is not a state of the model. 'x' has a value of its own")])
+def test_an_initial_value_of_what_is_no_free_state_is_refused(values, initial, sentence):
+    with pytest.raises(di.ProblemError, match=re.escape(sentence)):
         di.simulate(di.FmuModel(exported(), values=values), {}, di.Experiment(T, {"u": U}, initial=initial))

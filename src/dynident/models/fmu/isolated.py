@@ -23,8 +23,9 @@ from dynident.models.fmu.wire import COURSE, receive, send
 START_LIMIT = 60.0  # seconds for the process and the FMU's code to be loaded
 COURSES_KEPT = 32
 # Ctrl-C is for the session, which ends its processes itself; from the first moment on, before any code of ours runs there
-OUT_OF_REACH: dict[str, Any] = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {
-    "process_group": 0}
+OUT_OF_REACH: dict[str, Any] = {"process_group": 0}
+if sys.platform == "win32":
+    OUT_OF_REACH = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 
 
 class IsolatedSimulator:

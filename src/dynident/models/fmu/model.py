@@ -13,17 +13,17 @@ import numpy as np
 from dynident.errors import NotSupported, ProblemError
 from dynident.models.fmu.archive import digest_of, existing_fmu, unpacked
 from dynident.models.fmu.choices import (
-    beyond_its_range,
+    choice_faults,
+    complaints_of,
     idle_option_faults,
     listed,
-    name_faults,
     numbers_by_name,
     option_faults,
     path_of,
-    same_place_faults,
-    value_faults,
+    values_beyond_range,
 )
 from dynident.models.fmu.description import KINDS, NUMBERS, Description, Variable, read_description
+from dynident.models.fmu.kept import found_again, kept
 from dynident.models.fmu.loop import Course
 from dynident.models.fmu.loop_kernel import kernel
 from dynident.models.fmu.plan import Plan
@@ -58,10 +58,7 @@ class FmuModel:
         faults = option_faults(kind, integrator, alignment, time_limit)
         self.values = MappingProxyType(numbers_by_name(values, faults))
         chosen_inputs, chosen_outputs = listed("inputs", inputs, faults), listed("outputs", outputs, faults)
-        faults += name_faults(d, "values", self.values, settable=True) + value_faults(d, self.values)
-        faults += name_faults(d, "inputs", chosen_inputs or (), roles=("input",))
-        faults += same_place_faults(d, {"inputs": chosen_inputs or (), "values": tuple(self.values)})
-        faults += name_faults(d, "outputs", chosen_outputs or ())
+        faults += choice_faults(d, chosen_inputs or (), chosen_outputs or (), self.values)
         if faults:
             raise ProblemError(list(dict.fromkeys(faults)))
         self.options: dict[str, Any] = {"kind": kind, "integrator": integrator, "alignment": alignment,
@@ -79,8 +76,7 @@ class FmuModel:
         self.kind, self.notes = self._chosen_kind(kind)
         if faults := idle_option_faults(self.path.name, self.kind, integrator, alignment):
             raise ProblemError(faults)
-        self.notes += tuple(filter(None, (beyond_its_range(self.path.name, variables[n], x)
-                                          for n, x in self.values.items())))
+        self.notes += complaints_of(d) + values_beyond_range(d, self.values)
         used = [*self.inputs, *self.outputs, *self.parameters, *self.states]
         time = next((v.unit for v in variables.values() if v.causality == "independent" and v.unit), "s")
         self.units = MappingProxyType({"time": time, **{n: variables[n].unit for n in used if variables[n].unit}})
@@ -95,8 +91,8 @@ class FmuModel:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files that the model lives in; a saved problem takes them along."""
-        return (self.path,)
+        """Files that the model lives in, as they were when it was made; a saved problem takes them along."""
+        return (kept(self.path, self.digest),)
 
     @property
     def static(self) -> bool:
@@ -118,8 +114,12 @@ class FmuModel:
                 "outputs": list(self.outputs), "values": dict(self.values), "interface": self.kind, **options}
 
     def __reduce__(self) -> tuple:
-        return _opened, (str(self.path), {"inputs": list(self.inputs), "outputs": list(self.outputs),
-                                          "values": dict(self.values), **self.options})
+        return same_model, self.identity()
+
+    def identity(self) -> tuple[str, str, str, dict[str, Any]]:
+        """What makes the same model in another process: file, copy of it, digest, and options."""
+        return str(self.path), str(*self.files), self.digest, {
+            "inputs": list(self.inputs), "outputs": list(self.outputs), "values": dict(self.values), **self.options}
 
     def content_hash(self) -> str:
         return self.digest
@@ -132,10 +132,11 @@ class FmuModel:
     def why_not_estimated(self, name: str) -> str:
         """A sentence about a variable that is not among the parameters; empty where there is nothing to say."""
         v = self.description.variables.get(name)
-        if v is None or v.can_be_estimated:
-            held = "" if v is None else self._held.get(v.place, name)
+        if v is None:
+            return ""
+        if held := self._held.get(v.place):
             also = f", which is another name of '{held}'," if held != name else ""
-            return "" if v is None else f"'{name}'{also} has a value of its own in FmuModel(values=...); take it out there."
+            return f"'{name}'{also} has a value of its own in FmuModel(values=...); take it out there."
         article = "an" if v.causality[0] in "aeiou" else "a"
         what = f"'{name}' of {self.path.name} is {article} {v.causality}" if v.causality != "parameter" else (
             f"'{name}' of {self.path.name} is a parameter of type {v.type}" if not v.real else
@@ -165,7 +166,7 @@ class FmuModel:
         references = {d.variables[n].reference for n in used if d.variables[n].size > 1}
         variables = {n: v for n, v in d.variables.items() if n in used or v.reference in references}
         return Plan(
-            file=self.path.name, folder=str(unpacked(self.path)), library=interface.library, version=d.version,
+            file=self.path.name, folder=str(unpacked(*self.files)), library=interface.library, version=d.version,
             token=d.token, tolerance=d.tolerance, exchange=self.kind == "model_exchange", states=len(d.states),
             indicators=d.indicators, needs_completed=interface.needs_completed_step,
             variable_steps=interface.variable_steps, feedthrough=d.feedthrough,
@@ -258,8 +259,9 @@ class FmuSimulator:
         return FmuSimulator, (self.model, self.written)
 
 
-def _opened(path: str, options: Mapping[str, Any]) -> FmuModel:
-    return FmuModel(path, **options)
+def same_model(path: str, copy: str, digest: str, options: Mapping[str, Any]) -> FmuModel:
+    """The model of this `identity`; refuses where its file is no longer to be had."""
+    return FmuModel(found_again(Path(path), Path(copy), digest), **options)
 
 
 def _given(v: Variable) -> Given:
