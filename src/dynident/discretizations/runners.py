@@ -27,7 +27,7 @@ class Failed(Diverged):
 
     def __init__(self, sentence: str, time: float, lost: bool = False):
         super().__init__(time, 0)
-        self.args, self.lost = (sentence,), lost
+        self.args, self.lost = (sentence.rstrip("."),), lost  # who tells it goes on with words of their own
 
 
 class Runner(Protocol):

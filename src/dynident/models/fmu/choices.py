@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.models.fmu.description import KINDS, NUMBERS, Description, Variable
+from dynident.models.fmu.description import KINDS, NUMBERS, Description
 from dynident.models.fmu.loop import SCHEMES
 from dynident.models.fmu.slots import limits_of
 
@@ -64,8 +64,18 @@ def numbers_by_name(values: Any, faults: list[str]) -> dict[str, float]:
     return found
 
 
+def choice_faults(d: Description, inputs: Sequence[str], outputs: Sequence[str], values: Mapping[str, float]) -> list[str]:
+    """Names that the FMU does not have or that cannot serve so, and values that it cannot take."""
+    if not d.structured:
+        return [f"{d.path.name} cannot be used: its description holds no ModelStructure, so that its states are not known. "
+                "Export it again."]
+    return [*name_faults(d, "values", values, settable=True), *value_faults(d, values),
+            *name_faults(d, "inputs", inputs, roles=("input",)), *name_faults(d, "outputs", outputs),
+            *same_place_faults(d, {"inputs": inputs, "values": tuple(values)})]
+
+
 def value_faults(d: Description, values: Mapping[str, float]) -> list[str]:
-    """Numbers that the type of their variable cannot hold, and two for one variable."""
+    """Numbers that the type of their variable cannot hold."""
     faults = []
     for name, value in values.items():
         v = d.variables.get(name)
@@ -77,7 +87,7 @@ def value_faults(d: Description, values: Mapping[str, float]) -> list[str]:
         elif not lowest <= value <= highest:
             faults.append(f"values: '{name}' is {value:g}, but of type {v.type}, which goes from {lowest:g} to "
                           f"{highest:g}.")
-    return faults + same_place_faults(d, {"values": list(values)})
+    return faults
 
 
 def same_place_faults(d: Description, chosen: Mapping[str, Sequence[str]]) -> list[str]:
@@ -147,8 +157,8 @@ def complaints_of(d: Description) -> tuple[str, ...]:
     return (*said, f"`dynident fmu info {d.path.name}` says {more} more.") if more > 0 else tuple(said)
 
 
-def beyond_its_range(file: str, v: Variable, value: float) -> str:
-    """A sentence about a value for which the FMU was not made; empty where there is nothing to say."""
-    if v.lower <= value <= v.upper:
-        return ""
-    return f"'{v.name}' is held at {value:g}, but {file} is made for values from {v.lower:g} to {v.upper:g}."
+def values_beyond_range(d: Description, values: Mapping[str, float]) -> tuple[str, ...]:
+    """A sentence about each value for which the FMU was not made."""
+    held = ((d.variables[name], value) for name, value in values.items())
+    return tuple(f"'{v.name}' is held at {value:g}, but {d.path.name} is made for values from {v.lower:g} to {v.upper:g}."
+                 for v, value in held if not v.lower <= value <= v.upper)

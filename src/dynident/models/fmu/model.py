@@ -13,16 +13,14 @@ import numpy as np
 from dynident.errors import NotSupported, ProblemError
 from dynident.models.fmu.archive import digest_of, existing_fmu, unpacked
 from dynident.models.fmu.choices import (
-    beyond_its_range,
+    choice_faults,
     complaints_of,
     idle_option_faults,
     listed,
-    name_faults,
     numbers_by_name,
     option_faults,
     path_of,
-    same_place_faults,
-    value_faults,
+    values_beyond_range,
 )
 from dynident.models.fmu.description import KINDS, NUMBERS, Description, Variable, read_description
 from dynident.models.fmu.kept import found_again, kept
@@ -57,16 +55,10 @@ class FmuModel:
         self.digest = digest_of(self.path)
         self.description: Description = read_description(self.path)
         d, variables = self.description, self.description.variables
-        if not d.structured:
-            raise ProblemError(f"{self.path.name} cannot be used: its description holds no ModelStructure, so that its states "
-                               "are not known. Export it again.")
         faults = option_faults(kind, integrator, alignment, time_limit)
         self.values = MappingProxyType(numbers_by_name(values, faults))
         chosen_inputs, chosen_outputs = listed("inputs", inputs, faults), listed("outputs", outputs, faults)
-        faults += name_faults(d, "values", self.values, settable=True) + value_faults(d, self.values)
-        faults += name_faults(d, "inputs", chosen_inputs or (), roles=("input",))
-        faults += same_place_faults(d, {"inputs": chosen_inputs or (), "values": tuple(self.values)})
-        faults += name_faults(d, "outputs", chosen_outputs or ())
+        faults += choice_faults(d, chosen_inputs or (), chosen_outputs or (), self.values)
         if faults:
             raise ProblemError(list(dict.fromkeys(faults)))
         self.options: dict[str, Any] = {"kind": kind, "integrator": integrator, "alignment": alignment,
@@ -84,9 +76,7 @@ class FmuModel:
         self.kind, self.notes = self._chosen_kind(kind)
         if faults := idle_option_faults(self.path.name, self.kind, integrator, alignment):
             raise ProblemError(faults)
-        self.notes += complaints_of(d)
-        self.notes += tuple(filter(None, (beyond_its_range(self.path.name, variables[n], x)
-                                          for n, x in self.values.items())))
+        self.notes += complaints_of(d) + values_beyond_range(d, self.values)
         used = [*self.inputs, *self.outputs, *self.parameters, *self.states]
         time = next((v.unit for v in variables.values() if v.causality == "independent" and v.unit), "s")
         self.units = MappingProxyType({"time": time, **{n: variables[n].unit for n in used if variables[n].unit}})
