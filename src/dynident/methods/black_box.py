@@ -19,8 +19,9 @@ from dynident.integrators.march import Diverged
 from dynident.methods import noise
 from dynident.methods.direct import option_faults, plain_options, whole
 from dynident.methods.fitting import Fit
-from dynident.methods.restraints import constrained_solver, refuse_state_bounds
+from dynident.methods.restraints import constrained_solver, refuse_integrator, refuse_state_bounds
 from dynident.methods.substeps import choose_substeps
+from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 
@@ -62,6 +63,10 @@ class LeastSquares:
     def refuse(self, problem: Problem) -> None:
         noise.require_gaussian(problem, self.kind)
         refuse_state_bounds(problem, self.kind, "full_discretization() on equations, which hands them to Ipopt")
+        if isinstance(problem.model, EquationModel):  # an FMU brings its own
+            refuse_integrator(problem, integrator_named(self.integrator))
+        if self.search:
+            _refuse_open_ends(problem)
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         self.refuse(problem)
@@ -84,6 +89,13 @@ def differences_at_start(problem: Problem) -> Linearization:
         return finite.linearization(finite.start())
     except Diverged as bad:
         raise ProblemError(f"At the start values {bad}. Choose other start values.") from None
+
+
+def _refuse_open_ends(problem: Problem) -> None:
+    """A search needs a box; where it looks among logarithms, one above zero."""
+    open_ended = [u.name for u in problem.unknowns if not np.isfinite(u.upper - u.lower) or (u.log and u.lower <= 0)]
+    if open_ended:
+        raise ProblemError(f"A search needs bounds on both sides; give lower and upper for {', '.join(open_ended)}.")
 
 
 class _Transcription:
@@ -150,10 +162,6 @@ class _Transcription:
         from scipy.optimize import differential_evolution
 
         lower, upper = finite.coordinates.lower, finite.coordinates.upper
-        open_ended = [n for n, a, b in zip(finite.names, lower, upper, strict=True) if not np.isfinite(b - a)]
-        if open_ended:
-            raise ProblemError("A search needs bounds on both sides; give lower and upper for "
-                               f"{', '.join(open_ended)}.")
         start = finite.start()
         try:
             worst = BAD * finite.evaluate(start).cost

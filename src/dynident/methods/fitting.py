@@ -30,6 +30,7 @@ from dynident.solvers.outcome import Outcome, because, iterations_in_words
 
 SIZE_SETTLED = 1e-3  # relative change of an estimated noise size that no longer matters
 FAR = 1e3  # typical sizes from the start; who goes there may have passed the optimum on the way
+AT_START, REACHED = "At the start values", "At the values reached so far"
 MOST_ROUNDS = 12  # of weights and steps; each is a warm start
 
 
@@ -121,9 +122,7 @@ class Fit:
         point = start if easier is None else easier.point
         error = 0.0
         for rounds in range(1, MOST_ROUNDS + 1):
-            outcome = self.solve(finite, point)
-            if rounds == 1 and easier is not None and self.astray(finite, outcome, start):
-                outcome = min(outcome, self.solve(finite, start), key=lambda o: (not o.converged, o.evaluation.cost))
+            outcome = self.first_solve(finite, start, point) if rounds == 1 else self.solve(finite, point, REACHED)
             if rounds == 1:
                 outcome, self.beside = unless_between_slopes(finite, outcome, start.unknowns, self.anew(finite))
             self.reached = finite, outcome, self.steps
@@ -214,12 +213,12 @@ class Fit:
             return not outcome.interrupted and bool(np.any(gone > FAR))
         return len(outcome.history) <= self.method.iterations
 
-    def refusal(self, finite: Any, point: Point, bad: Diverged) -> ProblemError:
+    def refusal(self, finite: Any, point: Point, bad: Diverged, where: str = AT_START) -> ProblemError:
         values = finite.coordinates.values(point.unknowns)
         listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
         ways = ", or ".join(["Choose other start values", *self.method.advice(self.problem)])
         said = str(bad).rstrip(".")
-        return ProblemError(f"At the start values {said}{f' ({listed})' if listed else ''}. {ways}.")
+        return ProblemError(f"{where} {said}{f' ({listed})' if listed else ''}. {ways}.")
 
     def easier_first(self, finite: Any) -> Outcome | None:
         """A better start where states have to meet and are measured."""
@@ -232,13 +231,32 @@ class Fit:
         point = finite.from_states(start.unknowns, start.times, start.states)
         return replace(start.outcome, point=point, held=start.outcome.held[:len(finite.names)])
 
-    def solve(self, finite: Any, point: Point) -> Outcome:
+    def first_solve(self, finite: Any, start: Point, point: Point) -> Outcome:
+        """From a point that easier problems led to, and from the user's start where that leads astray or cannot begin."""
+        if point is start:
+            return self.solve(finite, start)
+        try:
+            outcome = self.begun(finite, point)
+        except Diverged:
+            return self.solve(finite, start)
+        if not self.astray(finite, outcome, start):
+            return outcome
+        try:
+            return min(outcome, self.begun(finite, start), key=lambda o: (not o.converged, o.evaluation.cost))
+        except Diverged:
+            return outcome
+
+    def solve(self, finite: Any, point: Point, where: str = AT_START) -> Outcome:
+        try:
+            return self.begun(finite, point)
+        except Diverged as bad:
+            raise self.refusal(finite, point, bad, where) from None
+
+    def begun(self, finite: Any, point: Point) -> Outcome:
+        """Raises Diverged where the solver cannot even begin: derivatives that are not finite."""
         solver = self.method.solver(finite)
         self.solver_name = solver.name
-        try:
-            return self.run(solver, finite, point, finite.counts)
-        except Diverged as bad:  # the solver could not even begin: derivatives that are not finite
-            raise self.refusal(finite, point, bad) from None
+        return self.run(solver, finite, point, finite.counts)
 
     def anew(self, finite: Any, told: bool = True) -> Callable[[Point], Outcome]:
         """To solve once more from another point; raises Diverged where that cannot begin."""

@@ -16,7 +16,6 @@ from dynident.discretizations.ends import LinearEnds
 from dynident.discretizations.finite import Point
 from dynident.discretizations.segments import MarchSegments, SegmentEnds
 from dynident.discretizations.smoothing import Smoothing
-from dynident.errors import NotSupported
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, march_for
 from dynident.kernels.mapped import Mapped
@@ -33,10 +32,6 @@ class BoundaryValueProblem:
     """The square system, its guess, and the way back."""
 
     def __init__(self, setup: Setup, smoothing: Smoothing, scaled: bool):
-        if len(setup.problem.experiments) > 1:
-            raise NotSupported(f"solver = \"{setup.method.solver_name}\" takes one experiment, but there are "
-                               f"{len(setup.problem.experiments)}: one boundary value problem has one time. Use "
-                               "solver=\"smoother\", which takes any number.")
         self.setup, self.smoothing = setup, smoothing
         problem = setup.problem
         self.free = tuple(p.name for p in problem.parameters if isinstance(p, Parameter) and p.free)

@@ -92,6 +92,11 @@ class BoundaryValueMethod:
         assert not isinstance(scheme, Adaptive)
         return scheme
 
+    def refuse(self, problem: Problem) -> None:
+        from dynident.methods.indirect.setup import setup_of
+
+        setup_of(self, problem)
+
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         from dynident.methods.indirect.fit import identify
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
-import tempfile
 from pathlib import Path
 
 from dynident.errors import ProblemError
 from dynident.models.fmu.archive import digest_of
+from dynident.models.fmu.folders import new_folder
 
 _copies: dict[tuple[str, str], Path] = {}  # by path and digest
 
@@ -43,9 +42,7 @@ def _is(path: Path, digest: str) -> bool:
 
 
 def _copied(path: Path, digest: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=f"dynident-fmu-{digest[:8]}-"))
-    atexit.register(shutil.rmtree, folder, True)
-    copy = folder / path.name
+    copy = new_folder(digest[:8]) / path.name
     try:
         shutil.copyfile(path, copy)
     except OSError as error:
