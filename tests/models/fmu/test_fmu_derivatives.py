@@ -155,3 +155,30 @@ def test_a_point_with_nothing_finite_around_it_is_named():
     with pytest.raises(di.ProblemError, match=r"the simulation is finite, but not close to them: at k = (0\.99|1\.00)\d+, "
                                               r"the simulation of Lonely.fmu failed at t = 0.05: state 'x' is no longer"):
         fitted(lonely, record("x", np.exp(-0.7 * T)), [di.Parameter("k", start=1.0)])
+
+
+THERMOSTAT = Reference("Thermostat", (
+    V("x", "output", start=0.0, initial="exact"), V("der_x", of="x"), V("u", "input", start=0.0),
+    V("on", "output", "discrete", 1, "Int32", "exact"), V("a", "parameter", "tunable", 1.0, initial="exact"), V("z0"),
+    V("z1")), """
+static void compute(Model *m) { der_x_ = (on_ ? u_ : 0) - a_ * x_; z0_ = x_ - 1; z1_ = x_ - 0.5; }
+static void indicators(Model *m, double *z) { z[0] = x_ - 1; z[1] = x_ - 0.5; }
+static int event(Model *m, double *next, int *end) {
+  if (on_ && x_ >= 1) on_ = 0; else if (!on_ && x_ <= 0.5) on_ = 1;
+  return 0;
+}
+static int step_event(Model *m) { (void)m; return 0; }
+""" + NO_SLOPES, indicators=2)
+
+
+def test_kinks_where_events_pass_samples_are_not_taken_for_noise():
+    """Near these starts an event passes a sample, and the output there has a kink along a; all lead to one optimum."""
+    t, rng = np.linspace(0, 10, 201), np.random.default_rng(0)
+    u = np.repeat(rng.uniform(1.5, 4, 21), 10)[:201]
+    fmu = di.FmuModel(reference_fmu(THERMOSTAT, 3), outputs=["x"], trusted=True)
+    clean = di.simulate(fmu, {"a": 1.0}, di.Experiment(t, {"u": u})).outputs["x"]
+    data = di.Experiment(t, {"u": u}, {"x": clean + STD * rng.normal(size=t.size)})
+    found = [di.identify(di.Problem(fmu, [data], [di.Parameter("a", start=a)]), di.least_squares(), progress=False)
+             for a in (0.95, 0.99, 1.0, 1.05, 1.1)]
+    values, std = np.array([f.values["a"] for f in found]), found[0].uncertainty.std("a")
+    assert np.ptp(values) < 1e-3 * std and all(f.uncertainty.std("a") == pytest.approx(std, rel=1e-3) for f in found)
