@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.discretizations.differences import ORDER, relative_noise, relative_steps
+from dynident.discretizations.differences import ORDER, relative_noise, relative_steps, shows_noise
 
 MODEL = di.library.mass_spring_damper()
 TRUE = {"m": 2.0, "d": 0.5, "k": 3.0}
@@ -38,6 +38,14 @@ def test_noise_is_measured_whatever_its_size(level):
     t = np.linspace(0, 5, 2000)
     row = [np.sin((2 + 2e-4 * k) * t) * (1 + level * rng.normal(size=t.size)) for k in range(ORDER + 1)]
     assert relative_noise(row) == pytest.approx(level, rel=0.2)
+
+
+def test_noise_is_told_from_what_is_smooth_and_from_kinks():
+    t, rng = np.linspace(0, 5, 2000), np.random.default_rng(1)
+    noisy = [np.sin((2 + 2e-4 * k) * t) + 1e-9 * rng.normal(size=t.size) for k in range(ORDER + 1)]
+    smooth = [np.sin((2 + 0.02 * k) * t) for k in range(ORDER + 1)]
+    kinked = [np.sin((2 + 2e-4 * k) * t) + 1e-3 * max(0, k - 3) * (np.arange(t.size) == 700) for k in range(ORDER + 1)]
+    assert shows_noise(noisy) and not shows_noise(smooth) and not shows_noise(kinked)
 
 
 def test_steps_keep_the_noise_out_of_the_derivative():
