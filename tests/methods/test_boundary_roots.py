@@ -76,7 +76,7 @@ def swung(seed: int) -> di.Experiment:
     return di.Experiment(time, force, {"position": y}, {"position": di.Gaussian()})
 
 
-@pytest.mark.parametrize("weight, seed", [(1e-4, 0), (1e-3, 1), (1e-2, 0), (1e-2, 1), (1e-2, 3), (0.1, 0), (0.1, 3)])
+@pytest.mark.parametrize("weight, seed", [(1e-4, 0), (1e-2, 0), (1e-2, 3), (0.1, 3)])
 def test_a_size_on_which_the_likelihood_does_not_depend_does_not_settle(weight, seed):
     """A Kalman filter's likelihood is flat from 1e-3 down for each of these: any smaller size is as good."""
     with pytest.raises(di.NotConverged, match="did not settle"):

@@ -15,6 +15,7 @@ from dynident.integrators.march import Diverged, march_for, mode_names
 from dynident.integrators.scheme import Adaptive
 from dynident.models.equations import EquationModel
 from dynident.models.fmu.choices import USUAL_SCHEME
+from dynident.models.fmu.equal_steps import equal_steps
 from dynident.models.fmu.library import SimulationFailed
 from dynident.models.fmu.model import FmuModel, same_model
 from dynident.problem.model import Model
@@ -109,6 +110,7 @@ class FmuRunner:
         self.if_stiff = f'FmuModel("{model.path.name}", integrator="radau")' if explicit and model.description.states else ""
         self.model, self.declared, self.static = model, tuple(declared), model.static
         self.scheme = model.options["integrator"] if model.kind == "model_exchange" else "the FMU's own solver"
+        self.even = model.kind == "co_simulation" and not model.description.interfaces[model.kind].variable_steps
         wanted = set(self.declared)
         self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in wanted], dtype=int)
         self.initials = np.array([i for i, n in enumerate(model.states) if n in wanted], dtype=int)
@@ -120,10 +122,18 @@ class FmuRunner:
         return self.simulator.notes
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        if self.even and equal_steps(grid.time) is None:
+            raise ProblemError(self._uneven(grid.time))
         try:
             return self.simulator.run(self._written(p, x0), grid, states)  # type: ignore[arg-type]
         except SimulationFailed as error:
             raise Failed(str(error), error.time, error.crash) from None
+
+    def _uneven(self, time: np.ndarray) -> str:
+        gaps, others = np.diff(time), [k.replace("_", " ") for k in self.model.description.interfaces if k != self.model.kind]
+        way = f"use its {' or '.join(others)}" if others else "export it so that it takes steps of any length"
+        return (f"{self.model.path.name} takes steps of one length only, and there is none that meets all samples, whose "
+                f"distances are {np.min(gaps):g} to {np.max(gaps):g}. Bring the record to equal distances, or {way}.")
 
     @property
     def differentiates(self) -> bool:

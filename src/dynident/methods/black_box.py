@@ -12,7 +12,7 @@ import numpy as np
 from dynident.discretizations.finite import FiniteProblem, Linearization, Point
 from dynident.discretizations.runners import declared_in, runner_for
 from dynident.discretizations.simulation import BlackBox, BlackBoxScheme, Simulation
-from dynident.errors import ProblemError
+from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
@@ -72,6 +72,8 @@ class LeastSquares:
         self.refuse(problem)
         way = _Transcription(self, problem, executor)
         estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
+        if not estimate.counts.get("interrupted") and way.refuted(estimate):
+            estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}
         return replace(estimate, method=self, counts=counts,
                        notes=(*estimate.notes, *way.notes, *way.box.notes))
@@ -132,6 +134,23 @@ class _Transcription:
         if self.problem.constraints:
             return constrained_solver(self.problem, finite, self.method.iterations)
         return LevenbergMarquardt(iterations=self.method.iterations)
+
+    def refuted(self, estimate: Estimate) -> bool:
+        """Whether derivatives by the model, right at first, are wrong where the fit ended; it then goes on from there."""
+        values = np.array([estimate.values[name] for name in self.problem.names])
+        finite = self.shooting(self.problem, estimate.counts["substeps"], noise.first_sizes(self.problem))
+        point = Point(finite.coordinates.coordinates(values), ())
+        try:
+            found = finite.refuted(point)
+        except DynidentError:  # where nothing more can be simulated, nothing more can be said
+            return False
+        except KeyboardInterrupt:
+            self.notes.append("Whether its own derivatives are right at the end was not looked at (stopped by the user).")
+            return False
+        if found:
+            self.searched = point
+            self.notes.append("The fit went on by differences from where the model's own derivatives were found wrong.")
+        return found
 
     def advice(self, problem: Problem) -> list[str]:
         stiff = self.box.runner.if_stiff

@@ -103,7 +103,7 @@ class Fit:
                     attempts.wall = attempts.wall or wall
                     continue
                 ended.append((finite, outcome, attempt.label, self.sizes))
-                if outcome.converged or outcome.interrupted or not attempt.outcome.converged:
+                if outcome.converged or outcome.interrupted or not attempt.outcome.converged or outcome.reason == UNSETTLED:
                     break
         except KeyboardInterrupt:  # between two attempts, while the next one is made ready
             if not ended:
