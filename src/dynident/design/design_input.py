@@ -5,10 +5,13 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from dynident.design.asked import argument_faults
 from dynident.design.criteria import CRITERIA, Criterion, Selective, d_optimal
+from dynident.design.knowledge import Knowledge
 from dynident.design.limits import limits_from
-from dynident.design.modes import in_mode
+from dynident.design.modes import Stay, in_mode
 from dynident.design.plan import Plan
 from dynident.design.search import Search
 from dynident.design.signals import Signal
@@ -41,9 +44,8 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     `mode`: of a hybrid model, the one to stay in. `progress`: called with each Stage of the search, or False for silence.
     """
     began = clock.perf_counter()
-    known, invariants = in_mode(known, mode)
-    problem = known if isinstance(known, Problem) else known.problem
-    model = problem.model
+    stay = in_mode(known, mode)
+    model = stay.problem.model
     if not isinstance(model, EquationModel):
         raise NotSupported(f"design_input needs a model with equations, not a {type(model).__name__}.")
     faults = argument_faults(model.inputs, counts={"records": records, "samples": samples, "starts": starts,
@@ -57,12 +59,12 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
         raise NotSupported("the selective cost is an integral over a fixed time; give one duration.")
     if records > 1 and isinstance(duration, tuple):
         raise NotSupported("several records at once need one fixed duration.")
-    read = limits_from(model, [*invariants, *([limits] if isinstance(limits, str) else limits)], ends)
-    _refuse_what_no_input_can_tell(problem)
+    read = (*stay.limits, *limits_from(model, [limits] if isinstance(limits, str) else limits, ends))
     with shown(progress, said) as tell:
-        search = Search(known, signals, chosen, read, duration, sample_time, initial,
+        search = Search(stay, signals, chosen, read, duration, sample_time, initial,
                         (parameters,) if isinstance(parameters, str) else tuple(parameters), records,
                         robust, dict(box or {}), samples, use_records, amplitude, seed, Teller(tell))
+        _refuse_what_no_input_can_tell(stay, search.knowledge)
         plan = search.best(starts, iterations)
         return search.finished(plan, clock.perf_counter() - began)
 
@@ -100,11 +102,19 @@ def _signals(model: EquationModel, signal: Signal | Mapping[str, Signal]) -> dic
     return {name: given[name] for name in model.inputs}
 
 
-def _refuse_what_no_input_can_tell(problem: Problem) -> None:
-    """Parameters that the model itself hides stay hidden, whatever the input: say so before searching."""
+def _refuse_what_no_input_can_tell(stay: Stay, knowledge: Knowledge) -> None:
+    """Parameters that the model itself hides stay hidden, whatever the input: say so before searching.
+
+    Unless a constraint tells them apart, or records have done so in another mode.
+    """
+    problem, before = stay.problem, knowledge.judged()
+    told = {name for name, std in zip(knowledge.names, before.std, strict=True) if stay.mode and np.isfinite(std)}
+    tied = {name for c in problem.constraints if c.lower == c.upper for name in c.names()}
     hidden = [(group, words) for found in [structure_of(problem)]
               for group, words in zip(found.groups, found.combinations, strict=True)
-              if any(u.name in group and not u.initial and u.prior is None for u in problem.unknowns)]
+              if any(u.name in group and not u.initial and u.prior is None for u in problem.unknowns)
+              and not set(group) <= told and not set(group) & tied]
+    where = f" in the mode '{stay.mode}'" if stay.mode else ""
     if hidden:
-        raise ProblemError([f"No input can determine {', '.join(group)}: {words}. Hold one of them (free=False), give "
+        raise ProblemError([f"No input{where} can determine {', '.join(group)}: {words}. Hold one of them (free=False), give "
                             "it a prior, or measure something else." for group, words in hidden])
