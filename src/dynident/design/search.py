@@ -27,7 +27,7 @@ from dynident.integrators.march import Diverged
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import Bounded, Noise
 from dynident.problem.problem import Problem
-from dynident.solvers.dense import DenseOutcome, minimise
+from dynident.solvers.dense import FEASIBLE, DenseOutcome, minimise
 
 FIRST_MARGIN = 1e-6  # of a limit; what the solver's own tolerance needs
 MORE_MARGIN = 1.2  # times what a finer simulation found too much
@@ -189,8 +189,8 @@ class Search:
         a, b, _ = program.bounds()
         return minimise(self.teller.watching(program.ask), start, (low, high), (a, b), iterations)
 
-    def best(self, starts: int, iterations: int) -> tuple[DenseOutcome, Program, list[DenseOutcome]]:
-        """The best of several starts that keeps all limits also between the samples."""
+    def best(self, starts: int, iterations: int) -> tuple[DenseOutcome, Program, DenseOutcome, list[DenseOutcome]]:
+        """The best of several starts that keeps all limits also between the samples, where it began, and all others."""
         first = self.start()
         self.trial.refined(self._of(first)[0], *self._believed(0))
         self.limits = self._sized(first)
@@ -215,7 +215,7 @@ class Search:
             except NotConverged as reason:
                 refused = reason
                 continue
-            best = found if best is None or found[0].value < best[0].value else best
+            best = (*found, candidate) if best is None or found[0].value < best[0].value else best
         if best is None:
             raise refused or NotConverged("No input was found.")
         return (*best, outcomes)
@@ -300,18 +300,21 @@ class Search:
         labels = program.bounds()[2]
         worst: dict[str, float] = {}
         for label, excess in zip(labels, outcome.excess, strict=True):
-            if label and excess > 0:
+            if label and excess > FEASIBLE:  # less is rounding
                 size = next((limit.size for limit in self.limits if limit.text == label), 1.0)
                 worst[label] = max(worst.get(label, 0.0), float(excess) * size)
         listed = ", ".join(f"'{label}' (by {excess:.3g})" for label, excess in
                            sorted(worst.items(), key=lambda item: -item[1]))
+        if not listed:
+            return (f"No input of this shape was found: the search ended where its cost is no number ({outcome.status}). "
+                    "Try other starts (seed), a smaller amplitude, or a shorter duration.")
         return (f"No input of this shape was found that meets all limits. The best one leaves {listed}. Relax it, "
                 "allow more time, or give the signal more coefficients.")
 
     # what comes of it
 
-    def finished(self, found: tuple[DenseOutcome, Program, list[DenseOutcome]], seconds: float) -> Plan:
-        outcome, program, outcomes = found
+    def finished(self, found: tuple[DenseOutcome, Program, DenseOutcome, list[DenseOutcome]], seconds: float) -> Plan:
+        outcome, program, begun, outcomes = found
         c = self._of(outcome.point)
         duration = self.course.duration(c[0])
         if self.free_duration:  # on the true grid of samples
@@ -329,9 +332,10 @@ class Search:
             records.append(self._record(r, own))
         k = self.knowledge
         before, after = k.judged(), k.judged(np.vstack(rows))
-        near = outcome.value + SAME_COST * max(1.0, abs(outcome.value))
+        near = begun.value + SAME_COST * max(1.0, abs(begun.value))
         agree = sum(o.feasible and o.value <= near for o in outcomes)
-        status = (f"Best of {len(outcomes)} starts, found by {agree} of them." if outcome.converged else
+        found_by = f"Best of {len(outcomes)} starts, found by {agree} of them." if len(outcomes) > 1 else "From one start."
+        status = (found_by if outcome.converged else
                   f"The search was stopped before it settled ({outcome.status}); this is the best input so far.")
         widths, taken_up = self._widths(np.vstack(rows)), self._uses(c)
         return Plan(
