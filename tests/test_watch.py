@@ -135,6 +135,13 @@ def test_watch_keeps_up_with_a_file_that_grows_and_keeps_its_state_when_it_is_en
     assert "400 samples, 0 lines skipped; the filter's state is in problem.watch.npz" in rest
 
 
+def test_watch_makes_the_folder_of_its_state_and_refuses_one_in_its_place(folder):
+    run = dynident(folder, "watch", "problem.toml", "--from", "run.csv", "--state", "new/kept")
+    assert run.returncode == 0 and (folder / "new" / "kept").is_file()
+    run = dynident(folder, "watch", "problem.toml", "--from", "run.csv", "--state", "new")
+    assert run.returncode == 2 and "--state new is a folder; name a file in it." in run.stderr and not run.stdout
+
+
 def test_watch_needs_a_filter(folder):
     (folder / "problem.toml").write_text(PROBLEM.split("[method]")[0] + '[method]\nkind = "single_shooting"\n')
     run = dynident(folder, "watch", "problem.toml", "--from", "run.csv")

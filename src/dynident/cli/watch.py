@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, complain, read
-from dynident.errors import NotSupported
+from dynident.errors import NotSupported, ProblemError
 
 if TYPE_CHECKING:
     from dynident.files.columns import Request
@@ -58,6 +58,11 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
         raise NotSupported(f"watch needs a filter, but {problem} says kind = \"{said.method.get('kind')}\". Write "
                            "kind = \"kalman\" under [method].")
     kept = state or problem.with_suffix(".watch.npz")
+    if kept.is_dir():
+        raise ProblemError(f"--state {kept} is a folder; name a file in it.")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(kept.parent, os.W_OK):
+        raise ProblemError(f"--state {kept}: nothing can be written into {kept.parent}; name another file.")
     online = method.start(said.problem)
     if kept.exists() and not fresh:
         online.resume(kept)

@@ -129,7 +129,8 @@ def _alone(model: EquationModel, said: Mapping[str, Any], mode: str) -> Equation
     if idle:
         raise NotSupported(f"In the mode '{mode}' nothing depends on the input{'s' * (len(idle) > 1)} {', '.join(idle)}, so "
                            "there is nothing to design. Choose another mode.")
-    parts = {key: {name: value for name, value in said[key].items() if name in used} for key in ("definitions", "constants")}
+    parts: dict[str, Any] = {key: {name: value for name, value in said[key].items() if name in used}
+                             for key in ("definitions", "constants")}
     own = EquationModel(states=rates, outputs=said["outputs"], inputs=model.inputs, **parts, name=model.name)
     named = {*own.states, *own.inputs, *own.outputs, *own.parameters, *parts["constants"], *parts["definitions"], "t"}
     units = {name: unit for name, unit in said["units"].items() if name in named}

@@ -20,6 +20,7 @@ from dynident.files.schema_faults import Located, checked, key_in
 from dynident.files.tables import read_table
 from dynident.files.toml_text import to_toml
 from dynident.models.equations import EquationModel
+from dynident.models.fmu.archive import digest_of
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
@@ -81,8 +82,7 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
     content: dict[str, Any] = {"constraints": [c.text for c in problem.constraints],
                                "model": model_table(problem.model)}
     for file in getattr(problem.model, "files", ()):  # a model that lives in files takes them along
-        with written_aside(path.with_name(file.name)) as aside:
-            shutil.copyfile(file, aside)
+        content["model"] |= {key: _taken_along(file, path) for key, name in content["model"].items() if name == file.name}
     for heading, experiments in (("experiment", problem.experiments), ("validation", validation)):
         entries = []
         for number, experiment in enumerate(experiments, 1):
@@ -98,6 +98,20 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
     with written_aside(path) as aside:
         aside.write_text(to_toml({key: value for key, value in content.items() if value}), encoding="utf-8")
     return path
+
+
+def _taken_along(file: Path, beside: Path) -> str:
+    """The name of a copy of the file in the folder of the problem; another than its own where that is taken."""
+    digest = digest_of(file)
+    for name in (file.name, f"{file.stem}-{digest[:8]}{file.suffix}", f"{file.stem}-{digest}{file.suffix}"):
+        copy = beside.with_name(name)
+        if not copy.exists():
+            with written_aside(copy) as aside:
+                shutil.copyfile(file, aside)
+            return name
+        if copy.is_file() and digest_of(copy) == digest:
+            return name
+    raise ProblemError(f"{beside.with_name(file.name)} has another content than {file}; choose another folder.")
 
 
 def _method_table(method: Any) -> dict[str, Any]:

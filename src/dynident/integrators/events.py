@@ -30,16 +30,21 @@ NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED, UNDEFINED = 1, 2, 3, 4, 5  # why a march
 
 def event_march_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> March:
     """The fastest march through events that this machine can have."""
-    if not isinstance(integrator, Explicit) or integrator.position_velocity:
-        raise NotSupported(f"'{integrator.name}' cannot follow the modes of a hybrid model: to end a step at an event "
-                           "takes an explicit scheme for any model. Use runge_kutta, simpson, heun or euler.")
-    recipe = EventRecipe(model, integrator, free)
+    recipe = EventRecipe(model, follows_modes(integrator), free)
     compiled = _compiled(recipe)
     if compiled is not None:
         return compiled
     from dynident.integrators.events_interpreted import InterpretedEvents
 
     return InterpretedEvents(recipe)
+
+
+def follows_modes(integrator: Integrator) -> Explicit:
+    """The scheme, if it can end a step at an event."""
+    if not isinstance(integrator, Explicit) or integrator.position_velocity:
+        raise NotSupported(f"'{integrator.name}' cannot follow the modes of a hybrid model: to end a step at an event "
+                           "takes an explicit scheme for any model. Use runge_kutta, simpson, heun or euler.")
+    return integrator
 
 
 class EventRecipe:

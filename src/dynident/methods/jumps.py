@@ -24,7 +24,10 @@ def with_secants(at: Linearization, typical: np.ndarray, lower: np.ndarray, uppe
     """The Jacobian with differences over a step in the columns of unknowns that act in jumps only, and which these are."""
     measured = at.rows.experiment >= 0
     jacobian, found = at.jacobian.copy(), []
-    norms = np.linalg.norm(jacobian[measured], axis=0) * typical
+    largest = float(np.max(np.abs(jacobian[measured]), initial=0.0))
+    if not np.isfinite(largest):  # a course that blows up, which is said by whoever judges the sensitivities
+        return jacobian, ()
+    norms = np.linalg.norm(jacobian[measured] / (largest or 1.0), axis=0) * typical  # of squares that stay finite
     for i in np.flatnonzero(norms <= NO_SLOPE * np.max(norms, initial=0.0)):
         secant = _secant(at, int(i), typical, lower, upper, linearize)
         if secant is not None:

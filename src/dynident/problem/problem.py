@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,9 +19,10 @@ from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model, given_by, reason_against
 from dynident.problem.noise import Bounded, Gaussian, Noise
-from dynident.problem.parameter import InitialState, Parameter, Prior
+from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
 
 MOST_LISTED = 30  # names in one error
+LARGEST_BOUND = float(np.finfo(float).max) / 2  # a larger one is none: the distance of two of them is no number
 
 
 @dataclass(frozen=True)
@@ -161,13 +163,18 @@ def _type_faults(model: Any, experiments: tuple, parameters: tuple) -> list[str]
 
 
 def _completed(model: Model, it: Parameter | InitialState) -> Parameter | InitialState:
-    """A declaration with what it leaves open taken from the model, where that brings it along."""
+    """A declaration with what it leaves open taken from the model, where that brings it along.
+
+    Tools write the largest number that there is for 'no bound'.
+    """
     given = given_by(model).get(it.name if isinstance(it, Parameter) else it.state)
-    if given is None:
-        return it
-    return replace(it, start=given.start if it.start is None else it.start, unit=it.unit or given.unit,
-                   lower=given.lower if it.lower == -np.inf else it.lower,
-                   upper=given.upper if it.upper == np.inf else it.upper)
+    if given is not None:
+        it = replace(it, start=given.start if it.start is None else it.start, unit=it.unit or given.unit,
+                     lower=given.lower if it.lower == -np.inf else it.lower,
+                     upper=given.upper if it.upper == np.inf else it.upper)
+    lower, upper = (math.copysign(math.inf, bound) if is_number(bound) and abs(float(bound)) > LARGEST_BOUND else bound
+                    for bound in (it.lower, it.upper))
+    return replace(it, lower=lower, upper=upper)
 
 
 def _named(experiments: tuple[Experiment, ...]) -> tuple[Experiment, ...]:
