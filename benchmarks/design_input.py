@@ -14,6 +14,7 @@ from scipy.special import comb
 from timing import Line, Result, best, main, once, spoken
 
 import dynident as di
+from dynident.design.modes import in_mode
 from dynident.design.search import Search
 
 ALPHA, BETA, FRICTION, END, STEP = -4.5, 65.0, 0.12, 8.0, 0.01
@@ -36,7 +37,8 @@ def search() -> Search:
                         {"angle": 0.0, "speed": 0.0})
     problem = di.Problem(model, [run], [di.Parameter("alpha", ALPHA), di.Parameter("beta", BETA)])
     cost = di.criteria.Selective("alpha", reference, KAPPA, EPSILON)
-    return Search(problem, {"torque": di.signals.Bernstein(5)}, cost, (), None, None, None, (), 1, "", {}, 1, False, 0.3, 0)
+    return Search(in_mode(problem, ""), {"torque": di.signals.Bernstein(5)}, cost, (), None, None, None, (), 1, "", {}, 1,
+                  False, 0.3, 0)
 
 
 def ours(made: Search, start: np.ndarray) -> tuple[float, np.ndarray]:

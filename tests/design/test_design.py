@@ -7,6 +7,7 @@ from scipy.linalg import eigh
 
 import dynident as di
 from dynident.design.limits import limits_from
+from dynident.design.modes import in_mode
 from dynident.design.search import Search
 from problems import MACHINES, _servo_rate
 
@@ -219,8 +220,8 @@ def test_derivatives_are_those_of_central_differences(estimate, criterion, signa
         pytest.skip("the selective cost has a fixed time")
     shape, duration = SIGNALS[signal]
     limits = limits_from(AXIS.model, ["abs(u) <= 3", "abs(v) <= 0.5", "abs(der_u) <= 50", "abs(der_v) <= 5"], ["q == 0"])
-    search = Search(estimate, {"u": shape}, CRITERIA[criterion], limits, duration, None, None, (), 1, "", {}, 1, True,
-                    None, 0)
+    search = Search(in_mode(estimate, ""), {"u": shape}, CRITERIA[criterion], limits, duration, None, None, (), 1, "", {},
+                    1, True, None, 0)
     w, program, h = search.start(), search.program(limits), 1e-6
     exact = program.ask(w)
     plus, minus = ([program.ask(w + sign * h * e) for e in np.eye(w.size)] for sign in (1, -1))

@@ -14,6 +14,7 @@ import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 
+TIED = 1e-8  # of a direction's length: less is left of it by constraints only through rounding
 RIDGE = 1e-10  # of a parameter's own magnitude: keeps the covariance finite while nothing is excited yet
 
 
@@ -28,6 +29,7 @@ class Seen:
     weight: np.ndarray  # (outputs,) 1/std of what is measured, 0 of what is not
     density: float  # how many samples one of these stands for, where the duration is free
     before: np.ndarray  # (unknowns, unknowns) information of earlier records and priors
+    freedom: np.ndarray  # (unknowns, directions) in units of scale, which constraints between unknowns leave
     names: tuple[str, ...]
     output_names: tuple[str, ...]
     scale: np.ndarray  # (unknowns,)
@@ -72,11 +74,13 @@ class Information:
 
     def judge(self, seen: Seen) -> Judged:
         scale, wanted = seen.scale, self._wanted(seen)
-        total = seen.information() * scale * scale[:, None] + RIDGE * np.eye(scale.size)
-        C = np.linalg.inv(total)
+        Z = seen.freedom
+        total = Z.T @ (seen.information() * scale * scale[:, None]) @ Z + RIDGE * np.eye(Z.shape[1])
+        C = Z @ np.linalg.inv(total) @ Z.T
         C = 0.5 * (C + C.T)
-        value, slope = self.of(C[np.ix_(wanted, wanted)])
-        G = -(C[:, wanted] @ slope @ C[wanted]) * scale * scale[:, None]  # d value / d information
+        Q = _independent(Z[wanted])
+        value, slope = self.of(Q.T @ C[np.ix_(wanted, wanted)] @ Q)
+        G = -(C[:, wanted] @ Q @ slope @ Q.T @ C[wanted]) * scale * scale[:, None]  # d value / d information
         to_sensitivities = [2 * seen.density * (S @ G) * (seen.weight**2)[:, None] for S in seen.sensitivities]
         rows = [(S * seen.weight[:, None]).reshape(-1, scale.size) for S in seen.sensitivities]
         return Judged(value, to_sensitivities, [np.zeros_like(y) for y in seen.outputs],
@@ -87,6 +91,13 @@ class Information:
             if name not in seen.names:
                 raise ProblemError(f"'{name}' is not an unknown of the design.{did_you_mean(name, seen.names)}")
         return np.array([seen.names.index(n) for n in self.wanted]) if self.wanted else seen.wanted
+
+
+def _independent(wanted: np.ndarray) -> np.ndarray:
+    """Directions among the wanted parameters that constraints do not tie to others: all of them, where there are none."""
+    along, strength, _ = np.linalg.svd(wanted)
+    rank = int(np.count_nonzero(strength > TIED))
+    return np.eye(len(wanted)) if rank == len(wanted) else along[:, :rank]
 
 
 def _log_det(C: np.ndarray) -> tuple[float, np.ndarray]:

@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from dynident.design.asked import argument_faults
 from dynident.design.criteria import CRITERIA, Criterion, Selective, d_optimal
+from dynident.design.knowledge import Knowledge
 from dynident.design.limits import Limit, limits_from
-from dynident.design.modes import in_mode
+from dynident.design.modes import Stay, in_mode
 from dynident.design.plan import Plan
 from dynident.design.search import Search
 from dynident.design.signals import Signal
@@ -48,11 +51,11 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     asked = judged(known, signal, criterion, limits, ends=ends, duration=duration, sample_time=sample_time,
                    parameters=parameters, records=records, robust=robust, box=box, samples=samples, amplitude=amplitude,
                    mode=mode, starts=starts, seed=seed, iterations=iterations)
-    _refuse_what_no_input_can_tell(asked.problem)
     with shown(progress, said) as tell:
-        search = Search(asked.known, asked.signals, asked.criterion, asked.limits, duration, sample_time, initial,
+        search = Search(asked.stay, asked.signals, asked.criterion, asked.limits, duration, sample_time, initial,
                         (parameters,) if isinstance(parameters, str) else tuple(parameters), records,
                         robust, dict(box or {}), samples, use_records, amplitude, seed, Teller(tell))
+        _refuse_what_no_input_can_tell(asked.stay, search.knowledge)
         plan = search.best(starts, iterations)
         return search.finished(plan, clock.perf_counter() - began)
 
@@ -61,14 +64,10 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
 class Asked:
     """A design whose arguments are judged, and what they say."""
 
-    known: Problem | Estimate
+    stay: Stay
     signals: dict[str, Signal]
     criterion: Criterion
     limits: tuple[Limit, ...]
-
-    @property
-    def problem(self) -> Problem:
-        return self.known if isinstance(self.known, Problem) else self.known.problem
 
 
 def judged(known: Problem | Estimate, signal: Signal | Mapping[str, Signal], criterion: Criterion | str | None = None,
@@ -77,9 +76,8 @@ def judged(known: Problem | Estimate, signal: Signal | Mapping[str, Signal], cri
            amplitude: Any = None, mode: str = "", starts: Any = 4, seed: Any = 0, iterations: Any = 200,
            **_: Any) -> Asked:
     """What the arguments of `design_input` say, or all that is wrong with them that can be seen without any fit."""
-    known, invariants = in_mode(known, mode)
-    problem = known if isinstance(known, Problem) else known.problem
-    model = problem.model
+    stay = in_mode(known, mode)
+    problem, model = stay.problem, stay.problem.model
     if not isinstance(model, EquationModel):
         raise NotSupported(f"design_input needs a model with equations, not a {type(model).__name__}.")
     faults = argument_faults(model.inputs, counts={"records": records, "samples": samples, "starts": starts,
@@ -99,14 +97,14 @@ def judged(known: Problem | Estimate, signal: Signal | Mapping[str, Signal], cri
 
     chosen = read(_criterion, criterion)
     signals = read(_signals, model, signal)
-    told = read(limits_from, model, [*invariants, *([limits] if isinstance(limits, str) else limits)], ends)
+    told = read(limits_from, model, [limits] if isinstance(limits, str) else limits, ends)
     if faults or chosen is None or signals is None or told is None:
         raise ProblemError(faults)
     if isinstance(chosen, Selective) and isinstance(duration, tuple):
         raise NotSupported("the selective cost is an integral over a fixed time; give one duration.")
     if records > 1 and isinstance(duration, tuple):
         raise NotSupported("several records at once need one fixed duration.")
-    return Asked(known, signals, chosen, tuple(told))
+    return Asked(stay, signals, chosen, (*stay.limits, *told))
 
 
 def _criterion(criterion: Criterion | str | None) -> Criterion:
@@ -142,11 +140,19 @@ def _signals(model: EquationModel, signal: Signal | Mapping[str, Signal]) -> dic
     return {name: given[name] for name in model.inputs}
 
 
-def _refuse_what_no_input_can_tell(problem: Problem) -> None:
-    """Parameters that the model itself hides stay hidden, whatever the input: say so before searching."""
+def _refuse_what_no_input_can_tell(stay: Stay, knowledge: Knowledge) -> None:
+    """Parameters that the model itself hides stay hidden, whatever the input: say so before searching.
+
+    Unless a constraint tells them apart, or records have done so in another mode.
+    """
+    problem, before = stay.problem, knowledge.judged()
+    told = {name for name, std in zip(knowledge.names, before.std, strict=True) if stay.mode and np.isfinite(std)}
+    tied = {name for c in problem.constraints if c.lower == c.upper for name in c.names()}
     hidden = [(group, words) for found in [structure_of(problem)]
               for group, words in zip(found.groups, found.combinations, strict=True)
-              if any(u.name in group and not u.initial and u.prior is None for u in problem.unknowns)]
+              if any(u.name in group and not u.initial and u.prior is None for u in problem.unknowns)
+              and not set(group) <= told and not set(group) & tied]
+    where = f" in the mode '{stay.mode}'" if stay.mode else ""
     if hidden:
-        raise ProblemError([f"No input can determine {', '.join(group)}: {words}. Hold one of them (free=False), give "
+        raise ProblemError([f"No input{where} can determine {', '.join(group)}: {words}. Hold one of them (free=False), give "
                             "it a prior, or measure something else." for group, words in hidden])

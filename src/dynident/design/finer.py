@@ -21,7 +21,7 @@ EQUAL = 1e-4  # of its size: how closely an equality must be met
 
 
 def slack_of(limit: Limit) -> float:
-    return (EQUAL if limit.lower == limit.upper else ROUNDING) * limit.size
+    return (EQUAL if limit.lower == limit.upper else -ROUNDING if limit.open else ROUNDING) * limit.size
 
 
 class Finer:
@@ -38,11 +38,11 @@ class Finer:
             held = self.coarse[np.minimum((place + 1e-9).astype(int), course.samples - 1), i]
             linear = np.interp(place, np.arange(course.samples), self.coarse[:, i])
             self.inputs[:, i] = linear if signal.hold == "linear" else held
-        holds = {n: s.hold for n, s in course.signals.items()}
+        self.holds = {n: s.hold for n, s in course.signals.items()}
         self.p = p
         self.trajectory = simulate(model, dict(zip(model.parameters, p, strict=True)), Experiment(
             self.time, {n: self.inputs[:, i] for i, n in enumerate(model.inputs)},
-            initial=dict(zip(model.states, x0, strict=True)), hold=holds))
+            initial=dict(zip(model.states, x0, strict=True)), hold=self.holds))
 
     def values(self, limit: Limit) -> np.ndarray:
         """What is limited, at all fine points, or at the end."""
@@ -61,6 +61,8 @@ class Finer:
         """Where, in samples, each stretch outside of a limit is worst, and by how much."""
         values = self.values(limit)
         excess = np.maximum(values - limit.upper, limit.lower - values) - slack_of(limit)
+        if limit.open and not limit.from_start:
+            excess[0] = min(excess[0], 0.0)  # to begin on the border is no choice of the input's
         outside = np.concatenate([[0], (excess > 0).astype(int), [0]])
         begins, ends = np.flatnonzero(np.diff(outside) > 0), np.flatnonzero(np.diff(outside) < 0)
         worst = [int(a + np.argmax(excess[a:b])) for a, b in zip(begins, ends, strict=True)]
@@ -77,5 +79,5 @@ def uses(limits: Sequence[Limit], records: Sequence[Finer]) -> tuple[Use, ...]:
     for limit in limits:
         values = np.concatenate([record.values(limit) for record in records])
         found.append(Use(limit.text, limit.lower, limit.upper, float(np.min(values)), float(np.max(values)),
-                         slack_of(limit)))
+                         abs(slack_of(limit))))
     return tuple(found)

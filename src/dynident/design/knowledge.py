@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.linalg import null_space
 
+from dynident.discretizations.coordinates import coordinates_of
 from dynident.discretizations.guess import start_values
 from dynident.discretizations.shooting import Shooting
 from dynident.errors import ProblemError
@@ -17,11 +19,13 @@ from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods.direct import ShootingMethod
 from dynident.methods.substeps import choose_substeps
+from dynident.methods.tight import Tight
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem, Unknown
 
+SAME = 1e-10  # relative; directions weaker than this are rounding
 UNIFORM = np.sqrt(3)  # radius over std of errors that are evenly distributed within bounds
 
 
@@ -34,6 +38,7 @@ class Knowledge:
     values: np.ndarray  # (unknowns,) believed now
     rows: np.ndarray  # (rows, unknowns) weighted sensitivities of earlier records and of priors
     std: np.ndarray  # (outputs,) of the sensor; infinite for what is not measured
+    tight: Tight = field(default_factory=Tight)  # constraints between unknowns that hold with equality
     notes: tuple[str, ...] = ()
 
     @property
@@ -53,13 +58,31 @@ class Knowledge:
 
     def judged(self, more: np.ndarray | None = None) -> Identifiability:
         """Standard deviations with the rows of earlier records, and of planned ones where given."""
+        return identifiability(self.names, self.values, self.scale, self.tied(more))
+
+    def tied(self, more: np.ndarray | None = None) -> np.ndarray:
+        """The same rows with the constraints, as measurements that are nearly exact."""
         rows = self.rows if more is None else np.vstack([self.rows, more])
-        return identifiability(self.names, self.values, self.scale, rows)
+        if not self.tight.texts:
+            return rows
+        return np.vstack([rows, self.tight.rows * self.tight.weights(rows)[:, None]])
+
+    @property
+    def freedom(self) -> np.ndarray:
+        """Directions (unknowns, directions), in units of `scale`, that the constraints leave to the unknowns."""
+        if not self.tight.texts:
+            return np.eye(len(self.names))
+        rows = self.tight.rows * self.scale
+        lengths = np.linalg.norm(rows, axis=1)
+        return null_space(rows[lengths > 0] / lengths[lengths > 0, None], rcond=SAME)
 
 
-def knowledge_of(known: Problem | Estimate, planned: int, samples: int, sample_time: float, holds: Mapping[str, str],
-                 initial: Mapping[str, float], use_records: bool) -> Knowledge:
-    """From a problem (at its start values) or an estimate (at its values)."""
+def knowledge_of(known: Problem | Estimate, plan_for: Problem, planned: int, samples: int, sample_time: float,
+                 holds: Mapping[str, str], initial: Mapping[str, float], use_records: bool) -> Knowledge:
+    """From a problem (at its start values) or an estimate (at its values).
+
+    `plan_for` is the problem with the equations that planned records obey: of one mode, where the model has several.
+    """
     problem = known if isinstance(known, Problem) else known.problem
     notes: list[str] = []
     std = sensor_std(known, notes)
@@ -69,23 +92,32 @@ def knowledge_of(known: Problem | Estimate, planned: int, samples: int, sample_t
                         {n: np.zeros(samples) for n in measured}, {n: Gaussian(s) for n, s in measured.items()},
                         dict(initial), hold=dict(holds))
     records = [record.renamed(_fresh(problem, k)) for k in range(planned)]
-    earlier = list(problem.experiments) if use_records else []
-    parameters, earlier = _consistent(problem.parameters, earlier, initial)
-    joint = problem.changed(experiments=[*earlier, *records], parameters=parameters)
+    earlier = list(plan_for.experiments) if use_records else []
+    parameters, earlier = _consistent(plan_for.parameters, earlier, initial)
+    joint = plan_for.changed(experiments=[*earlier, *records], parameters=parameters)
     believed = believed_values(known)
     values = np.array([_value(u, believed, problem) for u in joint.unknowns])
     rows = np.zeros((0, len(joint.names)))
     if earlier:
-        rows = _embedded(problem, joint, _rows(problem, believed, std))
+        gone = [not u.initial and u.quantity not in joint.model.parameters for u in problem.unknowns]
+        rows = _embedded(problem, joint, without(_rows(problem, believed, std), np.array(gone, bool)))
     for i, u in enumerate(joint.unknowns):
         if u.prior is not None and (not earlier or u.experiments[0] >= len(earlier)):
             rows = np.vstack([rows, np.eye(len(joint.names))[i] / u.prior.std])
     notes += _left_out(known)
-    return Knowledge(joint, len(earlier), values, rows, std, tuple(notes))
+    coordinates = coordinates_of(joint, values)
+    tight = Tight.at(joint, coordinates, coordinates.coordinates(values))
+    tight = tight if isinstance(known, Estimate) else tight.equalities()  # only a fit knows what holds it
+    return Knowledge(joint, len(earlier), values, rows, std, tight, tuple(notes))
 
 
 def _left_out(known: Problem | Estimate) -> list[str]:
-    """What the estimate reckons with and the plan does not."""
+    """What the problem or the estimate reckons with and the plan does not."""
+    problem = known if isinstance(known, Problem) else known.problem
+    bounds = [c.text for c in problem.constraints if c.of_states(problem.model.states)]
+    if bounds:
+        return [f"'{bounds[0]}' bounds states of the records at hand; the plan keeps to its own limits only. Give it among "
+                "them, if it is meant for the machine."]
     if isinstance(known, Problem):
         return []
     noisy = known.filtered is not None and any(known.filtered.process_noise.values())
@@ -180,6 +212,17 @@ def _rows(problem: Problem, believed: Mapping[str, float], std: np.ndarray) -> n
         except Diverged as bad:
             last = bad
     raise ProblemError(f"At the values believed now {last}; nothing can be planned from there.")
+
+
+def without(rows: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """What the rows tell of the others where unknowns that are gone stay unknown: across what these can explain."""
+    theirs = rows[:, gone]
+    sizes = np.linalg.norm(theirs, axis=0)
+    along, strength, _ = np.linalg.svd(theirs[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
+    along = along[:, strength > SAME * np.max(strength, initial=0.0)]
+    left = rows - along @ (along.T @ rows)
+    left[:, gone] = 0.0
+    return left
 
 
 def _gaussian(problem: Problem, sizes: Mapping[str, float]) -> Problem:

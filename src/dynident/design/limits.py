@@ -33,6 +33,7 @@ class Limit:
     at_end: bool = False
     input_rate: int | None = None  # index of the input whose rate it is
     from_start: bool = True  # whether the input can change it at the first sample
+    open: bool = False  # to be kept away from by more than rounding: behind it a machine behaves otherwise
     typical: float = 1.0  # size of what is limited, where both ends are zero or open
 
     @property

@@ -50,6 +50,7 @@ class PlannedRecord:
     initial: Mapping[str, float]
     noise: Mapping[str, Noise]
     coefficients: Mapping[str, float]
+    mode: str = ""  # of a hybrid model: the one in which it begins and stays
 
     @property
     def duration(self) -> float:
@@ -62,7 +63,7 @@ class PlannedRecord:
             raise ProblemError(f"the plan counts on a measurement of {', '.join(missing)}.")
         return Experiment(self.time if time is None else time, dict(self.inputs), dict(outputs),
                           {n: noise for n, noise in self.noise.items() if n in outputs}, dict(self.initial),
-                          hold=dict(self.hold), name=self.name)
+                          hold=dict(self.hold), name=self.name, mode=self.mode)
 
     def to_csv(self, path: str | Path) -> Path:
         """Time and inputs, one row per sample, as a controller reads them."""

@@ -50,7 +50,7 @@ class Program:
                  scenarios: Sequence[Scenario], sizes: np.ndarray, wanted: np.ndarray, worst: bool,
                  factor: float = 1.0, places: Sequence[np.ndarray] = ()):
         self.trial, self.knowledge, self.criterion = trial, knowledge, criterion
-        self.before, self.scale = knowledge.before, knowledge.scale
+        self.before, self.scale, self.freedom = knowledge.before, knowledge.scale, knowledge.freedom
         self.limits, self.scenarios, self.worst = tuple(limits), scenarios, worst
         self.records = len(knowledge.problem.experiments) - knowledge.earlier
         self.each = trial.course.count
@@ -84,7 +84,7 @@ class Program:
         return Seen(
             time=course.share * duration, outputs=[r.outputs for r in ran], sensitivities=sensitivities,
             inputs=[r.inputs for r in ran], weight=1 / k.std, density=duration / course.reference, before=self.before,
-            names=k.names, output_names=k.problem.model.outputs, scale=self.scale, wanted=self.wanted)
+            freedom=self.freedom, names=k.names, output_names=k.problem.model.outputs, scale=self.scale, wanted=self.wanted)
 
     def ask(self, w: np.ndarray) -> Asked:
         c = self.coefficients(w)

@@ -49,7 +49,7 @@ def _in_ellipsoid(knowledge: Knowledge, samples: int, wanted: np.ndarray, rng: n
                            "draw from. Give a box, as in box={\"" + loose[0] + "\": (low, high)}.")
     fitted = np.flatnonzero(np.isfinite(known.std))
     scale = knowledge.scale[fitted]
-    _, R = np.linalg.qr(knowledge.rows[:, fitted] * scale)
+    _, R = np.linalg.qr(knowledge.tied()[:, fitted] * scale)
     found = []
     for _ in range(samples):
         values = knowledge.values.copy()

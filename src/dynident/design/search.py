@@ -14,6 +14,7 @@ from dynident.design.criteria import Criterion
 from dynident.design.finer import Finer, uses
 from dynident.design.knowledge import Knowledge, knowledge_of
 from dynident.design.limits import Limit, input_size
+from dynident.design.modes import Stay
 from dynident.design.plan import Plan, PlannedRecord, Use, promise
 from dynident.design.program import Program, Scenario
 from dynident.design.scenarios import scenarios_of
@@ -22,12 +23,11 @@ from dynident.design.stage import Teller
 from dynident.design.trial import Trial
 from dynident.design.widths import predicted_widths
 from dynident.errors import NotConverged, ProblemError
-from dynident.estimate.estimate import Estimate
 from dynident.integrators.march import Diverged
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import Bounded, Noise
 from dynident.problem.problem import Problem
-from dynident.solvers.dense import DenseOutcome, minimise
+from dynident.solvers.dense import FEASIBLE, DenseOutcome, minimise
 
 FIRST_MARGIN = 1e-6  # of a limit; what the solver's own tolerance needs
 MORE_MARGIN = 1.2  # times what a finer simulation found too much
@@ -42,13 +42,13 @@ TRIED_SHARE = (0.8, 0.4, 0.2, 0.1, 0.05)  # of a start that blows up or leaves e
 class Search:
     """One design: what is asked, and the parts made of it."""
 
-    def __init__(self, known: Problem | Estimate, signals: Mapping[str, Signal], criterion: Criterion,
+    def __init__(self, stay: Stay, signals: Mapping[str, Signal], criterion: Criterion,
                  limits: Sequence[Limit], duration: float | tuple[float, float] | None, sample_time: float | None,
                  initial: Mapping[str, float] | None, parameters: tuple[str, ...], records: int, robust: str,
                  box: dict[str, tuple[float, float]], samples: int, use_records: bool,
                  amplitude: Mapping[str, float] | float | None, seed: int, teller: Teller | None = None):
-        problem = known if isinstance(known, Problem) else known.problem
-        self.known, self.criterion, self.limits = known, criterion, tuple(limits)
+        problem = stay.problem
+        self.stay, self.known, self.criterion, self.limits = stay, stay.known, criterion, tuple(limits)
         assert isinstance(problem.model, EquationModel)  # design_input takes no other
         self.rng, self.model, self.teller = np.random.default_rng(seed), problem.model, teller or Teller()
         last = problem.experiments[-1]
@@ -97,7 +97,8 @@ class Search:
         self.coefficient_sizes, self.box = self._coefficients()
 
     def _knowledge(self, count: int) -> Knowledge:
-        return knowledge_of(self.known, self.records, count, self.step, self.holds, self.initial, self.use_records)
+        return knowledge_of(self.known, self.stay.problem, self.records, count, self.step, self.holds, self.initial,
+                            self.use_records)
 
     def _wanted(self) -> np.ndarray:
         names = self.knowledge.names
@@ -188,8 +189,8 @@ class Search:
         a, b, _ = program.bounds()
         return minimise(self.teller.watching(program.ask), start, (low, high), (a, b), iterations)
 
-    def best(self, starts: int, iterations: int) -> tuple[DenseOutcome, Program, list[DenseOutcome]]:
-        """The best of several starts that keeps all limits also between the samples."""
+    def best(self, starts: int, iterations: int) -> tuple[DenseOutcome, Program, DenseOutcome, list[DenseOutcome]]:
+        """The best of several starts that keeps all limits also between the samples, where it began, and all others."""
         first = self.start()
         self.trial.refined(self._of(first)[0], *self._believed(0))
         self.limits = self._sized(first)
@@ -214,7 +215,7 @@ class Search:
             except NotConverged as reason:
                 refused = reason
                 continue
-            best = found if best is None or found[0].value < best[0].value else best
+            best = (*found, candidate) if best is None or found[0].value < best[0].value else best
         if best is None:
             raise refused or NotConverged("No input was found.")
         return (*best, outcomes)
@@ -299,18 +300,21 @@ class Search:
         labels = program.bounds()[2]
         worst: dict[str, float] = {}
         for label, excess in zip(labels, outcome.excess, strict=True):
-            if label and excess > 0:
+            if label and excess > FEASIBLE:  # less is rounding
                 size = next((limit.size for limit in self.limits if limit.text == label), 1.0)
                 worst[label] = max(worst.get(label, 0.0), float(excess) * size)
         listed = ", ".join(f"'{label}' (by {excess:.3g})" for label, excess in
                            sorted(worst.items(), key=lambda item: -item[1]))
+        if not listed:
+            return (f"No input of this shape was found: the search ended where its cost is no number ({outcome.status}). "
+                    "Try other starts (seed), a smaller amplitude, or a shorter duration.")
         return (f"No input of this shape was found that meets all limits. The best one leaves {listed}. Relax it, "
                 "allow more time, or give the signal more coefficients.")
 
     # what comes of it
 
-    def finished(self, found: tuple[DenseOutcome, Program, list[DenseOutcome]], seconds: float) -> Plan:
-        outcome, program, outcomes = found
+    def finished(self, found: tuple[DenseOutcome, Program, DenseOutcome, list[DenseOutcome]], seconds: float) -> Plan:
+        outcome, program, begun, outcomes = found
         c = self._of(outcome.point)
         duration = self.course.duration(c[0])
         if self.free_duration:  # on the true grid of samples
@@ -328,16 +332,17 @@ class Search:
             records.append(self._record(r, own))
         k = self.knowledge
         before, after = k.judged(), k.judged(np.vstack(rows))
-        near = outcome.value + SAME_COST * max(1.0, abs(outcome.value))
+        near = begun.value + SAME_COST * max(1.0, abs(begun.value))
         agree = sum(o.feasible and o.value <= near for o in outcomes)
-        status = (f"Best of {len(outcomes)} starts, found by {agree} of them." if outcome.converged else
+        found_by = f"Best of {len(outcomes)} starts, found by {agree} of them." if len(outcomes) > 1 else "From one start."
+        status = (found_by if outcome.converged else
                   f"The search was stopped before it settled ({outcome.status}); this is the best input so far.")
-        widths = self._widths(np.vstack(rows))
+        widths, taken_up = self._widths(np.vstack(rows)), self._uses(c)
         return Plan(
             records=tuple(records), criterion=self.criterion.name, cost=outcome.value / program.factor,
             values=promise(k.names, k.values, self.wanted), std_before=promise(k.names, before.std, self.wanted),
-            std_after=promise(k.names, after.std, self.wanted), noise_std=self._noise_std(), limits=self._uses(c),
-            converged=outcome.converged, status=status, notes=(*k.notes, *self._notes(after.std)),
+            std_after=promise(k.names, after.std, self.wanted), noise_std=self._noise_std(), limits=taken_up,
+            converged=outcome.converged, status=status, notes=(*k.notes, *self._notes(after.std), *self.stay.grazed(taken_up)),
             width_before=widths[0], width_after=widths[1],
             counts={"starts": len(outcomes), "evaluations": sum(o.evaluations for o in outcomes),
                     "coefficients": c.size, "scenarios": len(self.scenarios)},
@@ -366,11 +371,12 @@ class Search:
         k = self.knowledge
         trial = k.problem.experiments[k.earlier + r]
         finer = self._finer(c, Scenario(k.values), r)
+        self.stay.refuse_leaving(finer)
         time, states, outputs = finer.at_samples()
         sampled = self.course.sampled(c)
         inputs = {n: sampled.values[:, i] for i, n in enumerate(self.signals)}
         return PlannedRecord(trial.name, time, inputs, states, outputs, self.holds, self.initial, self._noise(),
-                             dict(zip(self.course.names, (float(v) for v in c), strict=False)))
+                             dict(zip(self.course.names, (float(v) for v in c), strict=False)), self.stay.mode)
 
     def _noise(self) -> dict[str, Noise]:
         problem = self.known if isinstance(self.known, Problem) else self.known.problem

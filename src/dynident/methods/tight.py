@@ -42,14 +42,18 @@ class Tight:
         kept = np.flatnonzero(self.inward == 0)
         return Tight(self.rows[kept], tuple(self.texts[i] for i in kept), self.inward[kept], self.room[kept])
 
+    def weights(self, jacobian: np.ndarray, exact: float = NO_ERROR) -> np.ndarray:
+        """What makes each row so many times as exact as measurements with these weighted sensitivities."""
+        told = np.linalg.norm(jacobian, axis=0)
+        std = np.where(told > 0, 1 / np.where(told > 0, told, 1), 0.0)  # of each unknown alone
+        reach = np.abs(self.rows) @ std
+        return exact / np.where(reach > 0, reach, 1.0)
+
     def joined(self, at: Linearization, exact: float = NO_ERROR) -> tuple[Linearization, list[Limit]]:
         """The same as measurements beside the others, so many times as exact, and which rows are inequalities."""
         if not self.texts:
             return at, []
-        told = np.linalg.norm(at.jacobian, axis=0)
-        std = np.where(told > 0, 1 / np.where(told > 0, told, 1), 0.0)  # of each unknown alone
-        reach = np.abs(self.rows) @ std
-        weights = exact / np.where(reach > 0, reach, 1.0)
+        weights = self.weights(at.jacobian, exact)
         none = np.full(len(self.texts), -1)
         index = (np.concatenate([own, none]) for own in (at.rows.experiment, at.rows.output, at.rows.sample))
         tied = replace(at, residuals=np.append(at.residuals, np.zeros(len(self.texts))), rows=Rows(*index),

@@ -34,6 +34,7 @@ class Answer:
     boxes: Boxes | None = None
     refutation: Refutation | None = None
     notes: list[str] = field(default_factory=list)
+    full: str = ""  # how many boxes there could be, where that many were not enough to cut further
 
     def refuted(self, refutation: Refutation) -> Answer:
         self.refutation = refutation
@@ -74,7 +75,8 @@ def assembled(question: Question, method: Any, algorithm: str, answer: Answer, s
     values = {**dict(zip(problem.names, (float(v) for v in middle), strict=True)), **problem.held_values()}
     trajectories, residuals = _trajectories(question, answer)
     status = answer.refutation.sentence if answer.refutation else (
-        f"Converged: everything was excluded that the {algorithm} algorithm could exclude.")
+        f"Converged as far as {answer.full} reach: stopped there, and more may exclude more."
+        if answer.full else f"Converged: everything was excluded that the {algorithm} algorithm could exclude.")
     counts = {"boxes": answer.boxes.count if answer.boxes is not None else int(outer.shape[2] + inner.shape[2])}
     return Estimate(
         problem=problem, method=method, values=values, uncertainty=enclosure, converged=True, status=status,

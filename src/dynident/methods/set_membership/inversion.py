@@ -72,6 +72,7 @@ class Paving:
 
     outer: Ends  # undecided boxes
     inner: Ends
+    full: bool = False  # boxes were left to be cut, and there was no room for their halves
 
     def hull(self) -> Ends | None:
         both = np.concatenate([self.outer[0], self.inner[0]], axis=1), np.concatenate(
@@ -105,10 +106,10 @@ def invert(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort,
         tell(box[0].shape[1], samples)
         samples = min(stretch.samples, 2 * samples)
         box = _cut(box, width, effort)
-    outer = [*small, box]
+    outer, full = [*small, box], 2 * box[0].shape[1] > effort.boxes
     return Paving((np.concatenate([b[0] for b in outer], axis=1), np.concatenate([b[1] for b in outer], axis=1)),
                   (np.concatenate([empty, *(b[0] for b in inner)], axis=1),
-                   np.concatenate([empty, *(b[1] for b in inner)], axis=1)))
+                   np.concatenate([empty, *(b[1] for b in inner)], axis=1)), full)
 
 
 def _narrowed(stretch: Stretch, rows: Rows, box: Ends, samples: int, effort: Effort) -> tuple[Ends, np.ndarray]:

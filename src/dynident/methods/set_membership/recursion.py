@@ -79,6 +79,8 @@ def recursed(method: SetMembership, question: Question, algorithm: str) -> Answe
             lo, hi = question.box(e, answer.low, answer.high)
             passage = observer.run(_one(lo, hi), record)
             answer.add_band(question, e, run, passage)
+            if np.any(passage.count[:passage.reached()] >= method.cap):
+                answer.full = f"cap = {method.cap} boxes"
             motion = Motion(question, e, passage, changing, WindowChoice(method.order or WINDOW_ORDER, method.degree))
             found = motion.narrowed(answer.low, answer.high) if algorithm == "batch" and not method.forgive else None
             if found is not None and found.refuted_at is not None:

@@ -43,10 +43,11 @@ def inverted(method: SetMembership, question: Question) -> Answer:
         stretch = Stretch(tube, record.steps, record.low, record.high, substeps=count)
         effort = Effort(boxes=method.cap, tolerance=method.tolerance, forgive=method.forgive, rounds=ROUNDS)
         found = invert(stretch, lo, hi, effort)
-        hull = found.hull()
+        hull, room = found.hull(), f"cap = {method.cap} boxes"
         if paving and hull is not None:  # only within the hull: what is cut away by then needs no small boxes
             found = invert(stretch, *hull, replace(effort, boxes=MOST_PAVED, paving=True, rounds=PAVING_ROUNDS))
-            hull = found.hull()
+            hull, room = found.hull(), f"{MOST_PAVED} boxes"
+        answer.full = room if found.full else answer.full
         if hull is None:
             when = float(record.time[first_inconsistent(stretch, lo, hi, effort)])
             return answer.refuted(Refutation(record.label, when, smallest_inflation(stretch, lo, hi, effort)))
