@@ -77,6 +77,12 @@ class _Run:
             following, value = moved
             done = self.share == 1.0 and self.settled(following)
             self.diary.write("newton", self.share, self.share * step, value, self.fresh)
+            if done and not self.fresh:  # says a Jacobian of an earlier place; that of this one has the last word
+                linear, self.fresh = self.diary.linearize(self.z), True
+                value, following = linear.value, -linear.factors.solve(linear.value)
+                done = self.settled(following)
+                if not done:
+                    continue
             if done:
                 self.z = self.z + following
                 return self.diary.root(self.z, True, f"after {iterations_in_words(len(self.diary.pages))}", 0)
