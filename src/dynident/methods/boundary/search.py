@@ -30,6 +30,7 @@ Solver = DampedNewton | Davidenko
 
 SAFETY = 0.3  # of the tolerance is what a new mesh aims at
 CLOSE = 0.1  # of the tolerance: the last Newton step
+LOOSEST = 1e-7  # and no longer than this: how a layer is held shows only in a solution that is one
 CLOSEST = 1e-9  # a last step of this length leaves nothing behind but its square
 MOST_ROUNDS = 40
 MOST_RESTARTS = 2  # from the guess, where a solution on a coarse mesh leads nowhere
@@ -111,7 +112,7 @@ class Search:
 
     @property
     def close(self) -> float:
-        return max(CLOSE * self.options.tolerance, CLOSEST)
+        return max(min(CLOSE * self.options.tolerance, LOOSEST), CLOSEST)
 
     def cut(self, pieces: np.ndarray) -> None:
         self.times = split(self.times, np.where(too_short(self.times), 1, pieces))
@@ -153,7 +154,7 @@ class Search:
                 seen = self.seen(root)
                 if seen.known:
                     return True, "", 0
-                closer = self.closer_look(seen)
+                closer = self.closer_look()
                 if closer is None:
                     return self.undecided(seen)
                 root = closer
@@ -175,7 +176,7 @@ class Search:
             return Verdict(False, True)
         return verdict(root.linear.factors, self.finer, root.point.size, self.all_sizes, self.steps.order)
 
-    def closer_look(self, seen: Verdict) -> Root | None:
+    def closer_look(self) -> Root | None:
         """On twice as many nodes; None where these are too many or leave it as undecided as it is."""
         self.looks += 1
         if self.looks > CLOSER_LOOKS or 2 * len(self.times) > self.options.most_nodes:
@@ -185,7 +186,7 @@ class Search:
         root = self.solve(DampedNewton(tolerance=self.close), "look closer")
         if root.converged or root.interrupted:
             return root
-        if self.options.same_slopes or seen.at_ends or root.code in (ILL_POSED, SINGULAR_BLOCK):
+        if self.options.same_slopes or root.code in (ILL_POSED, SINGULAR_BLOCK):
             self.times, self.nodes, self.p, self.course, self.inside, self.root, self.error, self.finer = kept
             return None
         self.story.append("a solution on a mesh that cannot tell the equations from singular ones has none near it on twice as "

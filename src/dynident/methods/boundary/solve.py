@@ -148,8 +148,8 @@ def _failure(search: Search, reason: str, code: int, same_slopes: bool) -> str:
                "this one: change the conditions at the ends.")
     elif code == ILL_POSED:
         where = "at the point that was reached" if search.pages else "at the guess"
-        way = (f" This is known {where} only: begin with another guess; if all end like this one, change the conditions at the "
-               "ends.")
+        way = (f" This is known {where} only: begin with another guess; if all end like this one, the solution may be one of "
+               "many: change the conditions at the ends.")
     return f"Not converged: stopped {reason}{number}, after {_work(search)}.{way}{_story(search)}"
 
 

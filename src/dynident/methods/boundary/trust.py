@@ -26,6 +26,7 @@ from dynident.solvers.square import Factors, Singular
 PROBES = 3  # random changes of everything: one alone might miss a soft direction by chance
 NOISE = 1e3 * np.finfo(float).eps  # error of one segment, in typical sizes, that more steps cannot lower
 DOUBTFUL = 0.5  # relative error of a stiffness from which on the mesh does not know it
+UNSURE = 0.25  # the same for a direction that reaches far
 FAR = 100.0  # typical sizes per unit change, or times what another change does
 
 
@@ -55,14 +56,15 @@ def answer(factors: Factors, change: np.ndarray, unknowns: int) -> np.ndarray:
 
 def verdict(first: Factors, second: LinkedFactors, unknowns: int, sizes: np.ndarray, order: int) -> Verdict:
     """Of the mesh of `first`, by the Jacobian of half steps; `sizes` of nodes and parameters."""
-    least = 1 - DOUBTFUL * (1 - 0.5**order)  # half steps show all of the error but its share 2^-order
-    known, reach = second.condition * NOISE < DOUBTFUL, 0.0
+    shown = 1 - 0.5**order  # of an error, by steps of half the length
+    known, reach = True, 0.0
     for change in _changes(second):
         v, w = answer(first, change, unknowns) / sizes, second.solve(change) / sizes
         with np.errstate(all="ignore"):
-            share, reach = float(v @ w / (w @ w)), max(reach, float(np.max(np.abs(w))))
-        known = known and share > least and not (share > 1 + DOUBTFUL and reach > FAR)
-    return Verdict(known, not second.condition * FAR < reach)
+            share, reach = float(v @ w) / float(w @ w), max(reach, float(np.max(np.abs(w))))
+        known = known and share > 1 - DOUBTFUL * shown and (reach <= FAR or abs(share - 1) < UNSURE * shown)
+    known = known and max(reach, second.condition) * NOISE < DOUBTFUL  # else rounding moves it as it likes
+    return Verdict(bool(known), not second.condition * FAR < reach)
 
 
 def _changes(factors: LinkedFactors) -> Iterator[np.ndarray]:
