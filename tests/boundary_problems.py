@@ -198,8 +198,8 @@ def painleve():
 def kink(a, above=0.0, guess=None):
     """y'' = 2 a^2 y (y^2 - 1) with y(-1) = -1, y(1) = 1 + above: a layer inside that hardly anything holds in its place.
 
-    Times y', it says that y'^2 - a^2 (y^2 - 1)^2 is a constant c. Where y grows, the time from -1 to y is therefore the integral
-    of 1/sqrt(a^2 (y^2 - 1)^2 + c); c follows from the time 2 up to 1 + above.
+    Times y', it says that y'^2 - a^2 (y^2 - 1)^2 is a constant c. Where y grows, the time from -1 to y is therefore the
+    integral of 1/sqrt(a^2 (y^2 - 1)^2 + c); c follows from the time 2 up to 1 + above.
     """
     return Published(f"kink, a {a:g}, above {above:g}", lambda t, y: [y[1], 2 * a**2 * y[0] * (y[0]**2 - 1)],
                      fixed(-1, 1 + above), (-1, 1), guess or line(-1, 1, (-1, 1)))

@@ -199,8 +199,8 @@ class Search:
         if self.loose:
             return True, "", 0
         self.distrust()
-        return False, (f"because no mesh up to {len(self.times)} nodes can tell the linearised equations from singular ones, so "
-                       "that the error is not known"), ILL_POSED
+        return False, (f"because no mesh up to {len(self.times)} nodes can tell the linearised equations from singular ones, "
+                       "so that the error is not known"), ILL_POSED
 
     def distrust(self) -> None:
         """What was estimated on the last mesh that was solved says nothing."""

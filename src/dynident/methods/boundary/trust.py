@@ -61,10 +61,10 @@ def verdict(first: Factors, second: LinkedFactors, unknowns: int, sizes: np.ndar
     for change in _changes(second):
         v, w = answer(first, change, unknowns) / sizes, second.solve(change) / sizes
         with np.errstate(all="ignore"):
-            share, reach = float(v @ w) / float(w @ w), max(reach, float(np.max(np.abs(w))))
-        known = known and share > 1 - DOUBTFUL * shown and (reach <= FAR or abs(share - 1) < UNSURE * shown)
-    known = known and max(reach, second.condition) * NOISE < DOUBTFUL  # else rounding moves it as it likes
-    return Verdict(bool(known), not second.condition * FAR < reach)
+            share, reach = float(np.divide(v @ w, w @ w)), max(reach, float(np.max(np.abs(w))))
+        known &= bool(share > 1 - DOUBTFUL * shown and (reach <= FAR or abs(share - 1) < UNSURE * shown))
+    known &= bool(max(reach, second.condition) * NOISE < DOUBTFUL)  # else rounding moves it as it likes
+    return Verdict(known, not second.condition * FAR < reach)
 
 
 def _changes(factors: LinkedFactors) -> Iterator[np.ndarray]:
