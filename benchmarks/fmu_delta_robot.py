@@ -22,9 +22,9 @@ from dynident.discretizations.side_by_side import SideBySide
 from dynident.discretizations.simulation import BlackBox, Simulation
 from dynident.integrators.grid import grid_of
 from dynident.kernels.compiler import load_library
+from dynident.models.fmu.choices import ALIGNMENTS
 from dynident.models.fmu.export import export_fmu
 from dynident.models.fmu.library import Instance
-from dynident.models.fmu.model import ALIGNMENTS
 from dynident.models.fmu.simulator import Simulator
 from dynident.models.library.delta_robot import TABLE_1, delta_robot, pick_and_place
 

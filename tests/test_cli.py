@@ -240,6 +240,24 @@ def test_check_looks_at_the_method_too(folder, capsys, method, sentence):
         assert sentence in capsys.readouterr().err
 
 
+HYBRID = PROBLEM.replace('states = { x = "-k*x + u" }', """states = ["x"]
+modes = { fast = { rate = { x = "-k*x + u" } }, slow = { rate = { x = "-k*x/2 + u" } } }
+transitions = [{ source = "fast", target = "slow", when = "x < 0.3" }]""")
+
+
+@pytest.mark.parametrize("method, sentence", [
+    ('kind = "kalman"', "kalman needs a model with one mode"),
+    ('kind = "boundary_value"', "boundary_value needs a model with one mode"),
+    ('kind = "set_membership"', "set_membership needs a bound on the errors of level, but these are Gaussian"),
+    ('kind = "multiple_shooting"\nintegrator = "radau"', "'radau' cannot follow the modes"),
+])
+def test_check_says_what_a_method_has_against_modes(folder, capsys, method, sentence):
+    (folder / "problem.toml").write_text(HYBRID.replace('kind = "multiple_shooting"\nsegments = 4', method))
+    for command in ("check", "fit"):
+        assert run(command, "problem.toml") == 2
+        assert sentence in capsys.readouterr().err
+
+
 def test_method_on_the_command_line_replaces_that_of_the_file(folder):
     run("fit", "problem.toml", "--out", "results", "--method", "single_shooting")
     assert json.loads((folder / "results" / "estimate.json").read_text())["method"]["kind"] == "single_shooting"

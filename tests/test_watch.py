@@ -89,10 +89,13 @@ def test_units_in_the_header_of_a_stream_are_converted_to_those_of_the_problem()
         list(Lines(request, print).samples(["t;force;pos [rad]\n"]))
 
 
-def test_watch_converts_as_the_records_of_the_problem_file_are(folder):
+@pytest.mark.parametrize("change", [None, ('inputs = ["F"]', 'inputs = ["F"]\nunits = { position = "m" }')],
+                         ids=["unit of the record", "unit of the model"])
+def test_watch_converts_as_the_records_of_the_problem_file_are(folder, change):
     rows = (folder / "run.csv").read_text().splitlines()
     both = "file = \"run.csv\"\ntime = \"t\"\nunits = { position = \"m\" }"
-    (folder / "problem.toml").write_text(PROBLEM.replace("file = \"run.csv\"\ntime = \"t\"", both))
+    (folder / "problem.toml").write_text(PROBLEM.replace(*change) if change else PROBLEM.replace(
+        "file = \"run.csv\"\ntime = \"t\"", both))
     scaled = ["t [ms],force,pos [mm]"]
     for t, force, position in (row.split(",") for row in rows[1:]):
         scaled.append(f"{1e3 * float(t):.3f},{force},{1e3 * float(position):.5f}")
@@ -130,6 +133,13 @@ def test_watch_keeps_up_with_a_file_that_grows_and_keeps_its_state_when_it_is_en
         run.terminate()
         rest = run.stdout.read()
     assert "400 samples, 0 lines skipped; the filter's state is in problem.watch.npz" in rest
+
+
+def test_watch_makes_the_folder_of_its_state_and_refuses_one_in_its_place(folder):
+    run = dynident(folder, "watch", "problem.toml", "--from", "run.csv", "--state", "new/kept")
+    assert run.returncode == 0 and (folder / "new" / "kept").is_file()
+    run = dynident(folder, "watch", "problem.toml", "--from", "run.csv", "--state", "new")
+    assert run.returncode == 2 and "--state new is a folder; name a file in it." in run.stderr and not run.stdout
 
 
 def test_watch_needs_a_filter(folder):

@@ -28,6 +28,10 @@ class NotSupported(DynidentError):
     """The request makes sense, but not for this combination of model, data and method."""
 
 
+class GivenUp(DynidentError):
+    """The model cannot be simulated any more, whatever the values; who searches ends with the best point so far."""
+
+
 class NotConverged(DynidentError):
     """The fit ended without reaching an optimum; `estimate` holds the best point found, marked as such."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -31,36 +32,66 @@ _PLAIN: dict[str, tuple[Factor, tuple[int, ...]]] = {
     "min": (Fraction(60), (0, 0, 1, 0, 0, 0, 0)), "h": (Fraction(3600), (0, 0, 1, 0, 0, 0, 0)),
     "d": (Fraction(86400), (0, 0, 1, 0, 0, 0, 0)), "deg": (math.pi / 180, (0, 0, 0, 0, 0, 1, 0)),
     "rpm": (math.pi / 30, (0, 0, -1, 0, 0, 1, 0)), "in": (Fraction(254, 10**4), (1, 0, 0, 0, 0, 0, 0)),
-    "%": (Fraction(1, 100), (0,) * 7), "1": (Fraction(1), (0,) * 7),
+    "%": (Fraction(1, 100), (0,) * 7), "1": (Fraction(1), (0,) * 7), "-": (Fraction(1), (0,) * 7),
 }
 _SPELLINGS = {"µ": "u", "μ": "u", "Ω": "Ohm", "ohm": "Ohm", "°C": "degC", "°": "deg", "·": "*", "²": "^2", "³": "^3",
               "**": "^", "sec": "s", "rev/min": "rpm", "r/min": "rpm"}
+_TOKEN = re.compile(r"(?P<open>\()|(?P<close>\))|(?P<over>\s*/\s*)|\s*[*.]\s*|\s+"
+                    r"|(?<![\w%)])(?:(?P<one>1)(?!\d)|(?P<symbol>[A-Za-z%_]+)\^?(?P<power>-?\d+)?)")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A factor to SI and the powers of the base units."""
+    """A factor to SI, the powers of the base units, and those of symbols that are not known."""
 
     factor: Factor
     powers: tuple[int, ...]
+    unknown: tuple[tuple[str, int], ...] = ()
 
 
 def parse(text: str) -> Unit | None:
-    """The unit that a text such as 'mm/s^2' means, or None where it is not known."""
-    text = text.strip()
+    """The unit that a text such as 'mm/s^2', 'kg.m2' or 'W/(m2.K)' means, or None where it is not known."""
+    unit = _product(text)
+    return None if unit is None or unit.unknown else unit
+
+
+def _product(text: str) -> Unit | None:
+    """The unit that a text means, where a symbol that is not known is a dimension of its own; None for no product."""
     for spelling, plain in _SPELLINGS.items():
         text = text.replace(spelling, plain)
     factor: Factor = Fraction(1)
-    powers = [0] * 7
-    for sign, symbol in re.findall(r"([*/ ]*)([^*/ ]+)", text):
-        match = re.fullmatch(r"([A-Za-z%_]+|1)\^?(-?\d+)?", symbol)
-        one = _symbol(match.group(1)) if match else None
-        if match is None or one is None:
-            return None
-        power = int(match.group(2) or 1) * (-1 if "/" in sign else 1)
+    powers, unknown = [0] * 7, Counter[str]()
+    symbols = _symbols(text.strip())
+    for symbol, power in symbols:
+        one = _symbol(symbol)
+        if one is None:
+            unknown[symbol] += power
+            continue
         factor = factor * one.factor**power
         powers = [total + power * each for total, each in zip(powers, one.powers, strict=True)]
-    return Unit(factor, tuple(powers)) if text else None
+    others = tuple(sorted((symbol, power) for symbol, power in unknown.items() if power))
+    return Unit(factor, tuple(powers), others) if symbols else None
+
+
+def _symbols(text: str) -> list[tuple[str, int]]:
+    """Symbols with their powers; a '/' is for the one symbol or bracket after it. None of them where this is no product."""
+    if text == "-":
+        return [(text, 1)]
+    found: list[tuple[str, int]] = []
+    signs, sign, at = [1], 1, 0  # of the brackets around, of what comes next
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None or (match["close"] and len(signs) == 1):
+            return []
+        at = match.end()
+        if match["open"]:
+            signs.append(signs[-1] * sign)
+        elif match["close"]:
+            signs.pop()
+        elif name := match["one"] or match["symbol"]:
+            found.append((name, signs[-1] * sign * int(match["power"] or 1)))
+        sign = -1 if match["over"] else 1
+    return found if len(signs) == 1 and sign == 1 else []
 
 
 def _symbol(name: str) -> Unit | None:
@@ -79,8 +110,10 @@ def conversion(given: str, wanted: str) -> Factor | None:
     """What a value in `given` is multiplied with to be in `wanted`; None where there is no such number."""
     if given.strip() == wanted.strip():
         return Fraction(1)
-    a, b = parse(given), parse(wanted)
-    return None if a is None or b is None or a.powers != b.powers else a.factor / b.factor
+    a, b = _product(given), _product(wanted)
+    if a is None or b is None or (a.powers, a.unknown) != (b.powers, b.unknown):
+        return None
+    return a.factor / b.factor
 
 
 def is_time(unit: str) -> bool:
@@ -112,10 +145,10 @@ def scaled(values: np.ndarray, factor: Factor) -> np.ndarray:
 def split_header(text: str) -> tuple[str, str]:
     """The name and the unit in a header such as 'u [V]' or 'v (m/s)'; the unit is empty where there is none."""
     text = text.strip()
-    match = re.fullmatch(r"(.*?\S)(\s*)([\[(])([^\[\]()]*)[\])]", text)
+    match = re.fullmatch(r"(.*?\S)(\s*)(?:\[([^\[\]]*)\]|\(([^\[\]()]*)\))", text)
     if match is None:
         return text, ""
-    name, space, bracket, unit = match.groups()
-    if bracket == "(" and not space and parse(unit) is None:
+    name, space, square, unit = match.groups()
+    if square is None and not space and parse(unit) is None:
         return text, ""  # y(k) is a name
-    return name, unit.strip()
+    return name, (unit if square is None else square).strip()

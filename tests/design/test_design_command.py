@@ -67,3 +67,47 @@ def test_profile_prints_verdicts_and_draws(problem, tmp_path, capsys):
     assert run("profile", problem, "--name", "Fc", "--out", tmp_path / "fc.png") == 0
     assert "identifiable" in capsys.readouterr().out
     assert (tmp_path / "fc.png").stat().st_size > 1000
+
+
+FAULTY = """
+[design]
+signal = { kind = "piecewise_lin", pieces = 6 }
+"""
+
+
+@pytest.mark.parametrize("command", ["check", "design"])
+def test_a_design_that_cannot_be_is_refused_before_any_fit(tmp_path, capsys, monkeypatch, command):
+    def no_fit(*_, **__):
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr("dynident.methods.identify", no_fit)
+    file, *_ = copy_to(tmp_path / "axis")
+    text = file.read_text()
+    file.write_text(text + FAULTY)
+    assert run(command, file) == 2
+    assert "there is no signal 'piecewise_lin'. Did you mean 'piecewise_linear'?" in capsys.readouterr().err
+    file.write_text(text + DESIGN + 'robust = "often"\nparameters = ["m"]\namplitude = -1\nsamples = -1\n')
+    assert run(command, file) == 2
+    told = capsys.readouterr().err
+    assert all(word in told for word in ("robust = 'often'", "names 'm'", "amplitude is -1", "samples = -1"))
+
+
+def test_check_is_content_with_a_design_that_can_be(problem, capsys):
+    assert run("check", problem) == 0
+
+
+@pytest.mark.parametrize(("out", "said"), [("p.xyz", "End it with .png, .pdf or .svg"), ("folder", "is a folder")])
+def test_profile_judges_its_file_before_it_computes(problem, tmp_path, capsys, monkeypatch, out, said):
+    def no_fit(*_, **__):
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr("dynident.methods.identify", no_fit)
+    (tmp_path / "folder.png").mkdir()
+    name = tmp_path / (out if out == "p.xyz" else "folder.png")
+    assert run("profile", problem, "--out", name) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_profile_makes_the_folder_of_its_file(problem, tmp_path):
+    assert run("profile", problem, "--name", "Fc", "--out", tmp_path / "new" / "fc.svg") == 0
+    assert (tmp_path / "new" / "fc.svg").is_file()

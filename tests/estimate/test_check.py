@@ -8,7 +8,7 @@ from regression import Names, linearized
 
 from dynident.discretizations.finite import Linearization
 from dynident.estimate.check import Check, examine
-from dynident.estimate.check_records import quantisation_step
+from dynident.estimate.check_records import quantisation_step, record_findings
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import Parameter
@@ -102,3 +102,20 @@ def test_no_unknowns_is_normal():
     problem = Problem(Names((), inputs=("u",)), [run], [])
     lin = linearized(problem, [np.zeros((500, 0))], np.zeros(0), 0.05)
     assert isinstance(lin, Linearization) and examine(problem, lin).ok
+
+
+WAVE = 2 * np.sin(T * 20 / T[-1]) + 0.02 * np.random.default_rng(4).standard_normal(T.size)
+
+
+@pytest.mark.parametrize("low, high, words", [
+    (-1, 1, ("largest value, 1", "smallest value, -1")), (-9, 1, ("largest value, 1",)), (-9, 9, ())])
+def test_a_clipped_signal_is_called_one_and_its_corners_are_no_spikes(low, high, words):
+    told = [f.sentence for f in record_findings(Experiment(T, outputs={"y": np.clip(WAVE, low, high)}))]
+    assert [s for s in told if "clipped" in s] == [s for word in words for s in told if s.endswith(word)]
+    assert len([s for s in told if "clipped" in s]) == len(words) and not any("stick" in s for s in told)
+
+
+@pytest.mark.parametrize("y", [np.round(WAVE, 1), np.sign(WAVE), np.maximum.accumulate(WAVE),
+                               np.clip(WAVE, -9, 1) + 1e-3 * WAVE])
+def test_what_stands_elsewhere_too_or_once_is_not_called_clipped(y):
+    assert not any("clipped" in f.sentence for f in record_findings(Experiment(T, outputs={"y": y})))

@@ -119,3 +119,10 @@ def test_sensitivity_that_is_not_finite_is_refused_by_name():
 def test_no_unknowns_is_normal():
     found = identifiability((), np.zeros(0), np.zeros(0), np.zeros((5, 0)))
     assert found.complete and found.rank == 0
+
+
+@pytest.mark.parametrize("ratio", [1e2, 1e4, 1e12])
+def test_product_of_numbers_of_different_sizes_is_no_single_number(ratio):
+    a, b = 2 / np.sqrt(ratio), 3 * np.sqrt(ratio)
+    found = judge(("a", "b"), [a, b], [np.sin(T) * b, np.sin(T) * a])
+    assert found.combinations == ("only a*b is determined",)

@@ -108,3 +108,11 @@ def test_independence_of_a_periodic_input_and_slow_residuals_is_kept():
 def test_quantiles_of_f_are_those_of_scipy():
     assert f_quantile(0.995, 40, 17) == pytest.approx(stats.f.ppf(0.995, 40, 17))
     assert f_quantile(0.995, 40, np.inf) == pytest.approx(stats.chi2.ppf(0.995, 40) / 40)
+
+
+def test_the_lag_that_shows_it_is_named_where_neighbours_do_not():
+    e = np.random.default_rng(2).standard_normal(4005)
+    apart = whiteness(e[5:] - 0.8 * e[:-5])
+    assert not apart.passed and "residuals 5 samples apart are opposed, correlation -0.4" in apart.sentence
+    assert "neighbouring residuals are opposed" in whiteness(e[1:] - 0.8 * e[:-1]).sentence
+    assert "neighbouring residuals are alike" in whiteness(e[1:] + 0.8 * e[:-1]).sentence

@@ -396,3 +396,16 @@ def test_arrow_reads_from_memory_of_its_own(tmp_path, monkeypatch):
     before = pa.total_allocated_bytes()
     assert read_csv(path, time="t", outputs=["y"]).samples == 20_000
     assert shares and min(shares) >= 1
+
+
+@pytest.mark.parametrize("comment", ["# pause", "%pause,1,2", "  # 0.25,5"])
+def test_comments_inside_the_table_are_no_rows_and_noted(slide, comment):
+    run = read_csv(slide(f"n,t,y\n1,0,1\n2,0.1,2\n{comment}\n3,0.2,3\n"), time="t", outputs=["y"])
+    assert list(run.outputs["y"]) == [1, 2, 3]
+    assert run.notes == ("1 comment inside the table, line 4, was passed over.",)
+    many = read_csv(slide(f"t,y\n0,1\n{comment}\n{comment}\n0.1,2\n"), time="t", outputs=["y"])
+    assert many.notes == ("2 comments inside the table, from line 3 on, were passed over.",)
+
+
+def test_a_folder_is_not_called_missing(tmp_path):
+    assert fault(tmp_path, time="t") == f"'{tmp_path}' is a folder; name a file in it."

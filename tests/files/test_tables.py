@@ -93,6 +93,38 @@ def test_mat_structs_and_matrices_have_named_columns(tmp_path):
     np.testing.assert_array_equal(run.outputs["y"], OUTPUT)
 
 
+def test_the_index_of_a_matrix_is_no_unit(tmp_path):
+    path = tmp_path / "run.mat"
+    scipy.io.savemat(path, {"X": np.column_stack([TIME, INPUT, INPUT])})
+    asked = {"time": "X[0]", "inputs": {"u": "X[2]"}}
+    run, other = (read_mat(path, outputs={"y": (column, Gaussian(0.1))}, **asked) for column in ("X[1]", "X[2]"))
+    assert run.units == {} == other.units and run.notes == ()
+    assert read_mat(path, **asked, outputs={"y": "X[1]"}, units={"y": "m"}).units == {"y": "m"}
+
+
+def test_a_mat_variable_that_is_no_column_says_why(tmp_path):
+    path = tmp_path / "run.mat"
+    runs = np.zeros(2, dtype=[("t", float)])
+    scipy.io.savemat(path, {"t": TIME, "z": 1j * np.array(TIME), "note": "cold", "runs": runs, "cube": np.ones((2, 2, 2)),
+                            "cell": np.array([TIME, INPUT[:2]], dtype=object)})
+    with pytest.raises(ProblemError) as refused:
+        read_mat(path, time="t", outputs={name: name for name in ("z", "note", "runs.t", "cube", "cell", "y")})
+    assert [fault.removeprefix("run.mat: ") for fault in refused.value.faults] == [
+        "variable 'z' holds complex numbers; save their real part, their size or their angle.",
+        "variable 'note' holds text, not numbers.",
+        "variable 'runs' is an array of 2 structs; save the one that you mean as a variable of its own.",
+        "variable 'cube' has 3 dimensions; save the vectors or the matrix in it as variables of their own.",
+        "variable 'cell' is a cell array or an object; save the vectors in it as variables of their own.",
+        "run.mat has no column 'y'. Known: t."]
+
+
+def test_a_mat_file_without_any_column_says_so(tmp_path):
+    path = tmp_path / "run.mat"
+    scipy.io.savemat(path, {"note": "cold"})
+    with pytest.raises(ProblemError, match=r"run.mat has no column of numbers, so there is no 't'"):
+        read_mat(path, time="t")
+
+
 def test_mat_columns_of_different_length_are_refused(tmp_path):
     path = tmp_path / "run.mat"
     scipy.io.savemat(path, {"t": TIME, "y": [1.0, 2.0]})

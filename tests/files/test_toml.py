@@ -103,6 +103,44 @@ def test_all_keys_of_an_experiment_reach_the_reader(drive):
     assert run.time[-1] == 0.0011
 
 
+IN_UNITS = ('outputs = { position = "q" }', 'outputs = { position = "q" }\nunits = { u = "V", position = "m" }')
+
+
+def in_millis(path, error="s"):
+    """The data of a problem in mV and mm; the columns are called as before."""
+    columns = np.genfromtxt(path.with_name("slide.csv"), delimiter=",", names=True)
+    rows = [f"{t},{1000 * u:.17g},{1000 * q:.17g},{s}" for t, u, q, s in columns]
+    path.with_name("slide.csv").write_text("\n".join([f"t,u [mV],q [mm],{error}", *rows]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("noise, said, expected", [
+    ("gaussian = true", "", Gaussian()), ('gaussian = { column = "s" }', "", Gaussian(np.arange(1.0, 13) / 1000)),
+    ("gaussian = 2, bounded = 3", 'units = { position = "mm" }\n', Gaussian(0.002, bound=0.003)),
+    ("gaussian = 2", 'units = { position = "m" }\n', Gaussian(2)),
+    ("bounded = 0.5", 'units = { position = "mm" }\n', Bounded(0.0005))])
+def test_a_record_in_other_units_is_converted_to_those_of_the_model_with_a_note(drive, noise, said, expected):
+    plain = read_problem(drive()).problem.experiments[0]
+    path = in_millis(drive(IN_UNITS, ("gaussian = 1e-4", noise), ("outputs.position", said + "outputs.position")))
+    run = read_problem(path).problem.experiments[0]
+    np.testing.assert_allclose(run.inputs["u"], plain.inputs["u"], rtol=1e-15)
+    np.testing.assert_allclose(run.outputs["position"], plain.outputs["position"], rtol=1e-15)
+    assert (run.units["u"], run.units["position"], run.noise["position"]) == ("V", "m", expected)
+    assert "'u' was converted from mV to V, the unit of the model." in run.notes
+
+
+def test_a_number_that_could_be_in_the_unit_of_the_header_or_of_the_model_is_asked_about(drive):
+    (fault,) = faults(in_millis(drive(IN_UNITS)))
+    assert "'position' is in mm in the header, but in m in the model; is the size of its error (0.0001)" in fault
+    assert 'units = { position = "mm" } or { position = "m" }' in fault
+
+
+def test_a_record_in_a_unit_of_another_kind_is_refused_with_both_named(drive):
+    path = drive((IN_UNITS[0], IN_UNITS[1].replace('"V"', '"kg"')), ("gaussian = 1e-4", "gaussian = true"))
+    (fault,) = faults(in_millis(path))
+    assert "'u' is in mV in experiment, but in kg in the model, and there is no factor" in fault
+
+
 def test_records_for_validation_are_held_back(drive):
     path = drive(("[parameters]", '[[validation]]\nfile = "slide.csv"\ntime = "t"\ninputs = ["u"]\n'
                                   'outputs = { position = "q" }\n\n[parameters]'))

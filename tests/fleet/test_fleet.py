@@ -21,6 +21,7 @@ from dynident.cli import main
 from dynident.errors import DynidentError
 from dynident.files.lock import InUse
 from dynident.fleets.question import seed_of
+from dynident.fleets.records import Record
 from dynident.fleets.store import FILE, Store
 from dynident.fleets.table import TABLE, TABLE_TO_LOOK_AT
 
@@ -301,7 +302,7 @@ def test_seeds_differ_from_record_to_record_and_not_from_run_to_run(tmp_path):
     assert seed_of(0, "a") == seed_of(0, "a")
     assert len({seed_of(0, "a"), seed_of(0, "b"), seed_of(1, "a")}) == 3
     question = small(di.multistart(di.single_shooting(), starts=3)).question
-    problem = question.problem(di.Experiment(**columns(fleets.record(0)), name="run 0"))
+    problem = question.problem(Record("run 0", experiment=di.Experiment(**columns(fleets.record(0)), name="run 0")))
     methods = [question.method_for(problem, name) for name in ("run 0", "run 1", "run 0")]
     assert methods[0].seed != methods[1].seed and methods[0] == methods[2]
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 import fleets
+import numpy as np
 import pytest
 
 import dynident as di
@@ -31,6 +32,16 @@ def test_pattern_may_repeat_a_part_and_hold_stars(tmp_path):
     found = matching("**/{machine}/{machine}_{time}.csv", tmp_path)
     assert [(r.machine, r.time) for r in found] == [("m1", 7.0), ("m3", 9.0)]
     assert len(matching("*/m?_*.csv", tmp_path)) == 1
+
+
+def test_records_of_files_are_read_in_the_units_of_the_model(tmp_path):
+    columns = fleets.record(0)
+    fleets.write(tmp_path / "a.csv", {"t": columns["t"], "u [mV]": 1000 * columns["u"], "y": columns["y"]})
+    model = di.EquationModel(states={"x": "(g*u - x)/T"}, outputs={"y": "x"}, inputs=["u"], units={"u": "V"})
+    fleet = di.Fleet(model, "*.csv", fleets.PARAMETERS, reading=fleets.READING, folder=tmp_path)
+    (run,) = fleet.problem(fleet.records[0]).experiments
+    np.testing.assert_allclose(run.inputs["u"], columns["u"], rtol=1e-11)  # the file keeps 12 digits
+    assert run.units["u"] == "V" and "'u' was converted from mV to V, the unit of the model." in run.notes
 
 
 def test_faults_of_a_pattern_are_said(tmp_path):

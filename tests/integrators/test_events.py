@@ -419,3 +419,113 @@ def test_a_simulation_that_blows_up_between_events_says_when():
     grid = grid_of(model, Experiment(time=np.linspace(0, 5, 51)), 1)
     with pytest.raises(Diverged, match=r"no longer finite at t = 1[.]"):
         march.run(grid, np.array([0, 50]), np.array([[0.0]]), np.zeros(0), False)
+
+
+# conditions that are no numbers, and conditions that begin together
+
+
+def falling(*transitions, rate="-1"):
+    return EquationModel(states=["h"], modes={"full": Mode(rate={"h": rate}), "low": Mode(rate={"h": "0"}),
+                                              "other": Mode(rate={"h": "0"})},
+                         transitions=[*transitions, Transition("low", "other", when="h > 9")])
+
+
+def everywhere(model, start, samples, sens=False):
+    """States at the end of 3 s, and the mode: of the compiled loop where there is one, and of the interpreted."""
+    grid = grid_of(model, Experiment(time=np.linspace(0, 3, samples)), 1)
+    scheme, cut = integrator_named("runge_kutta"), np.array([0, samples - 1])
+    for march in (event_march_for(model, scheme, ()), InterpretedEvents(EventRecipe(model, scheme, ()))):
+        out = march.run(grid, cut, np.array([[start]]), np.zeros(0), sens)
+        yield out.states[-1, 0], model.modes[out.modes[-1]]
+
+
+@pytest.mark.parametrize("samples", [4, 11, 12, 24])
+def test_a_condition_that_is_passed_on_the_way_to_no_number_is_found(samples):
+    model = falling(Transition("full", "low", when="sqrt(h) < 0.1"))
+    for h, mode in everywhere(model, 1.0, samples, sens=True):
+        assert (h, mode) == (pytest.approx(0.01, abs=1e-10), "low")
+
+
+@pytest.mark.parametrize("samples", [4, 11, 12])
+def test_a_condition_that_turns_into_no_number_is_named(samples):
+    model = falling(Transition("full", "low", when="sqrt(h) > 1.5"))
+    with pytest.raises(Diverged, match=r'"sqrt\(h\) > 1.5" of full -> low is no longer a number .* at t = 1$'):
+        list(everywhere(model, 1.0, samples))
+    with pytest.raises(Diverged, match="no longer a number"):
+        list(everywhere(falling(Transition("full", "low", when="log(-h) > 1")), 1.0, samples))
+
+
+def test_a_condition_that_is_no_number_does_not_hide_another():
+    for order in (1, -1):
+        both = [Transition("full", "other", when="sqrt(h) > 1.5"), Transition("full", "low", when="h < 0")][::order]
+        for h, mode in everywhere(falling(*both), 1.0, 11):
+            assert (h, mode) == (pytest.approx(0.0, abs=1e-12), "low")
+
+
+def test_a_quotient_that_is_no_number_at_the_begin_only_is_followed():
+    model = falling(Transition("full", "low", when="h/t < -2"), rate="-t**2")
+    for h, mode in everywhere(model, 0.0, 31):  # h/t = -t**2/3
+        assert (h, mode) == (pytest.approx(-math.sqrt(6) ** 3 / 3, rel=1e-8), "low")
+
+
+def test_a_step_that_overshoots_the_domain_of_its_rate_still_ends_at_the_event():
+    model = falling(Transition("full", "low", when="h < 0.01"), rate="-sqrt(h)")
+    for samples in (11, 12, 13):
+        for h, mode in everywhere(model, 1.0, samples):
+            assert (h, mode) == (pytest.approx(0.01, abs=1e-12), "low")
+
+
+@pytest.mark.parametrize("second", ["x > 1", "2*x > 2", "x + 0.1 > 1.1", "1000*x > 1000", "x**3 > 1"])
+def test_of_conditions_that_begin_together_the_first_is_taken(second):
+    for order, wanted in ((1, "b"), (-1, "c")):
+        model = EquationModel(
+            states=["x"], modes={"a": Mode(rate={"x": "1"}), "b": Mode(rate={"x": "0"}), "c": Mode(rate={"x": "0"})},
+            transitions=[Transition("a", "b", when="x > 1"), Transition("a", "c", when=second)][::order])
+        for samples in (13, 22, 23, 40):
+            for _, mode in everywhere(model, 0.0, samples):
+                assert mode == wanted
+
+
+# nodes that are guesses
+
+
+def bouncing():
+    return EquationModel(states=["y", "v"], modes={"air": Mode(rate={"y": "v", "v": "-g"}, invariant="y >= 0")},
+                         transitions=[Transition("air", "air", when="y < 0", reset={"v": "-e*v"})])
+
+
+@pytest.mark.parametrize(("v", "after"), [(-2.0, 1.6), (3.0, 3.0)])
+def test_a_ball_guessed_below_the_floor_bounces_if_it_falls_and_flies_on_if_it_rises(v, after):
+    model, time, p = bouncing(), np.linspace(0, 0.4, 41), np.array([9.81, 0.8])
+    grid = grid_of(model, Experiment(time=time), 1)
+    scheme = integrator_named("runge_kutta")
+    for march in (event_march_for(model, scheme, (0, 1)), InterpretedEvents(EventRecipe(model, scheme, (0, 1)))):
+        out = march.run(grid, np.array([0, 20, 40]), np.array([[1.0, 0.0], [-0.01, v]]), p, True)
+        np.testing.assert_allclose(out.states[21:, 0], -0.01 + after * time[1:21] - 9.81 * time[1:21] ** 2 / 2, atol=ROUNDING)
+
+
+def test_a_ball_guessed_too_deep_does_not_fall_through_the_floor():
+    model, time = bouncing(), np.linspace(0, 4, 401)
+    grid = grid_of(model, Experiment(time=time), 1)
+    out = event_march_for(model, integrator_named("runge_kutta"), ()).run(
+        grid, np.array([0, 20, 400]), np.array([[1.0, 0.0], [-0.5, -2.0]]), np.array([9.81, 1.0]), False)
+    assert np.min(out.states[:, 0]) > -0.6
+
+
+def test_a_segment_that_continues_the_one_before_keeps_its_mode_within_rounding():
+    """A rest that is 1e-12 too fast is no slide: else breaking away would be free at every node."""
+    model = EquationModel(
+        states=["q", "v"], inputs=["u"],
+        modes={"rest": Mode(rate={"q": 0, "v": 0}, invariant="v == 0 and u <= Fs"),
+               "slide": Mode(rate={"q": "v", "v": "(u - Fc)/M"}, invariant="v > 0 or v == 0 and u > Fs")},
+        transitions=[Transition("rest", "slide", when="u > Fs"),
+                     Transition("slide", "rest", when="v < 0", reset={"v": 0})])
+    time = np.linspace(0, 3, 31)
+    grid = grid_of(model, Experiment(time=time, inputs={"u": np.where(time < 2, 1.5, 3.0)}), 1)
+    p = np.array([{"Fs": 2.0, "Fc": 1.0, "M": 2.0}[name] for name in model.parameters])
+    nodes = np.array([[0.0, 0.0], [0.0, 1e-12], [0.0, -1e-12], [0.1, 0.5]])
+    scheme = integrator_named("runge_kutta")
+    for march in (event_march_for(model, scheme, ()), InterpretedEvents(EventRecipe(model, scheme, ()))):
+        out = march.run(grid, np.array([0, 5, 10, 25, 30]), nodes, p, False)
+        assert [model.modes[m] for m in out.modes[:20]] == ["rest"] * 20
+        assert model.modes[out.modes[20]] == "slide"

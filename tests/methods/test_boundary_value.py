@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.interpolate import make_interp_spline
+from scipy.linalg import expm
 
 import dynident as di
 from dynident.discretizations.smoothing import Smoothing
@@ -201,6 +202,51 @@ def test_model_error_shows_what_the_model_lacks():
         assert 3.8 < float(where.split("t = ")[1].split()[0]) < 5.0
 
 
+def kicked(seed: int, weight: float) -> di.Experiment:
+    """The mass with known forces, and white errors of its velocity that act at the samples with the variance of a weight."""
+    rng, gaps = np.random.default_rng(seed), np.where(np.arange(120) % 40 < 20, 0.05, 0.08)
+    time = np.append(0.0, np.cumsum(gaps))
+    u = np.sin(0.8 * time) + np.sin(1.2 * time)
+    x, y = np.zeros(2), [0.0]
+    for k, h in enumerate(gaps):
+        A = np.array([[0, 1, 0, 0], [-1, -1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]])  # y, v, u and the slope of u
+        x = (expm(A * h) @ np.array([*x, u[k], (u[k + 1] - u[k]) / h]))[:2]
+        x[1] += np.sqrt(h / weight) * rng.standard_normal()
+        y.append(x[0])
+    return di.Experiment(time, {"u": u}, {"position": np.array(y) + 1e-3 * rng.standard_normal(time.size)},
+                         {"position": di.Gaussian(1e-3)}, hold="linear")
+
+
+def test_smoothed_model_errors_lie_in_their_band_as_often_as_it_says():
+    """Errors drawn as weighted; the band of the errors that acted would hold all of them."""
+    inside, all_inside = [], []
+    for seed in range(30):
+        estimate = fitted(spring(kicked(seed, 100.0), (1.5, 1.5, 1.5)), model_weight={"v": 100.0}, steps_per_sample=1)
+        record = estimate.smoothed.records[0]
+        error, std = record.model_error[:-2, 1], record.error_std[:-2, 1]  # nothing shows the last one
+        inside.append(np.mean(np.abs(error) <= 1.96 * std))
+        all_inside.append(np.mean(np.abs(error) <= 1.96 / np.sqrt(100.0 * np.diff(record.time)[:-1])))
+    assert np.mean(inside) == pytest.approx(0.95, abs=3 * np.std(inside) / np.sqrt(30))
+    assert np.mean(all_inside) > 0.99
+
+
+def test_variance_of_smoothed_model_errors_is_that_of_dense_least_squares():
+    run = kicked(0, 100.0)
+    estimate = fitted(spring(run, (1.0, 1.0, 1.0), m=1.0, k=1.0, b=1.0), model_weight={"v": 100.0, "y": 400.0})
+    record = estimate.smoothed.records[0]
+    gaps, n, seen = np.diff(record.time), 2, np.isin(record.time, run.time)  # long gaps are cut
+    moves = [expm(np.array([[0, 1], [-1, -1]]) * h) for h in gaps]
+    response = np.zeros((gaps.size + 1, n, n + n * gaps.size))  # of the state to the first one and to unit errors
+    response[0, :, :n] = np.eye(n)
+    for k, (move, h) in enumerate(zip(moves, gaps, strict=True)):
+        response[k + 1] = move @ response[k]
+        response[k + 1][:, n + n * k: n + n * (k + 1)] = np.diag(np.sqrt(h / np.array([400.0, 100.0])))
+    rows = np.vstack([response[seen, 0] / 1e-3, np.eye(n + n * gaps.size)[n:]])
+    unknown = np.diag(np.linalg.inv(rows.T @ rows))[n:].reshape(-1, n)
+    expected = np.sqrt((1 - unknown) / (gaps[:, None] * np.array([400.0, 100.0])))
+    np.testing.assert_allclose(record.error_std[:-2], expected[:-1], rtol=1e-4)
+
+
 def test_drifting_parameter_is_followed():
     time = np.linspace(0, 20, 401)
     u = np.sin(0.8 * time) + np.sin(1.2 * time)
@@ -335,6 +381,7 @@ def test_result_is_saved_loaded_and_reported(tmp_path):
     again = di.load(estimate.save(tmp_path / "result"))
     for ours, theirs in zip(estimate.smoothed.records, again.smoothed.records, strict=True):
         np.testing.assert_array_equal(ours.model_error, theirs.model_error)
+        np.testing.assert_array_equal(ours.error_std, theirs.error_std)
         np.testing.assert_array_equal(ours.values, theirs.values)
     assert again.smoothed.weights == estimate.smoothed.weights and again.smoothed.strides == estimate.smoothed.strides
     assert again.method == estimate.method and again.uncertainty.meaning == estimate.uncertainty.meaning
@@ -360,6 +407,23 @@ def test_method_takes_part_in_comparisons_and_starts():
     assert "boundary_value" in table and "They agree" in table
     many = di.identify(problem, di.multistart(di.boundary_value(), starts=2, points=[{"m": 3.0}]), progress=False)
     assert many.converged
+
+
+def test_a_value_at_the_begin_is_not_compared_with_one_for_the_whole_record():
+    """k rises from 1 to 2: its first value is none that a method with a still k could agree with."""
+    time = np.linspace(0, 20, 201)
+    force = {"u": np.sin(0.8 * time) + np.sin(1.2 * time)}
+    risen = di.EquationModel(states={"y": "v", "v": "u - v - (1 + 0.05*t)*y"}, outputs={"position": "y"}, inputs=["u"])
+    clean = di.simulate(risen, {"y(0)": 0.0, "v(0)": 0.0}, di.Experiment(time, force)).outputs["position"]
+    run = di.Experiment(time, force, {"position": clean + 5e-3 * np.random.default_rng(0).standard_normal(time.size)},
+                        {"position": di.Gaussian(5e-3)})
+    problem = di.Problem(SPRING, [run], [di.Parameter(name, start=2.0) for name in "mkb"])
+    drifts = di.boundary_value(model_weight={"k": 100.0})
+    table = " ".join(str(di.compare(problem, [drifts, "kalman"], progress=False)).split())
+    assert "agree on k" not in table and "no: k" not in table
+    assert "k may drift in boundary_value: its value there is that at the begin of the record" in table
+    stiffer = di.boundary_value(model_weight={"k": 1e6})  # two that let it drift are compared
+    assert "may drift in" not in str(di.compare(problem, [drifts, stiffer], progress=False))
 
 
 def pressed(*_):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -39,3 +40,28 @@ def test_notes_keep_the_spelling_of_names(method):
     notes = method.identify(problem, None, lambda _: None).notes
     assert "Nothing measured depends on a." in notes and "Nothing measured depends on phi(0)." in notes
     assert not any(note.startswith(("A ", "Phi")) for note in notes)
+
+
+def runaway(start: float) -> di.Problem:
+    """A start at which the model explodes between two samples."""
+    time = np.linspace(0, 10, 201)
+    model = di.EquationModel(states={"x": "-a*x + u"}, outputs={"y": "x"}, inputs=["u"])
+    record = di.Experiment(time, {"u": np.sin(time)}, name="slow")
+    y = di.simulate(model, {"a": 2.0, "x(0)": 0.0}, record).outputs["y"]
+    measured = dataclasses.replace(record, outputs={"y": y}, noise={"y": di.Gaussian(0.01)})
+    return di.Problem(model, [measured], [di.Parameter("a", start=start), di.InitialState("x", start=0.0)])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", [di.multiple_shooting(), di.single_shooting()], ids=["multiple", "single"])
+def test_a_start_that_blows_up_is_refused_by_its_own_values(method):
+    with pytest.raises(di.ProblemError, match=r"At the start values .* \(a = -100, x\(0\) = 0\)"):
+        di.identify(runaway(-100), method, progress=False)
+
+
+@pytest.mark.filterwarnings("error")
+def test_check_of_a_start_that_blows_up_says_so_in_words():
+    with pytest.raises(di.DynidentError, match=r"sensitivity to a, x\(0\) is not finite.*\(a = -100, x\(0\) = 0\)"):
+        di.check(runaway(-100))
+    far = next(f for f in di.check(runaway(-50)).findings if f.subject == "start")
+    assert "misses the data by" in far.sentence and "inf" not in far.sentence

@@ -120,3 +120,60 @@ def test_a_start_from_which_modes_cannot_be_followed_is_refused_with_the_reason(
     with pytest.raises(di.DynidentError, match="without time passing"):
         di.identify(di.Problem(model, [record], [di.Parameter("a", 1.0), di.Parameter("b", 1.0)]),
                     di.single_shooting())
+
+
+def block_and_record():
+    """The first model of docs/howto/hybrid.md, pushed on and off."""
+    model = EquationModel(
+        states=["q", "v"], inputs=["u"], outputs={"position": "q"},
+        modes={"rest": Mode(rate={"q": 0, "v": 0}, invariant="v == 0 and u <= Fs"),
+               "slide": Mode(rate={"q": "v", "v": "(u - Fc)/M"}, invariant="v > 0 or v == 0 and u > Fs")},
+        transitions=[Transition("rest", "slide", when="u > Fs"),
+                     Transition("slide", "rest", when="v < 0", reset={"v": 0})])
+    time = np.arange(0, 6, 0.01)
+    return model, {"time": time, "inputs": {"u": 1.5 + 1.5 * np.sin(2 * time - 1.5)}, "hold": "linear",
+                   "initial": {"q": 0.0, "v": 0.0}, "mode": "rest"}
+
+
+def noisy(model, record, truth, output, std, seed):
+    clean = di.simulate(model, truth, di.Experiment(**record)).outputs[output]
+    y = clean + std * np.random.default_rng(seed).standard_normal(clean.size)
+    return di.Experiment(**record, outputs={output: y}, noise={output: di.Gaussian(std)})
+
+
+def finds(problem, truth):
+    """The default and single shooting converge within four standard errors of the truth."""
+    for method in (di.multiple_shooting(), di.single_shooting()):
+        estimate = di.identify(problem, method)
+        assert estimate.converged
+        for name, value in truth.items():
+            assert abs(estimate.values[name] - value) < 4 * estimate.uncertainty.std(name), (method.kind, name)
+
+
+def test_the_default_fits_a_block_whose_nodes_no_mode_allows():
+    model, record = block_and_record()
+    truth = {"M": 2.0, "Fs": 2.0, "Fc": 1.0}
+    run = noisy(model, record, truth, "position", 0.002, 0)
+    problem = di.Problem(model, [run], [di.Parameter(n, 0.95 * v, lower=0.1, upper=20) for n, v in truth.items()])
+    finds(problem, truth)
+
+
+@pytest.mark.parametrize("seed", [0, 20])
+def test_the_default_fits_a_bouncing_ball(seed):
+    model = EquationModel(
+        states=["h", "v"], outputs={"height": "h"}, modes={"fly": Mode(rate={"h": "v", "v": "-g"}, invariant="h >= 0")},
+        transitions=[Transition("fly", "fly", when="h < 0", reset={"v": "-e*v"})])
+    record = {"time": np.linspace(0, 3, 151), "initial": {"h": 1.0, "v": 0.0}}
+    truth = {"g": 9.81, "e": 0.8}
+    run = noisy(model, record, truth, "height", 0.005, seed)
+    problem = di.Problem(model, [run], [di.Parameter("g", 9.0, 5, 15), di.Parameter("e", 0.75, 0.1, 1)])
+    finds(problem, truth)
+
+
+def test_a_refused_start_advises_no_scheme_that_cannot_follow_modes():
+    model = EquationModel(states=["x"], modes={"up": Mode(rate={"x": "a"}), "fast": Mode(rate={"x": "a*x**3"})},
+                          transitions=[Transition("up", "fast", when="x > 1")])
+    record = di.Experiment(time=np.linspace(0, 50, 51), outputs={"x": np.ones(51)}, initial={"x": 0.0})
+    with pytest.raises(di.DynidentError, match="Choose other start values") as refused:
+        di.identify(di.Problem(model, [record], [di.Parameter("a", 1.0)]), di.single_shooting())
+    assert "integrator" not in str(refused.value)

@@ -101,6 +101,14 @@ def test_profile_of_an_unknown_name_says_what_there_is():
         di.profile(line_in_time(True), "B")
 
 
+@pytest.mark.parametrize("asked, sentence", [({"names": 5}, "names = 5; give the name of an unknown or a list"),
+                                             ({"names": [5]}, "'5' is not an unknown"),
+                                             ({"level": "high"}, "level = 'high' is not a probability")])
+def test_profile_of_what_is_no_name_or_level_is_refused(asked, sentence):
+    with pytest.raises(di.ProblemError, match=sentence):
+        di.profile(line_in_time(True), **asked)
+
+
 def test_estimate_with_profiles_is_reported_saved_and_loaded(tmp_path):
     estimate = line_in_time(True)
     whole = replace(estimate, uncertainty=di.profile(estimate))

@@ -50,6 +50,7 @@ def test_time_that_is_none_is_refused(time, sentence):
     ({"outputs": {"y": T * 1j}}, "output 'y' holds complex numbers; give their real part"),
     ({"initial": {"x": np.nan}}, "the known initial state 'x' is nan"),
     ({"initial": {"x": "fast"}}, "the known initial state 'x' is fast"),
+    ({"start": np.datetime64("2024-05-01")}, "is not a number; it is counted like time"),
     ({"start": 1.0}, "start = 1 lies after the first sample at 0"),
     ({"start": -1.0, "inputs": {"u": T}}, "lies before the first sample at 0, where the inputs are not known"),
 ])
@@ -81,8 +82,63 @@ def test_a_record_cannot_be_changed_and_changes_nothing_of_the_callers():
     with pytest.raises(ValueError, match="read-only"):
         run.outputs["y"][0] = 2
     y[0] = 7.0  # the caller's own array stays the caller's to write
+    assert run.outputs["y"][0] == 1
     with pytest.raises(AttributeError):
         run.name = "other"
+
+
+def test_a_reused_buffer_gives_records_of_their_own():
+    time, y, u, std = np.arange(3.0), np.zeros(3), np.zeros(3), np.ones(3)
+    runs = []
+    for k in (1, 2):
+        y[:], u[:], std[:], time[0] = k, -k, k, -k
+        runs.append(di.Experiment(time, {"u": u}, {"y": y}, {"y": di.Gaussian(std)}))
+    read_only = y.view()
+    read_only.flags.writeable = False  # which keeps nobody from writing to y itself
+    shown = di.Experiment(time, outputs={"y": read_only})
+    y[:] = 9
+    for k, run in enumerate(runs, 1):
+        columns = run.outputs["y"], -run.inputs["u"], run.noise["y"].std, -run.time[:1]
+        assert all(np.all(column == k) for column in columns)
+    assert np.all(shown.outputs["y"] == 2)
+
+
+def test_a_record_made_from_another_shares_its_columns():
+    run = di.Experiment(T, outputs={"y": T}, noise={"y": di.Gaussian(T + 1)})
+    again = run.renamed("again")
+    assert again.time is run.time and again.outputs["y"] is run.outputs["y"] and again.noise["y"] is run.noise["y"]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns", "10ms"])
+def test_durations_are_counted_in_seconds(unit):
+    time = np.array([0, 10, 25], "timedelta64[s]") * 1000
+    np.testing.assert_array_equal(di.Experiment(time.astype(f"timedelta64[{unit}]")).time, [0, 10_000, 25_000])
+    assert di.Experiment(np.array([0, 10], "timedelta64[ms]")).time[1] == 0.01
+    assert list(di.Experiment([np.timedelta64(0, "h"), np.timedelta64(2, "h")]).time) == [0, 7200]
+
+
+def test_dates_are_counted_in_seconds_from_the_first():
+    stamps = np.datetime64("2024-05-01T12:00:00", "ns") + np.array([0, 1_000_001, 2_000_000], "timedelta64[ns]")
+    np.testing.assert_array_equal(di.Experiment(stamps).time, [0, 0.001000001, 0.002])
+    assert list(di.Experiment(np.array(["2024-02", "2024-03"], "datetime64[M]")).time) == [0, 29 * 86_400]
+
+
+@pytest.mark.parametrize("time, sentence", [
+    (np.array(["2024-05-01", "NaT"], "datetime64[s]"), "time is not finite at sample 1"),
+    (np.array(["NaT", "2024-05-01"], "datetime64[s]"), "time is not finite at sample 0"),
+    (np.array(["2024-05-02", "2024-05-01"], "datetime64[s]"), "time goes back at sample 1"),
+    (np.array([1, 2], "timedelta64[M]"), "timedelta64[M], which has no length in seconds"),
+    (np.array([1, 2], "timedelta64"), "which has no length in seconds"),
+])
+def test_dates_and_durations_that_are_no_time_are_refused(time, sentence):
+    (fault,) = faults(time=time)
+    assert sentence in fault
+
+
+def test_dates_have_a_unit_and_are_no_signal():
+    stamps = np.array(["2024-05-01", "2024-05-02"], "datetime64[s]")
+    assert "units says that it is in 'ms'" in faults(time=stamps, units={"time": "ms"})[0]
+    assert "output 'y' holds datetime64[s], not numbers" in faults(time=[0, 1], outputs={"y": stamps})[0]
 
 
 def test_part_of_a_record():

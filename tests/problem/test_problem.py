@@ -113,6 +113,41 @@ def test_one_unit_may_be_spelt_in_several_ways_or_left_out():
     assert len(di.Problem(MODEL, several, GOOD).experiments) == 3
 
 
+COUNTED = di.EquationModel(states={"q": "v", "v": "(u - drag*v)/mass"}, outputs={"position": "q"}, inputs=["u"],
+                           units={"position": "m", "u": "V", "mass": "kg", "q": "m"})
+
+
+@pytest.mark.parametrize("units, sentence", [
+    ({"u": "mV"}, "'u' is in mV in a, but in V in the model; read the record in V, as with units={'u': 'V'}."),
+    ({"position": "kg"}, "'position' is in kg in a, but in m in the model, and there is no factor from one to the other"),
+    ({"position": "counts"}, "'position' is in counts in a, but in m in the model, and there is no factor"),
+])
+def test_a_record_in_other_units_than_the_model_is_refused_with_both(units, sentence):
+    (fault,) = faults(model=COUNTED, experiments=[in_units("a", **units)])
+    assert fault.startswith(sentence)
+    with pytest.raises(di.ProblemError, match="in the model"):
+        di.simulate(COUNTED, {"mass": 1.0, "drag": 1.0, "q(0)": 0.0, "v(0)": 0.0}, in_units("a", **units))
+
+
+def test_each_record_that_differs_from_the_model_is_named():
+    said = faults(model=COUNTED, experiments=[in_units("a", u="mV"), in_units("b", u="V"), in_units("c", u="mV")])
+    assert [fault.split(",")[0] for fault in said] == ["'u' is in mV in a", "'u' is in mV in c"]
+
+
+@pytest.mark.parametrize("unit", ["g", "m"])
+def test_an_unknown_in_another_unit_than_the_model_is_refused(unit):
+    (fault,) = faults(model=COUNTED, parameters=parameter(unit=unit))
+    assert fault.startswith(f"parameter 'mass' is declared in {unit}, but the model counts it in kg; give its numbers in kg")
+    (fault,) = faults(model=COUNTED, parameters=[*GOOD, di.InitialState("q", 1.0, unit="mm")])
+    assert fault.startswith("initial state 'q' is declared in mm, but the model counts it in m")
+
+
+def test_units_that_agree_with_the_model_are_welcome():
+    problem = di.Problem(COUNTED, [in_units("a", u="kg m^2/(A s^3)", position="m")],
+                         [*parameter(unit="kg"), di.InitialState("q", 1.0, unit="m")])
+    assert problem.unknowns[0].unit == "kg"
+
+
 def test_gaussian_here_and_bounded_there_is_refused():
     other = di.Experiment(T, {"u": T}, {"position": T}, {"position": di.Bounded(0.1)}, name="b")
     (fault,) = faults(experiments=[RUN, other])

@@ -8,10 +8,12 @@ from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, ProblemPath
 def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
     """Check a problem before fitting it: excitation, what can be determined, and advice.
 
-    Leaves with 1 if the data cannot answer the question, with 2 if the method cannot take the problem.
+    Leaves with 1 if the data cannot answer the question, with 2 if the method cannot take the problem or the [design]
+    table asks for nothing that can be planned.
 
     Example: `dynident check problem.toml`
     """
+    from dynident.design import table
     from dynident.methods import check
     from dynident.methods.method import refuse
     from dynident.methods.presets import usual_method
@@ -20,5 +22,7 @@ def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python:
     found = check(said.problem)
     print(found)
     refuse(method_named("", said.method) or usual_method(said.problem), said.problem)
+    if said.design:
+        table.refuse(said.problem, said.design)
     if not found.ok:
         raise Stop(NOT_GOOD)

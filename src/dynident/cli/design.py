@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, Stop, fitted, method_named, read, watched
+from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, Stop, complain, fitted, method_named, read, watched
 
 if TYPE_CHECKING:
     from dynident.estimate.estimate import Estimate
@@ -29,9 +30,9 @@ def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = Fal
     Example: `dynident design problem.toml --out next_input.csv`
     """
     from dynident.design.stage import said
-    from dynident.design.table import plan_from
+    from dynident.design.table import plan_from, refuse
 
-    believed, table = what_is_known(known, at_start, allow_outside, allow_python)
+    believed, table = what_is_known(known, at_start, allow_outside, allow_python, first=refuse)
     with watched(said) as tell:
         plan = plan_from(believed, table, tell)
     print(plan)
@@ -42,19 +43,25 @@ def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = Fal
         raise Stop(NOT_GOOD)
 
 
-def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python: bool
+def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python: bool,
+                  first: Callable[[Problem, dict[str, Any]], None] = lambda problem, table: None
                   ) -> tuple[Problem | Estimate, dict[str, Any]]:
-    """An estimate (loaded, or fitted now) or a problem at its start, and the [design] table that goes with it."""
+    """An estimate (loaded, or fitted now) or a problem at its start, and the [design] table that goes with it.
+
+    `first` may refuse problem and table before they are fitted.
+    """
     from dynident.files.results import AS_GIVEN, load
 
     if path.is_dir():
         given = path / AS_GIVEN
         return load(path), _design_table(given) if given.is_file() else {}
     said = read(path, allow_outside, allow_python)
+    first(said.problem, said.design)
     if at_start:
         return said.problem, said.design
     estimate, code = fitted(said.problem, method_named("", said.method))
     if code:
+        complain(f"There is nothing to go on from. {estimate.status}")
         raise Stop(code)
     return estimate, said.design
 

@@ -38,14 +38,25 @@ def fmu(results: ResultsPath, out: Out = None,
 
 
 @app.command("parameters")
-def parameters(results: ResultsPath, out: Out = None) -> None:
-    """Write the estimated parameters as a parameter set (SSV 1.0) that tools apply to an FMU.
+def parameters(results: ResultsPath, out: Out = None,
+               experiment: Annotated[str | None, typer.Option("--experiment", "-e", metavar="NAME", show_default=False, help=(
+                   "Take the values of this experiment where the experiments differ; else these are left out."))] = None
+               ) -> None:
+    """Write the estimated parameters and initial states as a parameter set (SSV 1.0) that tools apply to an FMU.
 
     Example: `dynident export parameters results/ --out robot.ssv`
     """
-    from dynident.files.exports import parameter_set
-    from dynident.files.results import load
+    from dynident.errors import ProblemError
+    from dynident.files.atomic import written_aside
+    from dynident.files.exports import left_out_of_set, parameter_set
+    from dynident.files.results import PARAMETERS, load
 
-    target = out or results / "parameters.ssv"
-    target.write_bytes(parameter_set(load(results)))
+    if experiment is not None and out is None:
+        raise ProblemError(f"--experiment {experiment}: say with --out where this set goes; {PARAMETERS} in {results} is that "
+                           "of all experiments.")
+    estimate, target = load(results), out or results / PARAMETERS
+    with written_aside(target) as aside:
+        aside.write_bytes(parameter_set(estimate, experiment))
     print(f"Written to {target}.")
+    if left_out := left_out_of_set(estimate, experiment):
+        print(f"{left_out} --experiment NAME gives the values of one.")

@@ -27,6 +27,8 @@ def run(known: Known, names: Names = [], out: Out = None, allow_outside: AllowOu
     from dynident.estimate.estimate import Estimate
     from dynident.methods.profile import profile
 
+    if out is not None:
+        ready_to_draw(out)
     estimate, _ = what_is_known(known, False, allow_outside, allow_python)
     assert isinstance(estimate, Estimate)
     found = profile(estimate, names or None)
@@ -34,3 +36,18 @@ def run(known: Known, names: Names = [], out: Out = None, allow_outside: AllowOu
     if out is not None:
         found.plot().savefig(out)
         print(f"Drawn into {out}.")
+
+
+def ready_to_draw(out: Path) -> None:
+    """Refuse what no figure can be written into, and make its folder, before anything is computed."""
+    from matplotlib.figure import Figure
+
+    from dynident.errors import ProblemError
+
+    kinds = Figure().canvas.get_supported_filetypes()
+    if out.suffix.lower().removeprefix(".") not in kinds:
+        raise ProblemError(f"--out {out}: no figure can be written into a file that ends like this. End it with .png, .pdf or "
+                           ".svg.")
+    if out.is_dir():
+        raise ProblemError(f"--out {out} is a folder; name a file in it.")
+    out.parent.mkdir(parents=True, exist_ok=True)

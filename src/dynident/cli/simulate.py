@@ -12,6 +12,7 @@ import typer
 from dynident.cli.shared import AllowOutside, AllowPython, ProblemPath, assignments, read
 
 if TYPE_CHECKING:
+    from dynident.problem.experiment import Experiment
     from dynident.problem.problem import Problem
 
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="A .csv or .parquet file.", show_default=False)]
@@ -28,17 +29,14 @@ def run(problem: ProblemPath, out: Out, values: Set = [], allow_outside: AllowOu
     import numpy as np
     import pyarrow as pa
 
-    from dynident.errors import NotSupported, ProblemError
+    from dynident.errors import ProblemError
     from dynident.files.trajectories import signal_table, write_csv, write_parquet
     from dynident.methods import simulate
-    from dynident.models.equations import EquationModel
 
     writers = {".csv": write_csv, ".parquet": write_parquet}
     if out.suffix not in writers:
         raise ProblemError(f"--out {out}: the name must end in .csv or .parquet.")
     said = read(problem, allow_outside, allow_python).problem
-    if not isinstance(said.model, EquationModel):
-        raise NotSupported(f"simulate needs a model with equations, not a {type(said.model).__name__}.")
     tables = []
     for experiment, chosen in zip(said.experiments, chosen_values(said, assignments(values, "--set")), strict=True):
         open_record = dataclasses.replace(experiment, initial={})  # the initial state stands among the values
@@ -53,7 +51,8 @@ def run(problem: ProblemPath, out: Out, values: Set = [], allow_outside: AllowOu
 def chosen_values(problem: Problem, given: dict[str, str]) -> list[dict[str, float]]:
     """Per experiment: parameters by name and initial states as 'q(0)', at the start or as given.
 
-    'M' is meant for every experiment, 'M[run 2]' for that one.
+    'M' is meant for every experiment, 'M[run 2]' for that one. What an FMU brings along and nobody speaks of is left to
+    it: it may have thousands of parameters.
     """
     from dynident.discretizations.guess import start_values
     from dynident.errors import ProblemError, did_you_mean
@@ -67,14 +66,25 @@ def chosen_values(problem: Problem, given: dict[str, str]) -> list[dict[str, flo
                                                     strict=True)}
         own = {f"{name}[{experiment.name}]": name for name in values}
         known |= {*values, *own}
-        values |= {name: number for name, number in numbers.items() if name in values}
-        values |= {own[name]: number for name, number in numbers.items() if name in own}
-        every.append(values)
+        chosen = {name: number for name, number in numbers.items() if name in values}
+        chosen |= {own[name]: number for name, number in numbers.items() if name in own}
+        silent = _left_to_the_model(problem, experiment)
+        every.append({name: value for name, value in values.items() if name not in silent} | chosen)
     faults += [f"--set {name}: the problem has no such quantity.{did_you_mean(name, sorted(known))}"
                for name in given if name not in known]
     if faults:
         raise ProblemError(faults)
     return every
+
+
+def _left_to_the_model(problem: Problem, experiment: Experiment) -> set[str]:
+    """Parameters and initial states that have a value of the model's own, and none in the problem."""
+    from dynident.problem.model import given_by
+    from dynident.problem.parameter import Parameter
+
+    said = {p.name if isinstance(p, Parameter) else p.state for p in problem.parameters} | set(experiment.initial)
+    silent = set(given_by(problem.model)) - said
+    return {f"{name}(0)" if name in problem.model.states else name for name in silent}
 
 
 def _numbers(given: dict[str, str]) -> tuple[dict[str, float], list[str]]:

@@ -14,6 +14,7 @@ from dynident.cli.shared import ResultsPath, assignments
 if TYPE_CHECKING:
     from dynident.files.schema import ExperimentTable
     from dynident.problem.experiment import Experiment
+    from dynident.problem.model import Model
 
 Record = Annotated[Path, typer.Argument(metavar="RECORD", help="A record that was not fitted: CSV, Parquet, MAT.",
                                         show_default=False)]
@@ -34,7 +35,7 @@ def run(results: ResultsPath, record: Record, columns: Columns = []) -> None:  #
     from dynident.files.results import AS_GIVEN, load, reserved, write
 
     estimate = load(results)
-    experiment = read_like(first_experiment(results), record, assignments(columns, "--column"))
+    experiment = read_like(first_experiment(results), record, assignments(columns, "--column"), estimate.problem.model)
     validation = estimate.validate(experiment)
     print(validation)
     others = [v for v in estimate.validations if v.experiment != validation.experiment]  # the same record is replaced
@@ -59,9 +60,10 @@ def first_experiment(results: Path) -> ExperimentTable:
                            "Fit again, or restore it.") from error
 
 
-def read_like(table: ExperimentTable, record: Path, columns: dict[str, str]) -> Experiment:
-    """The record, read as the table says, except for its own columns."""
+def read_like(table: ExperimentTable, record: Path, columns: dict[str, str], model: Model) -> Experiment:
+    """The record, read as the table says, except for its own columns, and in the units of the model."""
     from dynident.errors import ProblemError, did_you_mean
+    from dynident.files.model_units import in_units_of
     from dynident.files.tables import read_table
 
     known = ["time", *table.inputs, *table.outputs]
@@ -77,8 +79,9 @@ def read_like(table: ExperimentTable, record: Path, columns: dict[str, str]) -> 
         column, *noise = output.request(name)
         outputs[name] = (columns.get(name, column), *noise)
     try:
-        return read_table(record, name=record.stem, outputs=outputs, **given)
+        read = read_table(record, name=record.stem, outputs=outputs, **given)
     except ProblemError as error:
         hint = "Columns are called as in the problem's first experiment; where they are not, say --column NAME=COLUMN."
         *others, last = error.faults
         raise ProblemError([*others, f"{last} {hint}"]) from error  # the hint is no fault of its own
+    return in_units_of(model, read, table.units or ())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, complain, read
-from dynident.errors import NotSupported
+from dynident.errors import NotSupported, ProblemError
 
 if TYPE_CHECKING:
     from dynident.files.columns import Request
@@ -58,6 +58,11 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
         raise NotSupported(f"watch needs a filter, but {problem} says kind = \"{said.method.get('kind')}\". Write "
                            "kind = \"kalman\" under [method].")
     kept = state or problem.with_suffix(".watch.npz")
+    if kept.is_dir():
+        raise ProblemError(f"--state {kept} is a folder; name a file in it.")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(kept.parent, os.W_OK):
+        raise ProblemError(f"--state {kept}: nothing can be written into {kept.parent}; name another file.")
     online = method.start(said.problem)
     if kept.exists() and not fresh:
         online.resume(kept)
@@ -68,9 +73,10 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
 
 def request_of(path: Path, problem: Problem) -> Request:
     """The columns that the problem file gives time, inputs and outputs in its first experiment, and the units in which
-    that was read."""
+    the problem works."""
     from dynident.files.columns import Request
     from dynident.files.toml import parsed
+    from dynident.problem.agreement import units_of
 
     table, record, model = parsed(path)[2]["experiment"][0], problem.experiments[0], problem.model
 
@@ -83,8 +89,9 @@ def request_of(path: Path, problem: Problem) -> Request:
         raise NotSupported(f"watch needs to know when a sample was taken, but the first experiment of {path} names no "
                            "column of time. Write time = \"t\" with the name of one.")
     outputs = {name: column("outputs", name) for name in model.outputs if name in record.outputs}
+    units = {name: unit for name, unit in units_of(model).items() if name in (*model.inputs, *outputs)} | {**record.units}
     return Request(table["time"], {name: column("inputs", name) for name in model.inputs}, outputs, hold="zero",
-                   initial={}, start=None, name=None, units=record.units, time_unit=table.get("time_unit"),
+                   initial={}, start=None, name=None, units=units, time_unit=table.get("time_unit"),
                    sample_time=None)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from dynident.design.asked import argument_faults
 from dynident.design.criteria import CRITERIA, Criterion, Selective, d_optimal
-from dynident.design.limits import limits_from
+from dynident.design.limits import Limit, limits_from
 from dynident.design.modes import in_mode
 from dynident.design.plan import Plan
 from dynident.design.search import Search
@@ -19,6 +21,8 @@ from dynident.methods.structure import structure_of
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.progress import Tell, shown
+
+Read = TypeVar("Read")
 
 
 def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal],
@@ -41,6 +45,38 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     `mode`: of a hybrid model, the one to stay in. `progress`: called with each Stage of the search, or False for silence.
     """
     began = clock.perf_counter()
+    asked = judged(known, signal, criterion, limits, ends=ends, duration=duration, sample_time=sample_time,
+                   parameters=parameters, records=records, robust=robust, box=box, samples=samples, amplitude=amplitude,
+                   mode=mode, starts=starts, seed=seed, iterations=iterations)
+    _refuse_what_no_input_can_tell(asked.problem)
+    with shown(progress, said) as tell:
+        search = Search(asked.known, asked.signals, asked.criterion, asked.limits, duration, sample_time, initial,
+                        (parameters,) if isinstance(parameters, str) else tuple(parameters), records,
+                        robust, dict(box or {}), samples, use_records, amplitude, seed, Teller(tell))
+        plan = search.best(starts, iterations)
+        return search.finished(plan, clock.perf_counter() - began)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A design whose arguments are judged, and what they say."""
+
+    known: Problem | Estimate
+    signals: dict[str, Signal]
+    criterion: Criterion
+    limits: tuple[Limit, ...]
+
+    @property
+    def problem(self) -> Problem:
+        return self.known if isinstance(self.known, Problem) else self.known.problem
+
+
+def judged(known: Problem | Estimate, signal: Signal | Mapping[str, Signal], criterion: Criterion | str | None = None,
+           limits: Sequence[str] = (), *, ends: Sequence[str] = (), duration: Any = None, sample_time: Any = None,
+           parameters: Sequence[str] = (), records: Any = 1, robust: Any = "", box: Any = None, samples: Any = 8,
+           amplitude: Any = None, mode: str = "", starts: Any = 4, seed: Any = 0, iterations: Any = 200,
+           **_: Any) -> Asked:
+    """What the arguments of `design_input` say, or all that is wrong with them that can be seen without any fit."""
     known, invariants = in_mode(known, mode)
     problem = known if isinstance(known, Problem) else known.problem
     model = problem.model
@@ -49,22 +85,28 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     faults = argument_faults(model.inputs, counts={"records": records, "samples": samples, "starts": starts,
                                                    "iterations": iterations}, seed=seed, robust=robust, box=box or {},
                              times={"duration": duration, "sample_time": sample_time}, amplitude=amplitude)
-    if faults:
+    quantities = {*model.parameters, *model.states}  # of an initial state x(0) only the search knows in which record
+    faults += [f"parameters names '{name}', which is not an unknown of the problem.{did_you_mean(str(name), problem.names)}"
+               for name in ([parameters] if isinstance(parameters, str) else parameters)
+               if str(name).partition("(")[0].partition("[")[0] not in quantities]
+
+    def read(part: Callable[..., Read], *said: Any) -> Read | None:
+        try:
+            return part(*said)
+        except ProblemError as error:
+            faults.extend(error.faults)
+            return None
+
+    chosen = read(_criterion, criterion)
+    signals = read(_signals, model, signal)
+    told = read(limits_from, model, [*invariants, *([limits] if isinstance(limits, str) else limits)], ends)
+    if faults or chosen is None or signals is None or told is None:
         raise ProblemError(faults)
-    chosen = _criterion(criterion)
-    signals = _signals(model, signal)
     if isinstance(chosen, Selective) and isinstance(duration, tuple):
         raise NotSupported("the selective cost is an integral over a fixed time; give one duration.")
     if records > 1 and isinstance(duration, tuple):
         raise NotSupported("several records at once need one fixed duration.")
-    read = limits_from(model, [*invariants, *([limits] if isinstance(limits, str) else limits)], ends)
-    _refuse_what_no_input_can_tell(problem)
-    with shown(progress, said) as tell:
-        search = Search(known, signals, chosen, read, duration, sample_time, initial,
-                        (parameters,) if isinstance(parameters, str) else tuple(parameters), records,
-                        robust, dict(box or {}), samples, use_records, amplitude, seed, Teller(tell))
-        plan = search.best(starts, iterations)
-        return search.finished(plan, clock.perf_counter() - began)
+    return Asked(known, signals, chosen, tuple(told))
 
 
 def _criterion(criterion: Criterion | str | None) -> Criterion:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from dynident.design.design_input import design_input
+from dynident.design.design_input import design_input, judged
 from dynident.design.plan import Plan
 from dynident.design.signals import SIGNALS, Signal
 from dynident.errors import ProblemError, did_you_mean
@@ -19,15 +19,23 @@ EXAMPLE = 'Add for instance: [design] signal = "piecewise_linear", limits = ["ab
 
 def plan_from(known: Problem | Estimate, table: Mapping[str, Any], progress: Tell | bool | None = None) -> Plan:
     """The plan that a [design] table asks for; `progress` as in `design_input`."""
+    return design_input(known, **_arguments(known, table), progress=progress)
+
+
+def refuse(known: Problem | Estimate, table: Mapping[str, Any]) -> None:
+    """Raise what is wrong with a [design] table, as far as that can be seen without any fit."""
+    judged(known, **_arguments(known, table))
+
+
+def _arguments(known: Problem | Estimate, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The table as arguments of `design_input`."""
     if not table:
         raise ProblemError(f"The problem file has no [design] table that says what may be planned. {EXAMPLE}")
     problem = known if isinstance(known, Problem) else known.problem
-    options = dict(table)
-    signal = _signals(options.pop("signal"), problem.model.inputs)
+    options = {key: value for key, value in table.items() if value is not None}
     if isinstance(options.get("duration"), (list, tuple)):
         options["duration"] = tuple(options["duration"])
-    chosen = {key: value for key, value in options.items() if value is not None}
-    return design_input(known, signal, **chosen, progress=progress)
+    return options | {"signal": _signals(options.get("signal"), problem.model.inputs)}
 
 
 def _signals(said: Any, inputs: tuple[str, ...]) -> Signal | dict[str, Signal]:

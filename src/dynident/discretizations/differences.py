@@ -1,6 +1,6 @@
 """Differences: how far must a parameter be moved so that a difference is a derivative and not the simulation's noise?
 
-The noise is measured, not guessed: seven simulations along one parameter, whose sixth differences hold no smooth part
+The noise is measured, not guessed: seven simulations along a line, whose sixth differences hold no smooth part
 any more (More and Wild, Estimating computational noise, 2011). The step then balances noise against curvature.
 """
 
@@ -11,27 +11,50 @@ from collections.abc import Sequence
 
 import numpy as np
 
+FEW = 0.05  # of all samples
 ORDER = 6  # of the differences that show the noise
 SPACING = 1e-4  # relative: wide enough for an adaptive solver to change its steps, narrow enough for smoothness
 SMALLEST_NOISE = 1e-16  # relative; below it stands only rounding
+ROUNDING = 1e-14  # relative; that little noise is nobody's fault and needs no second look
+MOST_NOISE = 1e-3  # relative; more is rather a jump of the model between two of the simulations
+LIKE_ORDERS, LIKE = 3, 4.0  # the last orders of differences that must show the same noise, and by which factor
 CENTRAL_FROM = 1e-4  # relative step beyond which the curvature shows in forward differences
 LARGEST_STEP = 0.05  # relative
 SMALLEST_STEP = 1e-9  # relative
 
 
 def relative_noise(row: Sequence[np.ndarray]) -> float:
-    """Noise of simulations at equally spaced values of one parameter, as a share of the size of the outputs."""
+    """Noise of simulations at equally spaced points of a line, as a share of the size of the outputs."""
+    return _levels(row)[-1]
+
+
+def shows_noise(row: Sequence[np.ndarray]) -> bool:
+    """Whether it is noise that the highest differences hold, and neither a smooth part, which lower ones hold more of, nor
+    a kink or a jump, as where an event passes a sample: that shows in few samples only."""
+    levels = _levels(row)[-LIKE_ORDERS:]
+    return levels[-1] <= ROUNDING or (max(levels) <= min(LIKE * min(levels), MOST_NOISE) and not _in_few(row))
+
+
+def _in_few(row: Sequence[np.ndarray]) -> bool:
+    squares = np.sort(np.diff(np.stack(row), n=ORDER, axis=0)[0] ** 2)
+    return float(np.sum(squares[:int((1 - FEW) * squares.size)])) < float(np.sum(squares)) / LIKE**2 and squares.size > 1 / FEW
+
+
+def _levels(row: Sequence[np.ndarray]) -> list[float]:
+    """What the differences of each order would say the noise is."""
     table = np.stack(row)
-    size = float(np.linalg.norm(table[0]))
-    for _ in range(ORDER):
+    size = max(float(np.linalg.norm(outputs)) for outputs in table)
+    found = []
+    for order in range(1, ORDER + 1):
         table = np.diff(table, axis=0)
-    share = math.factorial(ORDER) / math.sqrt(math.factorial(2 * ORDER))
-    level = share * float(np.linalg.norm(table[0]))
-    return max(SMALLEST_NOISE, level / size if size > 0 else 0.0)
+        share = math.factorial(order) / math.sqrt(math.factorial(2 * order))
+        level = share * float(np.linalg.norm(table)) / math.sqrt(len(table))
+        found.append(max(SMALLEST_NOISE, level / size if size > 0 else 0.0))
+    return found
 
 
-def relative_steps(noise: float, influence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Step per parameter relative to its size, and where it must go both ways.
+def relative_steps(noise: float, influence: np.ndarray, two_sided: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Step per parameter relative to its size, and where it must go both ways; with `two_sided` everywhere.
 
     `influence` is the change of the outputs that the slope foretells for a change of the parameter by its own size,
     as a share of the size of the outputs; the curvature is taken to act over the same distance.
@@ -39,5 +62,5 @@ def relative_steps(noise: float, influence: np.ndarray) -> tuple[np.ndarray, np.
     quotient = noise / np.maximum(influence, noise)
     forward = 2 * np.sqrt(quotient)  # 2 noise / h = h / 2
     central = np.cbrt(3 * quotient)  # noise / h = h^2 / 3
-    both = forward > CENTRAL_FROM
+    both = (forward > CENTRAL_FROM) | two_sided
     return np.clip(np.where(both, central, forward), SMALLEST_STEP, LARGEST_STEP), both

@@ -88,37 +88,45 @@ def states_at(model: Model, experiment: Experiment, times: np.ndarray, window: i
     """States read off the record at some times, (times, states); NaN where the record does not show them."""
     guess = np.full((len(times), len(model.states)), np.nan)
     read: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # value and slope of an output; both may show a state
+    jumps = isinstance(model, EquationModel) and model.hybrid
     for state, sight in sights(model).items():
         y = np.asarray(experiment.outputs.get(sight.output, ()), float)
         present = np.isfinite(y)
         if np.count_nonzero(present) > int(sight.slope):
             if sight.output not in read:
-                read[sight.output] = _read_off(np.asarray(experiment.time)[present], y[present], np.asarray(times), window)
+                read[sight.output] = _read_off(np.asarray(experiment.time)[present], y[present], np.asarray(times), window,
+                                               jumps)
             value, slope = read[sight.output]
             guess[:, state] = slope / sight.gain if sight.slope else (value - sight.offset) / sight.gain
     return guess
 
 
-def _read_off(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
-    """Value and slope at each time, over the widest window in which the signal bends no more than the noise hides."""
+def _read_off(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int, jumps: bool
+              ) -> tuple[np.ndarray, np.ndarray]:
+    """Value and slope at each time, over the widest window in which the signal bends no more than the noise hides.
+
+    Where a slope jumps (a ball bounces) no window around it does; there, one that lies before or behind may.
+    """
     windows = [window]
     while windows[-1] // 2 >= NARROWEST:
         windows.append(windows[-1] // 2)
-    values, slopes, misses = zip(*(_local_fit(t, y, times, each) for each in windows), strict=True)
-    follows = np.array(misses) <= BENT * np.median(misses[-1])  # (windows, times)
-    follows[-1] = True
+    sides = [(each, side) for each in windows for side in (-1, 1) if jumps]
+    values, slopes, misses = zip(*(_local_fit(t, y, times, each, side)
+                                   for each, side in [*((each, 0) for each in windows), *sides]), strict=True)
+    follows = np.array(misses) <= BENT * np.median(misses[len(windows) - 1])  # (windows, times)
+    follows[len(windows) - 1] |= ~np.any(follows, axis=0)
     chosen, each = np.argmax(follows, axis=0), np.arange(len(times))
     return np.array(values)[chosen, each], np.array(slopes)[chosen, each]
 
 
-def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int
+def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int, side: int = 0
                ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Value and slope at each time of a parabola through its neighbours (a line or a point where there are few).
 
-    And by how much it misses them (rms).
+    And by how much it misses them (rms). Neighbours to both sides, or those before (side = -1) or behind (1).
     """
     width = min(2 * window + 1, len(t))
-    near = np.clip(np.searchsorted(t, times) - width // 2, 0, len(t) - width)
+    near = np.clip(np.searchsorted(t, times) - width // 2 + side * (width // 2), 0, len(t) - width)
     found = np.empty((3, len(times)))
     neighbours = np.lib.stride_tricks.sliding_window_view(y, width)
     others = np.ones(len(times), bool)

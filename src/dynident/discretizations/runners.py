@@ -8,14 +8,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dynident.errors import NotSupported
+from dynident.errors import NotSupported, ProblemError
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, march_for, mode_names
 from dynident.integrators.scheme import Adaptive
 from dynident.models.equations import EquationModel
+from dynident.models.fmu.choices import USUAL_SCHEME
+from dynident.models.fmu.equal_steps import equal_steps
 from dynident.models.fmu.library import SimulationFailed
-from dynident.models.fmu.model import FmuModel
+from dynident.models.fmu.model import FmuModel, same_model
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
@@ -24,9 +26,9 @@ from dynident.problem.problem import Problem
 class Failed(Diverged):
     """A simulation that came to no good end, in the words of who ran it."""
 
-    def __init__(self, sentence: str, time: float):
+    def __init__(self, sentence: str, time: float, lost: bool = False):
         super().__init__(time, 0)
-        self.args = (sentence,)
+        self.args, self.lost = (sentence.rstrip("."),), lost  # who tells it goes on with words of their own
 
 
 class Runner(Protocol):
@@ -108,6 +110,7 @@ class FmuRunner:
         self.if_stiff = f'FmuModel("{model.path.name}", integrator="radau")' if explicit and model.description.states else ""
         self.model, self.declared, self.static = model, tuple(declared), model.static
         self.scheme = model.options["integrator"] if model.kind == "model_exchange" else "the FMU's own solver"
+        self.even = model.kind == "co_simulation" and not model.description.interfaces[model.kind].variable_steps
         wanted = set(self.declared)
         self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in wanted], dtype=int)
         self.initials = np.array([i for i, n in enumerate(model.states) if n in wanted], dtype=int)
@@ -119,10 +122,18 @@ class FmuRunner:
         return self.simulator.notes
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        if self.even and equal_steps(grid.time) is None:
+            raise ProblemError(self._uneven(grid.time))
         try:
             return self.simulator.run(self._written(p, x0), grid, states)  # type: ignore[arg-type]
         except SimulationFailed as error:
-            raise Failed(str(error), error.time) from None
+            raise Failed(str(error), error.time, error.crash) from None
+
+    def _uneven(self, time: np.ndarray) -> str:
+        gaps, others = np.diff(time), [k.replace("_", " ") for k in self.model.description.interfaces if k != self.model.kind]
+        way = f"use its {' or '.join(others)}" if others else "export it so that it takes steps of any length"
+        return (f"{self.model.path.name} takes steps of one length only, and there is none that meets all samples, whose "
+                f"distances are {np.min(gaps):g} to {np.max(gaps):g}. Bring the record to equal distances, or {way}.")
 
     @property
     def differentiates(self) -> bool:
@@ -137,7 +148,7 @@ class FmuRunner:
         try:
             return self.simulator.slopes(self._written(p, x0), grid, [int(i) for i in places])  # type: ignore[arg-type]
         except SimulationFailed as error:
-            raise Failed(str(error), error.time) from None
+            raise Failed(str(error), error.time, error.crash) from None
 
     def _written(self, p: np.ndarray, x0: np.ndarray) -> np.ndarray:
         return np.concatenate([p[self.parameters], x0[self.initials]])
@@ -146,8 +157,7 @@ class FmuRunner:
         return None
 
     def __reduce__(self) -> tuple:
-        path, options = self.model.__reduce__()[1]
-        return _fmu_runner, (_Key({"path": path, **options}), self.declared)
+        return _fmu_runner, (_Key({"identity": self.model.identity()}), self.declared)
 
 
 class _Key:
@@ -170,14 +180,16 @@ def _equation_runner(key: _Key, scheme: str) -> EquationRunner:
 
 @functools.lru_cache(maxsize=8)
 def _fmu_runner(key: _Key, declared: tuple[str, ...]) -> FmuRunner:
-    path, options = key.definition["path"], {k: v for k, v in key.definition.items() if k != "path"}
-    return FmuRunner(FmuModel(path, **options), declared)
+    return FmuRunner(same_model(*key.definition["identity"]), declared)
 
 
 def runner_for(model: Model, scheme: str, declared: Iterable[str]) -> Runner:
     if isinstance(model, EquationModel):
         return EquationRunner(model, scheme)
     if isinstance(model, FmuModel):
+        if scheme not in (USUAL_SCHEME, model.options["integrator"]):
+            raise ProblemError(f"integrator = {scheme!r} is for models with equations; {model.path.name} is integrated as "
+                               "FmuModel(..., integrator=...) says.")
         return FmuRunner(model, declared)
     raise NotSupported(f"A {type(model).__name__} cannot be simulated as a black box.")
 

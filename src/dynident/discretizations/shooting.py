@@ -172,7 +172,14 @@ class Shooting:
     # what the statistics need
 
     def linearization(self, point: Point) -> Linearization:
-        """Residuals and their total derivative in the user's units, inner nodes eliminated; squared loss."""
+        """Residuals and their total derivative in the user's units, inner nodes eliminated; squared loss.
+
+        What a course that blows up makes too large for the computer is infinite here, and said by whoever asks.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._linearization(point)
+
+    def _linearization(self, point: Point) -> Linearization:
         marched = self.run(point, True)
         values = self.coordinates.values(point.unknowns)
         blocks, residuals, where = [], [], []

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from dynident.discretizations.differences import ORDER, SPACING, relative_noise, relative_steps
+from dynident.discretizations.columns import Around, Column, NoNoise, Outputs, columns, measured_noise
+from dynident.discretizations.differences import LARGEST_STEP, relative_steps
 from dynident.discretizations.directional import Directional
 from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows, Spread
 from dynident.discretizations.frame import Frame
-from dynident.discretizations.runners import Runner
+from dynident.discretizations.runners import Failed, Runner
 from dynident.discretizations.shooting import Record
 from dynident.discretizations.side_by_side import SideBySide
 from dynident.integrators.grid import Grid
@@ -23,9 +24,8 @@ from dynident.parallel.tasks import in_order
 from dynident.problem.problem import Problem
 
 REMEMBERED = 64  # simulations kept for who asks again: weights change, outputs do not
-SHARE_OF_SCALE = 1e-3  # a value that happens to be near 0 is moved by this share of its scale at least
-
-Outputs = tuple[np.ndarray, ...]  # per experiment (nodes, outputs)
+SHARE_OF_SCALE = 1e-3  # a value that happens to be near 0 is moved by this share of its scale at least, and one that
+# does nothing by this share of the way between its bounds at most
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,16 @@ class BlackBoxScheme:
     """What integrates inside of the box, by name."""
 
     name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """Where unknowns may go: bounds, typical size of a change (NaN: not known), and the way that is open to them."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    scale: np.ndarray
+    span: np.ndarray  # infinite where nothing is known of it
 
 
 class BlackBox:
@@ -91,79 +101,61 @@ class BlackBox:
         found = [self.runner.run(*self.problem.values_in(values, e), grid, True) for e, grid in enumerate(grids)]
         return [(outputs.copy(), states.copy()) for outputs, states in found]
 
-    def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], lower: np.ndarray,
-                 upper: np.ndarray, scale: np.ndarray) -> Outputs:
+    def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], room: Room) -> Outputs:
         """d outputs / d unknowns per experiment, (nodes, outputs, unknowns)."""
         key = (values.tobytes(), self._steps(grids))
         if key in self._jacobians:
             return self._jacobians[key]
-        known = np.where(np.isfinite(scale) & (scale > 0), scale, np.where(values == 0, 1.0, np.abs(values)))
-        size = np.maximum(np.abs(values), SHARE_OF_SCALE * known)
-        base = self.at(values, grids)
-        if self.noise is None:
-            self.noise = self._measured_noise(values, grids, records, size, lower, upper)
-        influence = np.ones(values.size) if self.influence is None else self.influence
-        steps, both = relative_steps(self.noise, influence)
+        around = self._around(values, grids, records, room)
+        noise = self._noise(around)
         own = self.directional.columns(values, grids)
         self.simulations += bool(own)
-        rest = [i for i in range(values.size) if i not in own]
-        own |= self._differences(values, grids, base, steps * size, both, lower, upper, rest)
-        columns = [own[i] for i in range(values.size)]
-        if not self.directional.checked:
-            self.directional.check(values, grids, columns, steps, lambda outputs: _length(outputs, records))
-        whole = max(_length(base, records), np.finfo(float).tiny)
-        self.influence = np.array([_length(c, records) for c in columns]) * size / whole
-        made = tuple(np.ascontiguousarray(np.stack([c[e] for c in columns], axis=-1)) if columns else
-                     np.zeros((*base[e].shape, 0)) for e in range(len(grids)))
+        differences = self._differences(around, noise, [i for i in range(values.size) if i not in own])
+        self.directional.check(grids, around, noise, differences)
+        slopes = [own[i] if i in own else differences[i].slope for i in range(values.size)]
+        whole = max(around.length(around.base), np.finfo(float).tiny)
+        self.influence = np.array([around.length(slope) for slope in slopes]) * around.size / whole
+        made = tuple(np.ascontiguousarray(np.stack([s[e] for s in slopes], axis=-1)) if slopes else
+                     np.zeros((*around.base[e].shape, 0)) for e in range(len(grids)))
         self._jacobians.clear()
         self._keep(self._jacobians, key, made)
         return made
 
-    def _measured_noise(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], size: np.ndarray,
-                        lower: np.ndarray, upper: np.ndarray) -> float:
-        if not values.size:
-            return relative_noise([_weighted(self.at(values, grids), records)] * (ORDER + 1))
-        room = np.minimum(upper - lower, np.inf) / size
-        i = int(np.argmax(room))  # the one with most room between its bounds
-        spacing = min(SPACING, float(room[i]) / (2 * ORDER)) * size[i]
-        sign = 1.0 if values[i] + ORDER * spacing <= upper[i] else -1.0
-        rows = [values + sign * k * spacing * np.eye(values.size)[i] for k in range(ORDER + 1)]
-        found = self.outputs(rows, grids)
-        bad = next((f for f in found if isinstance(f, Diverged)), None)
-        if bad is not None:
-            raise bad
-        return relative_noise([_weighted(f, records) for f in found if not isinstance(f, Diverged)])
+    def refuted(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], room: Room) -> bool:
+        """Whether derivatives that the model gave itself are not those of the simulation here, though they were before."""
+        if not self.directional.confirmed:
+            return False
+        around = self._around(values, grids, records, room)
+        noise = self._noise(around)
+        differences = self._differences(around, noise, sorted(self.directional.confirmed))
+        found = self.directional.refuted(grids, around, noise, differences)
+        if found:
+            self._jacobians.clear()
+        return found
 
-    def _differences(self, values: np.ndarray, grids: Sequence[Grid], base: Outputs, steps: np.ndarray, both: np.ndarray,
-                     lower: np.ndarray, upper: np.ndarray, which: Sequence[int]) -> dict[int, Outputs]:
-        """Columns of these unknowns."""
-        unit = np.eye(values.size)
-        up = values + steps <= upper
-        down = values - steps >= lower
-        two_sided = [i for i in which if both[i] and up[i] and down[i]]
-        ahead = {i: values + (steps[i] if up[i] or not down[i] else -steps[i]) * unit[i] for i in which}
-        back = {i: values - steps[i] * unit[i] if i in two_sided else values for i in which}
-        found = self.outputs([*ahead.values(), *(back[i] for i in two_sided)], grids)
-        behind = dict(zip(two_sided, found[len(which):], strict=True))
-        columns = {}
-        for i, first in zip(which, found[:len(which)], strict=True):
-            second = behind.get(i, base)
-            if isinstance(first, Diverged) or isinstance(second, Diverged):
-                first, second, ahead[i], back[i] = self._other_way(
-                    values, grids, base, -steps[i] * unit[i], first, second, ahead[i])
-            distance = float((ahead[i] - back[i])[i])
-            columns[i] = tuple((a - b) / distance for a, b in zip(first, second, strict=True))
-        return columns
+    def _around(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], room: Room) -> Around:
+        known = np.where(np.isfinite(room.scale) & (room.scale > 0), room.scale, np.where(values == 0, 1.0, np.abs(values)))
+        size = np.maximum(np.abs(values), SHARE_OF_SCALE * known)
+        reach = np.maximum(LARGEST_STEP * size, np.where(np.isfinite(room.span), SHARE_OF_SCALE * room.span, 0.0))
+        return Around(values, self.at(values, grids), size, reach, room.lower, room.upper,
+                      lambda rows: self.outputs(rows, grids), lambda outputs: _weighted(outputs, records))
 
-    def _other_way(self, values: np.ndarray, grids: Sequence[Grid], base: Outputs, step: np.ndarray,
-                   first: Outputs | Diverged, second: Outputs | Diverged, ahead: np.ndarray
-                   ) -> tuple[Outputs, Outputs, np.ndarray, np.ndarray]:
-        """One side failed: the other side against the middle."""
-        if not isinstance(first, Diverged):
-            return first, base, ahead, values
-        if not isinstance(second, Diverged) and second is not base:
-            return second, base, values + step, values
-        return self.at(values + step, grids), base, values + step, values
+    def _noise(self, around: Around) -> float:
+        if self.noise is None:
+            try:
+                noise = measured_noise(around)
+            except NoNoise as bad:
+                listed = ", ".join(f"{n} = {v:.6g}" for n, v in zip(self.problem.names, bad.beside, strict=True))
+                raise Failed(f"the simulation is finite, but not close to them: at {listed}, {bad}", bad.time) from None
+            if around.length(around.base) == 0:
+                return noise  # of nothing; it is measured again where there is something
+            self.noise = noise
+        return self.noise
+
+    def _differences(self, around: Around, noise: float, which: Sequence[int]) -> dict[int, Column]:
+        influence = np.ones(around.values.size) if self.influence is None else self.influence
+        steps, both = relative_steps(noise, influence)
+        return columns(around, noise, steps * around.size, both, which)
 
     def _steps(self, grids: Sequence[Grid]) -> bytes:
         return b"" if self.runner.static else b"".join(g.substeps.tobytes() for g in grids)
@@ -183,11 +175,7 @@ def _simulated(common: tuple[Runner, tuple[Grid, ...]], e: int, p: np.ndarray, x
 
 
 def _weighted(outputs: Outputs, records: Sequence[Record]) -> np.ndarray:
-    return np.concatenate([(y * r.weight)[r.weight > 0] for y, r in zip(outputs, records, strict=True)])
-
-
-def _length(outputs: Outputs, records: Sequence[Record]) -> float:
-    return float(np.linalg.norm(_weighted(outputs, records)))
+    return np.concatenate([y[r.weight > 0] * r.weight[r.weight > 0] for y, r in zip(outputs, records, strict=True)])
 
 
 class Simulation:
@@ -238,12 +226,19 @@ class Simulation:
 
     def _jacobian(self, point: Point) -> Outputs:
         values = self.frame.values(point)
+        self.counts["jacobians"] += 1
+        return self._counted(lambda: self.box.jacobian(values, self.grids, self.records, self._room(values)))
+
+    def refuted(self, point: Point) -> bool:
+        """Whether the model's own derivatives are wrong at this point, though they were right before."""
+        values = self.frame.values(point)
+        return self._counted(lambda: self.box.refuted(values, self.grids, self.records, self._room(values)))
+
+    def _room(self, values: np.ndarray) -> Room:
         c = self.coordinates
         lower = np.where(c.log, np.exp(np.where(c.log, c.lower, 0.0)), c.lower)
         upper = np.where(c.log, np.exp(np.where(c.log, c.upper, 0.0)), c.upper)
-        scale = np.where(c.log, values, c.scale)
-        self.counts["jacobians"] += 1
-        return self._counted(lambda: self.box.jacobian(values, self.grids, self.records, lower, upper, scale))
+        return Room(lower, upper, np.where(c.log, values, c.scale), np.where(c.log, np.inf, upper - lower))
 
     def _evaluation(self, point: Point) -> tuple[Evaluation, list[np.ndarray]]:
         none = [np.zeros((0, 0))] * len(self.records)
@@ -253,7 +248,8 @@ class Simulation:
         return self._evaluation(point)[0]
 
     def linearize(self, point: Point) -> Linear:
-        jacobian = self._jacobian(point)
+        jacobian = [np.where(r.weight[..., None] > 0, J, 0.0) if not np.all(np.isfinite(J)) else J  # not measured
+                    for r, J in zip(self.records, self._jacobian(point), strict=True)]
         evaluation, factors = self._evaluation(point)
         n = len(self.names)
         chains = [Chain(r.first, jacobian[e], r.weight * factors[e], evaluation.rhs[e], np.zeros((1, 0, n)),

@@ -84,7 +84,8 @@ def _amount(problem: Problem) -> list[Finding]:
 
 def _start_findings(linearization: Linearization) -> list[Finding]:
     measured = linearization.residuals[linearization.rows.experiment >= 0]
-    rms = float(np.sqrt(np.mean(measured**2))) if measured.size else 0.0
+    largest = float(np.max(np.abs(measured), initial=0.0))  # of a course that blows up even a square may be too large
+    rms = largest * float(np.sqrt(np.mean((measured / largest) ** 2))) if largest else 0.0
     if rms < FAR_START:
         return []
     return [Finding("info", "start", f"at the start the model misses the data by {rms:.2g} noise standard deviations",

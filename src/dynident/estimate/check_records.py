@@ -19,6 +19,8 @@ WHOLE_MULTIPLE = 0.02  # of a step; differences this close to whole multiples ar
 LARGEST_MULTIPLE = 20  # of a step; the rounding of longer differences hides whether they are whole
 SPIKE = 12.0  # robust standard deviations of the second difference, and both neighbours jump back
 MOSTLY_MISSING = 0.5
+STANDS = 3  # equal samples in a row; fewer are chance
+CLIPPED_OFTEN = 2  # stretches at a limit; a signal may rest at its largest value once without being clipped
 
 
 def record_findings(experiment: Experiment) -> list[Finding]:
@@ -90,7 +92,8 @@ def _output_findings(who: str, values: np.ndarray, std: np.ndarray | None, time:
         return [*found, Finding("warning", who, f"the signal stays at {y[0]:.4g}: a dead channel?",
                                 "It tells nothing about the dynamics; leave it out if the sensor was off.")]
     found += _noise_findings(who, y, std[there] if std is not None else None)
-    found += _spike_findings(who, y, time[there])
+    clipped, cut = _clipping_findings(who, y)
+    found += clipped + _spike_findings(who, y, time[there], cut)
     period = _main_period(y)
     if period is not None and period < SAMPLES_PER_SWING:
         found.append(Finding("warning", who, f"it swings once in {period:.1f} samples",
@@ -130,16 +133,41 @@ def quantisation_step(y: np.ndarray) -> float | None:
     return step if np.mean(near) > 0.95 else None
 
 
-def _spike_findings(who: str, y: np.ndarray, time: np.ndarray) -> list[Finding]:
+def _clipping_findings(who: str, y: np.ndarray) -> tuple[list[Finding], np.ndarray]:
+    """Limits at which the signal stands again and again, and nowhere else; and which samples stand there."""
+    first = np.flatnonzero(np.append(True, np.diff(y) != 0))
+    length = np.diff(np.append(first, y.size))
+    stand = length >= STANDS
+    found, cut = [], np.zeros(y.size, bool)
+    rails = {"largest": float(np.max(y)), "smallest": float(np.min(y))}
+    between = int(np.sum(stand & ~np.isin(y[first], list(rails.values()))))
+    for word, limit in rails.items():
+        there = stand & (y[first] == limit)
+        times = int(np.sum(there))
+        if times < CLIPPED_OFTEN or between >= times or np.unique(y).size <= len(rails):
+            continue  # a quantised signal stands everywhere, a switch has two values
+        for k in np.flatnonzero(there):
+            cut[first[k]:first[k] + length[k]] = True
+        found.append(Finding("warning", who, f"it looks clipped: {int(np.sum(length[there]))} samples in {times} stretches "
+                             f"stand at its {word} value, {limit:.4g}",
+                             "Set them to NaN: there the sensor shows its own limit and not the machine."))
+    return found, cut
+
+
+def _spike_findings(who: str, y: np.ndarray, time: np.ndarray, cut: np.ndarray) -> list[Finding]:
+    """Lone samples far off, but for those where a stretch at the sensor's limit begins or ends."""
     if y.size < SHORT_RECORD:
         return []
     bend = y[1:-1] - 0.5 * (y[:-2] + y[2:])
-    sigma = max(1.4826 * float(np.median(np.abs(bend))), quantisation_step(y) or 0.0,
+    near = np.convolve(cut, np.ones(5), "same")[1:-1] > 0
+    if np.all(near):
+        return []
+    sigma = max(1.4826 * float(np.median(np.abs(bend[~near]))), quantisation_step(y) or 0.0,
                 8 * np.finfo(float).eps * float(np.max(np.abs(y))))
     inner = bend[1:-1]
     back = (bend[:-2] * inner < 0) & (bend[2:] * inner < 0)
     both = np.minimum(np.abs(bend[:-2]), np.abs(bend[2:])) > 0.3 * np.abs(inner)  # a lone spike gives one half each
-    at = np.flatnonzero((np.abs(inner) > SPIKE * sigma) & back & both) + 2
+    at = np.flatnonzero((np.abs(inner) > SPIKE * sigma) & back & both & ~near[1:-1]) + 2
     if not at.size:
         return []
     many = "lone samples stick" if at.size > 1 else "lone sample sticks"

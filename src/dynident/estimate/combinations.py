@@ -91,11 +91,18 @@ def _integer_combinations(directions: np.ndarray) -> np.ndarray | None:
         rest = [i for i in range(n) if i not in pivots]
         coefficients = directions[rest] @ np.linalg.inv(block)  # a pivot block is at most a few by a few
         rows = [_integers(i, coefficient, pivots, n) for i, coefficient in zip(rest, coefficients, strict=True)]
-        if all(row is not None for row in rows):
+        if all(row is not None for row in rows) and _change_nothing(np.array(rows), directions):
             found = np.array(rows)
             if best is None or _effort(found) < _effort(best):
                 best = found
     return best
+
+
+def _change_nothing(rows: np.ndarray, directions: np.ndarray) -> bool:
+    """Whether what the terms of each sum change by cancels; a coefficient 1e-4 of a parameter 1e4 times as large is no zero."""
+    terms = np.abs(rows) @ np.abs(directions)
+    room = NEGLIGIBLE_ENTRY * np.abs(rows) @ np.max(np.abs(directions), axis=1, keepdims=True)
+    return bool(np.all(np.abs(rows @ directions) <= INTEGER_TOLERANCE * terms + room))
 
 
 def _integers(i: int, coefficients: np.ndarray, pivots: Sequence[int], n: int) -> np.ndarray | None:

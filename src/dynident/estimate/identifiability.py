@@ -66,8 +66,9 @@ def identifiability(names: Sequence[str], values: np.ndarray, scales: np.ndarray
     jacobian = np.asarray(jacobian, float)
     bad = [name for name, column in zip(names, jacobian.T, strict=True) if not np.all(np.isfinite(column))]
     if bad:
+        here = ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, values, strict=True))
         raise DynidentError(f"the sensitivity to {', '.join(bad)} is not finite; the model cannot be differentiated "
-                            "at these values. Start elsewhere, or narrow the bounds.")
+                            f"at these values ({here}). Start elsewhere, or narrow the bounds.")
     unit, norms, dead = unit_columns(jacobian, scales)
     _, s, right = np.linalg.svd(np.linalg.qr(unit, mode="r"), full_matrices=True)
     s = np.concatenate([s, np.zeros(len(names) - s.size)])  # fewer residuals than unknowns

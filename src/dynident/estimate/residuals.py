@@ -91,9 +91,19 @@ def whiteness(residuals: np.ndarray, subject: str = "the residuals", lags: int |
     passed = value <= limit
     p = chi_square_tail(value, max(int(np.sum(used)), 1))
     said = (f"{subject}: no autocorrelation found (Ljung-Box over {lags} lags, p = {p:.2g})" if passed else
-            f"{subject}: neighbouring residuals are alike, correlation {rho[0]:.2f} from one sample to the next "
-            f"(Ljung-Box over {lags} lags, p = {p:.2g})")
+            f"{subject}: {_alike(rho, count)} (Ljung-Box over {lags} lags, p = {p:.2g})")
     return ResidualTest("whiteness", subject, value, (0.0, limit), passed, said)
+
+
+def _alike(rho: np.ndarray, count: int) -> str:
+    """Which residuals are alike: neighbours, where these are beyond chance, else those at the lag that shows it most."""
+    chance = normal_quantile(0.5 + CONFIDENCE / 2) / np.sqrt(max(count, 1))
+    if abs(rho[0]) > chance:
+        how = "are alike" if rho[0] > 0 else "are opposed"
+        return f"neighbouring residuals {how}, correlation {rho[0]:.2f} from one sample to the next"
+    lag = int(np.argmax(np.abs(rho)))
+    how = "are alike" if rho[lag] > 0 else "are opposed"
+    return f"residuals {lag + 1} samples apart {how}, correlation {rho[lag]:.2f}"
 
 
 def independence(residuals: np.ndarray, signal: np.ndarray, subject: str = "the residuals",

@@ -21,6 +21,7 @@ class SmoothedRecord:
     values: np.ndarray  # (nodes, names)
     std: np.ndarray  # (nodes, names); NaN where the weights are no variances
     model_error: np.ndarray  # (nodes, names): xi of (3.5), what the rate lacks from here to the next; NaN at the end
+    error_std: np.ndarray  # (nodes, names) of the smoothed model error, if it errs as weighted; NaN as std, and at the end
 
 
 @dataclass(frozen=True)

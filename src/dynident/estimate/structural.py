@@ -30,6 +30,7 @@ class Structure:
     combinations: tuple[str, ...]  # what of each group is determined, in words
     base: tuple[str, ...]  # base parameters where the ties are linear with fixed coefficients, else nothing
     weakest: float  # smallest singular value that counts, relative; close to 1e-8 the verdict is not sure
+    jumps: tuple[str, ...] = ()  # names that act in jumps only: seen by differences, and by no derivative
 
     @property
     def identifiable(self) -> bool:
@@ -39,12 +40,14 @@ class Structure:
         return name not in self.undetermined
 
     def __str__(self) -> str:
+        jumps = [f"{', '.join(self.jumps)}: seen in jumps only, by no derivative, where inputs are held between samples or a "
+                 "condition stands inside of where()."] if self.jumps else []
         if self.identifiable:
-            return (f"The model shows all {len(self.names)} unknowns: {', '.join(self.names)}. An input that is rich "
-                    "enough can tell them apart.")
+            return "\n".join([f"The model shows all {len(self.names)} unknowns: {', '.join(self.names)}. An input that is rich "
+                              "enough can tell them apart.", *jumps])
         lines = [f"The model shows {self.rank} of {len(self.names)} unknowns; no input can tell the rest apart:",
                  *(f"  {words}" for words in self.combinations)]
-        return "\n".join([*lines, *([f"  base parameters: {', '.join(self.base)}"] if self.base else [])])
+        return "\n".join([*lines, *jumps, *([f"  base parameters: {', '.join(self.base)}"] if self.base else [])])
 
 
 def structure_from(seen: Sequence[tuple[Identifiability, np.ndarray]]) -> Structure:

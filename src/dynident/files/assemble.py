@@ -38,6 +38,8 @@ def to_experiment(request: Request, found: Sequence[Place], values: Mapping[int,
         rows = max((column.size for column in values.values()), default=0)
         time = np.arange(rows) * float(request.sample_time or 0.0)
     told += _gaps(time, signals["output"])
+    for column in (time, *(column for role in signals.values() for column in role.values())):
+        column.flags.writeable = False  # a record copies only what others could write to, and these are long
     return Experiment(time=time, inputs=signals["input"], outputs=signals["output"],
                       noise=_noise(request, signals["error size"]), initial=dict(request.initial), start=request.start,
                       mode=request.mode,

@@ -16,14 +16,18 @@ from dynident.files.values import Fault, told, value_faults
 LONGEST_QUOTE = 40  # characters of a cell that are shown in an error
 
 
-def read_carefully(path: Path, dialect: Dialect, found: Sequence[Place]) -> dict[int, np.ndarray]:
-    """The wanted columns; all faults of the file are raised together. Ten times slower than the fast reader."""
+def read_carefully(path: Path, dialect: Dialect, found: Sequence[Place]) -> tuple[dict[int, np.ndarray], list[str]]:
+    """The wanted columns, and what is to be noted; all faults of the file are raised together.
+
+    Ten times slower than the fast reader.
+    """
     columns = {place.column: array("d") for place in found}
     unreadable: dict[int, list[int]] = {k: [] for k in columns}
     texts: dict[int, str] = {}  # the first text met in a column
     lines = array("q")
     ragged: list[tuple[int, int]] = []
-    for number, fields in _rows(path, dialect):
+    comments: list[int] = []
+    for number, fields in _rows(path, dialect, comments):
         if len(fields) != dialect.width and not (len(fields) == dialect.width + 1 and not fields[-1].strip()):
             ragged.append((number, len(fields)))
             continue
@@ -46,18 +50,29 @@ def read_carefully(path: Path, dialect: Dialect, found: Sequence[Place]) -> dict
                for fault in value_faults(found, values, unreadable)]
     if faults:
         raise ProblemError(told(faults, lambda line: f"{path.name}, line {line}"))
-    return values
+    return values, _passed_over(comments)
+
+
+def _passed_over(comments: Sequence[int]) -> list[str]:
+    if not comments:
+        return []
+    many = len(comments) > 1
+    return [f"{len(comments)} comment{'s' * many} inside the table, {'from line' if many else 'line'} {comments[0]}"
+            f"{' on' * many}, {'were' if many else 'was'} passed over."]
 
 
 def raise_with_lines(path: Path, dialect: Dialect, faults: Sequence[Fault]) -> None:
     """Raise faults that were found in the columns, after a look at the file for the lines of their rows."""
     wanted = {fault.row for fault in faults}
-    lines = {row: number for row, (number, _) in enumerate(_lines(path, dialect)) if row in wanted}
+    lines = {row: number for row, (number, _) in enumerate(_lines(path, dialect, [])) if row in wanted}
     raise ProblemError(told(faults, lambda row: f"{path.name}, line {lines[row]}"))
 
 
-def _lines(path: Path, dialect: Dialect) -> Iterator[tuple[int, str]]:
-    """The lines that are rows. In a file of one column, an empty line between others is a row with an empty cell."""
+def _lines(path: Path, dialect: Dialect, comments: list[int]) -> Iterator[tuple[int, str]]:
+    """The lines that are rows; the numbers of those that are comments are added to the list.
+
+    In a file of one column, an empty line between others is a row with an empty cell.
+    """
     empty: list[tuple[int, str]] = []
     with path.open(encoding=dialect.encoding, errors="replace") as file:
         for number, line in enumerate(file, 1):
@@ -69,10 +84,12 @@ def _lines(path: Path, dialect: Dialect) -> Iterator[tuple[int, str]]:
                 yield from empty
                 empty.clear()
                 yield number, line
+            elif line.strip():
+                comments.append(number)
 
 
-def _rows(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    return ((number, dialect.fields(line.rstrip("\n")) or [""]) for number, line in _lines(path, dialect))
+def _rows(path: Path, dialect: Dialect, comments: list[int]) -> Iterator[tuple[int, list[str]]]:
+    return ((number, dialect.fields(line.rstrip("\n")) or [""]) for number, line in _lines(path, dialect, comments))
 
 
 def _not_a_number(place: Place, text: str, dialect: Dialect) -> str:

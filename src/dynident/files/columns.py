@@ -24,6 +24,8 @@ TIME = "time"
 
 def existing_file(path: str | Path) -> Path:
     path = Path(path)
+    if path.is_dir():
+        raise ProblemError(f"'{path}' is a folder; name a file in it.")
     if not path.is_file():
         beside = [other.name for other in path.parent.glob("*") if other.is_file()] if path.parent.is_dir() else []
         close = difflib.get_close_matches(path.name, beside, n=1)
@@ -103,10 +105,16 @@ class Request:
             raise ProblemError([f"{source}: {fault}" for fault in faults])
 
 
-def places(request: Request, headers: Sequence[str], units: Sequence[str], source: str, doubt: str = "") -> list[Place]:
-    """Find each wanted column by its header (with or without its unit) or its position; all misses in one error."""
+def places(request: Request, headers: Sequence[str], units: Sequence[str] | None, source: str, doubt: str = "",
+           unusable: Mapping[str, str] | None = None) -> list[Place]:
+    """Find each wanted column by its header (with or without its unit) or its position; all misses in one error.
+
+    `units` stand beside the headers; None where nothing names a unit, not even a header. `unusable` says why something
+    that has a name is no column.
+    """
     faults = []
-    bare = [split_header(header)[0] for header in headers]
+    split = [split_header(header) if units is not None else (header, "") for header in headers]
+    bare = [name for name, _ in split]
     found = []
     for signal, role, column in request.wanted():
         fits = [column] if isinstance(column, int) else (
@@ -114,6 +122,10 @@ def places(request: Request, headers: Sequence[str], units: Sequence[str], sourc
             or [k for k, name in enumerate(bare) if name == column])
         if isinstance(column, int) and not 0 <= column < len(headers):
             faults.append(f"{source} has no column {column}; its {len(headers)} columns count from 0.")
+        elif not fits and (why := _why_unusable(str(column), unusable or {})):
+            faults.append(f"{source}: {why}")
+        elif not headers:
+            faults.append(f"{source} has no column of numbers, so there is no '{column}'.")
         elif not fits and not any(headers):
             faults.append(f"{source} has no header, so column '{column}' cannot be found. Give its position, "
                           f"0 to {len(headers) - 1}.{doubt}")
@@ -125,8 +137,12 @@ def places(request: Request, headers: Sequence[str], units: Sequence[str], sourc
                           "Give the position of the one you mean.")
         else:
             k = fits[0]
-            unit = split_header(headers[k])[1] or units[k]
+            unit = split[k][1] or (units[k] if units is not None else "")
             found.append(Place(signal, role, k, headers[k] or f"{k}", unit))
     if faults:
         raise ProblemError(faults)
     return found
+
+
+def _why_unusable(column: str, unusable: Mapping[str, str]) -> str:
+    return next((why for name, why in unusable.items() if column == name or column.startswith((f"{name}.", f"{name}["))), "")

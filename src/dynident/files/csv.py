@@ -37,8 +37,10 @@ def read_csv(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
     found = places(request, dialect.header, dialect.units, file.name, dialect.doubt)
     wanted = sorted({place.column for place in found})
     values = read_fast(file, dialect, wanted)
+    notes = list(dialect.notes)
     if values is None:
-        values = read_carefully(file, dialect, found)
+        values, more = read_carefully(file, dialect, found)
+        notes += more
     elif faults := value_faults(found, values):
         raise_with_lines(file, dialect, faults)
-    return to_experiment(request, found, values, file.name, dialect.notes)
+    return to_experiment(request, found, values, file.name, notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,11 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from dynident.files.dialect import MISSING, WHITESPACE, Dialect
+from dynident.files.dialect import COMMENT, MISSING, WHITESPACE, Dialect
 
 BLOCK_BYTES = 1 << 22  # read at a time; memory beyond the wanted columns is a few of these
 GROWTH = 1.02  # beyond the rows expected from the size of the file; new memory is touched at once
 _NULLS = sorted({form for text in MISSING for form in (text, text.upper())} | {"NaN"})
+
+_SIGNS = [sign.encode() for sign in COMMENT]
+_COMMENTED = re.compile(rb"^[ \t]*[" + b"".join(_SIGNS) + rb"]", re.MULTILINE)
 
 
 def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int]) -> dict[int, np.ndarray] | None:
@@ -31,6 +35,8 @@ def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int]) -> dict[int, 
     rows = capacity = done = 0
     try:
         for block, is_last in _blocks(path, dialect):
+            if any(sign in block for sign in _SIGNS) and _COMMENTED.search(block):
+                return None  # a comment with as many fields as a row would be taken for one
             table = pyarrow.csv.read_csv(pa.BufferReader(_owned_by_arrow(block)), read, parse, convert)
             done += len(block)
             if rows + table.num_rows > capacity:

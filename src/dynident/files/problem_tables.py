@@ -26,6 +26,7 @@ _PLAIN_HEADER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 def model_table(model: Model) -> dict[str, Any]:
     definition = model.definition()
     if definition.get("kind") == FMU_KIND:
+        definition |= {"time_limit": model.options["time_limit"]}  # type: ignore[attr-defined] # no answer depends on it
         return {key: value for key, value in definition.items()
                 if key not in ("kind", "sha256") and value not in ({}, [])}
     if definition.get("kind") != KIND:

@@ -1,7 +1,7 @@
 """How smoothed signals and model errors become one table, and signals again.
 
 One row per grid point and experiment; columns `experiment`, `time`, and per state and drifting parameter `value.v`, `std.v`,
-`model_error.v`. What belongs to no point in time stands in the table's metadata as JSON.
+`model_error.v`, `error_std.v`. What belongs to no point in time stands in the table's metadata as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.parquet
 from dynident.estimate.smoothed import Smoothed, SmoothedRecord, Stride
 
 KEY = b"dynident.smoothed"
-GROUPS = (("value", "values"), ("std", "std"), ("model_error", "model_error"))
+GROUPS = (("value", "values"), ("std", "std"), ("model_error", "model_error"), ("error_std", "error_std"))
 
 
 def smoothed_table(smoothed: Smoothed) -> pa.Table:
@@ -43,6 +43,11 @@ def read_smoothed(path: Path) -> Smoothed:
     records = []
     for experiment in dict.fromkeys(experiments):
         own = table.filter(pa.array(experiments == experiment))
-        matrices = [np.column_stack([own[f"{prefix}.{name}"].to_numpy() for name in said["names"]]) for prefix, _ in GROUPS]
+        matrices = [np.column_stack([_column(own, f"{prefix}.{name}") for name in said["names"]]) for prefix, _ in GROUPS]
         records.append(SmoothedRecord(experiment, own["time"].to_numpy(), tuple(said["names"]), *matrices))
     return Smoothed(tuple(records), said["weights"], tuple(said["drifting"]), tuple(Stride(**s) for s in said["strides"]))
+
+
+def _column(table: pa.Table, name: str) -> np.ndarray:
+    """NaN, which is "not known", where a result was saved before there was such a column."""
+    return table[name].to_numpy() if name in table.column_names else np.full(table.num_rows, np.nan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +55,21 @@ READERS: dict[str, Callable[..., Experiment]] = {
     ".parquet": read_parquet, ".pq": read_parquet, ".mat": read_mat}
 
 
+@dataclass(frozen=True)
 class _Columns:
     """A file's columns: their headers, and how to get the values of some of them."""
 
-    def __init__(self, headers: Sequence[str], values: Callable[[Sequence[Place]], dict[int, np.ndarray]]):
-        self.headers = headers
-        self.values = values
+    headers: Sequence[str]
+    values: Callable[[Sequence[Place]], dict[int, np.ndarray]]
+    units: Sequence[str] | None  # beside the headers; None where not even these name a unit
+    unusable: Mapping[str, str] = field(default_factory=dict)  # what has a name and is no column, and why
 
 
 def _read(path: str | Path, request: Request, open_columns: Callable[[Path], _Columns]) -> Experiment:
     file = existing_file(path)
     request.check(file.name)
     columns = open_columns(file)
-    found = places(request, columns.headers, [""] * len(columns.headers), file.name)
+    found = places(request, columns.headers, columns.units, file.name, unusable=columns.unusable)
     values = columns.values(found)
     if faults := value_faults(found, values):
         raise ProblemError(told(faults, lambda row: f"{file.name}, row {row + 1}"))
@@ -92,7 +95,7 @@ def _parquet_columns(path: Path) -> _Columns:
             raise ProblemError(faults)
         return _from_batches(file, {place.column: schema.names[place.column] for place in found})
 
-    return _Columns(schema.names, values)
+    return _Columns(schema.names, values, [""] * len(schema.names))
 
 
 def _from_batches(file: Any, wanted: Mapping[int, str]) -> dict[int, np.ndarray]:
@@ -125,23 +128,37 @@ def _mat_columns(path: Path) -> _Columns:
     except Exception as error:  # scipy raises many kinds on a damaged file
         raise ProblemError(f"{path.name} is not a readable MAT file: {error}.") from error
     found: dict[str, np.ndarray] = {}
+    unusable: dict[str, str] = {}
     for name, value in variables.items():
         if not name.startswith("__"):
-            _flatten(name, value, found)
-    return _Columns(list(found), lambda places: {place.column: list(found.values())[place.column] for place in places})
+            _flatten(name, value, found, unusable)
+    return _Columns(list(found), lambda places: {place.column: list(found.values())[place.column] for place in places},
+                    None, unusable)  # the [0] of a matrix is an index and no unit
 
 
-def _flatten(name: str, value: Any, found: dict[str, np.ndarray]) -> None:
-    """Add the numeric vectors in a variable under their names; text and cells are passed over."""
+def _flatten(name: str, value: Any, found: dict[str, np.ndarray], unusable: dict[str, str]) -> None:
+    """Add the numeric vectors in a variable under their names; of all others the reason why they are none."""
     if hasattr(value, "_fieldnames"):
-        for field in value._fieldnames:
-            _flatten(f"{name}.{field}", getattr(value, field), found)
+        for below in value._fieldnames:
+            _flatten(f"{name}.{below}", getattr(value, below), found, unusable)
         return
     array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        return
-    if array.ndim == 2:
+    if array.dtype.kind not in "biuf" or array.ndim > 2:
+        unusable[name] = f"variable '{name}' {_no_column(array)}"
+    elif array.ndim == 2:
         for k in range(array.shape[1]):
             found[f"{name}[{k}]"] = np.array(array[:, k], dtype=float)
-    elif array.ndim < 2:
+    else:
         found[name] = np.array(np.atleast_1d(array), dtype=float)
+
+
+def _no_column(array: np.ndarray) -> str:
+    if array.dtype.kind == "c":
+        return "holds complex numbers; save their real part, their size or their angle."
+    if array.dtype.kind in "US":
+        return "holds text, not numbers."
+    if array.dtype.kind in "biuf":
+        return f"has {array.ndim} dimensions; save the vectors or the matrix in it as variables of their own."
+    if array.size and hasattr(array.flat[0], "_fieldnames"):
+        return f"is an array of {array.size} structs; save the one that you mean as a variable of its own."
+    return "is a cell array or an object; save the vectors in it as variables of their own."

@@ -13,12 +13,14 @@ from typing import Any
 from dynident.errors import NotSupported, ProblemError
 from dynident.files.atomic import written_aside
 from dynident.files.columns import existing_file
+from dynident.files.model_units import in_units_of
 from dynident.files.problem_tables import experiment_table, model_table, unknown_table, write_columns
 from dynident.files.schema import FMU_OPTIONS, ExperimentTable, ModelTable
 from dynident.files.schema_faults import Located, checked, key_in
 from dynident.files.tables import read_table
 from dynident.files.toml_text import to_toml
 from dynident.models.equations import EquationModel
+from dynident.models.fmu.archive import digest_of
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
@@ -47,8 +49,8 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
     reader = Reader(file, located, allow_outside, allow_python)
     records = [*tables.experiment, *tables.validation]
     model = reader.model(tables.model, list(dict.fromkeys(signal for table in records for signal in table.outputs)))
-    experiments = [reader.experiment(("experiment", k), table) for k, table in enumerate(tables.experiment)]
-    validation = [reader.experiment(("validation", k), table) for k, table in enumerate(tables.validation)]
+    experiments = [reader.experiment(("experiment", k), table, model) for k, table in enumerate(tables.experiment)]
+    validation = [reader.experiment(("validation", k), table, model) for k, table in enumerate(tables.validation)]
     method = reader.method(tables.method.model_dump() if tables.method else {})
     if reader.faults or model is None:
         raise ProblemError(reader.faults)
@@ -80,8 +82,7 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
     content: dict[str, Any] = {"constraints": [c.text for c in problem.constraints],
                                "model": model_table(problem.model)}
     for file in getattr(problem.model, "files", ()):  # a model that lives in files takes them along
-        with written_aside(path.with_name(file.name)) as aside:
-            shutil.copyfile(file, aside)
+        content["model"] |= {key: _taken_along(file, path) for key, name in content["model"].items() if name == file.name}
     for heading, experiments in (("experiment", problem.experiments), ("validation", validation)):
         entries = []
         for number, experiment in enumerate(experiments, 1):
@@ -97,6 +98,20 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
     with written_aside(path) as aside:
         aside.write_text(to_toml({key: value for key, value in content.items() if value}), encoding="utf-8")
     return path
+
+
+def _taken_along(file: Path, beside: Path) -> str:
+    """The name of a copy of the file in the folder of the problem; another than its own where that is taken."""
+    digest = digest_of(file)
+    for name in (file.name, f"{file.stem}-{digest[:8]}{file.suffix}", f"{file.stem}-{digest}{file.suffix}"):
+        copy = beside.with_name(name)
+        if not copy.exists():
+            with written_aside(copy) as aside:
+                shutil.copyfile(file, aside)
+            return name
+        if copy.is_file() and digest_of(copy) == digest:
+            return name
+    raise ProblemError(f"{beside.with_name(file.name)} has another content than {file}; choose another folder.")
 
 
 def _method_table(method: Any) -> dict[str, Any]:
@@ -179,11 +194,12 @@ class Reader:
             self.faults += [self.located.fault(("method", *key_in(fault, table)), fault) for fault in error.faults]
         return table
 
-    def experiment(self, path: tuple[str | int, ...], table: ExperimentTable) -> Experiment | None:
-        return self._gather((*path, "file"), lambda: self._read(table))
+    def experiment(self, path: tuple[str | int, ...], table: ExperimentTable, model: Model | None) -> Experiment | None:
+        return self._gather((*path, "file"), lambda: self._read(table, model))
 
-    def _read(self, table: ExperimentTable) -> Experiment:
-        return read_table(self.inside(table.file), **table.request())
+    def _read(self, table: ExperimentTable, model: Model | None) -> Experiment:
+        record = read_table(self.inside(table.file), **table.request())
+        return record if model is None else in_units_of(model, record, table.units or ())
 
     def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""

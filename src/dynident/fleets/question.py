@@ -13,7 +13,6 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fleets.records import Record, records_from
 from dynident.methods.method import Method
 from dynident.methods.presets import method_from, usual_method
-from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
@@ -33,8 +32,8 @@ class Question:
     shared: tuple[str, ...]
     limit: float | None  # s
 
-    def problem(self, experiment: Experiment) -> Problem:
-        return Problem(self.model, [experiment], self.parameters, self.constraints)
+    def problem(self, record: Record) -> Problem:
+        return Problem(self.model, [record.read(self.reading, self.model)], self.parameters, self.constraints)
 
     def method_for(self, problem: Problem, record: str) -> Method:
         """The method; one that draws random numbers gets a seed of its own for each record."""
@@ -115,7 +114,7 @@ class Fleet:
 
     def problem(self, record: Record) -> Problem:
         """The problem of one record, to look at it by itself."""
-        return self.question.problem(record.read(self.reading))
+        return self.question.problem(record)
 
 
 def seed_of(seed: int, record: str) -> int:

@@ -19,8 +19,10 @@ from typing import Any
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.files.columns import existing_file
+from dynident.files.model_units import in_units_of
 from dynident.files.tables import read_table
 from dynident.problem.experiment import Experiment
+from dynident.problem.model import Model
 
 PARTS = ("machine", "time")
 MOST_FAULTS = 20  # of an index that are listed
@@ -60,11 +62,12 @@ class Record:
                 digest.update(name.encode() + group[name].tobytes())
         return digest.hexdigest()
 
-    def read(self, reading: Mapping[str, Any]) -> Experiment:
+    def read(self, reading: Mapping[str, Any], model: Model) -> Experiment:
+        """What was measured; a file in the units of the model, where its own have a factor to them."""
         if self.experiment is not None:
             return self.experiment
         assert self.file is not None
-        return read_table(self.file, **{**reading, "name": self.name})
+        return in_units_of(model, read_table(self.file, **{**reading, "name": self.name}), reading.get("units") or ())
 
 
 def records_from(given: Any, folder: Path) -> tuple[Record, ...]:

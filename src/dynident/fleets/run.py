@@ -22,8 +22,11 @@ from dynident.fleets.store import FILE, Store, failed
 from dynident.fleets.table import TABLE, TABLE_TO_LOOK_AT, Rows, write_tables
 from dynident.fleets.task import FAILED, Found, fit_record
 from dynident.kernels.compiler import COMPILE_LIMIT
+from dynident.models.equations import EquationModel
+from dynident.models.fmu.loop_kernel import kernel
 from dynident.parallel.faults import in_words, may_pass
 from dynident.parallel.tasks import Ended, as_they_end
+from dynident.problem.model import Model
 from dynident.progress import shown
 
 GRACE = 1.0  # s beyond the time limit in which a fit can end by itself; then its process is ended
@@ -136,12 +139,20 @@ class _Run:
         groups: list[tuple[Iterable[tuple], float | None]] = [(tasks, limit)]
         if limit is not None:
             first = next(tasks, None)
-            groups = [([first] if first is not None else [], limit + COMPILE_LIMIT), (tasks, limit)]
+            groups = [([first] if first is not None else [], limit + _to_compile(self.fleet.model)), (tasks, limit)]
         for own, seconds in groups:
             with closing(as_they_end(function, self.fleet.question, own, self.executor, again=may_pass,
                                      retries=self.fleet.retries, limit=None if seconds is None else seconds + GRACE,
                                      handed_out=under_way)) as endings:
                 yield from endings
+
+
+def _to_compile(model: Model) -> float:
+    """Seconds that compiling may take in the first record. Of an FMU only the loop around it is compiled, and here."""
+    if isinstance(model, EquationModel):
+        return COMPILE_LIMIT
+    kernel()
+    return 0.0
 
 
 def _changed(record: Record, stamp: str, fingerprint: str) -> bool:

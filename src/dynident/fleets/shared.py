@@ -43,7 +43,7 @@ def fit_with_shared(question: Question, record: Record, shared: dict[str, float]
     """One record with the shared parameters held: its own optimum, and what it says about the shared ones."""
     began = time.perf_counter()
     stamp, fingerprint = seen(record)
-    free = with_noise(question.problem(record.read(question.reading)), noise)
+    free = with_noise(question.problem(record), noise)
     estimate = fitted(question, begun_at(held_at(free, shared), own), record.name)
     arrays = eliminated(question, free, estimate).arrays() if estimate.converged else {}
     return found(estimate, arrays, stamp, fingerprint, time.perf_counter() - began)

@@ -47,7 +47,7 @@ def fit_record(question: Question, record: Record) -> Found:
     """The fit of one record by itself."""
     began = time.perf_counter()
     stamp, fingerprint = seen(record)
-    problem = question.problem(record.read(question.reading))
+    problem = question.problem(record)
     estimate = fitted(question, problem, record.name)
     arrays = {}
     if question.shared and estimate.converged:

@@ -1,7 +1,7 @@
 """Events: run a hybrid model along a record, through the transitions between its modes, with exact sensitivities.
 
 A step of the scheme ends where a transition begins to hold; that place is located by shorter and shorter steps of the
-same scheme, to 1e-14 of a step. The loop itself is `kernels/events.c`, which also holds the formulas;
+same scheme, to 1e-14 of a step. The loop itself is `kernels/events.c` behind `event_search.c`, with the formulas;
 `events_interpreted.py` is the same without a compiler.
 """
 
@@ -24,22 +24,27 @@ from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import QUICK, c_source, kernel_text
 from dynident.models.equations import EquationModel
 
-LOOP = "events.c"
-NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED = 1, 2, 3, 4  # why a march ended early, as in events.c
+LOOP = "event_search.c", "events.c"
+NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED, UNDEFINED = 1, 2, 3, 4, 5  # why a march ended early, as in events.c
 
 
 def event_march_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> March:
     """The fastest march through events that this machine can have."""
-    if not isinstance(integrator, Explicit) or integrator.position_velocity:
-        raise NotSupported(f"'{integrator.name}' cannot follow the modes of a hybrid model: to end a step at an event "
-                           "takes an explicit scheme for any model. Use runge_kutta, simpson, heun or euler.")
-    recipe = EventRecipe(model, integrator, free)
+    recipe = EventRecipe(model, follows_modes(integrator), free)
     compiled = _compiled(recipe)
     if compiled is not None:
         return compiled
     from dynident.integrators.events_interpreted import InterpretedEvents
 
     return InterpretedEvents(recipe)
+
+
+def follows_modes(integrator: Integrator) -> Explicit:
+    """The scheme, if it can end a step at an event."""
+    if not isinstance(integrator, Explicit) or integrator.position_velocity:
+        raise NotSupported(f"'{integrator.name}' cannot follow the modes of a hybrid model: to end a step at an event "
+                           "takes an explicit scheme for any model. Use runge_kutta, simpson, heun or euler.")
+    return integrator
 
 
 class EventRecipe:
@@ -96,7 +101,7 @@ class EventRecipe:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(recipe: EventRecipe) -> CompiledEvents | None:
-    ours = hashlib.sha256(kernel_text(FRONT, LOOP).encode()).hexdigest()
+    ours = hashlib.sha256(kernel_text(FRONT, *LOOP).encode()).hexdigest()
     library = load_library(f"events {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)  # type: ignore[attr-defined]
     return None if library is None else CompiledEvents(recipe, library)
 
@@ -116,7 +121,7 @@ def _source(recipe: EventRecipe) -> str:
     lines.append(f"static const int LEAVING[][NG] = {{{', '.join(_braces(row) for row in padded)}}};")
     lines.append(f"static const int TARGET[] = {_braces(recipe.targets or [-1])};")
     functions = [f for group in made.values() for f in group]
-    return "\n".join([kernel_text(FRONT), c_source(functions), *lines, kernel_text(LOOP)])
+    return "\n".join([kernel_text(FRONT), c_source(functions), *lines, kernel_text(*LOOP)])
 
 
 def _braces(numbers: object) -> str:
@@ -154,12 +159,15 @@ class CompiledEvents:
 def trouble(model: EquationModel, why: int, time: float, node: int, last: int, state: np.ndarray) -> Diverged:
     """Why the modes could not be followed."""
     at = ", ".join(f"{name} = {value:g}" for name, value in zip(model.states, state, strict=True))
-    said = f"{model.transitions[last].source} -> {model.transitions[last].target}" if last >= 0 else ""
+    taken = model.transitions[last] if last >= 0 else None
+    said = f"{taken.source} -> {taken.target}" if taken else ""
     what = {
         NOT_FINITE: "the simulation is no longer finite",
         TOO_MANY: f"transitions follow each other without time passing (the last is {said}; where the system comes to "
                   "rest this way, add a mode in which it rests)",
         NO_MODE: f"no mode is possible with {at} (no invariant holds; correct them, or say in which mode the "
                  "experiment begins)",
-        TOUCHED: f"the condition of {said} is touched but not crossed (the result has no derivative there)"}
+        TOUCHED: f"the condition of {said} is touched but not crossed (the result has no derivative there)",
+        UNDEFINED: f"the condition \"{taken.when if taken else ''}\" of {said} is no longer a number (write it so that "
+                   "it has a value on both sides of its border)"}
     return Diverged(time, node, what=what[why])

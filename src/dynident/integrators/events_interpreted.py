@@ -10,12 +10,12 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynident.integrators.events import NO_MODE, NOT_FINITE, TOO_MANY, TOUCHED, EventRecipe, trouble
+from dynident.integrators.events import NO_MODE, NOT_FINITE, TOO_MANY, TOUCHED, UNDEFINED, EventRecipe, trouble
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Marched, blank
 
 # the numbers of events.c, with its reasons
-MOST_EVENTS, SETTLED, AT_ONCE, MOST_LOOKS, SMALLEST_PART = 100, 1e-14, 1e-9, 200, 45
+MOST_EVENTS, SETTLED, AT_ONCE, MOST_LOOKS, MET, SMALLEST_PART = 100, 1e-14, 1e-9, 200, 1e-6, 45
 
 
 class _Ended(Exception):
@@ -59,10 +59,11 @@ class InterpretedEvents:
             reuse: Marched | None = None) -> Marched:
         out = blank(grid, len(first) - 1, self.recipe.sizes, sensitivities, reuse, modes=True)
         walk = _Walk(self.recipe, self.made, grid, p, sensitivities)
+        largest = np.max(np.abs(nodes), axis=0)
         for i, (begin, end) in enumerate(itertools.pairwise(first)):
             k = int(begin)
             try:
-                walk.begin(k, nodes[i], i == 0)
+                walk.begin(k, nodes[i], i == 0, largest)
                 for k in range(int(begin), int(end)):
                     walk.look(k, out)
                     walk.interval(k, out)
@@ -88,19 +89,27 @@ class _Walk:
         self.nx, nq = recipe.sizes[0], recipe.sizes[0] + recipe.sizes[3]
         self.x, self.S, self.T = np.zeros(self.nx), np.eye(self.nx, nq), np.zeros(nq)
         self.g, self.slope = np.zeros(0), np.zeros(0)  # margins out of the mode, and how fast they grow
-        self.mode, self.last, self.events, self.s, self.step = -1, -1, 0, 0.0, 0.0
+        self.held = np.zeros(0, bool)  # transitions back to the mode itself whose condition held at a fresh begin
+        self.mode, self.last, self.events, self.s, self.step, self.fresh = -1, -1, 0, 0.0, 0.0, False
 
-    def begin(self, k: int, x: np.ndarray, first: bool) -> None:
+    def begin(self, k: int, x: np.ndarray, first: bool, largest: np.ndarray) -> None:
+        on = not first and bool(np.all(np.abs(x - self.x) <= MET * largest))
         self.x, self.s = np.array(x, float), 0.0
-        self.S = np.eye(*self.S.shape)
+        self.S, self.fresh = np.eye(*self.S.shape), not first and not on
+        if on:
+            self.enter(self.mode)
+            return
         if first and self.grid.first_mode >= 0:
-            self.mode = self.grid.first_mode
+            self.enter(self.grid.first_mode)
             return
         possible = np.flatnonzero(self.made["possible"][0]([
             self.grid.time[k], self.x, self.grid.u_node[k], self.p])[0] > 0.5)
-        if not possible.size:
+        if not possible.size and first:
             raise _Ended(NO_MODE)
-        self.mode = self.mode if self.mode in possible else int(possible[0])
+        self.enter(int(possible[0]) if possible.size and self.mode not in possible else self.mode)
+
+    def enter(self, mode: int) -> None:
+        self.mode, self.held = mode, np.zeros(max(1, len(self.recipe.leaving[mode])), bool)
 
     def look(self, k: int, out: Marched) -> None:
         self.s = 0.0
@@ -145,17 +154,31 @@ class _Walk:
         return g.ravel(), slope.ravel()
 
     def best_of(self, g: np.ndarray) -> tuple[float, int]:
-        leaving = self.recipe.leaving[self.mode]
-        best = int(np.argmax(g))
-        return float(g[best]), leaving[best] if leaving else -1
+        leaving, count = self.recipe.leaving[self.mode], ~self.held & ~np.isnan(g)
+        if not leaving or not np.any(count):
+            return -math.inf if leaving else -1.0, -1
+        best = int(np.argmax(np.where(count, g, -math.inf)))
+        return float(g[best]), leaving[best]
+
+    def undefined(self, g: np.ndarray) -> int:
+        lost = np.flatnonzero(np.isnan(g))
+        return self.recipe.leaving[self.mode][lost[0]] if lost.size else -1
+
+    def margins_after(self, s: float) -> np.ndarray:
+        x = self.after(s, False)[0]
+        g = self.here("guards", self.mode, s, x)[0].ravel()
+        return g if np.all(np.isfinite(x)) else np.full(g.size, math.nan)
 
     def largest_after(self, s: float) -> tuple[float, int]:
-        return self.best_of(self.here("guards", self.mode, s, self.after(s, False)[0])[0].ravel())
+        return self.best_of(self.margins_after(s))
+
+    def undefined_behind(self, s: float) -> bool:
+        return self.undefined(self.margins_after(s + AT_ONCE * self.step)) >= 0
 
     def peak(self, s1: float, g1: np.ndarray, slope1: np.ndarray) -> tuple[float, float, int]:
         h = s1 - self.s
-        for d0, d1, rise in zip(h * self.slope, h * slope1, g1 - self.g, strict=True):
-            if not (d0 > 0 > d1):
+        for d0, d1, rise, held in zip(h * self.slope, h * slope1, g1 - self.g, self.held, strict=True):
+            if held or not (d0 > 0 > d1):
                 continue
             a, b = 3 * (d0 + d1 - 2 * rise), 2 * (3 * rise - 2 * d0 - d1)
             s = self.s + h * 2 * d0 / (math.sqrt(b * b - 4 * a * d0) - b)
@@ -175,18 +198,37 @@ class _Walk:
         x, *by = self.here("reset_jac" if self.sens else "reset", transition, self.s, self.x)
         if self.sens:
             self.S = self.carry(by[0], self.S, self.T)
-        self.x, self.mode, self.last = x.ravel(), self.recipe.targets[transition], transition
+        self.x, self.last = x.ravel(), transition
+        if self.mode != self.recipe.targets[transition]:
+            self.enter(self.recipe.targets[transition])
         self.events += 1
         if self.events > MOST_EVENTS:
             raise _Ended(TOO_MANY)
 
+    def stays(self, g: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        return g + AT_ONCE * self.step * slope > 0
+
     def settle(self) -> None:
         while True:
+            if not np.all(np.isfinite(self.x)):
+                raise _Ended(NOT_FINITE)
             self.g, self.slope = self.margins(self.s, self.x)
-            enabled = (self.g > 0) & (self.g + AT_ONCE * self.step * self.slope > 0)
+            leaving = self.recipe.leaving[self.mode]
+            if self.fresh and leaving:
+                back = np.array([self.recipe.targets[k] == self.mode for k in leaving])
+                self.held = back & (self.g > 0)
+            enabled = (self.g > 0) & np.where(self.held, self.slope > 0, self.stays(self.g, self.slope))
             if not np.any(enabled):
-                return
-            self.jump(self.recipe.leaving[self.mode][int(np.argmax(enabled))])
+                break
+            self.jump(leaving[int(np.argmax(enabled))])
+        self.fresh = False
+        if self.undefined(self.g) >= 0 and self.undefined_behind(self.s):
+            self.last = self.undefined(self.g)
+            raise _Ended(UNDEFINED)
+
+    def grows_anew(self) -> bool:
+        self.held = self.held & (self.g > 0)
+        return bool(np.any(self.held & (self.slope > 0)))
 
     def located(self, low: float, g_low: float, high: float, g_high: float, which: int) -> tuple[float, int]:
         before, side = high - low, 0
@@ -208,6 +250,25 @@ class _Walk:
                 low, g_low, side = s, min(g, 0.0), -1
         return high, which
 
+    def brink(self, s1: float) -> tuple[float, float, int, int]:
+        low, high = self.s, s1
+        while high - low > SETTLED * self.step and low < 0.5 * (low + high) < high:
+            s = 0.5 * (low + high)
+            g = self.margins_after(s)
+            largest, which = self.best_of(g)
+            if self.undefined(g) >= 0:
+                high = s
+            elif largest > 0:
+                return s, largest, which, -1
+            else:
+                low = s
+        g = self.margins_after(high)
+        return high, *self.best_of(g), self.undefined(g)
+
+    def first_at(self, s: float, otherwise: int) -> int:
+        stays = ~self.held & self.stays(*self.margins(s, self.after(s, False)[0]))
+        return self.recipe.leaving[self.mode][int(np.argmax(stays))] if np.any(stays) else otherwise
+
     def go(self, s1: float) -> None:
         """To the event at s1, with the derivative of its time still to come."""
         x, *by = self.after(s1, self.sens)
@@ -228,18 +289,31 @@ class _Walk:
         self.s = s1
         self.jump(transition)
 
+    def high_end(self, s1: float, x: np.ndarray, g: np.ndarray, slope: np.ndarray) -> tuple[float, float, int]:
+        """A place with a positive margin, the margin, and whose it is; where there is none, the margin is not positive."""
+        finite = bool(np.all(np.isfinite(x)))
+        if finite and self.undefined(g) < 0:
+            largest, which = self.best_of(g)
+            return (s1, largest, which) if largest > 0 else self.peak(s1, g, slope)
+        if not self.recipe.leaving[self.mode]:
+            raise _Ended(NOT_FINITE)
+        high, largest, which, lost = self.brink(s1)
+        if not largest > 0 and not finite:
+            raise _Ended(NOT_FINITE)
+        if not largest > 0 and (high < s1 or self.undefined_behind(s1)):
+            self.s, self.last = high, lost
+            raise _Ended(UNDEFINED)
+        return high, largest, which
+
     def advance(self, s1: float) -> None:
-        self.events = 0
+        self.events, anew = 0, False
         while True:
             x, *by = self.after(s1, self.sens)
-            if not np.all(np.isfinite(x)):
-                raise _Ended(NOT_FINITE)
             g, slope = self.margins(s1, x)
-            high, (g_high, which) = s1, self.best_of(g)
-            if not g_high > 0:
-                high, g_high, which = self.peak(s1, g, slope)
+            high, g_high, which = self.high_end(s1, x, g, slope)
             if not g_high > 0:
                 self.g, self.slope = g, slope
+                anew = self.grows_anew()
                 break
             low, (g_low, _) = self.s, self.best_of(self.g)
             for parts in range(1, SMALLEST_PART + 1):
@@ -248,7 +322,7 @@ class _Walk:
                 low = self.s + math.ldexp(high - self.s, -parts)
                 g_low = self.largest_after(low)[0]
             event, which = (low, which) if g_low > 0 else self.located(low, g_low, high, g_high, which)
-            self.cross(event, which)
+            self.cross(event, self.first_at(event, which))
             self.settle()
             if not self.s < s1:
                 x, *by = self.after(s1, self.sens)  # of no length: brings the sensitivities to the time s1
@@ -257,3 +331,5 @@ class _Walk:
         if self.sens:
             self.S = self.carry(by[0], self.S, self.T)
             self.T[:] = 0
+        if anew:
+            self.settle()

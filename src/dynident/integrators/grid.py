@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class Grid:
     u_node: np.ndarray  # (nodes, inputs)
     wanted: np.ndarray  # (nodes,) uint8: outputs are asked for here
     first_mode: int = -1  # the mode in which it begins; -1: the first that is possible there
+    needed: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))  # (nodes, outputs) uint8: outputs that
+    # must be finite, for models that are black boxes; of no columns: all
 
     @property
     def nodes(self) -> int:
@@ -74,6 +76,10 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
     u = np.zeros((samples, nu))
     for j, name in enumerate(model.inputs):
         u[:, j] = experiment.inputs[name]
+    steps = [name for name in getattr(model, "stepwise", ()) if experiment.hold[name] == "linear"]
+    if steps:
+        raise ProblemError(f"{experiment.label}: {', '.join(steps)} can only jump from value to value in this model, but the "
+                           "record has it move linearly between samples; give hold=\"zero\" for it.")
     linear = np.array([experiment.hold[name] == "linear" for name in model.inputs], dtype=bool)
     u_begin, u_end = u[:-1].copy(), u[:-1].copy()
     u_end[:, linear] = u[1:, linear]
@@ -86,8 +92,12 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
         raise ProblemError(f"{experiment.label}: the model has no mode '{experiment.mode}'."
                            f"{did_you_mean(experiment.mode, [name for name in modes if name])}")
     first_mode = modes.index(experiment.mode) if experiment.mode else -1
+    needed = np.zeros((time.size, 0 if everywhere else len(model.outputs)), dtype=np.uint8)
+    for j, name in enumerate(model.outputs[:needed.shape[1]]):
+        if name in experiment.outputs:
+            needed[offset:, j] = np.isfinite(experiment.outputs[name])
     return Grid(time, offset, _substeps(time, per_interval), u_begin, u_end, np.ascontiguousarray(u), wanted,
-                first_mode)
+                first_mode, needed)
 
 
 def _measured(experiment: Experiment) -> np.ndarray:

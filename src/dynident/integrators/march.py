@@ -23,7 +23,12 @@ from dynident.problem.model import Model
 
 
 class Diverged(DynidentError):
-    """A simulation left the finite numbers; a trial point of a solver is rejected for it."""
+    """A simulation left the finite numbers; a trial point of a solver is rejected for it.
+
+    `lost`: it crashed or hung, and other step lengths at the same values are not worth another try.
+    """
+
+    lost = False
 
     def __init__(self, time: float, node: int, detail: str = "", what: str = "the simulation is no longer finite"):
         self.time, self.node, self.detail, self.what = time, node, detail, what

@@ -1,6 +1,6 @@
 /* Events: integrate all segments of one record of a hybrid model; transitions are located inside of the steps.
 
-   The text in front of this one defines NX NU NP NF NY (states, inputs, parameters, free parameters, outputs), NM NT NG
+   The texts in front of this one are event_search.c and, before it, one that defines NX NU NP NF NY (states, inputs, parameters, free parameters, outputs), NM NT NG
    (modes, transitions, the largest number of transitions out of one mode), the tables COUNT[mode], LEAVING[mode][i]
    (transitions out of a mode), TARGET[transition], and functions of a place in an interval, where s is the time since
    the interval's begin t and the inputs are u + s du:
@@ -19,62 +19,6 @@
    where dx is the derivative of the state at a fixed time. T is that row for the begin of the current step: zero where
    the step begins on the grid. The same formula serves all steps; the jump of the sensitivities (saltation) is its
    consequence, exact for the discrete scheme. */
-
-#include <math.h>
-#include <string.h>
-
-#define NQ (NX + NF)
-#define SIZE(n) ((n) > 0 ? (n) : 1)
-#define MOST_EVENTS 100     /* in one step; more means that the transitions leave no time between them */
-#define SETTLED 1e-14       /* of a step: how closely an event is located */
-#define AT_ONCE 1e-9        /* of a step: a margin that turns negative within this time is the border just crossed */
-#define MOST_LOOKS 200      /* when locating one event; bisection alone needs 50 */
-#define SMALLEST_PART 45    /* halvings of a step in search of a place before the event */
-
-enum { FINE = 0, NOT_FINITE = 1, TOO_MANY = 2, NO_MODE = 3, TOUCHED = 4 };
-
-typedef struct {
-  const double *t, *u, *du, *p; /* of the interval */
-  double s, step;               /* where in it, and the length of a whole step */
-  int mode, events, last;       /* last: the transition taken last */
-  double x[NX], S[NX * NQ], T[NQ];
-  double g[NG], slope[NG];      /* margins of the transitions out of the mode, and how fast they grow */
-} Place;
-
-static int finite_all(const double *v, int n) {
-  int i;
-  for (i = 0; i < n; i++) if (!isfinite(v[i])) return 0;
-  return 1;
-}
-
-static void step_to(const Place *at, double s1, double *next, double *phi) {
-  const double *arg[7] = {at->t, &at->s, &s1, at->x, at->u, at->du, at->p};
-  double *res[2] = {next, phi};
-  (phi ? STEP_JAC : STEP)[at->mode](arg, res, 0, 0, 0);
-}
-
-static void margins(const Place *at, double s, const double *x, double *g, double *slope) {
-  const double *arg[6] = {at->t, &s, x, at->u, at->du, at->p};
-  double *res[2] = {g, slope};
-  ENTRY[at->mode](arg, res, 0, 0, 0);
-}
-
-/* The largest of the margins, and which of the mode's transitions has it; there, or after a step to s1. */
-static double best_of(const Place *at, const double *g, int *which) {
-  int i, best = 0;
-  for (i = 1; i < COUNT[at->mode]; i++) if (g[i] > g[best]) best = i;
-  if (which) *which = LEAVING[at->mode][best];
-  return g[best];
-}
-
-static double largest_after(const Place *at, double s1, int *which) {
-  double next[NX], g[NG];
-  const double *arg[6] = {at->t, &s1, next, at->u, at->du, at->p};
-  double *res[1] = {g};
-  step_to(at, s1, next, 0);
-  GUARDS[at->mode](arg, res, 0, 0, 0);
-  return best_of(at, g, which);
-}
 
 /* D <- phi_x S + phi_p + phi_s T for a matrix phi of `rows` rows and NQ + 1 or more columns. */
 static void carry(const double *phi, int rows, const double *S, const double *T, double *D) {
@@ -103,68 +47,42 @@ static void jump(Place *at, int transition, int sens) {
     memcpy(at->S, D, sizeof D);
   }
   memcpy(at->x, next, sizeof next);
+  if (at->mode != TARGET[transition]) memset(at->held, 0, sizeof at->held);
   at->mode = TARGET[transition];
   at->last = transition;
   at->events++;
 }
 
 /* Take transitions until none is enabled. A margin that is positive but about to turn negative does not count: it
-   belongs to a border that was just crossed. */
+   belongs to a border that was just crossed. At a fresh begin a transition back to the same mode counts only while its
+   margin grows: a ball that is guessed below the floor bounces if it falls and flies on if it rises. */
 static int settle(Place *at, int sens) {
   for (;;) {
+    const int mode = at->mode;
     int i, taken = -1;
+    if (!finite_all(at->x, NX)) return NOT_FINITE;
     margins(at, at->s, at->x, at->g, at->slope);
-    for (i = 0; i < COUNT[at->mode] && taken < 0; i++)
-      if (at->g[i] > 0 && at->g[i] + AT_ONCE * at->step * at->slope[i] > 0) taken = LEAVING[at->mode][i];
-    if (taken < 0) return FINE;
+    for (i = 0; i < COUNT[mode] && at->fresh; i++) at->held[i] = TARGET[LEAVING[mode][i]] == mode && at->g[i] > 0;
+    for (i = 0; i < COUNT[mode] && taken < 0; i++)
+      if (at->g[i] > 0 && (at->held[i] ? at->slope[i] > 0 : stays(at, at->g, at->slope, i))) taken = LEAVING[mode][i];
+    if (taken < 0) break;
     jump(at, taken, sens);
     if (at->events > MOST_EVENTS) return TOO_MANY;
   }
+  at->fresh = 0;
+  if (undefined(at, at->g) < 0 || !undefined_behind(at, at->s)) return FINE;
+  at->last = undefined(at, at->g);
+  return UNDEFINED;
 }
 
-/* Between `low` (no margin positive) and `high` (one is): the earliest place found just behind a crossing. By false
-   position with halved weights (Illinois), and a bisection wherever three looks did not halve the bracket. */
-static double located(const Place *at, double low, double g_low, double high, double g_high, int *which) {
-  const double close = SETTLED * at->step;
-  double before = high - low;
-  int look, side = 0;
-  for (look = 0; look < MOST_LOOKS && high - low > close; look++) {
-    double s, g;
-    int found;
-    if (look % 3 == 2 && high - low > 0.5 * before) s = 0.5 * (low + high);
-    else s = high - (high - low) * g_high / (g_high - g_low);
-    if (look % 3 == 2) before = high - low;
-    if (!(s > low && s < high)) s = 0.5 * (low + high);
-    if (!(s > low && s < high)) break; /* neighbouring numbers */
-    g = largest_after(at, s, &found);
-    if (g > 0) {
-      if (side > 0) g_low *= 0.5;
-      high = s; g_high = g; *which = found; side = 1;
-    } else {
-      if (side < 0) g_high *= 0.5;
-      low = s; g_low = g < 0 ? g : 0; side = -1;
-    }
-  }
-  return high;
-}
-
-/* A place inside of a step at which a margin is positive though it is not at the ends, or s1 where there is none. Only
-   a margin that grows at the begin and falls at the end can be; the cubic through both ends says where to look. */
-static double peak(const Place *at, double s1, const double *g1, const double *slope1, int *which, double *g) {
-  const double h = s1 - at->s;
-  int i;
+/* Where a step ended with margins that count no more: those that are over are ordinary again; 1 where one grows anew. */
+static int grows_anew(Place *at) {
+  int i, grows = 0;
   for (i = 0; i < COUNT[at->mode]; i++) {
-    const double d0 = h * at->slope[i], d1 = h * slope1[i], rise = g1[i] - at->g[i];
-    const double a = 3 * (d0 + d1 - 2 * rise), b = 2 * (3 * rise - 2 * d0 - d1); /* slope = a z^2 + b z + d0 */
-    double z, s;
-    if (!(d0 > 0 && d1 < 0)) continue;
-    z = 2 * d0 / (sqrt(b * b - 4 * a * d0) - b); /* its only zero between the ends */
-    if (!(z > 0 && z < 1)) continue;
-    s = at->s + z * h;
-    *g = largest_after(at, s, which);
-    if (*g > 0) return s;
+    at->held[i] = at->held[i] && at->g[i] > 0;
+    grows = grows || (at->held[i] && at->slope[i] > 0);
   }
-  return s1;
+  return grows;
 }
 
 /* Go to the event at s1, with the sensitivities of its time, and take the transition. */
@@ -203,12 +121,23 @@ static int advance(Place *at, double s1, int sens) {
   at->events = 0;
   do {
     double low = at->s, high = s1, g_low, g_high, g[NG], slope[NG];
-    int which, parts, why;
+    int which = -1, lost = -1, parts, why, finite;
     step_to(at, s1, next, sens ? phi : 0);
-    if (!finite_all(next, NX)) return NOT_FINITE;
+    finite = finite_all(next, NX);
+    if (!finite && COUNT[at->mode] == 0) return NOT_FINITE;
     margins(at, s1, next, g, slope);
-    g_high = best_of(at, g, &which);
-    if (!(g_high > 0)) high = peak(at, s1, g, slope, &which, &g_high);
+    if (!finite || undefined(at, g) >= 0) {
+      high = brink(at, s1, &which, &g_high, &lost);
+      if (!(g_high > 0) && !finite) return NOT_FINITE;
+      if (!(g_high > 0) && (high < s1 || undefined_behind(at, s1))) {
+        at->s = high;
+        at->last = lost;
+        return UNDEFINED;
+      }
+    } else {
+      g_high = best_of(at, g, &which);
+      if (!(g_high > 0)) high = peak(at, s1, g, slope, &which, &g_high);
+    }
     if (!(g_high > 0)) {
       if (sens) {
         double D[NX * NQ];
@@ -220,7 +149,7 @@ static int advance(Place *at, double s1, int sens) {
       memcpy(at->g, g, sizeof g);
       memcpy(at->slope, slope, sizeof slope);
       at->s = s1;
-      return FINE;
+      return grows_anew(at) ? settle(at, sens) : FINE;
     }
     g_low = best_of(at, at->g, 0);
     for (parts = 1; g_low > 0 && parts <= SMALLEST_PART; parts++) {
@@ -228,6 +157,7 @@ static int advance(Place *at, double s1, int sens) {
       g_low = largest_after(at, low, 0);
     }
     if (!(g_low > 0)) low = located(at, low, g_low, high, g_high, &which);
+    which = first_at(at, low, which);
     why = pass(at, low, which, sens);
     if (why == FINE) why = settle(at, sens);
     if (why != FINE) return why;
@@ -260,7 +190,16 @@ static void observe(const Place *at, const double *t, const double *u, int sens,
   }
 }
 
-/* The mode in which a segment begins: that of the segment before it where it is possible, else the first possible one. */
+/* Whether a segment begins where the one before it ended; `largest` is the size of each state at all nodes. */
+static int continues(const double *x, const double *end, const double *largest) {
+  int i;
+  for (i = 0; i < NX; i++) if (!(fabs(x[i] - end[i]) <= MET * largest[i])) return 0;
+  return 1;
+}
+
+/* The mode in which a segment begins that continues none: that of the segment before it where it is possible, else the
+   first possible one, else that of the segment before it again: its state is a guess, and need not be one that the
+   system can have. */
 static int begin_in(int before, const double *t, const double *x, const double *u, const double *p) {
   double possible[NM];
   const double *arg[4] = {t, x, u, p};
@@ -269,7 +208,7 @@ static int begin_in(int before, const double *t, const double *x, const double *
   dyn_possible(arg, res, 0, 0, 0);
   if (before >= 0 && possible[before] > 0.5) return before;
   for (m = 0; m < NM; m++) if (possible[m] > 0.5) return m;
-  return -1;
+  return before;
 }
 
 /* One interval between samples; `mode` is the one that holds from its begin on. */
@@ -336,16 +275,21 @@ long long dynident_events(long long segments, const long long *first, const doub
                           double *X, double *Y, double *J, double *X_end, double *S_end, int *M, double *report) {
   const Record r = {t, substeps, u_begin, u_end, u_node, wanted, X, Y, J, M};
   Place at;
+  double largest[NX] = {0};
   long long i, k;
   at.p = p;
   at.mode = at.last = -1;
+  for (i = 0; i < segments * NX; i++) largest[i % NX] = fmax(largest[i % NX], fabs(nodes[i]));
   for (i = 0; i < segments; i++) {
+    const int on = i > 0 && continues(nodes + i * NX, at.x, largest);
     int why;
     k = first[i];
     at.t = t + k;
     at.s = 0;
+    at.fresh = i > 0 && !on;
+    memset(at.held, 0, sizeof at.held);
     memcpy(at.x, nodes + i * NX, sizeof at.x);
-    at.mode = i == 0 && first_mode >= 0 ? first_mode : begin_in(at.mode, at.t, at.x, u_node + k * NU, p);
+    if (!on) at.mode = i == 0 && first_mode >= 0 ? first_mode : begin_in(at.mode, at.t, at.x, u_node + k * NU, p);
     why = at.mode < 0 ? NO_MODE : segment(&at, &r, &k, first[i + 1], i == segments - 1, sens);
     if (why != FINE) {
       report[0] = why;

@@ -45,12 +45,14 @@ typedef struct {
   const int *substeps;
   const double *u_begin, *u_end, *u_node;
   const unsigned char *wanted;
+  long long needed_columns;    /* 0: all outputs must be finite */
+  const unsigned char *needed; /* nodes x needed_columns: these must be; columns beyond must be, too */
 } Course;
 
 enum { SET = 1, GET, STEP, TIME, STATES, RATES, INDICATORS, COMPLETED, EVENT, DISCRETE, CONTINUOUS, TERMINATED, NEWTON,
-       NOT_FINITE, ENDLESS, MEMORY };
+       NOT_FINITE, STATE_NOT_FINITE, ENDLESS, MEMORY };
 
-typedef struct { long long node, call, status; } Failure;
+typedef struct { long long node, call, status; } Failure; /* status: with the two NOT_FINITE the column or the state */
 
 #define ASKED_TO_END (-1) /* no status of FMI: what a step of 3.0 says beside its status */
 #define BAD(s) ((s) > 1 || (s) < 0)
@@ -130,11 +132,13 @@ static Status take(const Fmu *f, double *y) {
   return 0;
 }
 
-static int finite_all(const double *v, long long n) {
+/* place of the first number that is not finite; n where all are */
+static long long first_bad(const double *v, long long n) {
   long long i;
-  for (i = 0; i < n; i++) if (!isfinite(v[i])) return 0;
-  return 1;
+  for (i = 0; i < n; i++) if (!isfinite(v[i])) return i;
+  return n;
 }
+static int finite_all(const double *v, long long n) { return first_bad(v, n) == n; }
 
 /* the input at a time inside of interval k */
 static void input_at(const Fmu *f, const Course *c, long long k, double now, double *u) {
@@ -168,21 +172,33 @@ static Status step_to(const Fmu *f, double *now, double end) {
   return s;
 }
 
+/* the end of a step of about this length that does go on: a time may be so large that adding it changes nothing */
+static double beyond(double now, double h) {
+  const double end = now + h;
+  return end > now ? end : nextafter(now, INFINITY);
+}
+
 static int observe(const Fmu *f, const Course *c, long long k, double *Y, Failure *bad) {
+  double *y = Y + k * f->outputs;
+  long long i;
   if (!c->wanted[k]) return 1;
-  TRY(k, GET, take(f, Y + k * f->outputs));
-  if (!finite_all(Y + k * f->outputs, f->outputs)) { bad->node = k; bad->call = NOT_FINITE; bad->status = 0; return 0; }
+  TRY(k, GET, take(f, y));
+  for (i = 0; i < f->outputs; i++) {
+    const int needed = i >= c->needed_columns || c->needed[k * c->needed_columns + i];
+    if (needed && !isfinite(y[i])) { bad->node = k; bad->call = NOT_FINITE; bad->status = i; return 0; }
+  }
   return 1;
 }
 
 /* first: length of a step at the first sample, 0 for none. tiny: share of an interval by which a step with the input of
    the sample goes beyond its end, 0 for none; beyond and not before, since a solver of fixed steps inside makes the whole
-   of its step when its end is reached, and must do so with the input of the way there. at_node: the last sub-step has the input of the sample at its end. even: every sub-step of exactly this length,
-   0 where the FMU takes any. Returns 1, or 0 with the failure. */
+   of its step when its end is reached, and must do so with the input of the way there. at_node: the last sub-step has the input of the
+   sample at its end. even: every sub-step of exactly this length, counted from the begin, 0 where the FMU takes any.
+   Returns 1, or 0 with the failure. */
 int dynident_fmu_cosimulate(const Fmu *f, const Course *c, double first, double tiny, int at_node, double even,
                             double *Y, Failure *bad) {
   double now = c->time[0], *u = malloc(sizeof(double) * (size_t)(f->inputs + 1));
-  long long k;
+  long long k, taken = 0;
   int j, done = 0;
 #undef TRY
 #define TRY(node_, call_, expression) do { Status s_ = (expression); \
@@ -190,7 +206,7 @@ int dynident_fmu_cosimulate(const Fmu *f, const Course *c, double first, double 
   if (!u) { bad->node = 0; bad->call = MEMORY; bad->status = 0; return 0; }
   if (first > 0) {
     TRY(0, SET, put(f, c->u_node));
-    TRY(0, STEP, step_to(f, &now, now + first));
+    TRY(0, STEP, step_to(f, &now, beyond(now, first)));
   }
   if (!observe(f, c, 0, Y, bad)) goto out;
   for (k = 0; k + 1 < c->nodes; k++) {
@@ -201,12 +217,12 @@ int dynident_fmu_cosimulate(const Fmu *f, const Course *c, double first, double 
       if (last && at_node) memcpy(u, c->u_node + (k + 1) * f->inputs, sizeof(double) * (size_t)f->inputs);
       else input_at(f, c, k, now + 0.5 * h, u);
       TRY(k + 1, SET, put(f, u));
-      if (even > 0) { TRY(k + 1, STEP, step(f, now, h)); now = last ? end : now + h; }
+      if (even > 0) { TRY(k + 1, STEP, step(f, now, h)); now = c->time[0] + (double)++taken * h; }
       else TRY(k + 1, STEP, step_to(f, &now, last ? end : now + h));
     }
     if (tiny > 0) {
       TRY(k + 1, SET, put(f, c->u_node + (k + 1) * f->inputs));
-      TRY(k + 1, STEP, step_to(f, &now, end + tiny * (end - c->time[k])));
+      TRY(k + 1, STEP, step_to(f, &now, beyond(end, tiny * (end - c->time[k]))));
     }
     if (!observe(f, c, k + 1, Y, bad)) goto out;
   }

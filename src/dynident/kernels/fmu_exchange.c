@@ -6,6 +6,9 @@
 
 #define NEWTON_LIMIT 25
 #define NEWTON_SMALL 1e-10
+#define NEWTON_ENOUGH 1e-6  /* where the change no longer falls: what is left is rounding */
+#define NEWTON_SIZE 1e-6    /* of a state beside its own, in its unit */
+#define SEEN_MOVE 2.2e-13   /* of the change of a step: a smaller move of a state drowns in the rounding of its rate */
 #define MOST_EVENTS 10000   /* in one step; more is chattering */
 #define MOST_DISCRETE 1000  /* iterations at one event */
 #define EVENT_CLOSE 1e-12   /* of a step: how close a state event is located */
@@ -86,11 +89,12 @@ static int radau(March *m, double now, double h, const double *x, double *next, 
   const long long n = m->f->states;
   double *f0 = m->w, *g1 = f0 + n, *g2 = g1 + n, *s = g2 + n, *z = s + n, *b = z + 2 * n, *J = b + 2 * n, *A = J + n * n;
   long long i, j;
+  double before = INFINITY;
   int iteration;
   if (!rates(m, now, x, f0, bad)) return 0;
   for (i = 0; i < n; i++) s[i] = x[i];
   for (j = 0; j < n; j++) {
-    const double move = 1.5e-8 * fmax(fabs(x[j]), 1e-5);
+    const double move = fmax(1.5e-8 * fmax(fabs(x[j]), 1e-5), SEEN_MOVE * fabs(h * f0[j]));
     s[j] = x[j] + move;
     if (!rates(m, now, s, g1, bad)) return 0;
     for (i = 0; i < n; i++) J[i * n + j] = (g1[i] - f0[i]) / (s[j] - x[j]);
@@ -116,14 +120,15 @@ static int radau(March *m, double now, double h, const double *x, double *next, 
     }
     if (!finite_all(b, 2 * n) || !solve(A, b, 2 * n)) { bad->call = NEWTON; bad->status = 0; return 0; }
     for (i = 0; i < 2 * n; i++) {
-      const double relative = fabs(b[i]) / (1e-6 + fabs(x[i % n]));
+      const double relative = fabs(b[i]) / (NEWTON_SIZE + (fabs(x[i % n]) + fabs(z[i] + b[i])));
       z[i] += b[i];
       if (relative > change) change = relative;
     }
-    if (change < NEWTON_SMALL) {
+    if (change < NEWTON_SMALL || (change < NEWTON_ENOUGH && change >= before)) {
       for (i = 0; i < n; i++) next[i] = x[i] + z[n + i];
       return 1;
     }
+    before = change;
   }
   bad->call = NEWTON;
   bad->status = 0;
@@ -169,7 +174,11 @@ static int crossed(const March *m) {
 static int attempt(March *m, int scheme, double now, double h, Failure *bad) {
   const Fmu *f = m->f;
   if (f->states && !(scheme ? radau(m, now, h, m->x, m->x1, bad) : runge_kutta(m, now, h, m->x, m->x1, bad))) return 0;
-  if (!finite_all(m->x1, f->states)) { bad->call = NOT_FINITE; bad->status = 0; return 0; }
+  if (!finite_all(m->x1, f->states)) {
+    bad->call = STATE_NOT_FINITE;
+    bad->status = first_bad(m->x1, f->states);
+    return 0;
+  }
   if (f->indicators || f->needs_completed || m->next_event < INFINITY) {
     TRY(TIME, ((CallTime)f->set_time)(f->instance, now + h));
     if (f->states) TRY(STATES, ((CallArray)f->set_states)(f->instance, m->x1, (size_t)f->states));

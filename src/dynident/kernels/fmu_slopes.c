@@ -53,7 +53,11 @@ static int step_with_slopes(March *m, const Slopes *s, double now, double h, dou
   for (i = 0; i < n; i++) m->x[i] += (h / 6.0) * ((k[i] + k[3 * n + i]) + 2.0 * (k[n + i] + k[2 * n + i]));
   for (i = 0; i < size; i++)
     S[i] += (h / 6.0) * ((K[i] + K[3 * size + i]) + 2.0 * (K[size + i] + K[2 * size + i]));
-  if (!finite_all(m->x, n) || !finite_all(S, size)) { bad->call = NOT_FINITE; bad->status = 0; return 0; }
+  if (!finite_all(m->x, n) || !finite_all(S, size)) {
+    bad->call = STATE_NOT_FINITE;
+    bad->status = first_bad(m->x, n); /* n: a derivative */
+    return 0;
+  }
   return 1;
 }
 

@@ -12,15 +12,16 @@ import numpy as np
 from dynident.discretizations.finite import FiniteProblem, Linearization, Point
 from dynident.discretizations.runners import declared_in, runner_for
 from dynident.discretizations.simulation import BlackBox, BlackBoxScheme, Simulation
-from dynident.errors import ProblemError
+from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods import noise
 from dynident.methods.direct import option_faults, plain_options, whole
 from dynident.methods.fitting import Fit
-from dynident.methods.restraints import constrained_solver, refuse_state_bounds
+from dynident.methods.restraints import constrained_solver, refuse_integrator, refuse_state_bounds
 from dynident.methods.substeps import choose_substeps
+from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 
@@ -62,11 +63,17 @@ class LeastSquares:
     def refuse(self, problem: Problem) -> None:
         noise.require_gaussian(problem, self.kind)
         refuse_state_bounds(problem, self.kind, "full_discretization() on equations, which hands them to Ipopt")
+        if isinstance(problem.model, EquationModel):  # an FMU brings its own
+            refuse_integrator(problem, integrator_named(self.integrator))
+        if self.search:
+            _refuse_open_ends(problem)
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         self.refuse(problem)
         way = _Transcription(self, problem, executor)
         estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
+        if not estimate.counts.get("interrupted") and way.refuted(estimate):
+            estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}
         return replace(estimate, method=self, counts=counts,
                        notes=(*estimate.notes, *way.notes, *way.box.notes))
@@ -82,6 +89,13 @@ def differences_at_start(problem: Problem) -> Linearization:
         return finite.linearization(finite.start())
     except Diverged as bad:
         raise ProblemError(f"At the start values {bad}. Choose other start values.") from None
+
+
+def _refuse_open_ends(problem: Problem) -> None:
+    """A search needs a box; where it looks among logarithms, one above zero."""
+    open_ended = [u.name for u in problem.unknowns if not np.isfinite(u.upper - u.lower) or (u.log and u.lower <= 0)]
+    if open_ended:
+        raise ProblemError(f"A search needs bounds on both sides; give lower and upper for {', '.join(open_ended)}.")
 
 
 class _Transcription:
@@ -121,7 +135,24 @@ class _Transcription:
             return constrained_solver(self.problem, finite, self.method.iterations)
         return LevenbergMarquardt(iterations=self.method.iterations)
 
-    def advice(self) -> list[str]:
+    def refuted(self, estimate: Estimate) -> bool:
+        """Whether derivatives by the model, right at first, are wrong where the fit ended; it then goes on from there."""
+        values = np.array([estimate.values[name] for name in self.problem.names])
+        finite = self.shooting(self.problem, estimate.counts["substeps"], noise.first_sizes(self.problem))
+        point = Point(finite.coordinates.coordinates(values), ())
+        try:
+            found = finite.refuted(point)
+        except DynidentError:  # where nothing more can be simulated, nothing more can be said
+            return False
+        except KeyboardInterrupt:
+            self.notes.append("Whether its own derivatives are right at the end was not looked at (stopped by the user).")
+            return False
+        if found:
+            self.searched = point
+            self.notes.append("The fit went on by differences from where the model's own derivatives were found wrong.")
+        return found
+
+    def advice(self, problem: Problem) -> list[str]:
         stiff = self.box.runner.if_stiff
         return [*([f"try {stiff} if the model is stiff"] if stiff else []),
                 "search between the bounds first with least_squares(search=1000)"]
@@ -131,10 +162,6 @@ class _Transcription:
         from scipy.optimize import differential_evolution
 
         lower, upper = finite.coordinates.lower, finite.coordinates.upper
-        open_ended = [n for n, a, b in zip(finite.names, lower, upper, strict=True) if not np.isfinite(b - a)]
-        if open_ended:
-            raise ProblemError("A search needs bounds on both sides; give lower and upper for "
-                               f"{', '.join(open_ended)}.")
         start = finite.start()
         try:
             worst = BAD * finite.evaluate(start).cost

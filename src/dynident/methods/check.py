@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +13,14 @@ from dynident.discretizations.finite import Linearization
 from dynident.discretizations.shooting import Shooting
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.check import examine
+from dynident.estimate.combinations import NOT_SHOWN
+from dynident.estimate.covariance import magnitudes
 from dynident.estimate.finding import Check, Finding
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods.black_box import differences_at_start
 from dynident.methods.direct import ShootingMethod
+from dynident.methods.jumps import with_secants
 from dynident.methods.noise import bound_sizes, first_sizes
 from dynident.methods.structure import structure_of
 from dynident.methods.substeps import choose_substeps
@@ -24,18 +28,38 @@ from dynident.methods.tight import Tight
 from dynident.models.equations import EquationModel
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
+from dynident.solvers.beside import WAYS_OUT
 
 AS_EXACT_AS_DATA = 1.0  # an equality as one more measurement: enough for the rank, and it makes nothing look collinear
+SEED = 1  # of the places beside a start
+BESIDE = (0.2, 0.6)  # of an unknown's size: how far away these are
+OTHER_INPUT = ("It is the record that hides it: the model would show it with another input, which di.design_input (dynident "
+               "design) finds. Until then hold it (free=False).")
+OTHER_RECORD = ("It is the record that hides it: the model would show it from another initial state, over another time, or "
+                "sampled faster. Until then hold it (free=False).")
 MET = 1e-4  # relative; a constraint that is off by less is met
 
 
 def check(problem: Problem) -> Check:
     """Excitation, rank, collinear groups, constraints, scaling, sampling, with advice; around the start values."""
-    at = linearization_at_start(problem)
+    at, jumps = _with_jumps(problem, linearization_at_start(problem))
     coordinates = coordinates_of(problem, at.values)
     tied, _ = Tight.at(problem, coordinates, coordinates.coordinates(at.values)).equalities().joined(at, AS_EXACT_AS_DATA)
     found = _blamed(problem, examine(problem, tied))
-    return Check((*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *found.findings))
+    return Check((*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *jumps, *found.findings))
+
+
+def _with_jumps(problem: Problem, at: Linearization) -> tuple[Linearization, list[Finding]]:
+    """With differences where unknowns act in jumps, which no derivative shows, and a word on each of them."""
+    if not isinstance(problem.model, EquationModel):
+        return at, []
+    lower, upper = (np.array([getattr(u, side) for u in problem.unknowns], float) for side in ("lower", "upper"))
+    sizes = magnitudes(problem, at.values)
+    typical = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.where(at.values != 0, np.abs(at.values), 1.0))
+    jacobian, found = with_secants(at, typical, lower, upper, functools.partial(linearization_at_start, problem))
+    return replace(at, jacobian=jacobian), [Finding(
+        "error", problem.names[i], "what is measured depends on it in jumps only: its derivative is zero, and every method "
+        "that uses derivatives leaves it where it starts", f"{WAYS_OUT}.") for i in found]
 
 
 def _contradictions(problem: Problem, coordinates: Coordinates, start: np.ndarray) -> list[Finding]:
@@ -81,25 +105,32 @@ def _blamed(problem: Problem, found: Check) -> Check:
             return finding
         names = finding.subject.split(", ")
         if any(not shows.shows(name) for name in names):
-            return replace(finding, advice=f"It is the model that hides it: no input can tell. {finding.advice}")
+            words = dict(zip(map(frozenset, shows.groups), shows.combinations, strict=True))  # true at any values
+            return replace(finding, sentence=words.get(frozenset(names), finding.sentence),
+                           advice=f"It is the model that hides it: no input can tell. {finding.advice}")
         if _shown_beside(problem, names):
-            starts = ", ".join(f"{u.name} = {u.start:g}" for u in problem.unknowns if u.name in names and u.start is not None)
-            return replace(finding, sentence=f"nothing measured changes with it at {starts}, though elsewhere it does",
-                           advice="Start it somewhere else: this is a place where its slope vanishes, as that of a**2 at 0.")
-        return replace(finding, advice="It is the record that hides it: the model would show it with another input, "
-                                       "which di.design_input (dynident design) finds. Until then hold it "
-                                       "(free=False).")
+            return _start_blamed(problem, finding, names)
+        return replace(finding, advice=OTHER_INPUT if problem.model.inputs else OTHER_RECORD)
 
     return Check(tuple(said(finding) for finding in found.findings))
 
 
+def _start_blamed(problem: Problem, finding: Finding, names: list[str]) -> Finding:
+    starts = ", ".join(f"{u.name} = {u.start:g}" for u in problem.unknowns if u.name in names and u.start is not None)
+    if finding.sentence.startswith(NOT_SHOWN):
+        return replace(finding, sentence=f"nothing measured changes with it at {starts}, though elsewhere it does",
+                       advice="Start it somewhere else: this is a place where its slope vanishes, as that of a**2 at 0.")
+    return replace(finding, sentence=f"{finding.sentence} at {starts}, though elsewhere more is",
+                   advice="It is the start that hides it. Start them somewhere else, each at its own place.")
+
+
 def _shown_beside(problem: Problem, names: list[str]) -> bool:
-    """Whether it is only at their start that nothing measured changes with these unknowns."""
-    starts = dict(zip(problem.names, linearization_at_start(problem).values, strict=True))
+    """Whether it is only at their start that these unknowns cannot be told."""
+    rng = np.random.default_rng(SEED)  # each its own way: what starts equal must not stay equal
     moved = []
     for it in problem.parameters:
         if it.free and isinstance(it, Parameter) and it.name in names and it.start is not None:
-            way = it.scale or abs(starts[it.name]) or 1.0
+            way = (it.scale or abs(it.start) or 1.0) * rng.uniform(*BESIDE)
             aside = it.start + way if it.start + way <= it.upper else it.start - way
             it = replace(it, start=float(np.clip(aside, it.lower, it.upper)))
         moved.append(it)
@@ -111,10 +142,11 @@ def _shown_beside(problem: Problem, names: list[str]) -> bool:
     return not any(f.severity == "error" and set(f.subject.split(", ")) & set(names) for f in found.findings)
 
 
-def linearization_at_start(problem: Problem) -> Linearization:
-    """Residuals and sensitivities at the start: over the whole record, or segment by segment where that diverges.
+def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -> Linearization:
+    """Residuals and sensitivities at the start, or at other values.
 
-    A model without equations has no segments, and its sensitivities are differences.
+    Over the whole record, or segment by segment where that diverges. A model without equations has no segments, and its
+    sensitivities are differences.
     """
     if not isinstance(problem.model, EquationModel):
         return differences_at_start(problem)
@@ -124,7 +156,10 @@ def linearization_at_start(problem: Problem) -> Linearization:
         segments = [method.segments_for(e.samples) for e in problem.experiments]
 
         def make(substeps: int, segments: list[int] = segments) -> Shooting:
-            return Shooting(problem, scheme, segments, substeps, sizes)
+            finite = Shooting(problem, scheme, segments, substeps, sizes)
+            if values is not None:
+                finite.frame.start_values = values
+            return finite
 
         try:
             substeps, _ = choose_substeps(make, lambda finite: finite.start())

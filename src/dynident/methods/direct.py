@@ -12,14 +12,20 @@ import numpy as np
 from dynident.discretizations.collocation import FullDiscretization
 from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.discretizations.losses import check_loss
-from dynident.discretizations.shooting import Shooting, usual_segments
+from dynident.discretizations.shooting import Shooting, segment_starts, usual_segments
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.methods import noise
 from dynident.methods.fitting import Fit
-from dynident.methods.restraints import constrained_solver, refuse_state_bounds, refuse_without_states
+from dynident.methods.restraints import (
+    constrained_solver,
+    refuse_integrator,
+    refuse_solver,
+    refuse_state_bounds,
+    refuse_without_states,
+)
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
@@ -65,6 +71,11 @@ class ShootingMethod:
     def refuse(self, problem: Problem) -> None:
         check_problem(problem, self.kind)
         refuse_state_bounds(problem, self.kind, "full_discretization(), which hands them to Ipopt")
+        refuse_integrator(problem, self.integrate())
+        refuse_solver(problem, self.solver_name)
+        for each in problem.experiments:
+            nodes = each.samples + (each.start < each.time[0])  # as on the grid of the record
+            segment_starts(nodes, self.segments_for(each.samples), each.name)
 
     def integrate(self) -> Integrator:
         return integrator_named(self.integrator)
@@ -92,9 +103,9 @@ class ShootingMethod:
     def solver(self, finite: Shooting) -> Any:
         return solver_for(self.solver_name, finite, self.iterations, finite.problem)
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         ways = ["use multiple_shooting(), which starts from the measurements"] if self.segments == 1 else []
-        if not isinstance(self.integrate(), Adaptive):
+        if not isinstance(self.integrate(), Adaptive) and not problem.model.hybrid:  # events take an explicit scheme
             ways.append('try integrator="cvodes" or "radau" if the model is stiff')
         return ways
 
@@ -139,6 +150,9 @@ class FullDiscretizationMethod:
     def refuse(self, problem: Problem) -> None:
         check_problem(problem, self.kind, one_mode=True)
         refuse_without_states(problem, self.kind)
+        if self.solver_name not in ("auto", "ipopt", "sqp"):
+            refuse_state_bounds(problem, self.solver_name, "solver=\"ipopt\"")
+            refuse_solver(problem, self.solver_name)
 
     def integrate(self) -> Integrator:
         return integrator_named(self.scheme, self.degree)
@@ -172,10 +186,9 @@ class FullDiscretizationMethod:
             name = "ipopt" if finite.problem.constraints else "gauss_newton"
         if name in ("ipopt", "sqp"):
             return SOLVERS[name](**({"hessian": self.hessian} if self.hessian else {}), iterations=self.iterations)
-        refuse_state_bounds(finite.problem, name, "solver=\"ipopt\"")
         return solver_for(name, finite, self.iterations, finite.problem)
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         return []
 
 
@@ -185,7 +198,7 @@ def check_problem(problem: Problem, kind: str, one_mode: bool = False) -> None:
     if one_mode and problem.model.hybrid:
         modes = ", ".join(f"'{name}'" for name in problem.model.modes)
         raise NotSupported(f"{kind} needs a model with one mode, but this one has {modes}. Methods that follow the modes: "
-                           "single_shooting() and multiple_shooting().")
+                           "single_shooting(), multiple_shooting() and least_squares().")
     noise.require_gaussian(problem, kind)
 
 
@@ -195,8 +208,7 @@ def solver_for(name: str, finite: FiniteProblem, iterations: int, problem: Probl
         name = "gauss_newton" if finite.equality_count or problem.constraints else "levenberg_marquardt"
     if not problem.constraints:
         return SOLVERS[name](iterations=iterations)
-    if name != "gauss_newton":
-        raise NotSupported(f"{name} takes bounds on parameters, but no other constraints; use solver=\"gauss_newton\".")
+    refuse_solver(problem, name)
     return constrained_solver(problem, finite, iterations)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynident.discretizations.finite import Point
 from dynident.discretizations.shooting import Shooting
-from dynident.errors import ProblemError
+from dynident.errors import GivenUp, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.residuals import follows_data
 from dynident.integrators.march import Diverged
@@ -26,10 +26,11 @@ from dynident.problem.noise import Gaussian
 from dynident.problem.problem import Problem
 from dynident.solvers.beside import unless_between_slopes
 from dynident.solvers.beyond import unless_run_off
-from dynident.solvers.outcome import Outcome, iterations_in_words
+from dynident.solvers.outcome import Outcome, because, iterations_in_words
 
 SIZE_SETTLED = 1e-3  # relative change of an estimated noise size that no longer matters
 FAR = 1e3  # typical sizes from the start; who goes there may have passed the optimum on the way
+AT_START, REACHED = "At the start values", "At the values reached so far"
 MOST_ROUNDS = 12  # of weights and steps; each is a warm start
 
 
@@ -66,7 +67,7 @@ class Transcription(Protocol):
 
     def solver(self, finite: Any) -> Any: ...
 
-    def advice(self) -> list[str]:
+    def advice(self, problem: Problem) -> list[str]:
         """Ways out when the start is not finite."""
         ...
 
@@ -87,7 +88,7 @@ class Fit:
         self.solver_name = ""
         self.beside = ""  # where the solver began, if not at the start
         self.fewer = False  # steps have been found to be more than needed
-        self.reached: tuple[Any, Outcome] | None = None  # the best so far, for whoever interrupts
+        self.reached: tuple[Any, Outcome, int] | None = None  # the best so far with its steps, for whoever interrupts
         self.made: tuple[int, Mapping[str, float], Any] | None = None  # steps, sizes, and the finite problem made of them
         self.shot: tuple[Any, Point, tuple[Shooting, Point]] | None = None  # a finite problem's point as one of shooting
 
@@ -97,13 +98,22 @@ class Fit:
         except KeyboardInterrupt:  # between two solves; within one, the solver answers for itself
             if self.reached is None:
                 raise
-            finite, outcome = self.reached
-            return self.estimate(finite, replace(outcome, converged=False, reason="by the user", interrupted=True,
-                                                 history=tuple(self.history)), 0.0)
+            return self.ended("by the user", interrupted=True)
+        except GivenUp as end:  # the same
+            if self.reached is None:
+                raise
+            return self.ended(because(end))
+
+    def ended(self, reason: str, interrupted: bool = False) -> Estimate:
+        """With the best so far, before anything converged."""
+        assert self.reached is not None
+        finite, outcome, self.steps = self.reached
+        return self.estimate(finite, replace(outcome, converged=False, reason=reason, interrupted=interrupted,
+                                             history=tuple(self.history)), 0.0)
 
     def rounds(self) -> Estimate:
         if self.automatic:
-            self.steps, _ = choose_substeps(self.shooting, lambda shooting: shooting.start())
+            self.steps = self.first_steps()
         finite = self.make()
         start = self.checked_start(finite)
         easier = self.easier_first(finite)
@@ -112,12 +122,10 @@ class Fit:
         point = start if easier is None else easier.point
         error = 0.0
         for rounds in range(1, MOST_ROUNDS + 1):
-            outcome = self.solve(finite, point)
-            if rounds == 1 and easier is not None and self.astray(finite, outcome, start):
-                outcome = min(outcome, self.solve(finite, start), key=lambda o: (not o.converged, o.evaluation.cost))
+            outcome = self.first_solve(finite, start, point) if rounds == 1 else self.solve(finite, point, REACHED)
             if rounds == 1:
                 outcome, self.beside = unless_between_slopes(finite, outcome, start.unknowns, self.anew(finite))
-            self.reached = finite, outcome
+            self.reached = finite, outcome, self.steps
             if not outcome.converged:
                 break
             again = self.better_sizes(finite, outcome)
@@ -132,6 +140,14 @@ class Fit:
         follows = not self.sizes and follows_data(outcome.evaluation.cost, finite.residual_count - len(finite.names))
         outcome = unless_run_off(finite, outcome, start.unknowns, finite.names, follows, self.anew(finite, told=False))
         return self.estimate(finite, replace(outcome, history=tuple(self.history)), error)
+
+    def first_steps(self) -> int:
+        """Good enough at the start; a simulation that is lost there is refused at once."""
+        try:
+            return choose_substeps(self.shooting, lambda shooting: shooting.start())[0]
+        except Diverged as bad:
+            finite = self.make()
+            raise self.refusal(finite, finite.start(), bad) from None
 
     def counted(self, outcome: Outcome, rounds: int) -> Outcome:
         """The last round alone would sound as if what came before had cost nothing."""
@@ -173,7 +189,10 @@ class Fit:
             if outcome.converged:
                 raise
             why = f"{outcome.reason}; where it stopped {bad}, so that the values below are those of the start"
-            return told(replace(outcome, point=finite.start(), reason=why))
+            try:
+                return told(replace(outcome, point=finite.start(), reason=why))
+            except Diverged as bad:
+                raise self.refusal(finite, finite.start(), bad) from None
 
     def checked_start(self, finite: Any) -> Point:
         """Refuse a start at which the model is not finite, with what the user needs to see why."""
@@ -182,7 +201,9 @@ class Fit:
             evaluation = finite.evaluate(point)
         except Diverged as bad:
             raise self.refusal(finite, point, bad) from None
-        self.reached = finite, Outcome(point, evaluation, False, "at the start", (), np.zeros(len(finite.names), int))
+        if finite.cheap_slopes:  # else the start alone is not worth the simulations that its intervals take
+            held = np.zeros(len(finite.names), int)
+            self.reached = finite, Outcome(point, evaluation, False, "at the start", (), held), self.steps
         return point
 
     def astray(self, finite: Any, outcome: Outcome, start: Point) -> bool:
@@ -192,11 +213,12 @@ class Fit:
             return not outcome.interrupted and bool(np.any(gone > FAR))
         return len(outcome.history) <= self.method.iterations
 
-    def refusal(self, finite: Any, point: Point, bad: Diverged) -> ProblemError:
+    def refusal(self, finite: Any, point: Point, bad: Diverged, where: str = AT_START) -> ProblemError:
         values = finite.coordinates.values(point.unknowns)
         listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
-        ways = ", or ".join(["Choose other start values", *self.method.advice()])
-        return ProblemError(f"At the start values {bad}{f' ({listed})' if listed else ''}. {ways}.")
+        ways = ", or ".join(["Choose other start values", *self.method.advice(self.problem)])
+        said = str(bad).rstrip(".")
+        return ProblemError(f"{where} {said}{f' ({listed})' if listed else ''}. {ways}.")
 
     def easier_first(self, finite: Any) -> Outcome | None:
         """A better start where states have to meet and are measured."""
@@ -209,13 +231,32 @@ class Fit:
         point = finite.from_states(start.unknowns, start.times, start.states)
         return replace(start.outcome, point=point, held=start.outcome.held[:len(finite.names)])
 
-    def solve(self, finite: Any, point: Point) -> Outcome:
+    def first_solve(self, finite: Any, start: Point, point: Point) -> Outcome:
+        """From a point that easier problems led to, and from the user's start where that leads astray or cannot begin."""
+        if point is start:
+            return self.solve(finite, start)
+        try:
+            outcome = self.begun(finite, point)
+        except Diverged:
+            return self.solve(finite, start)
+        if not self.astray(finite, outcome, start):
+            return outcome
+        try:
+            return min(outcome, self.begun(finite, start), key=lambda o: (not o.converged, o.evaluation.cost))
+        except Diverged:
+            return outcome
+
+    def solve(self, finite: Any, point: Point, where: str = AT_START) -> Outcome:
+        try:
+            return self.begun(finite, point)
+        except Diverged as bad:
+            raise self.refusal(finite, point, bad, where) from None
+
+    def begun(self, finite: Any, point: Point) -> Outcome:
+        """Raises Diverged where the solver cannot even begin: derivatives that are not finite."""
         solver = self.method.solver(finite)
         self.solver_name = solver.name
-        try:
-            return self.run(solver, finite, point, finite.counts)
-        except Diverged as bad:  # the solver could not even begin: derivatives that are not finite
-            raise self.refusal(finite, point, bad) from None
+        return self.run(solver, finite, point, finite.counts)
 
     def anew(self, finite: Any, told: bool = True) -> Callable[[Point], Outcome]:
         """To solve once more from another point; raises Diverged where that cannot begin."""
@@ -264,7 +305,10 @@ class Fit:
             coarse = self.shooting(self.steps) if self.sizes else shooting  # sizes may just have changed
             fine = self.shooting(2 * self.steps)
             return False, integration_error(coarse, fine, there, level, linked=True)
-        count, error = choose_substeps(self.shooting, lambda _: there, level, linked=True)
+        try:
+            count, error = choose_substeps(self.shooting, lambda _: there, level, linked=True)
+        except Diverged:  # lost with fewer steps than those of the solution
+            return False, np.inf
         if count == self.steps or (count < self.steps and self.fewer):
             return False, error
         self.fewer = self.fewer or count < self.steps  # once only, or it might never end

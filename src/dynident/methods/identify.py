@@ -19,7 +19,9 @@ def identify(problem: Problem, method: Method | str | Mapping[str, Any] | None =
     """Find the unknowns of a problem; without a method, by the one that suits it (see `usual_method`).
 
     Raises NotConverged, with the best point attached as `.estimate`, where no optimum was reached, Ctrl-C included.
-    `progress` takes a callable for each iteration, or False for silence.
+    `executor` runs side by side what a method has to do many times, the starts of `multistart` or the runs of a black box;
+    methods that have one thing to do after the other do not use it. `progress` takes a callable for each iteration, or False
+    for silence.
     """
     with shown(progress) as tell:
         chosen = usual_method(problem) if method is None else method_from(method)

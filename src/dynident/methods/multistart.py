@@ -52,7 +52,7 @@ class MultiStart:
         return minimised(self.method)
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        places = self.places(problem)
+        places = self.refuse(problem)
         began = time.perf_counter()
         results: dict[int, StartResult] = {}
         best: tuple[tuple[bool, float, int], Estimate] | None = None
@@ -80,9 +80,11 @@ class MultiStart:
             started(problem, place)
         return places
 
-    def refuse(self, problem: Problem) -> None:
-        self.places(problem)
-        refuse(self.method, problem)
+    def refuse(self, problem: Problem) -> list[Mapping[str, float]]:
+        """The places, if they are some and the method takes the problem: one that does not would say so at each."""
+        places = self.places(problem)
+        refuse(self.method, started(problem, places[0]))
+        return places
 
     def ends(self, problem: Problem, places: Sequence[Mapping[str, float]], executor: Executor | None,
              tell: Callable[..., object]) -> Generator[tuple[int, StartResult, Estimate | None]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -41,12 +43,7 @@ def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level:
         raise ProblemError("A profile starts from an optimum, and this estimate did not converge.")
     refuse_other_sums(estimate, "profile")
     known = estimate.problem.names
-    wanted = [names] if isinstance(names, str) else list(known if names is None else names)
-    faults = [f"'{n}' is not an unknown of this estimate.{did_you_mean(n, known)}" for n in wanted if n not in known]
-    if not 0 < level < 1:
-        faults.append(f"level = {level} is not a probability; use for instance level=0.95.")
-    if faults:
-        raise ProblemError(faults)
+    wanted = _wanted(known, names, level)
     base, effects = _base(estimate)
     tasks = [(name, side, reach(base, name, level)) for name in wanted for side in (-1, 1)]
     sides = list(in_order(_side, (estimate, base), tasks, executor))
@@ -60,6 +57,20 @@ def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level:
                          "is a local optimum. Fit again from there, or with multistart().")
     return Profile(known, values, effects, curves, base, level,
                    tuple(u.name for u in estimate.problem.unknowns if u.log), tuple(notes))
+
+
+def _wanted(known: Sequence[str], names: Any, level: Any) -> list[str]:
+    """The unknowns to profile, or all that is wrong with what was asked."""
+    if not isinstance(names, (str, Iterable, type(None))):
+        raise ProblemError(f"names = {names!r}; give the name of an unknown or a list of names, or leave it out for all of "
+                           f"them: {', '.join(known)}.")
+    wanted = [names] if isinstance(names, str) else list(known if names is None else names)
+    faults = [f"'{n}' is not an unknown of this estimate.{did_you_mean(str(n), known)}" for n in wanted if n not in known]
+    if not isinstance(level, Real) or not 0 < float(level) < 1:
+        faults.append(f"level = {level!r} is not a probability; use for instance level=0.95.")
+    if faults:
+        raise ProblemError(faults)
+    return wanted
 
 
 def _base(estimate: Estimate) -> tuple[Covariance, np.ndarray]:

@@ -7,6 +7,8 @@ from typing import Any
 from dynident.discretizations.constraints import parameter_constraints
 from dynident.discretizations.finite import FiniteProblem
 from dynident.errors import NotSupported
+from dynident.integrators.events import follows_modes
+from dynident.integrators.scheme import Integrator
 from dynident.problem.problem import Problem
 from dynident.solvers.gauss_newton import GaussNewton
 
@@ -33,6 +35,18 @@ def refuse_without_states(problem: Problem, who: str) -> None:
     if not problem.model.states:
         raise NotSupported(f"{who} needs a model with states, but this one has none: there is nothing to discretize or to "
                            "filter. Use single_shooting() or least_squares().")
+
+
+def refuse_solver(problem: Problem, name: str) -> None:
+    """For the solvers that a direct method can be given: one of them takes constraints."""
+    if problem.constraints and name not in ("auto", "gauss_newton"):
+        raise NotSupported(f"{name} takes bounds on parameters, but no other constraints; use solver=\"gauss_newton\".")
+
+
+def refuse_integrator(problem: Problem, integrator: Integrator) -> None:
+    """For a method that simulates: not every scheme can end a step at an event."""
+    if getattr(problem.model, "hybrid", False):
+        follows_modes(integrator)
 
 
 def constrained_solver(problem: Problem, finite: FiniteProblem, iterations: int) -> Any:

@@ -12,8 +12,9 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.estimate import Trajectory
 from dynident.integrators.grid import grid_of
 from dynident.integrators.march import Diverged
+from dynident.problem.agreement import unit_faults
 from dynident.problem.experiment import Experiment
-from dynident.problem.model import Model, given_by
+from dynident.problem.model import Model, given_by, reason_against
 
 CLOSE = 1e-7  # relative to the signals: the agreement of a simulation with one of half the step
 MOST_SUBSTEPS = 1024
@@ -26,6 +27,8 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
     nothing changes."""
     if substeps != "auto" and (not isinstance(substeps, (int, np.integer)) or substeps < 1):
         raise ProblemError(f'substeps = {substeps!r}; give a whole number from 1 on, or "auto".')
+    if faults := unit_faults([experiment], model):
+        raise ProblemError(faults)
     p, x0, said = _values(model, values, experiment)
     runner = runner_for(model, integrator, said)
     grid = grid_of(model, experiment, everywhere=True)
@@ -35,7 +38,7 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
         try:
             return np.hstack(runner.run(p, x0, grid.with_substeps(count), True))
         except Diverged as bad:
-            if count >= MOST_SUBSTEPS or runner.adaptive or substeps != "auto":
+            if count >= MOST_SUBSTEPS or bad.lost or runner.adaptive or substeps != "auto":
                 stiff = f", or try {runner.if_stiff} if the model is stiff" if runner.if_stiff else ""
                 raise ProblemError(f"{experiment.label}: {str(bad).rstrip('.')}. Change the values{stiff}.") from None
             return None
@@ -91,6 +94,9 @@ def _values(model: Model, values: Mapping[str, float], experiment: Experiment
     faults += [f"{experiment.label}: the initial state of '{n}' is {in_values[n]} in the values and {known} in the "
                "record's `initial`; keep one of the two." for n, known in experiment.initial.items()
                if in_values.get(n) is not None and in_values[n] != known]
+    faults += [f"{experiment.label}: '{n}' in `initial` is not a state of the model. "
+               f"{reason_against(model, n) or did_you_mean(n, model.states).strip()}".strip()
+               for n in experiment.initial if n not in model.states]
     initial = {n: experiment.initial.get(n, value) for n, value in in_values.items()}
     faults += [f"simulate needs the initial state of '{n}': give '{n}(0)' in the values, or `initial` in the record."
                for n, value in initial.items() if value is None and n not in given]
@@ -113,7 +119,9 @@ def _said(values: Mapping[str, float], name: str, experiment: Experiment) -> flo
 def _name_faults(model: Model, values: Mapping[str, float]) -> list[str]:
     """Names that mean nothing to the model; those of other records are no fault."""
     known = [*model.parameters, *(f"{n}(0)" for n in model.states)]
-    return [f"simulate: the model has no parameter and no initial state '{name}'.{did_you_mean(name, known)}"
+    why = {name: "" if name in model.states else reason_against(model, str(name)) for name in values}
+    return [f"simulate: {why[name]}" if why[name] else
+            f"simulate: the model has no parameter and no initial state '{name}'.{did_you_mean(name, known)}"
             for name in values if name not in known and str(name).partition("[")[0] not in known]
 
 

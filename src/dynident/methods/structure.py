@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,12 +11,13 @@ import numpy as np
 from dynident.discretizations.finite import Linearization
 from dynident.discretizations.guess import start_values
 from dynident.discretizations.shooting import Shooting
-from dynident.errors import NotSupported, ProblemError
+from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.covariance import magnitudes
 from dynident.estimate.identifiability import Identifiability, identifiability
 from dynident.estimate.structural import Structure, structure_from
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
+from dynident.methods.jumps import with_secants
 from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
@@ -45,12 +47,25 @@ def structure(model: EquationModel, values: Mapping[str, float], duration: float
     size = {name: (inputs if isinstance(inputs, (int, float)) else inputs.get(name, 1.0)) for name in model.inputs}
     record = Experiment(time, {name: np.full(SAMPLES, float(size[name])) for name in model.inputs}, measured,
                         {name: Gaussian(1.0) for name in measured}, dict(initial or {}), name="random")
-    missing = [name for name in model.parameters if name not in values]
-    if missing:
-        raise ProblemError(f"structure needs a value for {', '.join(missing)} to look around.")
+    _check_names(model, values, duration, inputs)
     free = [InitialState(s, start=float(values.get(f"{s}(0)", 0.0))) for s in model.states if s not in record.initial]
     problem = Problem(model, [record], [*(Parameter(n, float(values[n])) for n in model.parameters), *free])
     return structure_of(problem, None, seed)
+
+
+def _check_names(model: EquationModel, values: Mapping[str, float], duration: float, inputs: Mapping[str, float] | float
+                 ) -> None:
+    missing = [name for name in model.parameters if name not in values]
+    faults = [f"structure needs a value for {', '.join(missing)} to look around."] if missing else []
+    initial = tuple(f"{state}(0)" for state in model.states)
+    faults += [f"values: '{name}' is no initial state of the model.{did_you_mean(name, initial)}" for name in values
+               if name.endswith("(0)") and name not in initial]
+    faults += [f"inputs: '{name}' is not an input of the model.{did_you_mean(name, model.inputs)}"
+               for name in (inputs if isinstance(inputs, Mapping) else ()) if name not in model.inputs]
+    if not 0 < duration < np.inf:
+        faults.append(f"duration = {duration!r}; give a positive number of seconds.")
+    if faults:
+        raise ProblemError(faults)
 
 
 def structure_of(problem: Problem, values: np.ndarray | None = None, seed: int = SEED) -> Structure:
@@ -59,7 +74,9 @@ def structure_of(problem: Problem, values: np.ndarray | None = None, seed: int =
         raise NotSupported(f"a structural test needs a model with equations, not a {type(problem.model).__name__}.")
     centre = start_values(problem) if values is None else np.asarray(values, float)
     rng = np.random.default_rng(seed)
-    return structure_from([_at_random(problem, centre, rng) for _ in range(POINTS)])
+    jumps: set[str] = set()
+    found = structure_from([_at_random(problem, centre, rng, jumps) for _ in range(POINTS)])
+    return replace(found, jumps=tuple(name for name in problem.names if name in jumps))
 
 
 def shown_by_model(problem: Problem, values: np.ndarray, name: str) -> bool:
@@ -67,8 +84,11 @@ def shown_by_model(problem: Problem, values: np.ndarray, name: str) -> bool:
     return structure_of(problem, values).shows(name)
 
 
-def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator) -> tuple[Identifiability, np.ndarray]:
+def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator, jumps: set[str]
+               ) -> tuple[Identifiability, np.ndarray]:
+    """What a random record shows at random values; unknowns that act in jumps only are added to `jumps`."""
     share = 1.0
+    lower, upper = (np.array([getattr(u, side) for u in problem.unknowns], float) for side in ("lower", "upper"))
     for _ in range(TRIES):
         moved = np.array([_drawn(u, v, share, rng) for u, v in zip(problem.unknowns, centre, strict=True)])
         excited = problem.changed(experiments=[_excited(e, share, rng) for e in problem.experiments])
@@ -77,8 +97,12 @@ def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator) -
         except Diverged:
             share *= CALMER
             continue
+        sizes = magnitudes(problem, moved)
+        typical = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.where(moved != 0, np.abs(moved), 1.0))
+        jacobian, found = with_secants(at, typical, lower, upper, functools.partial(_linearization, excited))
+        jumps.update(problem.names[i] for i in found)
         measured = at.rows.experiment >= 0  # a prior is no property of the model
-        J = at.jacobian[measured]
+        J = jacobian[measured]
         return identifiability(problem.names, moved, magnitudes(problem, moved), J), J
     raise NotSupported("the simulation blows up at random values and inputs, however small, so the structure of the "
                        "model cannot be tested. Give values around which it can be simulated.")

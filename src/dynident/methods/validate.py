@@ -17,11 +17,12 @@ from dynident.methods.noise import sizes_wanted
 from dynident.methods.presets import least_squares, single_shooting
 from dynident.methods.simulate import simulate
 from dynident.models.equations import EquationModel
+from dynident.problem.agreement import unit_faults
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import given_by
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
-from dynident.problem.problem import Problem, unit_faults
+from dynident.problem.problem import Problem
 
 
 def validate(estimate: Estimate, experiment: Experiment) -> Validation:
@@ -36,7 +37,7 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     if strange:
         raise ProblemError([f"{experiment.label}: '{name}' is not an output of the model."
                             f"{did_you_mean(name, estimate.problem.model.outputs)}" for name in strange])
-    if faults := unit_faults([*estimate.problem.experiments, experiment]):
+    if faults := unit_faults([*estimate.problem.experiments, experiment], estimate.problem.model):
         raise ProblemError(faults)
     if not np.all(np.isfinite([estimate.values[name] for name in estimate.problem.names])):
         raise ProblemError("there is nothing to validate: no values explain the record of this estimate, its model is refuted.")

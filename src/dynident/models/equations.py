@@ -139,8 +139,9 @@ class EquationModel:
         """(t, x, u, p) -> dx of a model with one mode."""
         if self.hybrid:
             names = ", ".join(f"'{name}'" for name in self.modes)
-            raise NotSupported(f"{self._label} has modes ({names}) and no rate that holds in all of them. Methods that "
-                               "follow the modes: single_shooting() and multiple_shooting().")
+            raise NotSupported(f"{self._label} has modes ({names}) and no rate that holds in all of them. Simulations and "
+                               "single_shooting(), multiple_shooting() and least_squares() follow the modes; for all else, "
+                               "an FMU included, write the equations of one mode as a model of their own.")
         return self._modes[self.modes[0]].rate
 
     def mode(self, name: str) -> ModeFunctions:

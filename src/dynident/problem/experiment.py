@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.problem.clock import DATES, DURATIONS, seconds
 from dynident.problem.noise import Bounded, Gaussian, Noise
 
 HOLDS = ("zero", "linear")
@@ -20,11 +22,12 @@ class Experiment:
     """Time, inputs, measured signals (NaN = missing), what is assumed of their errors, known initial states.
 
     `start` is the time at which the initial state holds (the first sample unless said otherwise).
+    Times given as dates (datetime64) are counted in seconds from the first, durations (timedelta64) in seconds.
     `hold` says how an input moves between its samples: "zero" (constant, the default) or "linear".
     A measured signal without an entry in `noise` has Gaussian errors of unknown size.
     """
 
-    time: Any  # given as anything like an array of numbers, kept as a read-only array; so are the signals
+    time: Any  # given as anything like an array of numbers, kept as a read-only copy; so are the signals
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     noise: Mapping[str, Noise] = field(default_factory=dict)
@@ -41,7 +44,7 @@ class Experiment:
         faults = self._table_faults()
         if faults:
             raise ProblemError([f"{self.label}: {fault}" for fault in faults])
-        time = self._column("time", self.time, faults)
+        time = self._column("time", self._in_seconds(faults), faults)
         inputs = {str(k): self._column(f"input '{k}'", v, faults) for k, v in dict(self.inputs).items()}
         outputs = {str(k): self._column(f"output '{k}'", v, faults) for k, v in dict(self.outputs).items()}
         if not faults:
@@ -103,21 +106,43 @@ class Experiment:
                               f"{type(given).__name__}.")
         return faults
 
-    def _column(self, what: str, values: ArrayLike, faults: list[str]) -> np.ndarray:
-        if getattr(getattr(values, "dtype", None), "kind", "") == "c":
-            faults.append(f"{what} holds complex numbers; give their real part, their size or their angle.")
-            return np.zeros(0)
+    def _in_seconds(self, faults: list[str]) -> Any:
+        """Time as it was given, or in seconds where it was given as dates or durations."""
         try:
-            array = np.ascontiguousarray(values, dtype=float)
+            time = np.asarray(self.time)
+        except ValueError:  # rows of different length; said with the other columns
+            return self.time
+        if time.dtype.kind not in DATES + DURATIONS:
+            return self.time
+        counted = seconds(time)
+        if counted is None:
+            faults.append(f"time is given as {time.dtype}, which has no length in seconds; give seconds.")
+            return np.zeros(0)
+        if self.units.get("time", "s") != "s":
+            faults.append(f"time is given as {time.dtype}, which is counted in seconds, but units says that it is in "
+                          f"'{self.units['time']}'. Remove one of the two.")
+        return counted
+
+    def _column(self, what: str, values: ArrayLike, faults: list[str]) -> np.ndarray:
+        """A column that nobody else can write to: a copy, unless it is frozen already."""
+        try:
+            given = np.asarray(values)
+            array = np.ascontiguousarray(given, dtype=float) if given.dtype.kind not in "c" + DATES + DURATIONS else given
         except (TypeError, ValueError):
             faults.append(f"{what} holds something that is not a number.")
+            return np.zeros(0)
+        if array.dtype.kind == "c":
+            faults.append(f"{what} holds complex numbers; give their real part, their size or their angle.")
+            return np.zeros(0)
+        if array.dtype.kind != "f":
+            faults.append(f"{what} holds {array.dtype}, not numbers; only time may be given as dates or durations.")
             return np.zeros(0)
         if array.ndim != 1:
             faults.append(f"{what} must be one-dimensional, but has shape {array.shape}.")
             return np.zeros(0)
-        if array is values:
-            array = array.view()  # the caller's array stays writable, our view of it does not
-        array.flags.writeable = False
+        if not _frozen(array):
+            array = array.copy()
+            array.flags.writeable = False
         return array
 
     def _holds(self, inputs: Mapping[str, np.ndarray], faults: list[str]) -> dict[str, str]:
@@ -139,7 +164,22 @@ class Experiment:
             size = np.size(noise.radius if isinstance(noise, Bounded) else noise.std)  # type: ignore[arg-type]
             if size not in (1, samples):
                 faults.append(f"noise of '{name}' has {size} values for {samples} samples.")
-        return {name: dict(self.noise).get(name, Gaussian()) for name in outputs}
+        return {name: _own(dict(self.noise).get(name, Gaussian())) for name in outputs}
+
+
+def _own(noise: Noise) -> Noise:
+    """The noise with sizes that nobody else can write to."""
+    sizes: Any = noise.radius if isinstance(noise, Bounded) else getattr(noise, "std", None)
+    if not np.ndim(sizes) or _frozen(sizes):
+        return noise
+    own = np.array(sizes, dtype=float)
+    own.flags.writeable = False
+    return Bounded(own) if isinstance(noise, Bounded) else Gaussian(own, noise.bound)
+
+
+def _frozen(array: Any) -> bool:
+    """Whether the array belongs to itself and cannot be written to, as the columns of another record."""
+    return isinstance(array, np.ndarray) and array.base is None and not array.flags.writeable
 
 
 def _finite(state: str, value: float, faults: list[str]) -> float:
@@ -186,6 +226,10 @@ def _check_columns(time: np.ndarray, inputs: Mapping[str, np.ndarray], outputs: 
 
 def _check_start(start: float | None, time: np.ndarray, inputs: Mapping[str, np.ndarray], faults: list[str]) -> None:
     if start is None or not time.size or faults:
+        return
+    if not isinstance(start, Real):
+        faults.append(f"start = {start!r} is not a number; it is counted like time, in seconds after the first where that is "
+                      "given as dates.")
         return
     if not np.isfinite(start) or start > time[0]:
         faults.append(f"start = {start:g} lies after the first sample at {time[0]:g}; start is the time at which the "

@@ -94,15 +94,15 @@ def _faults(who: str, it: Parameter | InitialState) -> list[str]:
 def _type_faults(who: str, it: Parameter | InitialState) -> list[str]:
     """What is not even of the right kind, so that nothing else can be asked of it."""
     faults = [f"{who}: {field} is {getattr(it, field)!r}; give one number." for field in ("start", "scale")
-              if getattr(it, field) is not None and not _is_number(getattr(it, field))]
+              if getattr(it, field) is not None and not is_number(getattr(it, field))]
     faults += [f"{who}: {field} is {getattr(it, field)!r}; give one number, or leave it out for 'no bound'."
-               for field in ("lower", "upper") if not _is_number(getattr(it, field))]
-    if it.prior is not None and not (isinstance(it.prior, Prior) and _is_number(it.prior.mean)
-                                     and _is_number(it.prior.std)):
+               for field in ("lower", "upper") if not is_number(getattr(it, field))]
+    if it.prior is not None and not (isinstance(it.prior, Prior) and is_number(it.prior.mean)
+                                     and is_number(it.prior.std)):
         faults.append(f"{who}: prior is {it.prior!r}; write Prior(mean, std) with two numbers.")
     return faults
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     """One real number, of Python or of numpy."""
     return isinstance(value, Real) or (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iuf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.problem.agreement import unit_faults, unknown_unit_faults
 from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model, given_by, reason_against
 from dynident.problem.noise import Bounded, Gaussian, Noise
-from dynident.problem.parameter import InitialState, Parameter, Prior
-from dynident.units import conversion
+from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
 
 MOST_LISTED = 30  # names in one error
+LARGEST_BOUND = float(np.finfo(float).max) / 2  # a larger one is none: the distance of two of them is no number
 
 
 @dataclass(frozen=True)
@@ -161,13 +163,18 @@ def _type_faults(model: Any, experiments: tuple, parameters: tuple) -> list[str]
 
 
 def _completed(model: Model, it: Parameter | InitialState) -> Parameter | InitialState:
-    """A declaration with what it leaves open taken from the model, where that brings it along."""
+    """A declaration with what it leaves open taken from the model, where that brings it along.
+
+    Tools write the largest number that there is for 'no bound'.
+    """
     given = given_by(model).get(it.name if isinstance(it, Parameter) else it.state)
-    if given is None:
-        return it
-    return replace(it, start=given.start if it.start is None else it.start, unit=it.unit or given.unit,
-                   lower=given.lower if it.lower == -np.inf else it.lower,
-                   upper=given.upper if it.upper == np.inf else it.upper)
+    if given is not None:
+        it = replace(it, start=given.start if it.start is None else it.start, unit=it.unit or given.unit,
+                     lower=given.lower if it.lower == -np.inf else it.lower,
+                     upper=given.upper if it.upper == np.inf else it.upper)
+    lower, upper = (math.copysign(math.inf, bound) if is_number(bound) and abs(float(bound)) > LARGEST_BOUND else bound
+                    for bound in (it.lower, it.upper))
+    return replace(it, lower=lower, upper=upper)
 
 
 def _named(experiments: tuple[Experiment, ...]) -> tuple[Experiment, ...]:
@@ -197,7 +204,7 @@ def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> lis
             if name not in model.states:
                 faults.append(f"{e.label}: '{name}' in `initial` is not a state of the model."
                               f"{did_you_mean(name, model.states)}")
-    faults += unit_faults(experiments)
+    faults += unit_faults(experiments, model)
     if not any(np.any(np.isfinite(y)) for e in experiments for y in e.outputs.values()):
         faults.append("no experiment holds a single measured value; name the measured signals under `outputs`.")
     for name in model.outputs:
@@ -208,23 +215,10 @@ def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> lis
     return faults
 
 
-def unit_faults(experiments: Sequence[Experiment]) -> list[str]:
-    """Signals that one record counts in one unit and another in a different one; the first that says one is compared."""
-    faults = []
-    for name in dict.fromkeys(name for e in experiments for name in e.units):
-        first, *others = (e for e in experiments if e.units.get(name))
-        for other in others:
-            here, there = first.units[name], other.units[name]
-            if conversion(there, here) != 1:
-                faults.append(f"'{name}' is in {here} in {first.label}, but in {there} in {other.label}; read both in one "
-                              f"unit, as with units={{'{name}': '{here}'}}.")
-                break
-    return faults
-
-
 def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
                       parameters: tuple[Parameter | InitialState, ...]) -> list[str]:
     faults = [fault for p in parameters for fault in p.faults()]
+    faults += unknown_unit_faults(parameters, model)
     declared = Counter(p.name for p in parameters if isinstance(p, Parameter))
     initials = Counter(p.state for p in parameters if isinstance(p, InitialState))
     faults += [f"parameter '{n}' is declared {k} times." for n, k in declared.items() if k > 1]

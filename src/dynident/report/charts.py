@@ -46,6 +46,17 @@ def curve(x: np.ndarray, y: np.ndarray, name: str, color: str, points: int = POI
             "name": plain(name), **shape, **more}
 
 
+def shaded(x: np.ndarray, low: np.ndarray, high: np.ndarray, name: str, points: int = POINTS) -> list[dict[str, Any]]:
+    """The area between two curves; nothing where one of them is not known."""
+    known = np.isfinite(low) & np.isfinite(high)
+    ends = [curve(np.asarray(x)[known], end[known], name, "var(--band)", points, showlegend=False, hoverinfo="skip")
+            for end in (low, high) if np.any(known)]
+    for end, more in zip(ends, ({}, {"fill": "tonexty", "fillcolor": "var(--band)"}), strict=False):
+        end["line"] |= {"width": 0}
+        end |= more
+    return ends
+
+
 def stacked(panels: Sequence[Panel], across: str) -> dict[str, Any]:
     """Panels below each other over one shared horizontal axis, each with its title above its left corner."""
     inner = sum(panel.height for panel in panels) + GAP * (len(panels) - 1)

@@ -68,7 +68,8 @@ def compared(estimates: Mapping[str, Estimate]) -> Comparison:
                             "there is nothing to compare; give at least one estimate, as {'label': estimate}.")
     rows = {label: {row.name: row for row in result_rows(estimate)} for label, estimate in estimates.items()}
     names = list(dict.fromkeys(name for by_name in rows.values() for name in by_name))
-    outsiders = {label: _outside(label, rows, estimates) for label in estimates}
+    drifting = {label: _drifting(estimate) for label, estimate in estimates.items()}
+    outsiders = {label: _outside(label, rows, estimates, drifting) for label in estimates}
     lines = [Line("status", tuple(verdict(e)[0].rstrip(".") for e in estimates.values()),
                   tuple(not e.converged for e in estimates.values()), ends_group=True)]
     lines += [Line(_titled(name, rows), tuple(_cell(by_name.get(name)) for by_name in rows.values()),
@@ -76,7 +77,7 @@ def compared(estimates: Mapping[str, Estimate]) -> Comparison:
               for name in names]
     lines += [Line("agrees", tuple(_answer(outsiders[label], len(estimates)) for label in estimates),
                    tuple(bool(outside) for outside in outsiders.values()), ends_group=True)]
-    agrees, sentence = _agreement(rows, estimates, outsiders)
+    agrees, sentence = _agreement(rows, estimates, outsiders, drifting)
     held = list(estimates.values())
     efforts = _efforts(held)
     lines += [*_fit_lines(held), *(Line(each.name, each.said, (False,) * len(held)) for each in efforts)]
@@ -143,11 +144,19 @@ def _efforts(estimates: Sequence[Estimate]) -> list[Effort]:
     return [effort for effort in asked if effort is not None]
 
 
-def _outside(label: str, rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate]) -> list[str]:
-    """Names on which another, converged estimate says something else."""
-    others = [rows[other] for other in estimates if other != label and estimates[other].converged]
-    return [name for name, row in rows[label].items()
-            if not row.held and any(name in other and _apart(row, other[name]) for other in others)]
+def _drifting(estimate: Estimate) -> frozenset[str]:
+    """Parameters whose value is that of one time: they may drift, and the others of that name may not."""
+    may = estimate.smoothed.drifting if estimate.smoothed is not None else ()
+    return frozenset(u.name for u in estimate.problem.unknowns if u.quantity in may)
+
+
+def _outside(label: str, rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate],
+             drifting: Mapping[str, frozenset[str]]) -> list[str]:
+    """Names on which another, converged estimate says something else of the same thing."""
+    others = [other for other in estimates if other != label and estimates[other].converged]
+    return [name for name, row in rows[label].items() if not row.held and any(
+        name in rows[other] and (name in drifting[label]) == (name in drifting[other]) and _apart(row, rows[other][name])
+        for other in others)]
 
 
 def _apart(one: Row, other: Row) -> bool:
@@ -166,19 +175,22 @@ def _excludes(row: Row, number: float) -> bool:
 
 
 def _agreement(rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Estimate],
-               outsiders: Mapping[str, list[str]]) -> tuple[bool, str]:
+               outsiders: Mapping[str, list[str]], drifting: Mapping[str, frozenset[str]]) -> tuple[bool, str]:
     judged = [label for label, estimate in estimates.items() if estimate.converged]
     left_out = [label for label in estimates if label not in judged]
     omitted = f" Not converged, and therefore not counted: {', '.join(left_out)}." if left_out else ""
     if len(judged) < 2:
         return False, f"There are fewer than two converged estimates to compare.{omitted}"
+    omitted += _not_judged(judged, rows, drifting)
     apart = list(dict.fromkeys(name for label in judged for name in outsiders[label]))
     if apart:
         return False, (f"They do NOT agree on {', '.join(apart)}: a value lies outside of another's interval that is no "
                        f"narrower than its own.{omitted}")
-    share, name = _largest_difference({label: rows[label] for label in judged})
-    everywhere = not any(name in other and _excludes(other[name], row.number) for label in judged
-                         for name, row in rows[label].items() if not row.held for other in (rows[o] for o in judged))
+    found = _of_one_thing([rows[label] for label in judged], [drifting[label] for label in judged])
+    if not any(len(alike) > 1 for _, alike in found):
+        return False, f"There is nothing that could be compared.{omitted}"
+    share, name = _largest_difference(found)
+    everywhere = not any(_excludes(other, row.number) for _, alike in found for row in alike if not row.held for other in alike)
     how = "every value lies within all of the intervals" if everywhere else (
         "where intervals differ in width, the wider one holds the value of the narrower one")
     detail = (f" The largest difference is {100 * share:.1f} % of the narrowest half interval ({name})."
@@ -186,13 +198,34 @@ def _agreement(rows: Mapping[str, Mapping[str, Row]], estimates: Mapping[str, Es
     return True, f"They agree: {how}.{detail}{omitted}"
 
 
-def _largest_difference(rows: Mapping[str, Mapping[str, Row]]) -> tuple[float, str]:
+def _not_judged(judged: Sequence[str], rows: Mapping[str, Mapping[str, Row]],
+                drifting: Mapping[str, frozenset[str]]) -> str:
+    """Parameters that may drift in some of the estimates, and stand still in others."""
+    said = ""
+    for name in dict.fromkeys(name for label in judged for name in rows[label]):
+        may = [label for label in judged if name in drifting[label]]
+        if 0 < len(may) < sum(name in rows[label] for label in judged):
+            said += (f" {name} may drift in {', '.join(may)}: its value there is that at the begin of the record, and is not "
+                     "compared with what the others say of the whole.")
+    return said
+
+
+def _of_one_thing(rows: Sequence[Mapping[str, Row]], drifting: Sequence[frozenset[str]]) -> list[tuple[str, list[Row]]]:
+    """By name, what the estimates say of the same thing: parameters that may drift apart from those that stand still."""
+    found: dict[tuple[str, bool], list[Row]] = {}
+    for own, may in zip(rows, drifting, strict=True):
+        for name, row in own.items():
+            found.setdefault((name, name in may), []).append(row)
+    return [(name, alike) for (name, _), alike in found.items()]
+
+
+def _largest_difference(found: Sequence[tuple[str, list[Row]]]) -> tuple[float, str]:
     largest, where = -math.inf, ""
-    for name in dict.fromkeys(name for by_name in rows.values() for name in by_name):
-        found = [by_name[name] for by_name in rows.values() if name in by_name and not by_name[name].held]
-        widths = [row.high - row.low for row in found if not row.open and row.high > row.low]
-        if len(found) > 1 and widths:
-            share = (max(r.number for r in found) - min(r.number for r in found)) / (min(widths) / 2)
+    for name, alike in found:
+        free = [row for row in alike if not row.held]
+        widths = [row.high - row.low for row in free if not row.open and row.high > row.low]
+        if len(free) > 1 and widths:
+            share = (max(r.number for r in free) - min(r.number for r in free)) / (min(widths) / 2)
             if share > largest:
                 largest, where = share, name
     return largest, where

@@ -2,12 +2,14 @@
 
 Where an unknown acts through a product or a power (m*l, a**2) and starts at 0, nothing measured changes with it to first
 order, no solver moves it, and every test of a small step is passed. Such unknowns are moved beside their start, and the
-solver is asked again.
+solver is asked again. What then stays where it was put, though the cost is another, acts in jumps (a condition that begins
+to hold from one sample to the next): no derivative can tell where it belongs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +19,10 @@ from dynident.solvers.outcome import SETTLED, Outcome, standard_errors
 from dynident.solvers.reduced import Reduced
 
 NO_SLOPE = 1e-13  # of the largest column, each for a typical change of its unknown
+CHANGED = 1e-9  # relative; a cost or a mismatch that differs by less is the same
 SIZES = (1.0, 1e-2, 1e-4)  # of a typical change: how far beside
+WAYS_OUT = ("Let inputs move between samples (hold=\"linear\"), write conditions inside of where() as modes and transitions, "
+            "or take least_squares(), whose differences see jumps")
 
 
 def unless_between_slopes(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, solve: Callable[[Point], Outcome]
@@ -27,18 +32,53 @@ def unless_between_slopes(finite: FiniteProblem, outcome: Outcome, begin: np.nda
     if not outcome.converged or not np.any(unmoved):
         return outcome, ""
     stuck = unmoved & _without_slope(finite, outcome.point)
-    for away in (size * typical_change(finite, begin) for size in SIZES if np.any(stuck)):
-        c = finite.coordinates
-        aside = np.where(stuck, np.where(begin + away <= c.upper, begin + away, begin - away), outcome.point.unknowns)
+    if np.any(jumps := in_jumps(finite, outcome, stuck)):
+        return unless_jumps(outcome, finite.names, jumps), ""
+    for point in _aside(finite, outcome.point, stuck):
         try:
-            there = solve(Point(np.clip(aside, c.lower, c.upper), outcome.point.nodes))
+            there = solve(point)
         except Diverged:
             continue
         gain = outcome.evaluation.cost - there.evaluation.cost
         if there.interrupted or (there.converged and standard_errors(gain, outcome.evaluation.cost, finite) > SETTLED):
-            named = ", ".join(name for name, was in zip(finite.names, stuck, strict=True) if was)
+            named = ", ".join(name for name, is_it in zip(finite.names, stuck, strict=True) if is_it)
             return there, f" (begun beside the start of {named}, where nothing changes with it)"
     return outcome, ""
+
+
+def in_jumps(finite: FiniteProblem, outcome: Outcome, which: np.ndarray) -> np.ndarray:
+    """Of some unknowns without slope, those with which everything changes all the same, and beside still without slope."""
+    found = np.zeros(which.size, bool)
+    for i in np.flatnonzero(which):
+        for point in _aside(finite, outcome.point, np.arange(which.size) == i):
+            try:
+                there = finite.evaluate(point)
+            except Diverged:
+                continue
+            here = outcome.evaluation
+            change = abs(there.cost - here.cost) / max(here.cost, finite.floor) + abs(there.mismatch - here.mismatch)
+            if change > CHANGED:
+                found[i] = bool(_without_slope(finite, point)[i])
+                break
+    return found
+
+
+def unless_jumps(outcome: Outcome, names: Sequence[str], jumps: np.ndarray) -> Outcome:
+    """Not converged where some jump, and why."""
+    if not outcome.converged or not np.any(jumps):
+        return outcome
+    named = ", ".join(name for name, is_it in zip(names, jumps, strict=True) if is_it)
+    return replace(outcome, converged=False, reason=(
+        f"because what is measured depends on {named} in jumps: its derivative is zero, so no step can tell where it belongs. "
+        f"{WAYS_OUT}"))
+
+
+def _aside(finite: FiniteProblem, point: Point, which: np.ndarray) -> Iterator[Point]:
+    """Points beside, some unknowns moved by less and less."""
+    c, change = finite.coordinates, typical_change(finite, point.unknowns)
+    for away in (size * change for size in SIZES if np.any(which)):
+        moved = point.unknowns + np.where(point.unknowns + away <= c.upper, away, -away)
+        yield Point(np.clip(np.where(which, moved, point.unknowns), c.lower, c.upper), point.nodes)
 
 
 def typical_change(finite: FiniteProblem, begin: np.ndarray) -> np.ndarray:

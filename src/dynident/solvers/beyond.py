@@ -19,7 +19,8 @@ from dynident.integrators.march import Diverged
 from dynident.solvers.outcome import Outcome, standard_errors
 
 FAR = 1e3  # times the start; where nobody is further away, nobody has run off
-ALONG = 30.0  # times the start; who is that far may run along with them
+SUSPECT = 10.0  # times the start; the same where it is known that the data do not hold somebody
+ALONG = 0.03  # of that; who is that far may run along with them
 FURTHER = 10.0  # times; so far away it is tried again
 STAYED = 3.0  # times; an unknown that is still that much further away has not come back
 MET = 1e-6  # a mismatch relative to the size of the states up to which two costs are of the same kind
@@ -27,15 +28,16 @@ AS_WELL = 1.0  # standard errors; a cost that is higher by less fits as well
 
 
 def unless_run_off(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, names: Sequence[str],
-                   follows: bool, solve: Callable[[Point], Outcome]) -> Outcome:
+                   follows: bool, solve: Callable[[Point], Outcome], far: float = FAR) -> Outcome:
     """The outcome, not converged where unknowns ran off and nothing says that the model follows the data.
 
-    `begin` are the unknowns at the start, `solve` is a solver, `names` are those of the unknowns as the user knows them.
+    `begin` are the unknowns at the start, `solve` is a solver, `names` are those of the unknowns as the user knows them,
+    `far` is how far from the start, in multiples of it, is far.
     """
     if not outcome.converged:
         return outcome
     c, here = finite.coordinates, outcome.point
-    away = _further(c, here.unknowns, begin) * (outcome.held == 0)
+    away = _further(c, here.unknowns, begin, far) * (outcome.held == 0)
     if not np.any(away):
         return outcome
     further = np.clip(here.unknowns + away, c.lower, c.upper)
@@ -63,10 +65,10 @@ def _as_well(there: Outcome, here: Outcome, finite: FiniteProblem) -> bool:
     return more <= 0 or standard_errors(more, here.evaluation.cost, finite) <= AS_WELL
 
 
-def _further(c: Coordinates, here: np.ndarray, begin: np.ndarray) -> np.ndarray:
+def _further(c: Coordinates, here: np.ndarray, begin: np.ndarray, far: float) -> np.ndarray:
     """The way on for unknowns that are far from where they began; 0 for all others."""
     typical = np.where(begin != 0, np.abs(begin), c.scale)
     with np.errstate(invalid="ignore"):  # without a typical size nobody is far
-        times = np.where(c.log, np.exp(np.minimum(np.abs(here - begin), np.log(FAR) + 1)), np.abs(here) / typical)
-        far = (times > ALONG) & np.any(times > FAR)
-    return np.where(far, np.where(c.log, np.sign(here - begin) * np.log(FURTHER), (FURTHER - 1) * here), 0.0)
+        times = np.where(c.log, np.exp(np.minimum(np.abs(here - begin), np.log(far) + 1)), np.abs(here) / typical)
+        gone = (times > max(ALONG * far, STAYED)) & np.any(times > far)
+    return np.where(gone, np.where(c.log, np.sign(here - begin) * np.log(FURTHER), (FURTHER - 1) * here), 0.0)

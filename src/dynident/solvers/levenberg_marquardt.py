@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
-from dynident.errors import NotSupported
+from dynident.errors import GivenUp, NotSupported
 from dynident.integrators.march import Diverged
 from dynident.solvers.box import box_least_squares
 from dynident.solvers.outcome import (
@@ -23,6 +23,7 @@ from dynident.solvers.outcome import (
     Diary,
     Outcome,
     Watch,
+    because,
     hidden_standard_errors,
     iterations_in_words,
     standard_errors,
@@ -61,6 +62,10 @@ class LevenbergMarquardt:
             if not run.diary.pages:
                 raise
             return run.outcome(False, "by the user", interrupted=True)
+        except GivenUp as end:
+            if not run.diary.pages:
+                raise
+            return run.outcome(False, because(end))
 
 
 class _Run:

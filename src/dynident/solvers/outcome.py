@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
+from dynident.errors import GivenUp
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Diary:
 def iterations_in_words(iterations: int) -> str:
     """The number with its word: "1 iteration", "2 iterations"."""
     return f"{iterations} iteration{'s' * (iterations != 1)}"
+
+
+def because(end: GivenUp) -> str:
+    """The end of all simulation as the reason of an outcome."""
+    return f"because {str(end).rstrip('.')}"
 
 
 def hidden_standard_errors(cost: float, finite: FiniteProblem) -> float:

@@ -16,6 +16,7 @@ from dynident.solvers.smooth import SmoothSweep
 from dynident.solvers.sweep import Sweep
 
 HELD, OWN, SHARED = range(3)  # what an unknown is to an experiment
+LARGEST = 1e150  # of a derivative; squares of larger ones, summed up, are not finite
 
 
 class Reduced:
@@ -26,9 +27,10 @@ class Reduced:
 
     def __init__(self, linear: Linear):
         self.linear = linear
-        self.sweeps = [SmoothSweep(chain) if chain.missed.size else Sweep(chain) for chain in linear.chains]
-        triangles = [swept.triangle for swept in self.sweeps]
-        if not all(np.all(np.isfinite(T)) for T in triangles):
+        with np.errstate(over="ignore", invalid="ignore"):  # judged below
+            self.sweeps = [SmoothSweep(chain) if chain.missed.size else Sweep(chain) for chain in linear.chains]
+            triangles = [swept.triangle for swept in self.sweeps]
+        if not all(np.all(np.abs(T) < LARGEST) for T in triangles):
             raise Diverged(np.nan, 0, what="the derivatives of the simulation are not finite")
         self.rows: Arrow = _joined(linear, triangles)
         self.by_nodes = self._fall_by_nodes(triangles)

@@ -72,13 +72,32 @@ class SmoothSweep:
 
     def covariances(self, start: np.ndarray) -> np.ndarray:
         """Covariance of the state at each segment's begin, (segments, n, n) with the parameters, from that of the first."""
-        segments, nx, _, _ = sizes(self.chain)
-        n = start.shape[0]
-        found = np.empty((segments, n, n))
+        moves, spreads = self._onward
+        found = np.empty((len(moves) + 1, *start.shape))
         found[0] = start
+        for i, move in enumerate(moves):
+            found[i + 1] = move @ found[i] @ move.T + spreads[i]
+        return found
+
+    def error_variances(self, along: np.ndarray) -> np.ndarray:
+        """(segments - 1, errors): what stays unknown of how far each link is missed, by the covariances along time.
+
+        The next state is what the link says and the error; what it is found to be less what the link says is the error.
+        """
+        moves, spreads = self._onward
+        missed = self.chain.missed
+        answers = moves[:, missed] - self.chain.link[:len(moves), missed]
+        return np.einsum("kia,kab,kib->ki", answers, along[:-1], answers) + spreads[:, missed, missed]
+
+    @functools.cached_property
+    def _onward(self) -> tuple[np.ndarray, np.ndarray]:
+        """From (state, parameters) at each segment's begin to the next one, errors chosen best: how it moves, and what is
+        unknown of it where the first is known, each (segments - 1, n, n)."""
+        segments, nx, nf, _ = sizes(self.chain)
+        n = nx + nf
         moves = np.broadcast_to(np.eye(n), (segments - 1, n, n)).copy()
         moves[:, :nx] = self.chain.link[:segments - 1]
-        spreads = np.zeros((segments - 1, n, n))  # of what the errors add
+        spreads = np.zeros((segments - 1, n, n))
         for j in reversed(range(self.chain.missed.size)):  # state k turns into itself minus its error's answer
             k, K = self.chain.missed[j], self.gains[:, j, :n]
             moves[:, k] -= (K[:, None] @ moves)[:, 0]
@@ -86,9 +105,7 @@ class SmoothSweep:
             answer[:, k] -= K
             spreads = answer @ spreads @ answer.swapaxes(1, 2)
             spreads[:, k, k] += self.gains[:, j, -1]
-        for i, move in enumerate(moves):
-            found[i + 1] = move @ found[i] @ move.T + spreads[i]
-        return found
+        return moves, spreads
 
     # the same in NumPy
 

@@ -125,3 +125,21 @@ def test_results_become_an_fmu_and_a_parameter_set(tmp_path):
     said = {v.name: v for v in fmpy.read_model_description(str(tmp_path / "lag.fmu")).modelVariables}
     assert float(said["tau"].start) == estimate.values["tau"]
     assert repr(estimate.values["tau"]) in (tmp_path / "lag.ssv").read_text()
+
+
+@pytest.mark.parametrize(("values", "options", "sentence"), [
+    ({"gain": np.nan}, {}, "the value of 'gain' is nan; an FMU holds finite numbers"),
+    ({"tau": np.inf}, {}, "the value of 'tau' is inf"), ({"x(0)": -np.inf}, {}, "is -inf; an FMU holds finite numbers"),
+    ({}, {"step": np.inf}, "step = inf; give a positive number of seconds"),
+])
+def test_numbers_that_an_fmu_cannot_hold_are_refused(tmp_path, values, options, sentence):
+    with pytest.raises(di.ProblemError, match=sentence.replace("(", r"\(").replace(")", r"\)")):
+        export_fmu(LAG, tmp_path / "lag.fmu", LAG_VALUES | values, **options)
+
+
+def test_a_place_that_cannot_be_written_to_is_said(tmp_path):
+    with pytest.raises(di.ProblemError, match="is a folder; name a file in it"):
+        export_fmu(LAG, tmp_path, LAG_VALUES)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(di.ProblemError, match=r"lag\.fmu cannot be written: .*\. Choose another place"):
+        export_fmu(LAG, tmp_path / "file" / "lag.fmu", LAG_VALUES)

@@ -8,6 +8,7 @@ from fmu_makers import BALL, LAG, LAG_VALUES, bouncing_ball, exported, fmpy, nee
 
 import dynident as di
 from dynident.integrators.grid import grid_of
+from dynident.models.fmu.equal_steps import equal_steps
 
 pytestmark = needs_compiler
 T = np.linspace(0.0, 4.0, 81)
@@ -32,8 +33,7 @@ def exact_lag(hold):
 
 
 @pytest.mark.parametrize("version", ["2.0", "3.0"])
-@pytest.mark.parametrize("alignment", ["sampled", "feedthrough"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "alignment"), [*((kind, "sampled") for kind in KINDS), ("co_simulation", "feedthrough")])
 def test_feedthrough_belongs_to_the_input_of_the_same_sample(version, alignment, kind):
     outputs, *_ = run(exported(version=version), kind=kind, alignment=alignment)
     assert np.max(np.abs(outputs[:, 1] - np.sin(3 * T))) <= 1e-15
@@ -174,6 +174,71 @@ static int model_advance(Model *m, double h) {
                       {'VariableCommunicationStepSize="true"': 'VariableCommunicationStepSize="false"'})
     outputs, *_ = run(strict, 1, kind="co_simulation")
     assert np.max(np.abs(outputs[1:, 1] - np.sin(3 * T[1:]))) <= 1e-15
+
+
+EVEN = {'canHandleVariableCommunicationStepSize="true"': 'canHandleVariableCommunicationStepSize="false"'}
+EQUAL_AND_CLOSED_UP = {"M->v[AT_T] = now;\n": """static double last, length;
+  if (now < last) length = 0;  /* a new simulation */
+  if (length > 0 && (fabs(now - last) > 1e-9 || fabs(h - length) > 1e-12)) return ERROR;
+  last = now + h; length = h; M->v[AT_T] = now;
+"""}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_two_sampling_rates_get_the_step_that_meets_both(compiled, monkeypatch):
+    """0.1 s and 0.07 s have 0.01 s in common; each step begins where the last one ended and none differs."""
+    t = np.concatenate([np.arange(20) * 0.1, 2 + np.arange(20) * 0.07])
+    course = di.Experiment(t, {"u": np.sin(3 * t)}, hold="linear")
+    exact = di.simulate(LAG, {**LAG_VALUES, "x(0)": 0.0}, course, substeps=64).outputs["y"]
+    strict = tampered("strict", EQUAL_AND_CLOSED_UP, EVEN)
+    if not compiled:
+        monkeypatch.setenv("DYNIDENT_CC", "none")
+    errors = [np.max(np.abs(run(strict, n, course, kind="co_simulation")[0][:, 0] - exact)) for n in (1, 2, 4)]
+    assert errors[0] < 0.005  # one step of 0.01 s per sample has the input of its end, which is 6e-4, for 5 to 7 samples
+    assert np.all(np.abs(np.log2(np.array(errors[:-1]) / errors[1:]) - 2) < 0.1)  # halving the steps does halve them
+
+
+def test_samples_on_no_common_grid_are_refused_beforehand():
+    t = np.sort(np.append(0, np.random.default_rng(0).uniform(0, 10, 200)))
+    data = di.Experiment(t, {"u": np.sin(t)}, {"y": np.sin(t)})
+    fmu = di.FmuModel(tampered("even", {}, EVEN), kind="co_simulation", outputs=["y"], trusted=True)
+    for deed in (lambda: di.simulate(fmu, {}, data), lambda: di.identify(di.Problem(fmu, [data], [di.Parameter("gain")]))):
+        with pytest.raises(di.ProblemError, match=r"even.fmu takes steps of one length only.*or use its model exchange"):
+            deed()
+
+
+@pytest.mark.parametrize(("time", "parts"), [
+    (np.arange(50) * 0.05, 1), (1.7e9 + np.arange(50) * 0.01, 1), (np.round(np.arange(50) / 30, 6), 1),
+    (np.array([0.0, 0.3, 0.5, 0.6, 1.1]), 1), (np.array([0.0, 0.3, 0.5, 1.1]), 2), (np.array([0.0]), 0)])
+def test_the_longest_common_step_is_found(time, parts):
+    found = equal_steps(time)
+    assert found is not None
+    if parts:
+        assert found.length == pytest.approx(np.min(np.diff(time)) / parts, rel=1e-3)
+        assert np.max(np.abs(np.cumsum(found.counts) * found.length - (time[1:] - time[0]))) <= 1e-3 * found.length
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_every_step_has_a_length_however_late_it_is(compiled, monkeypatch):
+    """Unix time in double precision counts in steps of 2.4e-7 s; a millionth of a sample of 10 ms is none of them."""
+    strict = tampered("strict", {"M->v[AT_T] = now;\n": "if (!(h > 0)) return ERROR; M->v[AT_T] = now;\n"})
+    if not compiled:
+        monkeypatch.setenv("DYNIDENT_CC", "none")
+    early = np.arange(100) * 0.01
+    outputs = [run(strict, 1, di.Experiment(begin + early, {"u": np.sin(3 * early)}), kind="co_simulation")[0]
+               for begin in (0.0, 1.7e9)]
+    assert np.max(np.abs(outputs[1] - outputs[0])) < 2.4e-7 * 10  # no signal here moves faster than 6 / s
+
+
+@pytest.mark.parametrize("level", [1.0, 24.0, 230.0, 1e4])
+def test_stiff_scheme_begins_at_nothing(level, monkeypatch):
+    """A circuit of 10 us from 0 to its voltage within one step: only the last digits of it are rounding."""
+    fast = exported(LAG, {"gain": 2.0, "tau": 1e-5})
+    course = di.Experiment(T, {"u": np.full(T.size, level)})
+    settled = run(fast, 1, course, integrator="radau")[0][:, 0]
+    assert np.max(np.abs(settled[2:] - 2 * level)) < 1e-6 * level  # L-stable: 2e-4 of the way is left after one step
+    monkeypatch.setenv("DYNIDENT_CC", "none")
+    assert run(fast, 1, course, integrator="radau")[0][:, 0].tobytes() == settled.tobytes()
 
 
 def test_the_stop_time_is_never_passed():

@@ -283,6 +283,49 @@ def test_two_names_of_one_parameter_are_not_two_parameters():
     assert di.identify(di.Problem(fmu, [record], [di.Parameter("k_again")]), progress=False).converged
 
 
+# outputs that are not finite
+
+SINGULAR = made.Reference("Singular", (
+    made.V("x", "output", start=1.0, initial="exact"), made.V("der_x", of="x"),
+    made.V("k", "parameter", "tunable", 1.0, initial="exact"), made.V("efficiency", "output")),
+    "static void compute(Model *m) { der_x_ = -k_ * x_; efficiency_ = 1.0 / m->time; }" + made.NO_EVENTS + made.NO_SLOPES)
+
+
+@BOTH
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("kind", ["model_exchange", "co_simulation"])
+def test_an_output_stops_a_fit_by_its_name_and_only_where_it_is_measured(version, compiled, kind, monkeypatch):
+    fmu = di.FmuModel(reference_fmu(SINGULAR, version), kind=kind, trusted=True)
+    if not compiled:
+        monkeypatch.setenv("DYNIDENT_CC", "none")
+    x = np.exp(-T) + 0.01 * np.random.default_rng(0).normal(size=T.size)
+    late = np.where(T > 0.5, 1 / np.maximum(T, 0.5), np.nan)
+
+    def fitted_to(**outputs):
+        return di.identify(di.Problem(fmu, [di.Experiment(T, outputs=outputs)], [di.Parameter("k", start=0.5)]), progress=False)
+
+    if kind == "co_simulation":  # its first step leaves the time at which it is not finite
+        fmu = di.FmuModel(reference_fmu(SINGULAR, version), kind=kind, trusted=True, alignment="feedthrough")
+    alone, beside = fitted_to(x=x), fitted_to(x=x, efficiency=late)
+    assert alone.converged and abs(alone.values["k"] - 1) < 4 * alone.uncertainty.std("k")
+    assert beside.converged and np.all(np.isfinite([beside.values["k"], beside.uncertainty.std("k")]))
+    if kind == "model_exchange":
+        with pytest.raises(di.ProblemError, match=r"failed at t = 0: output 'efficiency' is not finite \(k = 0.5\). Choose"):
+            fitted_to(x=x, efficiency=np.ones(T.size))
+
+
+def test_a_state_that_is_not_finite_is_named():
+    with pytest.raises(di.DynidentError, match="state 'x' is no longer finite"):
+        run(made.DAHLQUIST, 2, written=("k",), values=(-1e6,))
+
+
+def test_check_ends_its_sentences_once():
+    problem = di.Problem(di.FmuModel(reference_fmu(made.DAHLQUIST, 2), trusted=True), [di.Experiment(T, outputs={"x": T})],
+                         [di.Parameter("k", start=-1e6)])
+    with pytest.raises(di.ProblemError, match=r"state 'x' is no longer finite\. Choose other start values\.$"):
+        di.check(problem)
+
+
 # directional derivatives
 
 
@@ -329,7 +372,7 @@ def test_a_derivative_of_zero_with_status_ok_is_found_out(version):
     """As of an official reference FMU: right by states, 0 by the parameter."""
     found = fitted(made.VAN_DER_POL, version, [di.Parameter("mu", start=1.5), di.InitialState("x0", start=1.8)],
                    {"mu": 1.0, "x0(0)": 2.0})
-    assert any("own derivatives by mu are wrong" in note for note in found.notes)
+    assert any("own derivatives by mu do not give the derivative of the simulation" in note for note in found.notes)
     assert any("Derivatives by x0(0) are the model's own" in note for note in found.notes)
     for name, true in (("mu", 1.0), ("x0(0)", 2.0)):
         low, high = found.uncertainty.interval(name, 0.9999)

@@ -15,12 +15,16 @@ from dynident.estimate.residuals import noise_level
 from dynident.estimate.smoothed import Smoothed, SmoothedRecord, Stride
 from dynident.estimate.weighted import weighted_covariance
 from dynident.methods.assemble import as_sentence, fits, noise_std, resting, sentence
+from dynident.methods.boundary.search import BADLY_CONDITIONED
+from dynident.methods.indirect.bvp import BoundaryValueProblem
 from dynident.methods.indirect.setup import Setup
 from dynident.methods.indirect.spread import Spreads
 from dynident.methods.noise import VANISHING, spread
+from dynident.problem.parameter import Parameter
 from dynident.problem.problem import known_std
 from dynident.solvers.outcome import Outcome
 
+ROUNDING = 1e-9  # of a course: so far outside of a bound is on it
 AS_WEIGHTED = ("model errors and measurement errors are independent and normal, with the inverse of their weights as "
                "variances, and the model is nearly linear over the interval")
 NO_MODEL_ERROR = ("the model is right and nearly linear over the interval, and measurement errors are independent and normal "
@@ -124,15 +128,17 @@ def _smoothed(found: Found, spreads: Spreads) -> Smoothed:
     setup, finite, point = found.setup, found.finite, found.outcome.point
     errors = finite.model_errors(point)
     variances = spreads.along() if setup.method.measurement_weight is None else None  # else the weights are no variances
+    usual = spreads.error_std(variances) if variances is not None else []
     records = []
     for e, record in enumerate(finite.records):
         states = finite.states(point, e)
         nx = states.shape[1]
-        std = np.full_like(states, np.nan)
+        std, error_std = np.full_like(states, np.nan), np.full_like(states, np.nan)
         if variances is not None:
             std = np.sqrt(np.maximum(np.einsum("kaa->ka", variances[e])[:, :nx], 0.0))
+            error_std[:-1] = usual[e]
         xi = np.vstack([errors[e], np.full((1, nx), np.nan)])
-        records.append(SmoothedRecord(record.name, record.grid.time, setup.inner.model.states, states, std, xi))
+        records.append(SmoothedRecord(record.name, record.grid.time, setup.inner.model.states, states, std, xi, error_std))
     return Smoothed(tuple(records), dict(setup.weights), setup.drifting, found.strides)
 
 
@@ -155,6 +161,8 @@ def _notes(found: Found, uncertainty: Covariance, smoothed: Smoothed) -> list[st
     if smoothed.drifting:
         notes.append(f"{', '.join(smoothed.drifting)} may drift: what is printed holds at the begin of the record; the course "
                      "is among the smoothed signals.")
+    notes += _beyond_bounds(setup, smoothed)
+    notes += _conditioned(found)
     if setup.method.measurement_weight is None and not found.sizes:
         test = noise_level(outcome.evaluation.cost, finite.residual_count - len(finite.names) + len(uncertainty.active),
                            "all errors with their weights")
@@ -162,8 +170,9 @@ def _notes(found: Found, uncertainty: Covariance, smoothed: Smoothed) -> list[st
             way = "smaller model weights, or larger" if test.value > 1 else "larger model weights, or smaller"
             notes.append(as_sentence(f"{test.sentence.split(';')[0]}; the weights do not fit the errors: {way} standard "
                                      "deviations, would"))
-    notes += [f"Nothing is left that an error of '{name}' would explain: model errors of the given weights follow every "
-              "sample. Larger model weights, or a std, would tell the two apart." for name, size in found.sizes.items()
+    follows = ("model errors of the given weights follow every sample. Larger model weights, or a std, would tell the two apart"
+               if setup.weights else "the model follows every sample to the last digit")
+    notes += [f"Nothing is left that an error of '{name}' would explain: {follows}." for name, size in found.sizes.items()
               if size <= 2 * VANISHING * spread(setup.problem, name)]
     where = smoothed.largest()
     if where is not None:
@@ -172,3 +181,28 @@ def _notes(found: Found, uncertainty: Covariance, smoothed: Smoothed) -> list[st
         notes.append(f"Against its weight the model errs most in the rate of {name}, from t = {begin:.4g} to {end:.4g}{place}.")
     notes += [note for e in setup.problem.experiments for note in e.notes]
     return notes
+
+
+def _beyond_bounds(setup: Setup, smoothed: Smoothed) -> list[str]:
+    """Bounds are those of the first value: a course that leaves them is said."""
+    notes = []
+    for it in setup.problem.parameters:
+        if isinstance(it, Parameter) and it.name in smoothed.drifting:
+            course = np.concatenate([r.values[:, r.names.index(it.name)] for r in smoothed.records])
+            low, high, slack = float(np.min(course)), float(np.max(course)), ROUNDING * float(np.max(np.abs(course)))
+            if low < it.lower - slack or high > it.upper + slack:
+                notes.append(f"{it.name} leaves its bounds, {it.lower:.4g} to {it.upper:.4g}, as it drifts: its course lies "
+                             f"between {low:.4g} and {high:.4g}. Bounds hold the first value only; a larger model_weight of "
+                             f"{it.name} keeps it closer to that.")
+    return notes
+
+
+def _conditioned(found: Found) -> list[str]:
+    """The thesis' warning, where a root finder worked; smoother and intervals do not go through these equations."""
+    if not found.strides:
+        return []
+    condition = BoundaryValueProblem(found.setup, found.finite, scaled=True).condition(found.outcome.point)
+    if condition <= BADLY_CONDITIONED or (np.isinf(condition) and not found.outcome.converged):  # then the status says why
+        return []
+    return [f"The condition number of the boundary value problem is {condition:.1e}, above 1e8 (Table 6.1 of the thesis): half "
+            'of the digits or more are lost. solver="smoother" finds the same minimum without these equations.']

@@ -28,7 +28,7 @@ from dynident.methods.indirect.setup import Setup
 from dynident.models.equations import EquationModel
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
-from dynident.solvers.beside import typical_change
+from dynident.solvers.beside import in_jumps, typical_change, unless_jumps
 from dynident.solvers.beyond import unless_run_off
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.outcome import Outcome, Watch
@@ -47,6 +47,7 @@ class Attempt:
     label: str
     finite: Smoothing
     outcome: Outcome
+    last: bool = False  # no other can do better: what no derivative shows is not found from elsewhere either
 
 
 class Attempts:
@@ -87,26 +88,26 @@ class Attempts:
     def tried(self, label: str, inner: Problem) -> Iterator[Attempt]:
         finite = self.smoothing(inner, self.setup.weights)
         outcome = self.solved(finite, finite.start())
-        if outcome is None:
-            return
-        beside = self.beside(inner, finite, outcome)
-        if beside is not None:  # the slopes of some parameters vanish at the start, and no solver moves them
-            aside = self.smoothing(beside, self.setup.weights)
-            other = self.solved(aside, aside.start())
-            if other is not None and other.converged and other.evaluation.cost < outcome.evaluation.cost:
-                label, finite, outcome = f"{label}, beside it", aside, other
-        yield Attempt(label, finite, outcome)
+        if outcome is not None:
+            yield self.unless_between_slopes(Attempt(label, finite, outcome), inner)
 
-    def beside(self, inner: Problem, finite: Smoothing, outcome: Outcome) -> Problem | None:
-        """The problem with parameters that have not moved at all starting elsewhere; None where all have moved."""
-        if not outcome.converged:
-            return None
-        change, states = typical_change(finite, finite.start().unknowns), self.setup.problem.model.states
-        values = finite.coordinates.values(outcome.point.unknowns + change)
-        unmoved = (outcome.point.unknowns == finite.start().unknowns) & (outcome.held == 0)
-        moved = {u.quantity: float(values[i]) for i, u in enumerate(inner.unknowns)
-                 if unmoved[i] and u.quantity not in states}
-        return _starting(inner, moved) if moved else None
+    def unless_between_slopes(self, attempt: Attempt, inner: Problem) -> Attempt:
+        """As `solvers/beside.py`, with states that follow the record anew: those of a still parameter would hold it back."""
+        finite, outcome = attempt.finite, attempt.outcome
+        start = finite.start().unknowns
+        states = np.array([u.quantity in self.setup.problem.model.states for u in inner.unknowns], bool)
+        still = (outcome.point.unknowns == start) & (outcome.held == 0) & ~states
+        if not outcome.converged or not np.any(still):
+            return attempt
+        if np.any(jumps := in_jumps(finite, outcome, still)):
+            return replace(attempt, outcome=unless_jumps(outcome, self.setup.printed(), jumps), last=True)
+        values = finite.coordinates.values(start + typical_change(finite, start))
+        aside = self.smoothing(_starting(inner, {u.quantity: float(v) for u, v, is_it in zip(
+            inner.unknowns, values, still, strict=True) if is_it}), self.setup.weights)
+        other = self.solved(aside, aside.start())
+        if other is None or not other.converged or other.evaluation.cost >= outcome.evaluation.cost:
+            return attempt
+        return Attempt(f"{attempt.label}, beside it", aside, other)
 
     def staged(self, label: str, inner: Problem) -> Iterator[Attempt]:
         """Weak model weights first; parameters that may drift do so as asked in every stage."""

@@ -16,7 +16,6 @@ from dynident.discretizations.ends import LinearEnds
 from dynident.discretizations.finite import Point
 from dynident.discretizations.segments import MarchSegments, SegmentEnds
 from dynident.discretizations.smoothing import Smoothing
-from dynident.errors import NotSupported
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, march_for
 from dynident.kernels.mapped import Mapped
@@ -24,6 +23,7 @@ from dynident.methods.indirect.setup import Setup, stretches
 from dynident.models.optimality import OptimalityModel, with_parameters_as_states
 from dynident.problem.parameter import Parameter
 from dynident.solvers.linked import LinkedSystem
+from dynident.solvers.square import Singular
 
 FLAT = 1e-6  # of the largest bend: what the data do not see may bend down by rounding
 
@@ -32,10 +32,6 @@ class BoundaryValueProblem:
     """The square system, its guess, and the way back."""
 
     def __init__(self, setup: Setup, smoothing: Smoothing, scaled: bool):
-        if len(setup.problem.experiments) > 1:
-            raise NotSupported(f"solver = \"{setup.method.solver_name}\" takes one experiment, but there are "
-                               f"{len(setup.problem.experiments)}: one boundary value problem has one time. Use "
-                               "solver=\"smoother\", which takes any number.")
         self.setup, self.smoothing = setup, smoothing
         problem = setup.problem
         self.free = tuple(p.name for p in problem.parameters if isinstance(p, Parameter) and p.free)
@@ -158,6 +154,19 @@ class BoundaryValueProblem:
             P = np.linalg.lstsq(course[:n].T, course[n:].T, rcond=None)[0]
         bends = np.linalg.eigvalsh((P + P.T) / 2)
         return len(set(signs)) == 1 and bool(bends[0] >= -FLAT * np.max(np.abs(bends)))
+
+    def condition(self, point: Point) -> float:
+        """How far the solution moves per unit change of a condition at the ends, each state and costate in its size at this
+        point of the smoother; infinite where that cannot be said."""
+        nodes = self.with_costates(point)
+        sizes = np.max(np.abs(nodes), axis=0)
+        states = np.where(sizes[:self.n] > 0, sizes[:self.n], 1.0)
+        costates = np.where(sizes[self.n:] > 0, sizes[self.n:], 1 / states)
+        try:
+            return LinkedSystem(self.segments, self.ends, np.concatenate([states, costates])).linearize(
+                self.system.pack(nodes, np.zeros(0))).factors.condition
+        except (Diverged, Singular):
+            return float("inf")
 
     def guess(self) -> np.ndarray:
         return self.system.pack(self.nodes(self.smoothing.start()), np.zeros(0))

@@ -20,7 +20,7 @@ from dynident.estimate.smoothed import Stride
 from dynident.integrators.march import Diverged
 from dynident.kernels import compiler
 from dynident.methods.indirect.assemble import Found, assemble
-from dynident.methods.indirect.attempts import Attempt, Attempts
+from dynident.methods.indirect.attempts import Attempt, Attempts, stable_steps
 from dynident.methods.indirect.bvp import BoundaryValueProblem
 from dynident.methods.indirect.levels import Levels
 from dynident.methods.indirect.options import BoundaryValueMethod
@@ -28,7 +28,8 @@ from dynident.methods.indirect.setup import Setup, first_sizes, setup_of
 from dynident.methods.indirect.spread import Spreads
 from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
-from dynident.solvers.beyond import unless_run_off
+from dynident.solvers.beyond import FAR as FAR_AWAY
+from dynident.solvers.beyond import SUSPECT, unless_run_off
 from dynident.solvers.davidenko import Davidenko
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.newton import DampedNewton
@@ -41,6 +42,7 @@ BESIDE = 0.1  # standard errors; so far from a root a minimum is looked for
 FAR = 100.0  # times its value; an unknown as unsure as that is not moved
 FALL = 3.0  # standard errors; a sum that falls by less may be that of the same minimum
 LOWER = 0.01  # of the sum; the same: the grid and the boundary value problem are two discretizations
+UNITS_MATTER = (232, 250)  # codes of Table 6.1 that other units may bring about: an inner loop that fails, a singular system
 MOST_ROUNDS = 30  # of estimated noise sizes and of steps per sample; each is a warm start
 FIRST_TIME_STEP = 0.05  # of Davidenko's artificial time: what the thesis begins with after a new Jacobian
 
@@ -57,6 +59,7 @@ class Fit:
         self.sizes = first_sizes(setup)
         asked = setup.method.steps_per_sample
         self.steps: int | None = None if asked == "auto" else int(asked)
+        self.fewer = False  # steps have been found to be more than the solution needs
         self.history: list[Iteration] = []
         self.counts = {"iterations": 0, "simulations": 0, "jacobians": 0, "attempts": 0}
         self.compiled = compiler.seconds_compiling
@@ -94,9 +97,13 @@ class Fit:
         try:
             while (attempt := self.best_attempt(running)) is not None:
                 self.sizes = first
-                finite, outcome = self.settled(attempt)
+                try:
+                    finite, outcome = self.settled(attempt)
+                except Diverged as wall:  # in the user's coordinates, or with other noise sizes
+                    attempts.wall = attempts.wall or wall
+                    continue
                 ended.append((finite, outcome, attempt.label, self.sizes))
-                if outcome.converged or outcome.interrupted or not attempt.outcome.converged:
+                if outcome.converged or outcome.interrupted or not attempt.outcome.converged or outcome.reason == UNSETTLED:
                     break
         except KeyboardInterrupt:  # between two attempts, while the next one is made ready
             if not ended:
@@ -137,8 +144,12 @@ class Fit:
         self.kept = self.kept[0], replace(outcome, converged=False, reason=UNSETTLED)
 
     def unless_run_off(self, finite: Smoothing, outcome: Outcome) -> Outcome:
+        std = np.sqrt(np.maximum(np.diag(Spreads(finite, outcome.point).covariance()), 0.0))
+        slope = finite.coordinates.slope(outcome.point.unknowns)
+        open_ended = np.any(std > np.abs(finite.coordinates.values(outcome.point.unknowns) / slope))
         return unless_run_off(finite, outcome, self.setup.begin(finite.coordinates), self.setup.printed(),
-                              self.expected(finite, outcome), lambda point: self.solve(finite, point, told=False))
+                              self.expected(finite, outcome), lambda point: self.solve(finite, point, told=False),
+                              SUSPECT if open_ended else FAR_AWAY)
 
     def finer(self, levels: Levels, finite: Smoothing, point: Point) -> Smoothing | None:
         """With better noise sizes, or steps that are short enough at this solution; None where these will do."""
@@ -158,6 +169,8 @@ class Fit:
         try:
             for attempt in running:
                 found.append(attempt)
+                if attempt.last:
+                    return attempt
                 if attempt.outcome.interrupted:
                     break
                 converged = [a for a in found if a.outcome.converged]
@@ -200,7 +213,7 @@ class Fit:
         return outcome
 
     def enough_steps(self, finite: Smoothing, point: Point) -> int:
-        """Steps per sample that make the integrator's error harmless at the solution; never fewer than there are."""
+        """Steps per sample that make the integrator's error harmless at the solution: the same from every start."""
         if self.steps is not None:
             return finite.steps
         inner = self.setup.inner
@@ -211,7 +224,11 @@ class Fit:
 
         times = [r.grid.time for r in finite.records]
         there = shooting(1).from_states(point.unknowns, times, [finite.states(point, e) for e in range(len(times))])
-        return max(finite.steps, choose_substeps(shooting, lambda _: there)[0])
+        enough = choose_substeps(shooting, lambda _: there)[0]
+        if enough < finite.steps and self.fewer:
+            return finite.steps
+        self.fewer = self.fewer or enough < finite.steps  # once only, or it might never end
+        return enough
 
     def watch(self, finite: Smoothing) -> Watch:
         place = self.place
@@ -238,7 +255,7 @@ class Fit:
         solver: Any = {"davidenko": Davidenko(iterations=iterations, first=FIRST_TIME_STEP),
                        "newton": DampedNewton(iterations=iterations),
                        "musn": DampedNewton("kept", iterations=iterations, name="damped Newton, Jacobian kept")}[name]
-        finite, levels, point = self.make(self.steps or 1), Levels(self.setup), None
+        finite, levels, point = self.make(self.steps or stable_steps(self.setup.inner)), Levels(self.setup), None
         strides: tuple[Stride, ...] = ()
         for rounds in range(1, MOST_ROUNDS + 1):
             outcome, more, minimal = self.root(solver, finite, point)
@@ -258,9 +275,12 @@ class Fit:
 
     def root(self, solver: Any, finite: Smoothing, point: Point | None) -> tuple[Outcome, tuple[Stride, ...], bool]:
         """From a point of the smoother, or from the start; and whether it looks like a minimum."""
-        problem = BoundaryValueProblem(self.setup, finite, scaled=self.setup.method.solver_name == "newton")
         try:
-            found = self.followed(solver, problem, problem.guess() if point is None else problem.packed(point))
+            for scaled in (True,) if self.setup.method.solver_name == "newton" else (False, True):  # the thesis does not scale
+                problem = BoundaryValueProblem(self.setup, finite, scaled=scaled)
+                found = self.followed(solver, problem, problem.guess() if point is None else problem.packed(point))
+                if found.converged or found.interrupted or found.code not in UNITS_MATTER:
+                    break
             outcome, strides = self.as_outcome(finite, problem, found)
             return outcome, strides, not outcome.converged or problem.minimal(found.point)
         except Diverged as wall:

@@ -3,12 +3,14 @@
 What a residual lacks of a measurement error is what the smoothed output is unsure of: the mean of residual^2 + variance is the
 next guess of the size (expectation maximisation; Shumway and Stoffer 1982). Such steps shrink by a factor that may be close
 to one: a short step is no sign that the goal is near. The factor is read off two steps in a row, says how far the way still is,
-and then the whole of it is gone at once (Aitken).
+and then the whole of it is gone at once (Aitken). Where the smoothed outputs follow every sample, the residuals have no freedom
+left and say nothing of a size: its steps vanish like those near a goal, but it is never called settled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,7 +38,10 @@ class Levels:
         """New sizes, or None where there are none to estimate or they have settled."""
         if not used:
             return None
-        found = _next_sizes(self.setup, finite, point, used)
+        seen = _seen(self.setup, finite, point, used)
+        if any(it.untold for it in seen.values()):
+            return dict(used)  # smaller ones say even less: they do not settle
+        found = {name: self.not_less(name, used[name] * seen[name].growth) for name in used}
         step = np.array([np.log(found[name] / used[name]) for name in used])
         length, before, self.last = float(np.linalg.norm(step)), self.last, step
         if length == 0:  # as small as sizes get; a short step says nothing: on the way to a size of none, steps vanish too
@@ -46,10 +51,17 @@ class Levels:
         factor = length / float(np.linalg.norm(before))
         if factor < 1 - self.least_told(finite) and length * factor / (1 - factor) <= SETTLED:
             return None
-        reach = min(1 / (1 - factor) if factor < 1 else np.inf, max(1.0, np.log(FARTHEST) / length))
+        return self.farther(used, step, factor)
+
+    def farther(self, used: Mapping[str, float], step: np.ndarray, factor: float) -> dict[str, float]:
+        """The whole of a way whose steps shrink by a factor."""
+        longest = max(1.0, np.log(FARTHEST) / float(np.linalg.norm(step)))
+        reach = min(1 / (1 - factor) if factor < 1 else np.inf, longest)
         self.last = None  # a long step is followed by two plain ones
-        smallest = {name: VANISHING * spread(self.setup.problem, name) for name in used}
-        return {name: max(float(used[name] * np.exp(reach * s)), smallest[name]) for name, s in zip(used, step, strict=True)}
+        return {name: self.not_less(name, used[name] * np.exp(reach * s)) for name, s in zip(used, step, strict=True)}
+
+    def not_less(self, name: str, size: float) -> float:
+        return max(float(size), VANISHING * spread(self.setup.problem, name))
 
     def least_told(self, finite: Smoothing) -> float:
         """1 - factor where the data tell the logarithm of a size to VAGUE: it is the share of 2 N, what they would tell if
@@ -57,18 +69,37 @@ class Levels:
         return 1 / (2 * finite.residual_count * VAGUE**2)
 
 
-def _next_sizes(setup: Setup, finite: Smoothing, point: Point, used: Mapping[str, float]) -> dict[str, float]:
+@dataclass(frozen=True)
+class Seen:
+    """What the samples of one output show of its size; squares in units of the size that was used."""
+
+    count: int
+    squares: float  # of the residuals
+    variances: float  # of the smoothed output, added up
+
+    @property
+    def growth(self) -> float:
+        """The next size over the one that was used; 1 where nothing was measured."""
+        return float(np.sqrt((self.squares + self.variances) / self.count)) if self.count else 1.0
+
+    @property
+    def untold(self) -> bool:
+        """Whether the size shrinks where residuals no longer tell its logarithm to VAGUE: they tell at most twice their degrees
+        of freedom, the sum of 1 - variance (2 tr A^2 <= 2 tr A, the residuals being A times what was measured). Those shrink
+        with the size, so that it has no end but none at all."""
+        vague = not 2 * (self.count - self.variances) * VAGUE**2 >= 1  # true where there is no variance
+        return self.count > 0 and vague and not self.growth > 1
+
+
+def _seen(setup: Setup, finite: Smoothing, point: Point, used: Mapping[str, float]) -> dict[str, Seen]:
     evaluation = finite.evaluate(point)
-    variances = Spreads(finite, point).output_variances()  # in units of the std that was used
-    sizes = {}
-    for name, std in used.items():
+    variances = Spreads(finite, point).output_variances()
+    found = {}
+    for name in used:
         column = setup.problem.model.outputs.index(name)
-        squares, count = 0.0, 0
-        for e, experiment in enumerate(setup.inner.experiments):
-            if name in experiment.noise and known_std(experiment, name) is None:
-                seen = finite.records[e].weight[:, column] > 0
-                squares += float(np.sum(evaluation.rhs[e][seen, column] ** 2 + variances[e][seen, column]))
-                count += int(np.sum(seen))
-        size = std * np.sqrt(squares / count) if count else std
-        sizes[name] = max(float(size), VANISHING * spread(setup.problem, name))
-    return sizes
+        here = [(e, finite.records[e].weight[:, column] > 0) for e, experiment in enumerate(setup.inner.experiments)
+                if name in experiment.noise and known_std(experiment, name) is None]
+        found[name] = Seen(sum(int(np.sum(seen)) for _, seen in here),
+                           sum(float(np.sum(evaluation.rhs[e][seen, column] ** 2)) for e, seen in here),
+                           sum(float(np.sum(variances[e][seen, column])) for e, seen in here))
+    return found

@@ -65,11 +65,20 @@ class BoundaryValueMethod:
         faults += _weight_faults("model_weight", self.model_weight, infinite=True)
         faults += _weight_faults("measurement_weight", self.measurement_weight)
         faults += _weight_faults("initial_weight", self.initial_weight, table=True)
-        if isinstance(integrator_named(self.integrator), Adaptive):
-            faults.append(f"integrator '{self.integrator}' chooses its own steps; boundary_value needs one with fixed steps, "
-                          "such as runge_kutta, or radau where the model is stiff.")
+        faults += self._integrator_faults()
         if faults:
             raise ProblemError(faults)
+
+    def _integrator_faults(self) -> list[str]:
+        scheme = integrator_named(self.integrator)
+        if isinstance(scheme, Adaptive):
+            return [f"integrator '{self.integrator}' chooses its own steps; boundary_value needs one with fixed steps, such as "
+                    "runge_kutta, or radau where the model is stiff."]
+        if scheme.position_velocity and (self.polish is True or self.solver_name in SOLVERS[1:]):
+            asked = "polish = true" if self.polish is True else f'solver = "{self.solver_name}"'
+            return [f"integrator '{self.integrator}' takes positions and velocities only, but {asked} also integrates the "
+                    'costates of (3.13). Use runge_kutta, or solver = "smoother" without polish, which integrates no costates.']
+        return []
 
     def options(self) -> dict[str, Any]:
         """What was set, as plain data under the names by which the preset takes it."""
@@ -82,6 +91,11 @@ class BoundaryValueMethod:
         scheme = integrator_named(self.integrator)
         assert not isinstance(scheme, Adaptive)
         return scheme
+
+    def refuse(self, problem: Problem) -> None:
+        from dynident.methods.indirect.setup import setup_of
+
+        setup_of(self, problem)
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         from dynident.methods.indirect.fit import identify

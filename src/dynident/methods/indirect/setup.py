@@ -72,9 +72,7 @@ def setup_of(method: BoundaryValueMethod, problem: Problem) -> Setup:
     """Resolve every default; all faults of names are listed at once."""
     check_problem(problem, method.kind, one_mode=True)
     refuse_without_states(problem, method.kind)
-    if method.polish and len(problem.experiments) > 1:
-        raise NotSupported(f"polish = true solves the boundary value problem of one experiment, but there are "
-                           f"{len(problem.experiments)}. Leave polish out: the smoother takes any number.")
+    _refuse_several(method, len(problem.experiments))
     refuse_constraints(problem, method.kind)
     model = problem.model
     assert isinstance(model, EquationModel)
@@ -89,6 +87,16 @@ def setup_of(method: BoundaryValueMethod, problem: Problem) -> Setup:
     parameters = _declared(method, problem, drifting)
     inner = problem.changed(model=augmented, experiments=experiments, parameters=parameters)
     return Setup(problem, method, inner, {n: w for n, w in weights.items() if np.isfinite(w)}, drifting)
+
+
+def _refuse_several(method: BoundaryValueMethod, experiments: int) -> None:
+    """One boundary value problem has one time."""
+    if experiments > 1 and method.polish:
+        raise NotSupported(f"polish = true solves the boundary value problem of one experiment, but there are "
+                           f"{experiments}. Leave polish out: the smoother takes any number.")
+    if experiments > 1 and method.solver_name != "smoother":
+        raise NotSupported(f"solver = \"{method.solver_name}\" takes one experiment, but there are {experiments}: one "
+                           "boundary value problem has one time. Use solver=\"smoother\", which takes any number.")
 
 
 def _name_faults(method: BoundaryValueMethod, problem: Problem, free: tuple[str, ...]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from dynident.discretizations.finite import Point
@@ -49,12 +51,27 @@ class Spreads:
         """Per experiment (nodes, n, n): covariance of states and free parameters at each node, as values."""
         unknowns = self.covariance()
         found = []
-        for swept, spread in zip(self.reduced.sweeps, self.linear.spreads, strict=True):
+        for smooth, spread in zip(self._smooth, self.linear.spreads, strict=True):
             J = np.zeros((spread.unknown.size, len(unknowns)))
             free = np.flatnonzero(spread.unknown >= 0)
             J[free, spread.unknown[free]] = spread.slope[free]
-            smooth = swept if isinstance(swept, SmoothSweep) else SmoothSweep(swept.chain)
             found.append(smooth.covariances(J @ unknowns @ J.T))
+        return found
+
+    @functools.cached_property
+    def _smooth(self) -> list[SmoothSweep]:
+        return [swept if isinstance(swept, SmoothSweep) else SmoothSweep(swept.chain) for swept in self.reduced.sweeps]
+
+    def error_std(self, along: list[np.ndarray]) -> list[np.ndarray]:
+        """Per experiment (intervals, states): standard deviation of the smoothed xi if the model errs as its weights say; 0
+        where it cannot err. What the data do not show of an error is not in it: its variance is the weight's less what stays
+        unknown (the law of total variance)."""
+        found = []
+        for smooth, P, record, reach in zip(self._smooth, along, self.finite.records, self.finite.reach, strict=True):
+            std = np.zeros(smooth.chain.link.shape[:2])[:len(reach)]
+            shown = np.maximum(reach**2 - smooth.error_variances(P), 0.0)  # rounding where nothing is shown
+            std[:, self.finite.errs] = np.sqrt(shown) / np.diff(record.grid.time)[:, None]
+            found.append(std)
         return found
 
     def output_variances(self) -> list[np.ndarray]:

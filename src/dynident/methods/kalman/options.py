@@ -97,6 +97,11 @@ class KalmanMethod:
         silent: dict[str, Any] = {"initial_std": {}}  # an empty process_noise is said: there is none
         return {key: value for key, value in data.items() if value is not None and value != silent.get(key)}
 
+    def refuse(self, problem: Problem) -> None:
+        from dynident.methods.kalman.setup import setup_of
+
+        setup_of(self, problem)
+
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         from dynident.methods.kalman.fit import identify
 

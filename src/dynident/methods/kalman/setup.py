@@ -13,11 +13,11 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Explicit
 from dynident.methods import noise
+from dynident.methods.direct import check_problem
 from dynident.methods.kalman.options import ESTIMATE, KalmanMethod
 from dynident.methods.kalman.stages import require_explicit
 from dynident.methods.restraints import refuse_constraints, refuse_without_states
 from dynident.models.augmented import Augmented, coordinate_for, disturbed_states, divisors
-from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem, known_std
 
 FAR = 0.5  # of a start value: its standard deviation where nothing is said about it
@@ -77,9 +77,7 @@ class Setup:
 
 def setup_of(method: KalmanMethod, problem: Problem) -> Setup:
     """Resolve every default; all faults of names are listed at once."""
-    if not isinstance(problem.model, EquationModel):
-        raise NotSupported(f"{method.kind} needs a model with equations, not a {type(problem.model).__name__}.")
-    noise.require_gaussian(problem, method.kind)
+    check_problem(problem, method.kind, one_mode=True)
     refuse_without_states(problem, method.kind)
     refuse_constraints(problem, method.kind)
     _refuse_shared_beginnings(method, problem)

@@ -14,8 +14,8 @@ import numpy as np
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.methods.set_membership.answer import assembled
-from dynident.methods.set_membership.question import question_of
-from dynident.methods.set_membership.recursion import recursed
+from dynident.methods.set_membership.question import Question, question_of
+from dynident.methods.set_membership.recursion import observer_of, recursed
 from dynident.methods.set_membership.smooth import inverted
 from dynident.methods.set_membership.splitting import Strategy, strategy_from
 from dynident.problem.problem import Problem
@@ -81,9 +81,20 @@ class SetMembership:
         told |= {name: dict(getattr(self, name)) for name in ("reset", "input_error") if getattr(self, name)}
         return {"kind": self.kind, **told}
 
+    def refuse(self, problem: Problem) -> None:
+        question, algorithm, smooth = self._asked(problem)
+        if not smooth:
+            observer_of(self, question, algorithm)
+
     def identify(self, problem: Problem, executor: Executor | None = None,
                  tell: Callable[..., object] = lambda *_: None) -> Estimate:
         began = time.perf_counter()
+        question, algorithm, smooth = self._asked(problem)
+        answer = inverted(self, question) if smooth else recursed(self, question, algorithm)
+        return assembled(question, self, algorithm, answer, time.perf_counter() - began)
+
+    def _asked(self, problem: Problem) -> tuple[Question, str, bool]:
+        """The question, the algorithm that answers it, and whether it does so without modes."""
         question = question_of(problem, dict(self.input_error), self.proved)
         algorithm = "batch" if self.algorithm == "auto" else self.algorithm  # by far the tightest per second
         smooth = algorithm == "batch" and not question.model.hybrid
@@ -95,8 +106,7 @@ class SetMembership:
                                "stay the same all along. Leave reset out, or cut the record where a parameter changes.")
         if self.forgive and algorithm == "paper":
             raise NotSupported("the published algorithm forgives no samples. Use algorithm=\"recursive\" or \"batch\".")
-        answer = inverted(self, question) if smooth else recursed(self, question, algorithm)
-        return assembled(question, self, algorithm, answer, time.perf_counter() - began)
+        return question, algorithm, smooth
 
 
 def _table_faults(reset: Any, input_error: Any) -> list[str]:

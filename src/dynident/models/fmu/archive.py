@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
+import lzma
 import platform
-import shutil
+import re
 import stat
 import sys
-import tempfile
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from dynident.errors import NotSupported, ProblemError
+from dynident.errors import DynidentError, NotSupported, ProblemError
+from dynident.models.fmu.folders import new_folder, remove
 
 MOST_BYTES = 4 * 2**30  # unpacked; the largest FMUs with tables and licences stay below 1 GB
 MOST_FILES = 50_000
@@ -21,6 +24,8 @@ MOST_RATIO = 200  # of unpacked to packed size; source code reaches 20
 SMALL = 2**20  # bytes: below this the ratio says nothing
 DESCRIPTION = "modelDescription.xml"
 MOST_XML = 256 * 2**20
+ENCODINGS = ("utf-8", "utf8", "utf-16", "utf-16le", "utf-16be", "iso-8859-1", "iso8859-1", "latin-1", "latin1",
+             "windows-1252", "us-ascii", "ascii")  # in which an entity can be seen without decoding; UTF-7 is not one
 
 
 def existing_fmu(path: str | Path) -> Path:
@@ -30,6 +35,10 @@ def existing_fmu(path: str | Path) -> Path:
         raise ProblemError(f"{file} does not exist.{f' There are: {chr(44).join(near)}.' if near else ''}")
     if file.is_dir():
         raise ProblemError(f"{file} is a folder, not an FMU; give the .fmu file.")
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        raise ProblemError(f"{file} cannot be opened: {error.strerror or error}.") from error
     if not zipfile.is_zipfile(file):
         raise ProblemError(f"{file} is not an FMU: it is not a zip file. Export it again, or check the download.")
     return file.resolve()
@@ -50,11 +59,23 @@ def description_text(path: Path) -> bytes:
             raise ProblemError(f"{path} is not an FMU: it holds no {DESCRIPTION}.") from None
         if info.file_size > MOST_XML:
             raise ProblemError(f"{path}: {DESCRIPTION} has {info.file_size} bytes; more than {MOST_XML} are refused.")
-        text = archive.read(info)
+        with _unpacking(path, DESCRIPTION):
+            text = archive.read(info)
     head = text.replace(b"\0", b"")  # an entity hides in UTF-16 as well
+    if not _readable(head):
+        raise ProblemError(f"{path}: {DESCRIPTION} is not XML in UTF-8, UTF-16, Latin-1 or ASCII; it is refused.")
     if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
         raise ProblemError(f"{path}: {DESCRIPTION} declares XML entities, which no FMU needs; it is refused.")
     return text
+
+
+def _readable(head: bytes) -> bool:
+    """Whether this begins as XML does, in an encoding that keeps the letters of ASCII."""
+    head = head.removeprefix(b"\xef\xbb\xbf").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff").lstrip()
+    declaration = head[:head.find(b"?>") + 2] if head.startswith(b"<?xml") else b""
+    said = re.findall(rb"encoding\s*=\s*[\"']([^\"']*)[\"']", declaration)
+    return head.startswith(b"<") and len(said) == declaration.count(b"encoding") and all(
+        name.decode("latin-1").lower() in ENCODINGS for name in said)
 
 
 def unpacked(path: Path) -> Path:
@@ -64,13 +85,23 @@ def unpacked(path: Path) -> Path:
 
 @functools.lru_cache(maxsize=64)
 def _unpacked(path: str, digest: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=f"dynident-fmu-{digest[:8]}-"))
-    atexit.register(shutil.rmtree, folder, True)
     with _opened(Path(path)) as archive:
         _check(Path(path), archive)
-        left = MOST_BYTES
-        for info in archive.infolist():
-            target = folder / _slashed(info.filename)
+        with _unpacking(Path(path)):
+            folder = new_folder(digest[:8])
+        try:
+            _unpack(Path(path), archive, folder / "content")
+        except BaseException:
+            remove(folder)
+            raise
+    return folder / "content"
+
+
+def _unpack(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
+    left = MOST_BYTES
+    for info in archive.infolist():
+        target = folder / _slashed(info.filename)
+        with _unpacking(path, info.filename):
             if _slashed(info.filename).endswith("/"):
                 target.mkdir(parents=True, exist_ok=True)
                 continue
@@ -81,14 +112,25 @@ def _unpacked(path: str, digest: str) -> Path:
                     if left < 0:
                         raise ProblemError(f"{path}: unpacks to more than {MOST_BYTES} bytes; it is refused.")
                     sink.write(block)
-    return folder
+
+
+@contextmanager
+def _unpacking(path: Path, entry: str = "") -> Iterator[None]:
+    """What a damaged or strange archive, or a full disk, does to a reader, as a sentence about the file."""
+    try:
+        yield
+    except DynidentError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError, OSError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+        what = f"'{entry}' in {path}" if entry else str(path)
+        raise ProblemError(f"{what} cannot be unpacked: {reason.rstrip('.')}. Check the download, or export the FMU "
+                           "again.") from error
 
 
 def _opened(path: Path) -> zipfile.ZipFile:
-    try:
+    with _unpacking(path):
         return zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise ProblemError(f"{path} cannot be opened: {error}.") from error
 
 
 def _check(path: Path, archive: zipfile.ZipFile) -> None:

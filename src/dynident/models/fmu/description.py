@@ -45,6 +45,11 @@ class Variable:
         return self.type in REALS
 
     @property
+    def place(self) -> tuple[str, int, int]:
+        """Where the number stands in the FMU; two names with one place are aliases."""
+        return self.type, self.reference, self.element
+
+    @property
     def settable_before_start(self) -> bool:
         """May be given a value before initialisation, other than an input."""
         if self.causality in ("input", "independent", "calculatedParameter") or self.variability == "constant":
@@ -93,6 +98,7 @@ class Description:
     platforms: tuple[str, ...]
     feedthrough: bool  # an output may depend directly on an input
     complaints: tuple[str, ...]  # of the validation
+    structured: bool  # it says which variables are outputs, states and rates
 
 
 def read_description(path: Path) -> Description:
@@ -121,7 +127,8 @@ def read_description(path: Path) -> Description:
         step_size=_number(getattr(experiment, "stepSize", None)), interfaces=interfaces, missing=missing,
         variables=variables, states=tuple(n.name for state in states for n in _elements(state)),
         rates=tuple(n.name for rate in said.derivatives for n in _elements(rate.variable)),
-        indicators=indicators, platforms=tuple(platforms), feedthrough=_feedthrough(said), complaints=tuple(complaints))
+        indicators=indicators, platforms=tuple(platforms), feedthrough=_feedthrough(said), complaints=tuple(complaints),
+        structured=xml.fromstring(description_text(path)).find("ModelStructure") is not None)
 
 
 def _parsed(path: Path) -> tuple[Any, list[str]]:

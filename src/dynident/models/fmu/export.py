@@ -49,7 +49,10 @@ def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, floa
     faults += [f"there is no platform '{p}'; known: {', '.join(PLATFORMS)}." for p in platforms if p not in PLATFORMS]
     faults += [f"FMI {version} cannot be written; known: {', '.join(VERSIONS)}."] * (version not in VERSIONS)
     faults += [f"the output '{n}' has the name of an input; rename it." for n in model.outputs if n in model.inputs]
-    if not step > 0:
+    faults += [f"the value of '{n}' is {value}; an FMU holds finite numbers." for n, value in values.items()
+               if not np.isfinite(value)]
+    faults += [f"{target} is a folder; name a file in it, such as {target / 'model.fmu'}."] * target.is_dir()
+    if not (step > 0 and np.isfinite(step)):
         faults.append(f"step = {step}; give a positive number of seconds.")
     if faults:
         raise ProblemError(faults)
@@ -59,7 +62,6 @@ def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, floa
     identifier = identifier if re.match(r"[A-Za-z_]", identifier) else f"model_{identifier}"
     said = Exported(model, identifier, starts, given or {}, version[0], step, _token(model, starts, version, step))
     source = _source(said)
-    target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         built = [_built(source, identifier, Path(folder), name, version) for name in platforms or ("",)]
         aside = Path(folder, "made.fmu")
@@ -70,7 +72,11 @@ def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, floa
             archive.writestr(f"sources/{identifier}.c", source)
             if version == "3.0":
                 archive.writestr("sources/buildDescription.xml", _build_description(identifier))
-        target.write_bytes(aside.read_bytes())
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(aside.read_bytes())
+        except OSError as error:
+            raise ProblemError(f"{target} cannot be written: {error.strerror or error}. Choose another place.") from error
     return target
 
 

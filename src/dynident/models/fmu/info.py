@@ -30,7 +30,7 @@ def summary(description: Description, chosen: str | None = None) -> str:
     if d.stop_time is not None:
         lines.append(f"  default experiment: {d.start_time:g} to {d.stop_time:g} s"
                      f"{f', step {d.step_size:g} s' if d.step_size else ''}")
-    lines += [f"  its description is not valid: {complaint}" for complaint in d.complaints[:5]]
+    lines += [f"  its description is not valid: {complaint}" for complaint in d.complaints]
     return "\n".join(lines)
 
 

@@ -22,6 +22,10 @@ from dynident.models.fmu.wire import COURSE, receive, send
 
 START_LIMIT = 60.0  # seconds for the process and the FMU's code to be loaded
 COURSES_KEPT = 32
+# Ctrl-C is for the session, which ends its processes itself; from the first moment on, before any code of ours runs there
+OUT_OF_REACH: dict[str, Any] = {"process_group": 0}
+if sys.platform == "win32":
+    OUT_OF_REACH = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 
 
 class IsolatedSimulator:
@@ -34,20 +38,47 @@ class IsolatedSimulator:
         self.log: list[str] = []
         self.courses: list[Course] = []
         self.answered = 0  # simulations that this process has finished
+        self.most = sys.maxsize  # simulations for which one process is used
 
     def run(self, values: np.ndarray, course: Course, states: bool = False, slopes: Sequence[int] = ()) -> np.ndarray:
         try:
             return self._run(values, course, states, slopes)
         except SimulationFailed as error:
-            if not error.crash or not self.plan.reset or self.answered != 1:
+            if not error.crash or error.hung or not self.answered:
                 raise
-            # it died in its second simulation, where reset is tried: perhaps it cannot be reset
-            self.plan = self.plan.without_reset()
+            return self._again(values, course, states, slopes)
+
+    def _again(self, values: np.ndarray, course: Course, states: bool, slopes: Sequence[int]) -> np.ndarray:
+        """In a fresh process after a crash in a used one: perhaps it was not the values, but what came before."""
+        survived = self.answered
+        resets = self.plan.reset and survived == 1  # it died where reset is tried
+        before = self.plan
+        self.plan = before.without_reset() if resets else before
+        try:
             outputs = self._run(values, course, states, slopes)
+        except SimulationFailed:
+            self.plan = before  # it was the values
+            raise
+        if resets:
             self.notes.append(f"{self.plan.file} did not survive a reset: each simulation uses a fresh instance.")
-            return outputs
+        else:
+            self.most = max(1, survived // 2)
+            self.notes.append(f"{self.plan.file} crashed in simulation {survived + 1} of a process, but not in a fresh one: "
+                              f"its process is replaced {'each time' if self.most == 1 else f'every {self.most} times'}.")
+        return outputs
 
     def _run(self, values: np.ndarray, course: Course, states: bool, slopes: Sequence[int]) -> np.ndarray:
+        try:
+            return self._asked(values, course, states, slopes)
+        except SimulationFailed:
+            raise
+        except BaseException:  # Ctrl-C: an answer that still comes would be taken for that of the next question
+            self._end()
+            raise
+
+    def _asked(self, values: np.ndarray, course: Course, states: bool, slopes: Sequence[int]) -> np.ndarray:
+        if self.answered >= self.most:
+            self.close()
         if self.process is None:
             self._start()
         try:
@@ -81,7 +112,7 @@ class IsolatedSimulator:
         self.words = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self.process = subprocess.Popen([sys.executable, "-m", "dynident.models.fmu.worker"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=self.words, env=environment)
+                                        stdout=subprocess.PIPE, stderr=self.words, env=environment, **OUT_OF_REACH)
         self.courses, self.answered = [], 0
         self.answers: queue.SimpleQueue = queue.SimpleQueue()
         threading.Thread(target=_read, args=(self.process.stdout, self.answers), daemon=True).start()
@@ -115,7 +146,8 @@ class IsolatedSimulator:
         except queue.Empty:
             self._end()
             raise SimulationFailed(f"{self.plan.file} did not answer within {limit:g} s and was stopped. Give it more "
-                                   "time with time_limit=, if it is slow rather than stuck.", crash=True) from None
+                                   "time with time_limit=, if it is slow rather than stuck.", crash=True, hung=True
+                                   ) from None
         if answer is None:
             raise self._crashed()
         message, arrays = answer

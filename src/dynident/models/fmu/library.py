@@ -26,12 +26,14 @@ LOG3 = ctypes.CFUNCTYPE(None, pointer, number, ctypes.c_char_p, ctypes.c_char_p)
 class SimulationFailed(DynidentError):
     """One simulation came to no good end; the sentence says where. `time` is NaN outside of the course of time.
 
-    `crash`: its process is gone; `useless`: no other values will do better, since the code cannot even be loaded.
+    `crash`: its process is gone; `hung`: because it was stopped; `useless`: no other values will do better, since the
+    code cannot even be loaded.
     """
 
-    def __init__(self, sentence: str, time: float = float("nan"), crash: bool = False, useless: bool = False):
+    def __init__(self, sentence: str, time: float = float("nan"), crash: bool = False, useless: bool = False,
+                 hung: bool = False):
         super().__init__(sentence)
-        self.time, self.crash, self.useless = time, crash, useless
+        self.time, self.crash, self.useless, self.hung = time, crash, useless, hung
 
 
 class _Callbacks2(ctypes.Structure):
@@ -58,20 +60,21 @@ class Instance:
 
     # functions by name
 
-    def function(self, name: str, *arguments: Any, result: Any = number) -> Any:
+    def function(self, name: str, *arguments: Any, result: Any = number, needed: bool = True) -> Any:
+        """A function of the FMU by name; without one that is `needed` nothing can be simulated."""
         if name not in self.functions:
             full = f"fmi{self.version}{name}"
             try:
                 found = getattr(self.library, full)
             except AttributeError:
                 raise SimulationFailed(f"{self.plan.file} lacks the function {full}, which FMI "
-                                       f"{self.version}.0 asks for.", useless=True) from None
+                                       f"{self.version}.0 asks for.", useless=needed) from None
             found.argtypes, found.restype = list(arguments), result
             self.functions[name] = found
         return self.functions[name]
 
-    def address(self, name: str) -> int:
-        return ctypes.cast(self.function(name), pointer).value or 0
+    def address(self, name: str, needed: bool = True) -> int:
+        return ctypes.cast(self.function(name, needed=needed), pointer).value or 0
 
     def call(self, name: str, *arguments: Any, types: Sequence[Any] = ()) -> int:
         status = self.function(name, pointer, *types)(self.handle, *arguments)
@@ -154,7 +157,7 @@ class Instance:
             self.call(name, where, count, data, slots.buffer.size, types=(pointer, size, pointer, size))
 
     def slots(self, names: Sequence[str]) -> tuple[Slots, ...]:
-        return slots_for([self.plan.variables[n] for n in names], self.version, self.plan.variables)
+        return slots_for([self.plan.variables[n] for n in names], self.version, self.plan.variables, self.plan.constants)
 
     # the message log
 

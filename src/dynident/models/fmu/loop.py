@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from dynident.models.fmu.equal_steps import equal_steps, per_interval
 from dynident.models.fmu.library import Instance, SimulationFailed
 from dynident.models.fmu.loop_kernel import kernel
 from dynident.models.fmu.slots import Slots, c_groups
@@ -16,7 +18,7 @@ TINY = 1e-6  # of a sampling interval: the step that takes over the input of the
 CALLS = ("", "setting the inputs", "reading the outputs", "a step", "setting time", "setting the states",
          "computing the rates", "computing the event indicators", "completing a step", "entering event mode",
          "iterating at an event", "leaving event mode")
-TERMINATED, NEWTON, NOT_FINITE, ENDLESS, MEMORY, GAVE_UP, EVENTFUL, SLOPES = range(12, 20)
+TERMINATED, NEWTON, NOT_FINITE, STATE_NOT_FINITE, ENDLESS, MEMORY, GAVE_UP, EVENTFUL, SLOPES = range(12, 21)
 ASKED_TO_END = -1  # in the place of a status: a step of FMI 3.0 asks for the end beside its status
 SCHEMES = ("runge_kutta", "radau", "cvodes")  # the last one is not in C
 
@@ -30,6 +32,7 @@ class Course(Protocol):
     u_end: np.ndarray
     u_node: np.ndarray
     wanted: np.ndarray
+    needed: np.ndarray  # (nodes, outputs) uint8: outputs that must be finite; of no columns: all
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,22 +71,43 @@ class _Fmu(ctypes.Structure):
 
 class _Course(ctypes.Structure):
     _fields_ = [("nodes", ctypes.c_longlong), *[(n, ctypes.c_void_p) for n in (
-        "time", "substeps", "u_begin", "u_end", "u_node", "wanted")]]
+        "time", "substeps", "u_begin", "u_end", "u_node", "wanted")],
+        ("needed_columns", ctypes.c_longlong), ("needed", ctypes.c_void_p)]
+
+
+def steps_of(course: Course, manner: Manner) -> np.ndarray:
+    """Steps in each interval: those of the course, unless all must be equal; raises SimulationFailed where none can."""
+    if not manner.even or course.time.size < 2:
+        return course.substeps
+    found = equal_steps(course.time)
+    if found is None:
+        raise SimulationFailed("the samples lie on no grid of equal steps")
+    return found.parted(per_interval(course.time, course.substeps))
 
 
 def lengths(course: Course, manner: Manner) -> tuple[float, float, float]:
     """Length of the first tiny step, share of the others, length of every step where they must be equal."""
     interval = float(course.time[1] - course.time[0]) if course.time.size > 1 else 1.0
-    even = interval / int(course.substeps[0]) if manner.even and course.time.size > 1 else 0.0
+    whole = float(course.time[-1] - course.time[0])
+    even = whole / int(np.sum(steps_of(course, manner))) if manner.even and course.time.size > 1 else 0.0
     return TINY * interval if manner.first else 0.0, TINY if manner.tiny else 0.0, even
+
+
+def beyond(now: float, h: float) -> float:
+    """The end of a step of about this length that does go on: a time may be so large that adding it changes nothing."""
+    return now + h if now + h > now else math.nextafter(now, math.inf)
 
 
 def last_moment(course: Course, manner: Manner) -> float | None:
     """The time that no step goes beyond; None where there is no course of time."""
     if course.time.size < 2:
         return None
-    end = float(course.time[-1])
-    return end + lengths(course, manner)[1] * (end - float(course.time[-2]))
+    begin, end = float(course.time[0]), float(course.time[-1])
+    _, tiny, even = lengths(course, manner)
+    if even:
+        count = int(np.sum(steps_of(course, manner)))
+        return max(end, begin + (count - 1) * even + even)
+    return beyond(end, tiny * (end - float(course.time[-2]))) if tiny else end
 
 
 EXCHANGE = {2: ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetDerivatives", "GetEventIndicators",
@@ -95,20 +119,21 @@ EXCHANGE = {2: ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetDer
 
 def drive(instance: Instance, ports: Ports, course: Course, manner: Manner, outputs: np.ndarray) -> None:
     """Fill `outputs` (nodes, outputs); raises SimulationFailed."""
+    steps = steps_of(course, manner)
     compiled = None if manner.scheme == "cvodes" and manner.exchange else kernel()
     if compiled is None:
         from dynident.models.fmu.plain_loop import PlainLoop
 
-        failure = PlainLoop(instance, ports, course, manner).run(outputs)
+        failure = PlainLoop(instance, ports, course, steps, manner).run(outputs)
     else:
-        failure = _compiled(compiled, instance, ports, course, manner, outputs)
+        failure = _compiled(compiled, instance, ports, course, steps, manner, outputs)
     if failure is not None:
         raise failed(instance, course, *failure)
 
 
-def _compiled(compiled: ctypes.CDLL, instance: Instance, ports: Ports, course: Course, manner: Manner,
+def _compiled(compiled: ctypes.CDLL, instance: Instance, ports: Ports, course: Course, steps: np.ndarray, manner: Manner,
               outputs: np.ndarray) -> tuple[int, int, int] | None:
-    fmu, path, _alive = for_c(instance, ports, course, manner.exchange)
+    fmu, path, _alive = for_c(instance, ports, course, steps, manner.exchange)
     bad = np.zeros(3, np.int64)
     if manner.exchange:
         good = compiled.dynident_fmu_exchange(
@@ -121,7 +146,8 @@ def _compiled(compiled: ctypes.CDLL, instance: Instance, ports: Ports, course: C
     return None if good else (int(bad[0]), int(bad[1]), int(bad[2]))
 
 
-def for_c(instance: Instance, ports: Ports, course: Course, exchange: bool) -> tuple[_Fmu, _Course, list]:
+def for_c(instance: Instance, ports: Ports, course: Course, steps: np.ndarray, exchange: bool
+          ) -> tuple[_Fmu, _Course, list]:
     """Instance and course as the structures of fmu.c, and what must live as long as they do."""
     groups = [c_groups(slots, [instance.address(f"{verb}{s.function}") for s in slots])
               for verb, slots in (("Set", ports.inputs), ("Get", ports.outputs))]
@@ -132,15 +158,17 @@ def for_c(instance: Instance, ports: Ports, course: Course, exchange: bool) -> t
             setattr(fmu, field, instance.address(name))
     else:
         fmu.do_step = instance.address("DoStep")
-    arrays = [course.time, course.substeps, course.u_begin, course.u_end, course.u_node, course.wanted]
-    return fmu, _Course(course.time.size, *[a.ctypes.data for a in arrays]), [groups, arrays]
+    arrays = [course.time, steps, course.u_begin, course.u_end, course.u_node, course.wanted]
+    path = _Course(course.time.size, *[a.ctypes.data for a in arrays], course.needed.shape[1], course.needed.ctypes.data)
+    return fmu, path, [groups, arrays, course.needed]
 
 
 def failed(instance: Instance, course: Course, node: int, call: int, status: int) -> SimulationFailed:
     from dynident.models.fmu.library import STATUS
 
     time = float(course.time[node])
-    named = {TERMINATED: "the FMU asked to end the simulation", NOT_FINITE: "an output or state is no longer finite",
+    named = {TERMINATED: "the FMU asked to end the simulation", NOT_FINITE: _not_finite(instance, status),
+             STATE_NOT_FINITE: f"{_state(instance, status)} is no longer finite",
              NEWTON: "the implicit step did not settle; use more sub-steps", GAVE_UP: "the adaptive solver gave up",
              EVENTFUL: "an event came, across which slopes are not known",
              ENDLESS: "events follow each other without end", MEMORY: "memory ran out"}
@@ -150,3 +178,18 @@ def failed(instance: Instance, course: Course, node: int, call: int, status: int
     why = named.get(call) or f"{doing} returned '{said}'"
     return SimulationFailed(f"the simulation of {instance.plan.file} failed at t = {time:g}: {why}."
                             f"{instance.last_message()}", time)
+
+
+def _not_finite(instance: Instance, column: int) -> str:
+    names = (*instance.plan.outputs, *instance.plan.observed)
+    kind = "output" if column < len(instance.plan.outputs) else "state"
+    return f"{kind} '{names[column]}' is not finite" if 0 <= column < len(names) else ""
+
+
+def _state(instance: Instance, place: int) -> str:
+    """A state by its name, where it has one that is known here; there may be one more place, of all derivatives."""
+    references = instance.plan.state_references
+    if not 0 <= place < len(references):
+        return "a state or a derivative"
+    names = [n for n, v in instance.plan.variables.items() if v.reference == references[place] and v.size == 1]
+    return f"state '{names[0]}'" if names else f"state number {place + 1}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,18 +10,27 @@ from typing import Any, final
 
 import numpy as np
 
-from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.errors import NotSupported, ProblemError
 from dynident.models.fmu.archive import digest_of, existing_fmu, unpacked
+from dynident.models.fmu.choices import (
+    choice_faults,
+    complaints_of,
+    idle_option_faults,
+    listed,
+    numbers_by_name,
+    option_faults,
+    path_of,
+    values_beyond_range,
+)
 from dynident.models.fmu.description import KINDS, NUMBERS, Description, Variable, read_description
-from dynident.models.fmu.loop import SCHEMES, Course
+from dynident.models.fmu.kept import found_again, kept
+from dynident.models.fmu.loop import Course
 from dynident.models.fmu.loop_kernel import kernel
 from dynident.models.fmu.plan import Plan
 from dynident.models.fmu.pool import SimulatorPool
 from dynident.problem.model import Given
 
 KIND = "fmu"
-ALIGNMENTS = ("sampled", "feedthrough")
-MOST_NAMED = 5  # near names in an error
 MOST_SAID = 3  # messages of an FMU in a report; its log keeps them all
 
 
@@ -43,33 +51,35 @@ class FmuModel:
     def __init__(self, path: str | Path, *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None,
                  values: Mapping[str, float] | None = None, kind: str = "auto", integrator: str = "runge_kutta",
                  alignment: str = "sampled", trusted: bool = False, time_limit: float = 60.0):
-        self.path = existing_fmu(path)
+        self.path = existing_fmu(path_of(path))
         self.digest = digest_of(self.path)
         self.description: Description = read_description(self.path)
+        d, variables = self.description, self.description.variables
+        faults = option_faults(kind, integrator, alignment, time_limit)
+        self.values = MappingProxyType(numbers_by_name(values, faults))
+        chosen_inputs, chosen_outputs = listed("inputs", inputs, faults), listed("outputs", outputs, faults)
+        faults += choice_faults(d, chosen_inputs or (), chosen_outputs or (), self.values)
+        if faults:
+            raise ProblemError(list(dict.fromkeys(faults)))
         self.options: dict[str, Any] = {"kind": kind, "integrator": integrator, "alignment": alignment,
                                         "trusted": bool(trusted), "time_limit": float(time_limit)}
-        faults = _option_faults(kind, integrator, alignment, time_limit)
-        numbers = {n: v for n, v in self.description.variables.items() if v.type in NUMBERS}
-        declared = {role: [n for n, v in numbers.items() if v.causality == role] for role in ("input", "output")}
-        first = {(numbers[n].type, numbers[n].reference, numbers[n].element): n for n in reversed(declared["input"])}
-        declared["input"] = [n for n in declared["input"] if n in first.values()]  # an alias is no other input
-        self.values = MappingProxyType({str(k): float(v) for k, v in (values or {}).items()})
-        faults += self._unknown("values", self.values, settable=True)
-        faults += self._unknown("inputs", inputs or (), roles=("input",))
-        faults += self._unknown("outputs", outputs or ())
-        if faults:
-            raise ProblemError(faults)
-        self.inputs = tuple([n for n in declared["input"] if n not in self.values] if inputs is None else inputs)
-        self.outputs = tuple(declared["output"] if outputs is None else outputs)
+        self._held = {variables[n].place: n for n in self.values}
+        self.inputs = tuple(self._declared_inputs() if chosen_inputs is None else chosen_inputs)
+        self.outputs = tuple([n for n, v in variables.items() if v.causality == "output" and v.type in NUMBERS]
+                             if chosen_outputs is None else chosen_outputs)
         if not self.outputs:
             raise ProblemError(f"{self.path.name} declares no output; name what is measured with outputs=[...].")
-        variables = self.description.variables
-        self.parameters = tuple(n for n, v in variables.items() if v.can_be_estimated and n not in self.values)
-        self.states = tuple(n for n in self.description.states if n in variables and variables[n].start is not None
-                            and variables[n].settable_before_start and n not in self.values)
+        free = {n: v for n, v in variables.items() if v.place not in self._held}
+        self.parameters = tuple(n for n, v in free.items() if v.can_be_estimated)
+        self.states = tuple(n for n in d.states if n in free and free[n].start is not None
+                            and free[n].settable_before_start)
         self.kind, self.notes = self._chosen_kind(kind)
+        if faults := idle_option_faults(self.path.name, self.kind, integrator, alignment):
+            raise ProblemError(faults)
+        self.notes += complaints_of(d) + values_beyond_range(d, self.values)
         used = [*self.inputs, *self.outputs, *self.parameters, *self.states]
-        self.units = MappingProxyType({n: variables[n].unit for n in used if variables[n].unit})
+        time = next((v.unit for v in variables.values() if v.causality == "independent" and v.unit), "s")
+        self.units = MappingProxyType({"time": time, **{n: variables[n].unit for n in used if variables[n].unit}})
         self.name = self.description.name
 
     # what is asked of any model
@@ -81,8 +91,8 @@ class FmuModel:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files that the model lives in; a saved problem takes them along."""
-        return (self.path,)
+        """Files that the model lives in, as they were when it was made; a saved problem takes them along."""
+        return (kept(self.path, self.digest),)
 
     @property
     def static(self) -> bool:
@@ -91,6 +101,12 @@ class FmuModel:
         sampled = any(v.variability == "discrete" and v.causality != "input" for v in d.variables.values())
         return "model_exchange" in d.interfaces and not (d.states or d.indicators or sampled)
 
+    @property
+    def stepwise(self) -> tuple[str, ...]:
+        """Inputs that jump and never move: whole numbers, switches, and what the FMU calls discrete."""
+        own = {n: self.description.variables[n] for n in self.inputs}
+        return tuple(n for n, v in own.items() if not v.real or v.variability == "discrete")
+
     def definition(self) -> dict[str, Any]:
         """What the answer depends on, as plain data; the file by its name and content."""
         options = {key: self.options[key] for key in ("integrator", "alignment")}
@@ -98,8 +114,12 @@ class FmuModel:
                 "outputs": list(self.outputs), "values": dict(self.values), "interface": self.kind, **options}
 
     def __reduce__(self) -> tuple:
-        return _opened, (str(self.path), {"inputs": list(self.inputs), "outputs": list(self.outputs),
-                                          "values": dict(self.values), **self.options})
+        return same_model, self.identity()
+
+    def identity(self) -> tuple[str, str, str, dict[str, Any]]:
+        """What makes the same model in another process: file, copy of it, digest, and options."""
+        return str(self.path), str(*self.files), self.digest, {
+            "inputs": list(self.inputs), "outputs": list(self.outputs), "values": dict(self.values), **self.options}
 
     def content_hash(self) -> str:
         return self.digest
@@ -112,8 +132,11 @@ class FmuModel:
     def why_not_estimated(self, name: str) -> str:
         """A sentence about a variable that is not among the parameters; empty where there is nothing to say."""
         v = self.description.variables.get(name)
-        if v is None or v.can_be_estimated:
-            return "" if v is None else f"'{name}' has a value of its own in FmuModel(values=...); take it out there."
+        if v is None:
+            return ""
+        if held := self._held.get(v.place):
+            also = f", which is another name of '{held}'," if held != name else ""
+            return f"'{name}'{also} has a value of its own in FmuModel(values=...); take it out there."
         article = "an" if v.causality[0] in "aeiou" else "a"
         what = f"'{name}' of {self.path.name} is {article} {v.causality}" if v.causality != "parameter" else (
             f"'{name}' of {self.path.name} is a parameter of type {v.type}" if not v.real else
@@ -130,7 +153,7 @@ class FmuModel:
         by_place: dict[tuple[str, int, int], str] = {}
         for name in names:
             v = self.description.variables[name]
-            other = by_place.setdefault((v.type, v.reference, v.element), name)
+            other = by_place.setdefault(v.place, name)
             if other != name:
                 raise ProblemError(f"'{other}' and '{name}' are two names of one variable of {self.path.name}; "
                                    "declare one of them.")
@@ -143,7 +166,7 @@ class FmuModel:
         references = {d.variables[n].reference for n in used if d.variables[n].size > 1}
         variables = {n: v for n, v in d.variables.items() if n in used or v.reference in references}
         return Plan(
-            file=self.path.name, folder=str(unpacked(self.path)), library=interface.library, version=d.version,
+            file=self.path.name, folder=str(unpacked(*self.files)), library=interface.library, version=d.version,
             token=d.token, tolerance=d.tolerance, exchange=self.kind == "model_exchange", states=len(d.states),
             indicators=d.indicators, needs_completed=interface.needs_completed_step,
             variable_steps=interface.variable_steps, feedthrough=d.feedthrough,
@@ -187,23 +210,13 @@ class FmuModel:
                                    "check.")
         return chosen, note
 
-    def _unknown(self, what: str, names: Iterable[str], roles: tuple[str, ...] = (), settable: bool = False
-                 ) -> list[str]:
-        faults, variables = [], self.description.variables
-        for name in names:
-            v = variables.get(name)
-            if v is None:
-                near = difflib.get_close_matches(name, variables, n=MOST_NAMED, cutoff=0.5)
-                near = near or [n for n in variables if name.lower() in n.lower()][:MOST_NAMED]
-                hint = f" Near: {', '.join(near)}." if near else f" `dynident fmu info {self.path.name}` lists them."
-                faults.append(f"{what}: '{name}' is not a variable of {self.path.name}.{hint}")
-            elif v.type not in NUMBERS:
-                faults.append(f"{what}: '{name}' is a {v.type}, not a number.")
-            elif roles and v.causality not in roles:
-                faults.append(f"{what}: '{name}' is a {v.causality} of {self.path.name}, not an {roles[0]}.")
-            elif settable and not (v.settable_before_start or v.causality == "input"):
-                faults.append(f"{what}: '{name}' ({v.causality}, {v.variability}) cannot be set in {self.path.name}.")
-        return faults
+    def _declared_inputs(self) -> list[str]:
+        """All that no value holds; of several names of one input the first."""
+        first: dict[tuple[str, int, int], str] = {}
+        for name, v in self.description.variables.items():
+            if v.causality == "input" and v.type in NUMBERS and v.place not in self._held:
+                first.setdefault(v.place, name)
+        return list(first.values())
 
 
 class FmuSimulator:
@@ -246,20 +259,10 @@ class FmuSimulator:
         return FmuSimulator, (self.model, self.written)
 
 
-def _opened(path: str, options: Mapping[str, Any]) -> FmuModel:
-    return FmuModel(path, **options)
+def same_model(path: str, copy: str, digest: str, options: Mapping[str, Any]) -> FmuModel:
+    """The model of this `identity`; refuses where its file is no longer to be had."""
+    return FmuModel(found_again(Path(path), Path(copy), digest), **options)
 
 
 def _given(v: Variable) -> Given:
     return Given(float(v.start or 0.0), v.lower, v.upper, v.unit)
-
-
-def _option_faults(kind: str, integrator: str, alignment: str, limit: float) -> list[str]:
-    faults = []
-    for what, value, known in (("kind", kind, ("auto", *KINDS)), ("integrator", integrator, SCHEMES),
-                               ("alignment", alignment, ALIGNMENTS)):
-        if value not in known:
-            faults.append(f"{what} = {value!r} is not known to FmuModel.{did_you_mean(value, known)}")
-    if not limit > 0:
-        faults.append(f"time_limit = {limit}; give a positive number of seconds.")
-    return faults

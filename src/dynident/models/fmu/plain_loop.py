@@ -10,10 +10,22 @@ import numpy as np
 from dynident.models.fmu import loop
 from dynident.models.fmu.cvodes import Cvodes
 from dynident.models.fmu.library import Instance, SimulationFailed, flag, number, pointer, real, size
-from dynident.models.fmu.loop import ENDLESS, EXCHANGE, GAVE_UP, NEWTON, NOT_FINITE, TERMINATED, Course, Manner, Ports
+from dynident.models.fmu.loop import (
+    ENDLESS,
+    EXCHANGE,
+    GAVE_UP,
+    NEWTON,
+    NOT_FINITE,
+    STATE_NOT_FINITE,
+    TERMINATED,
+    Course,
+    Manner,
+    Ports,
+)
 
 SET, GET, STEP, TIME, STATES, RATES, INDICATORS, COMPLETED, EVENT, DISCRETE, CONTINUOUS = range(1, 12)
 NEWTON_LIMIT, NEWTON_SMALL, MOST_EVENTS, MOST_DISCRETE, EVENT_CLOSE, MOST_HALVINGS = 25, 1e-10, 10000, 1000, 1e-12, 60
+NEWTON_ENOUGH, NEWTON_SIZE, SEEN_MOVE = 1e-6, 1e-6, 2.2e-13
 
 
 class _Info2(ctypes.Structure):
@@ -28,8 +40,8 @@ class _Stop(Exception):
 class PlainLoop:
     """One simulation; the functions have the names of those in fmu.c and fmu_exchange.c."""
 
-    def __init__(self, instance: Instance, ports: Ports, course: Course, manner: Manner):
-        self.instance, self.ports, self.course, self.manner = instance, ports, course, manner
+    def __init__(self, instance: Instance, ports: Ports, course: Course, steps: np.ndarray, manner: Manner):
+        self.instance, self.ports, self.course, self.steps, self.manner = instance, ports, course, steps, manner
         self.node = self.k = 0
         self.next_event = math.inf
         self.x = np.zeros(ports.states)
@@ -68,8 +80,10 @@ class PlainLoop:
                 self.instance.get(slots, outputs[k])
             except SimulationFailed:
                 raise _Stop(GET, 3) from None
-        if not np.all(np.isfinite(outputs[k])):
-            raise _Stop(NOT_FINITE)
+        needed = self.course.needed
+        for i in np.flatnonzero(~np.isfinite(outputs[k])):
+            if i >= needed.shape[1] or needed[k, i]:
+                raise _Stop(NOT_FINITE, int(i))
 
     def input_at(self, now: float) -> np.ndarray:
         c, k = self.course, self.k
@@ -99,27 +113,28 @@ class PlainLoop:
         c, m = self.course, self.manner
         first, tiny, even = loop.lengths(c, m)
         time = [float(t) for t in c.time]
-        now = time[0]
+        now, taken = time[0], 0
         if first > 0:
             self.put(c.u_node[0])
-            now = self.step_to(now, now + first)
+            now = self.step_to(now, loop.beyond(now, first))
         self.observe(0, outputs)
         for k in range(len(time) - 1):
             self.k, self.node = k, k + 1
             end = time[k + 1]
-            count = int(c.substeps[k])
+            count = int(self.steps[k])
             h = even if even > 0 else (end - now) / count
             for j in range(count):
                 last = j == count - 1
                 self.put(c.u_node[k + 1] if last and m.at_node else self.input_at(now + 0.5 * h))
                 if even > 0:
                     self.step(now, h)
-                    now = end if last else now + h
+                    taken += 1
+                    now = time[0] + taken * h
                 else:
                     now = self.step_to(now, end if last else now + h)
             if tiny > 0:
                 self.put(c.u_node[k + 1])
-                now = self.step_to(now, end + tiny * (end - time[k]))
+                now = self.step_to(now, loop.beyond(end, tiny * (end - time[k])))
             self.observe(k + 1, outputs)
 
     # Model Exchange
@@ -150,12 +165,12 @@ class PlainLoop:
         n = x.size
         f0, J, s = self.rates(now, x), np.zeros((n, n)), x.copy()
         for j in range(n):
-            s[j] = x[j] + 1.5e-8 * max(abs(x[j]), 1e-5)
+            s[j] = x[j] + max(1.5e-8 * max(abs(x[j]), 1e-5), SEEN_MOVE * abs(h * f0[j]))
             J[:, j] = (self.rates(now, s) - f0) / (s[j] - x[j])
             s[j] = x[j]
         hj, one = h * J, np.eye(n)
         A = np.block([[one - (5.0 / 12.0) * hj, (1.0 / 12.0) * hj], [-0.75 * hj, one - 0.25 * hj]])
-        z = np.zeros(2 * n)
+        z, before, twice = np.zeros(2 * n), math.inf, np.abs(np.concatenate([x, x]))
         for _ in range(NEWTON_LIMIT):
             g1, g2 = self.rates(now + h / 3.0, x + z[:n]), self.rates(now + h, x + z[n:])
             b = np.concatenate([h * ((5.0 / 12.0) * g1 - (1.0 / 12.0) * g2) - z[:n],
@@ -163,8 +178,10 @@ class PlainLoop:
             if not np.all(np.isfinite(b)) or not solve(A.copy(), b):
                 raise _Stop(NEWTON)
             z = z + b
-            if np.max(np.abs(b) / (1e-6 + np.abs(np.concatenate([x, x])))) < NEWTON_SMALL:
+            change = float(np.max(np.abs(b) / (NEWTON_SIZE + (twice + np.abs(z)))))
+            if change < NEWTON_SMALL or (change < NEWTON_ENOUGH and change >= before):
                 return x + z[n:]
+            before = change
         raise _Stop(NEWTON)
 
     def cvodes(self, now: float, h: float, x: np.ndarray) -> np.ndarray:
@@ -221,7 +238,7 @@ class PlainLoop:
         if x.size:
             x = self.schemes[self.manner.scheme](now, h, x)
         if not np.all(np.isfinite(x)):
-            raise _Stop(NOT_FINITE)
+            raise _Stop(STATE_NOT_FINITE, int(np.flatnonzero(~np.isfinite(x))[0]))
         if self.z0.size or self.ports.needs_completed or self.next_event < math.inf:
             self.call(TIME, "SetTime", now + h, types=(real,))
             if x.size:
@@ -284,7 +301,7 @@ class PlainLoop:
         self.sample(0, outputs)
         for k in range(len(time) - 1):
             self.k, self.node = k, k + 1
-            count = int(self.course.substeps[k])
+            count = int(self.steps[k])
             h = (time[k + 1] - time[k]) / count
             for j in range(count):
                 if self.x.size or self.z0.size or self.next_event < math.inf:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynident.errors import DynidentError
+from dynident.errors import GivenUp
 from dynident.models.fmu.isolated import IsolatedSimulator
 from dynident.models.fmu.library import SimulationFailed
 from dynident.models.fmu.loop import Course
@@ -18,7 +18,7 @@ MOST_MESSAGES = 1000  # kept
 MOST_CRASHES = 3  # at different values; then the FMU is called broken
 
 
-class FmuBroken(DynidentError):
+class FmuBroken(GivenUp):
     """The FMU cannot be loaded, or crashed or hung again and again; there is no use in going on."""
 
 

@@ -11,7 +11,8 @@ from dynident.models.fmu.loop import Course, Manner, Ports, drive, last_moment
 from dynident.models.fmu.plan import Plan
 from dynident.models.fmu.slopes import drive_with_slopes
 
-TOOK = 1e-9  # relative: a value that was set and reads back within this has taken
+TOOK = {"Float32": 1e-6}  # relative: a value that was set and reads back within this has taken
+TOOK_ELSE = 1e-9
 
 
 class Simulator:
@@ -118,7 +119,8 @@ class Simulator:
 
     def _check_written(self, values: np.ndarray, inputs: np.ndarray) -> None:
         """Read back once what was written, and say what did not take."""
-        for slots_group, names, given in ((self.written, self.plan.written, values),
+        for slots_group, names, given in ((self.constants, tuple(self.plan.constants), self.constant_values),
+                                          (self.written, self.plan.written, values),
                                           (self.inputs, self.plan.inputs, inputs)):
             back = np.full(len(names), np.nan)
             try:
@@ -129,8 +131,9 @@ class Simulator:
                                   "took is not known.")
                 continue
             for name, wanted, got in zip(names, given, back, strict=True):
-                if not abs(got - wanted) <= TOOK * max(abs(wanted), abs(got)):
-                    self.notes.append(f"'{name}' was set to {wanted:g} but reads back as {got:g}; the FMU does not "
+                close = TOOK.get(self.plan.variables[name].type, TOOK_ELSE)
+                if not abs(got - wanted) <= close * max(abs(wanted), abs(got)):
+                    self.notes.append(f"'{name}' was set to {wanted:.9g} but reads back as {got:.9g}; the FMU does not "
                                       "take it as given.")
 
 

@@ -40,8 +40,10 @@ class Slots:
         values[self.column[own]] = self.buffer[own]
 
 
-def slots_for(variables: Sequence[Variable], version: int, everything: Mapping[str, Variable]) -> tuple[Slots, ...]:
-    """Groups by type for a vector with one entry per variable; an array is always set and got as a whole.
+def slots_for(variables: Sequence[Variable], version: int, everything: Mapping[str, Variable],
+              constants: Mapping[str, float]) -> tuple[Slots, ...]:
+    """Groups by type for a vector with one entry per variable; an array is always set and got as a whole, with elements
+    that are none of ours at what `constants` holds for them, or else at their start values.
 
     What stands twice in the vector, such as a state that is also an output or an alias, comes in a group of its own.
     """
@@ -58,6 +60,8 @@ def slots_for(variables: Sequence[Variable], version: int, everything: Mapping[s
         for v in everything.values():
             if v.reference in sizes and v.start is not None:
                 starts.setdefault(v.reference, {})[v.element] = v.start
+        for name, value in constants.items():
+            starts.setdefault(everything[name].reference, {})[everything[name].element] = value
     made = []
     for (function, code, _), references in groups.items():
         column, base = [], []
@@ -68,6 +72,14 @@ def slots_for(variables: Sequence[Variable], version: int, everything: Mapping[s
         made.append(Slots(function, code, np.array(list(references), np.uint32), np.array(column, np.int64),
                           np.array(base, float), np.zeros(len(column), NUMPY[code])))
     return tuple(made)
+
+
+def limits_of(v: Variable, version: int) -> tuple[float, float]:
+    """The least and the largest number that the type of a variable can hold."""
+    if v.type == "Boolean":
+        return 0, 1
+    kind = np.dtype(NUMPY[_kind(v, version)[1]])
+    return (np.finfo(kind).min, np.finfo(kind).max) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
 
 
 def _kind(v: Variable, version: int) -> tuple[str, int]:

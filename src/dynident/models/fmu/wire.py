@@ -23,9 +23,10 @@ class SentCourse:
     u_end: np.ndarray
     u_node: np.ndarray
     wanted: np.ndarray
+    needed: np.ndarray
 
 
-COURSE = ("time", "substeps", "u_begin", "u_end", "u_node", "wanted")
+COURSE = ("time", "substeps", "u_begin", "u_end", "u_node", "wanted", "needed")
 
 
 def send(stream: BinaryIO, message: dict[str, Any], arrays: Sequence[np.ndarray] = ()) -> None:

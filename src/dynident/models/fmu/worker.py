@@ -6,6 +6,7 @@ The FMU's words on stdout and stderr go to the parent's log file; the conversati
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -25,6 +26,7 @@ def leave_with(parent: int) -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts means the session, which ends this process itself
     threading.Thread(target=leave_with, args=(os.getppid(),), daemon=True).start()
     ask = os.fdopen(os.dup(0), "rb")
     answer = os.fdopen(os.dup(1), "wb")

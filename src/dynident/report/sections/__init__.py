@@ -15,6 +15,7 @@ from dynident.report.sections import (
     signals,
     starts,
     strides,
+    unmeasured,
     validation,
 )
 
@@ -24,6 +25,7 @@ SECTIONS = (
     enclosure.SECTION,
     signals.SECTION,
     filtering.SECTION,
+    unmeasured.SECTION,
     model_errors.SECTION,
     residuals.SECTION,
     validation.SECTION,

@@ -35,17 +35,21 @@ def body(estimate: Estimate) -> Markup | None:
 
 
 def _courses(estimate: Estimate, count: np.ndarray) -> list[Panel]:
-    """The way of each parameter, over where it ended: 1 at the end."""
+    """The way of each parameter, over where it ended: 1 at the end. One that was zero or of the other sign on its way has no
+    place on a logarithmic axis, and is drawn on a linear one."""
     unknowns = estimate.problem.unknowns
     if any(len(entry.values) != len(unknowns) for entry in estimate.history) or count.size < 2:
         return []
     values = np.array([entry.values for entry in estimate.history])
     shown = [i for i, u in enumerate(unknowns) if not u.initial and estimate.values[u.name] != 0][:MOST_COURSES]
-    traces = []
+    alike: list[dict] = []
+    turned: list[dict] = []
     for i, color in zip(shown, itertools.cycle(COLORS)):
         way = values[:, i] / estimate.values[unknowns[i].name]
-        traces.append(_dotted(count, np.where(way > 0, way, np.nan), unknowns[i].name, color))
-    return [Panel("parameters over their last value", traces, COURSE_HEIGHT, log=True)] if traces else []
+        (turned if np.any(way <= 0) else alike).append(_dotted(count, way, unknowns[i].name, color))
+    panels = [Panel("parameters over their last value", alike, COURSE_HEIGHT, log=True)] if alike else []
+    return panels + ([Panel("parameters over their last value, once of the other sign or zero", turned, COURSE_HEIGHT)]
+                     if turned else [])
 
 
 def _positive(values: list[float]) -> np.ndarray:

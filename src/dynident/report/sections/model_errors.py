@@ -9,17 +9,23 @@ from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.smoothed import Smoothed, SmoothedRecord
-from dynident.report.charts import Panel, curve, drawn, stacked, with_unit
+from dynident.report.charts import Panel, curve, drawn, shaded, stacked
 from dynident.report.numbers import lone
 from dynident.report.sections.section import Section, filled
+from dynident.report.sections.unmeasured import course
 from dynident.report.signals import TWO_SIDED_95
 
 HEIGHT = 120  # pixels
 
 TEMPLATE = """
-<p class="hint">What the rates of the model lack at each time for the states to follow the record, with the band in which 95 %
-lie if the model errs as its weights say. Noise without a pattern is what the weights allow; a pattern shows where the model
-is wrong, and often what it lacks.</p>
+<p class="hint">What the rates of the model lack at each time for the states to follow the record.
+{% if sized %}
+Shaded: where 95 % of it lie if the model errs as its weights say. That is less than the errors themselves, of which the record
+shows a part only; smoothing makes waves of them. What leaves the band shows where the model is wrong, and often what it lacks.
+{% else %}
+The weights are a choice here and no variances, so that no band can be drawn. A pattern shows where the model is wrong, and
+often what it lacks.
+{% endif %}</p>
 {% for record in records %}
 <article>{% if records | length > 1 %}<h3>{{ record.name }}</h3>{% endif %}{{ record.chart }}</article>
 {% endfor %}
@@ -41,24 +47,19 @@ def body(estimate: Estimate) -> Markup | None:
         f"{record.experiment}: errors of the model over time"))} for record in smoothed.records]
     shares = [{"name": name, "weight": lone(smoothed.weights[name]), "cost": lone(cost)}
               for name, cost in smoothed.share_of_cost().items()]
-    return filled(TEMPLATE, records=records, shares=shares)
+    sized = any(np.isfinite(record.error_std).any() for record in smoothed.records)
+    return filled(TEMPLATE, records=records, shares=shares, sized=sized)
 
 
 def _chart(record: SmoothedRecord, smoothed: Smoothed, units: dict[str, str]) -> dict[str, Any]:
-    gap = float(np.median(np.diff(record.time))) if record.time.size > 1 else 1.0
     panels = []
     for i, name in enumerate(record.names):
         if name in smoothed.weights:
-            error = curve(record.time, record.model_error[:, i], name, "var(--residual)") | {"showlegend": False}
-            panels.append(Panel(f"what the rate of {name} lacks", [error], HEIGHT,
-                                TWO_SIDED_95 / np.sqrt(smoothed.weights[name] * gap)))
-    for name in smoothed.drifting:
-        i = record.names.index(name)
-        value, reach = record.values[:, i], TWO_SIDED_95 * record.std[:, i]
-        ends = [curve(record.time, value + side * reach, "95 %", "var(--second)") | {"showlegend": False}
-                for side in (-1, 1) if np.all(np.isfinite(reach))]
-        panels.append(Panel(with_unit(name, units.get(name, "")), [
-            *ends, curve(record.time, value, name, "var(--fitted)") | {"showlegend": False}], HEIGHT))
+            reach = TWO_SIDED_95 * record.error_std[:, i]
+            panels.append(Panel(f"what the rate of {name} lacks", [
+                *shaded(record.time, -reach, reach, "95 %"),
+                curve(record.time, record.model_error[:, i], name, "var(--residual)", showlegend=False)], HEIGHT))
+    panels += [course(record, name, units.get(name, ""), HEIGHT) for name in smoothed.drifting]
     return stacked(panels, "time")
 
 

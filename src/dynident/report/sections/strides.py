@@ -14,10 +14,13 @@ from dynident.report.charts import Panel, drawn, numbers, stacked
 from dynident.report.sections.section import Section, filled
 
 HEIGHT = 130  # pixels
+MARKS = {"new Jacobian": "circle", "Jacobian kept": "circle-open", "rejected, new Jacobian": "x",
+         "rejected, Jacobian kept": "x-thin-open"}
 
 TEMPLATE = """
-<p class="hint">{{ iterations }} iterations, {{ jacobians }} of them with a new Jacobian (filled). In time stepping the length
-is that of a step in artificial time; in Newton's method it is the share of the step that was gone.</p>
+<p class="hint">{{ iterations }} iterations, {{ jacobians }} of them with a new Jacobian (filled), {{ rejected }} rejected
+(crossed; the crosses are filled where a new Jacobian was made for a step that was rejected). In time stepping the length is
+that of a step in artificial time; in Newton's method it is the share of the step that was gone.</p>
 {{ chart }}
 """
 
@@ -27,21 +30,36 @@ def body(estimate: Estimate) -> Markup | None:
     if not strides:
         return None
     phases = dict.fromkeys(s.phase for s in strides)
-    lengths = [_dots([s for s in strides if s.phase == phase], lambda s: s.share, phase, color)
-               for phase, color in zip(phases, ("var(--fitted)", "var(--measured)"), strict=False)]
-    moved = [_dots(list(strides), lambda s: s.step, "largest change", "var(--second)") | {"showlegend": False}]
+    numbered = list(enumerate(strides, start=1))  # a root finder that begins again counts from 1 again
+    colors = dict(zip(phases, ("var(--fitted)", "var(--measured)"), strict=False))
+    lengths = [_dots([(k, s) for k, s in numbered if s.phase == phase], lambda s: s.share, phase, colors[phase])
+               for phase in phases]
+    lengths += [_explained(phase, "lines", line={"color": colors[phase]}) for phase in phases]
+    lengths += [_explained(mark, "markers", marker={"color": "var(--ink)", "size": 7, "symbol": MARKS[mark]})
+                for mark in dict.fromkeys(map(_mark, strides))]
+    moved = [_dots(numbered, lambda s: s.step, "largest change", "var(--second)")]
     chart = stacked([Panel("step length", lengths, HEIGHT, log=True),
                      Panel("largest change of an unknown", moved, HEIGHT, log=True)], "iteration")
     return filled(TEMPLATE, iterations=len(strides), jacobians=sum(s.fresh for s in strides),
+                  rejected=sum(not s.accepted for s in strides),
                   chart=drawn(chart, "Step lengths of the root finder per iteration"))
 
 
-def _dots(strides: list[Stride], value: Callable[[Stride], float], name: str, color: str) -> dict[str, Any]:
-    symbols = ["circle" if s.fresh else "circle-open" if s.accepted else "x-thin-open" for s in strides]
-    return {"type": "scatter", "mode": "lines+markers", "name": name,
-            "x": numbers(np.array([s.number for s in strides], float)),
-            "y": [float(value(s)) if value(s) > 0 else None for s in strides],
-            "line": {"color": color, "width": 1.2}, "marker": {"color": color, "size": 7, "symbol": symbols}}
+def _mark(stride: Stride) -> str:
+    return ("" if stride.accepted else "rejected, ") + ("new Jacobian" if stride.fresh else "Jacobian kept")
+
+
+def _dots(strides: list[tuple[int, Stride]], value: Callable[[Stride], float], name: str, color: str) -> dict[str, Any]:
+    return {"type": "scatter", "mode": "lines+markers", "name": name, "showlegend": False,
+            "x": numbers(np.array([k for k, _ in strides], float)),
+            "y": [float(value(s)) if value(s) > 0 else None for _, s in strides],
+            "line": {"color": color, "width": 1.2},
+            "marker": {"color": color, "size": 7, "symbol": [MARKS[_mark(s)] for _, s in strides]}}
+
+
+def _explained(name: str, mode: str, **look: Any) -> dict[str, Any]:
+    """An entry of the legend without a curve: a curve's own would show the mark of its first point."""
+    return {"type": "scatter", "mode": mode, "name": name, "x": [None], "y": [None], "hoverinfo": "skip", **look}
 
 
 SECTION = Section("strides", "Steps of the root finder", body)

@@ -1,0 +1,85 @@
+"""Does the page show all that a smoother or a root finder found: states, errors with their band, steps, ways of parameters?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+import dynident as di
+from dynident.estimate.smoothed import Stride
+from dynident.files.smoothed import read_smoothed, smoothed_table
+from dynident.report.sections import convergence, model_errors, strides, unmeasured
+from methods.test_boundary_value import THESIS, fitted, simulated, spring
+
+
+@pytest.fixture(scope="module")
+def estimate() -> di.Estimate:
+    return fitted(spring(simulated(), (1.5, 1.5, 1.5)), model_weight={"v": 100.0, "k": 10.0})
+
+
+def traces(panels) -> dict[str, dict]:
+    return {trace["name"]: trace for panel in panels for trace in panel.traces}
+
+
+def test_states_that_are_no_outputs_are_drawn_with_their_interval(estimate):
+    page = str(unmeasured.body(estimate))
+    assert '"text":"v"' in page and '"text":"y"' not in page  # y is measured, and drawn among the signals
+    assert "95 % interval" in page and "tonexty" in page
+
+
+def test_where_weights_are_no_variances_no_band_is_drawn():
+    chosen = fitted(spring(simulated(), (1.5, 1.5, 1.5)), **THESIS)
+    for section in (model_errors, unmeasured):
+        page = str(section.body(chosen))
+        assert "95 %" not in page and "tonexty" not in page
+    assert "no variances" in str(model_errors.body(chosen))
+
+
+def test_band_of_model_errors_is_that_of_smoothed_ones(estimate):
+    record = estimate.smoothed.records[0]
+    v = record.names.index("v")
+    panels = model_errors._chart(record, estimate.smoothed, {})
+    upper = max(max(trace["y"]) for trace in panels["data"] if trace["name"] == "95 %" and trace["yaxis"] == "y")
+    assert upper == pytest.approx(1.96 * np.nanmax(record.error_std[:, v]), rel=1e-4)
+
+
+def test_ways_of_the_other_sign_are_drawn(estimate):
+    """A parameter that begins at -3 and ends at 1, and one that begins at zero."""
+    names = estimate.problem.names
+    ways = {"m": (2.0, 1.2), "k": (-3.0, 0.5), "b": (0.0, 2.0)}
+    history = [replace(estimate.history[0], number=i, values=tuple(
+        ways[name][i] if i < 2 and name in ways else estimate.values[name] for name in names)) for i in range(3)]
+    panels = convergence._courses(replace(estimate, history=tuple(history)), np.arange(3.0))
+    assert [panel.log for panel in panels] == [True, False]
+    found = traces(panels)
+    for name, way in ways.items():
+        assert found[name]["y"] == pytest.approx([*(w / estimate.values[name] for w in way), 1.0])
+
+
+def test_a_rejected_step_with_a_new_jacobian_looks_rejected(estimate):
+    made = tuple(Stride(1, "newton", 0.5, 1.0, 1.0, fresh, accepted) for fresh in (True, False) for accepted in (True, False))
+    symbols = [strides.MARKS[strides._mark(stride)] for stride in made]
+    assert len(set(symbols)) == 4
+    assert [symbol.startswith("x") for symbol in symbols] == [not stride.accepted for stride in made]
+    page = str(strides.body(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
+    for mark in strides.MARKS:  # the legend explains each
+        assert f'"name":"{mark}"' in page
+    assert "2 rejected" in page
+
+
+def test_steps_of_a_second_round_stand_behind_those_of_the_first(estimate):
+    made = tuple(Stride(number, "newton", 1.0, 1.0, 1.0, True, True) for number in (1, 2, 1, 2))
+    page = str(strides.body(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
+    assert '"x":[1.0,2.0,3.0,4.0]' in page
+
+
+def test_a_result_saved_before_the_band_was_known_is_still_read(estimate, tmp_path):
+    table = smoothed_table(estimate.smoothed)
+    table = table.drop_columns([name for name in table.column_names if name.startswith("error_std.")])
+    pyarrow.parquet.write_table(table, tmp_path / "old.parquet")
+    again = read_smoothed(tmp_path / "old.parquet")
+    assert np.isnan(again.records[0].error_std).all()
+    assert "95 %" not in str(model_errors.body(replace(estimate, smoothed=replace(again, drifting=()))))
