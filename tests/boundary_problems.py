@@ -195,6 +195,39 @@ def painleve():
                      line(0, np.sqrt(10), (0, 10)))
 
 
+def kink(a, above=0.0, guess=None):
+    """y'' = 2 a^2 y (y^2 - 1) with y(-1) = -1, y(1) = 1 + above: a layer inside that hardly anything holds in its place.
+
+    Times y', it says that y'^2 - a^2 (y^2 - 1)^2 is a constant c. Where y grows, the time from -1 to y is therefore the
+    integral of 1/sqrt(a^2 (y^2 - 1)^2 + c); c follows from the time 2 up to 1 + above.
+    """
+    return Published(f"kink, a {a:g}, above {above:g}", lambda t, y: [y[1], 2 * a**2 * y[0] * (y[0]**2 - 1)],
+                     fixed(-1, 1 + above), (-1, 1), guess or line(-1, 1, (-1, 1)))
+
+
+def kink_times(a, above, values):
+    """The times at which the kink passes `values`, by quadrature on panels that shrink towards the peaks at -1 and 1."""
+    points, weights = np.polynomial.legendre.leggauss(20)
+    near = np.append(0.0, np.logspace(-14, np.log10(0.5), 120))
+    every = np.concatenate([-1 + near, 1 - near, 1 + near])
+
+    def duration(c, y):
+        panels = np.unique(np.append(every[(every > -1) & (every < y)], [-1.0, y]))
+        half = np.diff(panels)[:, None] / 2
+        at = panels[:-1, None] + half * (1 + points)
+        return float(np.sum(half * weights / np.sqrt((a * (at - 1) * (at + 1)) ** 2 + c)))
+
+    c = np.exp(brentq(lambda log: duration(np.exp(log), 1 + above) - 2, -80, 5, xtol=1e-13))
+    return np.array([duration(c, y) - 1 for y in values])
+
+
+def steady_burgers(eps, guess):
+    """eps y'' = y y', y(-1) = 1, y(1) = -1: y = -c tanh(c t / 2 eps) with c tanh(c / 2 eps) = 1."""
+    c = brentq(lambda c: c * np.tanh(c / (2 * eps)) - 1, 1e-3, 10, xtol=1e-15)
+    return Published(f"steady Burgers, eps {eps:g}", lambda t, y: [y[1], y[0] * y[1] / eps], fixed(1, -1), (-1, 1), guess,
+                     lambda t: -c * np.tanh(c * t / (2 * eps)))
+
+
 PUBLISHED = (
     thesis_linear(), t1(1e-2), t2(1e-2), t3(1e-3), t4(1e-2), t6(1e-3), t9(1e-1), t19(1e-2), t20(0.1), t21(1e-2), t22(1e-2),
     troesch(5), t24(5e-2), t25_to_30(25, 1e-2, -1 / 3, 1 / 3), t25_to_30(26, 1e-2, 1, -1 / 3), t25_to_30(27, 1e-2, 1, 1 / 3),

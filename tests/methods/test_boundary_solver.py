@@ -6,7 +6,21 @@ import numpy as np
 import pytest
 
 import dynident as di
-from boundary_problems import HARDER, PUBLISHED, bratu, by_scipy, mathieu, measles, t1, thesis_linear, troesch
+from boundary_problems import (
+    HARDER,
+    PUBLISHED,
+    bratu,
+    by_scipy,
+    kink,
+    kink_times,
+    line,
+    mathieu,
+    measles,
+    steady_burgers,
+    t1,
+    thesis_linear,
+    troesch,
+)
 from dynident.discretizations import segments
 from dynident.maths import exp, log, pi, sinh
 from dynident.solvers.davidenko import Davidenko
@@ -74,6 +88,78 @@ def test_the_tolerance_is_met_whatever_it_is(tolerance):
         solution = solved(problem, tolerance=tolerance)
         assert solution.converged
         assert distance(solution, lambda t, p=problem: p.exact(t)[:, None]) <= ESTIMATED * tolerance
+
+
+def as_tanh(a):
+    return lambda t: [np.tanh(a * t), a / np.cosh(a * t)**2]
+
+
+def off_kink(solution, a, above):
+    """The largest error of y where it climbs, in its typical size; the reference is a quadrature."""
+    values = np.linspace(-0.9, 0.9, 7)
+    return np.max(np.abs(solution(kink_times(a, above, values))[:, 0] - values)) / solution.scale["y1"]
+
+
+@pytest.mark.parametrize("a", [2, 4, 5, 6])
+def test_a_layer_inside_is_found_from_a_straight_line(a):
+    solution = solved(kink(a))
+    assert solution.converged and not solution.warnings
+    assert off_kink(solution, a, 0.0) <= ESTIMATED * TOLERANCE
+
+
+@pytest.mark.parametrize("tolerance", [pytest.param(1e-2, marks=pytest.mark.slow), 1e-6])
+@pytest.mark.parametrize(("a", "above"), [(6, 0), (7, 0), (8, 0), (6, 1e-4), (8, 1e-6), (9, 1e-6), (12, 1e-6)])
+def test_no_layer_is_claimed_to_stand_where_it_does_not(a, above, tolerance):
+    """The ends move it by about e^(2a) of what they change by: too little for coarse meshes, at last for rounding."""
+    claims = [solved(kink(a, above, guess), tolerance=tolerance) for guess in (line(-1, 1, (-1, 1)), as_tanh(a))]
+    for claim in claims:
+        assert not claim.converged or off_kink(claim, a, above) <= ESTIMATED * tolerance
+
+
+@pytest.mark.parametrize("method", [Davidenko(tolerance=1e-7, iterations=1000), DampedNewton("kept", tolerance=1e-7)])
+def test_an_old_jacobian_claims_nothing(method):
+    for a in (4, 6, 8):
+        claim = di.solve_boundary_value(kink(a).rate, kink(a).boundary, np.linspace(-1, 1, 65), kink(a).guess, method=method)
+        assert not claim.converged or abs(claim(0.0)[0]) <= ESTIMATED * TOLERANCE  # it is odd
+
+
+def test_the_condition_number_is_that_of_the_solution():
+    """y(0) of the kink follows y(1) by about e^(2a)/16 at a = 6, by quadrature: a coarse mesh shows 5."""
+    solution = solved(kink(6, 0.0, as_tanh(6)))
+    moved = solved(kink(6, 1e-7, solution), tolerance=1e-8)(0.0)[0] - solved(kink(6, 0.0, solution), tolerance=1e-8)(0.0)[0]
+    assert solution.condition == pytest.approx(moved / 1e-7, rel=0.2)
+
+
+@pytest.mark.parametrize("guess", [line(1, -1, (-1, 1)), [0, 0]], ids=["line", "zero"])
+@pytest.mark.parametrize("eps", [0.1, 0.05])
+def test_a_shock_is_found_from_a_poor_guess(eps, guess):
+    problem = steady_burgers(eps, guess)
+    solution = solved(problem)
+    assert solution.converged
+    assert distance(solution, lambda t: problem.exact(t)[:, None]) <= ESTIMATED * TOLERANCE
+
+
+def test_a_shock_is_found_by_continuation():
+    problem = steady_burgers(0.05, solved(steady_burgers(0.1, [0, 0])))
+    assert distance(solved(problem), lambda t: problem.exact(t)[:, None]) <= ESTIMATED * TOLERANCE
+
+
+def test_what_rounding_stops_is_kept_with_its_error():
+    problem = steady_burgers(0.06, lambda t: [-np.tanh(t / 0.12), -1 / 0.12 / np.cosh(t / 0.12)**2])
+    solution = solved(problem, tolerance=1e-9)
+    assert not solution.converged and f"rounding keeps the error at {solution.error:.1e}" in solution.status
+    assert distance(solution, lambda t: problem.exact(t)[:, None]) <= ESTIMATED * solution.error
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e-13, 1e-30])
+def test_the_error_is_relative_however_small_the_states_are(unit):
+    def middle(unit):
+        found = di.solve_boundary_value(lambda t, y: [y[1], -3 * unit * exp(y[0] / unit)], lambda a, b: [a[0], b[0]], [0, 1],
+                                        [0, 0])
+        assert found.converged
+        return found(0.5)[0] / unit
+
+    assert middle(unit) == pytest.approx(middle(1.0), rel=2 * ESTIMATED * TOLERANCE)
 
 
 def test_two_solutions_of_one_problem_are_both_found():
@@ -211,12 +297,12 @@ def test_a_solution_that_is_determined_is_not_called_one_of_many(close):
 
 
 def test_a_periodic_orbit_without_a_phase_is_called_one_of_many():
-    """van der Pol at its own period 6.66328685933: every point of the orbit may be the first."""
+    """van der Pol at its own period 6.66328685933: every point of the orbit may be the first; at a rounded period none is."""
     period = 6.66328685933
     found = di.solve_boundary_value(lambda t, y: [period * y[1], period * ((1 - y[0]**2) * y[1] - y[0])],
                                     lambda a, b: [a[0] - b[0], a[1] - b[1]], [0, 1],
                                     lambda t: [2 * np.cos(2 * np.pi * t), -2 * np.sin(2 * np.pi * t)], tolerance=1e-3)
-    assert found.converged and "may be one of many" in found.status
+    assert not found.converged and found.code == 260 and "may be one of many" in found.status
 
 
 @pytest.mark.parametrize("integrator", ["gauss_legendre", "radau"])
@@ -264,6 +350,11 @@ def test_what_is_not_found_is_not_shown_as_found():
     assert few.values[0, 0] == pytest.approx(1) and len(few.time) <= 30  # what was solved last is kept
     stopped = solved(bratu(True), method=DampedNewton(iterations=1))
     assert stopped.code == 231 and not np.allclose(stopped.values[:, 0], [bratu(True).guess(t)[0] for t in stopped.time])
+
+
+def test_one_mesh_is_not_called_meshes():
+    status = solved(bratu(False)).status
+    assert "on 1 mesh, the last of 17 nodes" in status
 
 
 def test_a_run_can_be_stopped():

@@ -135,9 +135,12 @@ class _Run:
         return None
 
     def newton(self) -> bool:
-        """Full steps with a kept Jacobian, renewed where they shrink slowly; False hands back to the time stepping."""
+        """Full steps with a kept Jacobian, renewed where they shrink slowly; False hands back to the time stepping.
+
+        Converged is what a Jacobian of the last place calls so: an old one may be far from singular where that one is close.
+        """
         o, scale = self.options, self.system.scale
-        z, value, flow, factors, fresh = self.z, self.value, self.flow, self.factors, False
+        z, flow, factors, fresh = self.z, self.flow, self.factors, False
         while len(self.diary.pages) < o.iterations:
             made = fresh
             try:
@@ -146,19 +149,22 @@ class _Run:
                 return self.handed_back()
             following = -factors.solve(trial)
             shrunk = largest(following, scale) / max(largest(flow, scale), float(np.finfo(float).tiny))
-            if largest(following, scale) <= o.tolerance or (largest(flow, scale) <= o.tolerance and shrunk < 1):
-                self.diary.write("newton", 1.0, flow, trial, made)
-                self.z = z + flow + (following if shrunk < 1 else 0)
-                return True
-            if shrunk >= 1 and fresh:
+            small = largest(following, scale) <= o.tolerance or (largest(flow, scale) <= o.tolerance and shrunk < 1)
+            if shrunk >= 1 and fresh and not small:
                 return self.handed_back()
-            if shrunk < 1:
+            if shrunk < 1 or small:
                 self.diary.write("newton", 1.0, flow, trial, made)
-                z, value, flow, fresh = z + flow, trial, following, False
-            if shrunk > o.slow:
-                linear = self.diary.linearize(z)
-                factors, value, fresh = linear.factors, linear.value, True
-                flow = -factors.solve(value)
+                z, flow, fresh = z + flow, following, False
+            if small or shrunk > o.slow:
+                try:
+                    linear = self.diary.linearize(z)
+                except Diverged:
+                    return self.handed_back()
+                factors, fresh = linear.factors, True
+                flow = -factors.solve(linear.value)
+            if small and largest(flow, scale) <= o.tolerance:
+                self.z = z + flow
+                return True
         return False
 
     def handed_back(self) -> bool:

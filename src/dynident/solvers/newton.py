@@ -31,13 +31,16 @@ HIDDEN = 100  # times the rounding of the unknowns: a step that small and no lon
 class DampedNewton:
     """Options of Newton's method.
 
-    `tolerance`: largest last step, in typical sizes; `shortest`: share of a step below which the method gives up (230).
+    `tolerance`: largest last step, in typical sizes; `shortest`: share of a step below which the method gives up (230);
+    `insist`: share of a step that is gone even where the test says that it does not help, 0 for none. Layers inside wander to
+    their place along ways on which no test sees a gain; a root that is found so has passed the same last test as any other.
     """
 
     test: str = "natural"
     tolerance: float = 1e-6
     iterations: int = 100
     shortest: float = 1e-6
+    insist: float = 0.0
     name: str = "damped Newton"
 
     def __post_init__(self) -> None:
@@ -77,6 +80,12 @@ class _Run:
             following, value = moved
             done = self.share == 1.0 and self.settled(following)
             self.diary.write("newton", self.share, self.share * step, value, self.fresh)
+            if done and not self.fresh:  # says a Jacobian of an earlier place; that of this one has the last word
+                linear, self.fresh = self.diary.linearize(self.z), True
+                value, following = linear.value, -linear.factors.solve(linear.value)
+                done = self.settled(following)
+                if not done:
+                    continue
             if done:
                 self.z = self.z + following
                 return self.diary.root(self.z, True, f"after {iterations_in_words(len(self.diary.pages))}", 0)
@@ -121,10 +130,10 @@ class _Run:
             if helps and not enlarged and suggested >= 4 * share and share < 1:
                 share, enlarged = min(1.0, suggested), True  # it was far too careful
                 continue
-            if helps:
+            if helps or share <= self.options.insist:
                 self.z, self.share, self.before = self.z + share * step, share, (step, following, share)
                 return following, trial
-            share = min(suggested, share / 2)
+            share = max(min(suggested, share / 2), min(self.options.insist, share / 2))
             enlarged = True
         return None
 
@@ -134,7 +143,8 @@ class _Run:
         off = self.length(following - (1 - share) * step)
         suggested = 0.5 * size * share**2 / off if off > 0 else 1.0
         if self.options.test == "residual":
-            before, after = float(value @ value), float(trial @ trial)
+            with np.errstate(over="ignore"):
+                before, after = float(value @ value), float(trial @ trial)
             return after <= (1 - 2 * ARMIJO * share) * before or self.hidden(step), max(0.1 * share, min(suggested, 1.0))
         return self.length(following) <= (1 - share / 4) * size or self.hidden(step), min(1.0, suggested)
 

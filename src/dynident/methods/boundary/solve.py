@@ -54,7 +54,8 @@ def solve_boundary_value(rate: Callable[..., Any] | EquationModel, boundary: Cal
     if faults:
         raise ProblemError(faults)
     statement = statement_of(rate, boundary, values.shape[1], states, list(start))
-    options = Options(float(tolerance), solver, int(nodes), float(growth), _sizes(statement, sizes))
+    options = Options(float(tolerance), solver, int(nodes), float(growth), _sizes(statement, sizes),
+                      statement.same_slopes)
     steps, p = steps_for(statement, integrator, degree), np.array(list(start.values()))
     _check_start(statement, steps, times, course, p)
     search = Search(steps, statement.ends, times, course, p, options, watch)
@@ -112,7 +113,7 @@ def _solution(statement: Statement, search: Search, found: bool, reason: str, co
     condition = search.condition
     sizes = dict(zip((*statement.states, *statement.parameters), search.sizes.tolist(), strict=True))
     fractions, inside = search.steps.fractions, search.inside
-    if not found or inside is None:  # no solution: straight lines between nodes
+    if inside is None:  # no mesh was solved: straight lines between nodes
         fractions, inside = np.array([0.0, 1.0]), np.stack([search.nodes[:-1], search.nodes[1:]], axis=1)
     warnings = []
     if search.loose:
@@ -127,7 +128,7 @@ def _solution(statement: Statement, search: Search, found: bool, reason: str, co
         search.times, search.nodes, statement.states,
         dict(zip(statement.parameters, (float(v) for v in search.p), strict=True)), found,
         _success(search, statement.same_slopes) if found else _failure(search, reason, code, statement.same_slopes), code,
-        search.error if found else np.nan, search.options.tolerance, sizes, condition, tuple(search.pages),
+        search.error, search.options.tolerance, sizes, condition, tuple(search.pages),
         tuple(search.rounds), search.evaluations, tuple(warnings), wanted, fractions, inside, seconds)
 
 
@@ -147,13 +148,14 @@ def _failure(search: Search, reason: str, code: int, same_slopes: bool) -> str:
                "this one: change the conditions at the ends.")
     elif code == ILL_POSED:
         where = "at the point that was reached" if search.pages else "at the guess"
-        way = (f" This is known {where} only: begin with another guess; if all end like this one, change the conditions at the "
-               "ends.")
+        way = (f" This is known {where} only: begin with another guess; if all end like this one, the solution may be one of "
+               "many: change the conditions at the ends.")
     return f"Not converged: stopped {reason}{number}, after {_work(search)}.{way}{_story(search)}"
 
 
 def _work(search: Search) -> str:
-    return f"{iterations_in_words(len(search.pages))} on {len(search.rounds)} meshes, the last of {len(search.times)} nodes"
+    meshes = f"{len(search.rounds)} mesh{'es' * (len(search.rounds) != 1)}"
+    return f"{iterations_in_words(len(search.pages))} on {meshes}, the last of {len(search.times)} nodes"
 
 
 def _story(search: Search) -> str:
