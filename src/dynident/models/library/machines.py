@@ -63,7 +63,7 @@ def servo_axis(friction: FrictionLaw | None = None, gain: float = 35.15, v_smoot
     units = {name: unit for name, unit in law.units.items() if name in law.parameters or name in motion["constants"]}
     return EquationModel(
         name="servo_axis", outputs={"position": "q"}, inputs=["u"], parameters=["M", *law.parameters, "offset"],
-        units={"q": "m", "v": "m/s", "u": "1", "gain": "N", "M": "kg", "offset": "N", "position": "m", **units},
+        units={"q": "m", "v": "m/s", "M": "kg", "offset": "N", "position": "m", **units},
         **motion | {"constants": {"gain": gain, **motion["constants"]}})
 
 
