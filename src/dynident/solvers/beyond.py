@@ -65,10 +65,15 @@ def _as_well(there: Outcome, here: Outcome, finite: FiniteProblem) -> bool:
     return more <= 0 or standard_errors(more, here.evaluation.cost, finite) <= AS_WELL
 
 
+def times_as_far(c: Coordinates, here: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    """How many times as large as at the start each unknown is, or as small where it is a logarithm; NaN without a size."""
+    typical = np.where(begin != 0, np.abs(begin), c.scale)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(c.log, np.exp(np.abs(here - begin)), np.abs(here) / typical)
+
+
 def _further(c: Coordinates, here: np.ndarray, begin: np.ndarray, far: float) -> np.ndarray:
     """The way on for unknowns that are far from where they began; 0 for all others."""
-    typical = np.where(begin != 0, np.abs(begin), c.scale)
-    with np.errstate(invalid="ignore"):  # without a typical size nobody is far
-        times = np.where(c.log, np.exp(np.minimum(np.abs(here - begin), np.log(far) + 1)), np.abs(here) / typical)
-        gone = (times > max(ALONG * far, STAYED)) & np.any(times > far)
+    times = times_as_far(c, here, begin)
+    gone = (times > max(ALONG * far, STAYED)) & np.any(times > far)
     return np.where(gone, np.where(c.log, np.sign(here - begin) * np.log(FURTHER), (FURTHER - 1) * here), 0.0)

@@ -29,7 +29,7 @@ from dynident.methods.indirect.spread import Spreads
 from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
 from dynident.solvers.beyond import FAR as FAR_AWAY
-from dynident.solvers.beyond import SUSPECT, unless_run_off
+from dynident.solvers.beyond import SUSPECT, times_as_far, unless_run_off
 from dynident.solvers.davidenko import Davidenko
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.newton import DampedNewton
@@ -144,12 +144,14 @@ class Fit:
         self.kept = self.kept[0], replace(outcome, converged=False, reason=UNSETTLED)
 
     def unless_run_off(self, finite: Smoothing, outcome: Outcome) -> Outcome:
+        """Where the data leave an unknown open, less far away is suspect already."""
+        c, here, begin = finite.coordinates, outcome.point.unknowns, self.setup.begin(finite.coordinates)
+        if not np.any(times_as_far(c, here, begin) > SUSPECT):
+            return outcome
         std = np.sqrt(np.maximum(np.diag(Spreads(finite, outcome.point).covariance()), 0.0))
-        slope = finite.coordinates.slope(outcome.point.unknowns)
-        open_ended = np.any(std > np.abs(finite.coordinates.values(outcome.point.unknowns) / slope))
-        return unless_run_off(finite, outcome, self.setup.begin(finite.coordinates), self.setup.printed(),
-                              self.expected(finite, outcome), lambda point: self.solve(finite, point, told=False),
-                              SUSPECT if open_ended else FAR_AWAY)
+        left_open = np.any(std > np.abs(c.values(here) / c.slope(here)))
+        return unless_run_off(finite, outcome, begin, self.setup.printed(), self.expected(finite, outcome),
+                              lambda point: self.solve(finite, point, told=False), SUSPECT if left_open else FAR_AWAY)
 
     def finer(self, levels: Levels, finite: Smoothing, point: Point) -> Smoothing | None:
         """With better noise sizes, or steps that are short enough at this solution; None where these will do."""

@@ -80,7 +80,8 @@ class Seen:
     @property
     def growth(self) -> float:
         """The next size over the one that was used; 1 where nothing was measured."""
-        return float(np.sqrt((self.squares + self.variances) / self.count)) if self.count else 1.0
+        total = self.squares + self.variances
+        return float(np.sqrt((0.0 if total < 0 else total) / self.count)) if self.count else 1.0  # negative by rounding: none
 
     @property
     def untold(self) -> bool:
