@@ -14,7 +14,6 @@ from dynident.discretizations.shooting import Shooting
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.check import examine
 from dynident.estimate.combinations import NOT_SHOWN
-from dynident.estimate.covariance import magnitudes
 from dynident.estimate.finding import Check, Finding
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
@@ -53,10 +52,7 @@ def _with_jumps(problem: Problem, at: Linearization) -> tuple[Linearization, lis
     """With differences where unknowns act in jumps, which no derivative shows, and a word on each of them."""
     if not isinstance(problem.model, EquationModel):
         return at, []
-    lower, upper = (np.array([getattr(u, side) for u in problem.unknowns], float) for side in ("lower", "upper"))
-    sizes = magnitudes(problem, at.values)
-    typical = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.where(at.values != 0, np.abs(at.values), 1.0))
-    jacobian, found = with_secants(at, typical, lower, upper, functools.partial(linearization_at_start, problem))
+    jacobian, found = with_secants(problem, at, functools.partial(linearization_at_start, problem))
     return replace(at, jacobian=jacobian), [Finding(
         "error", problem.names[i], "what is measured depends on it in jumps only: its derivative is zero, and every method "
         "that uses derivatives leaves it where it starts", f"{WAYS_OUT}.") for i in found]

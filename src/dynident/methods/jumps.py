@@ -12,16 +12,21 @@ import numpy as np
 
 from dynident.discretizations.finite import Linearization
 from dynident.errors import ProblemError
+from dynident.estimate.covariance import magnitudes
 from dynident.integrators.march import Diverged
+from dynident.problem.problem import Problem
+from dynident.solvers.beside import NO_SLOPE
 
-NO_SLOPE = 1e-13  # of the largest column, each for a typical change of its unknown
 CHANGED = 1e-9  # of the residuals; a change by less is none
 SIZES = (0.1, 1.0, 0.01)  # of a typical change, to either side: where a change is looked for
 
 
-def with_secants(at: Linearization, typical: np.ndarray, lower: np.ndarray, upper: np.ndarray,
-                 linearize: Callable[[np.ndarray], Linearization]) -> tuple[np.ndarray, tuple[int, ...]]:
+def with_secants(problem: Problem, at: Linearization, linearize: Callable[[np.ndarray], Linearization]
+                 ) -> tuple[np.ndarray, tuple[int, ...]]:
     """The Jacobian with differences over a step in the columns of unknowns that act in jumps only, and which these are."""
+    lower, upper = (np.array([getattr(u, side) for u in problem.unknowns], float) for side in ("lower", "upper"))
+    sizes = magnitudes(problem, at.values)
+    typical = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.where(at.values != 0, np.abs(at.values), 1.0))
     measured = at.rows.experiment >= 0
     jacobian, found = at.jacobian.copy(), []
     largest = float(np.max(np.abs(jacobian[measured]), initial=0.0))

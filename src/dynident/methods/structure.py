@@ -88,7 +88,6 @@ def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator, j
                ) -> tuple[Identifiability, np.ndarray]:
     """What a random record shows at random values; unknowns that act in jumps only are added to `jumps`."""
     share = 1.0
-    lower, upper = (np.array([getattr(u, side) for u in problem.unknowns], float) for side in ("lower", "upper"))
     for _ in range(TRIES):
         moved = np.array([_drawn(u, v, share, rng) for u, v in zip(problem.unknowns, centre, strict=True)])
         excited = problem.changed(experiments=[_excited(e, share, rng) for e in problem.experiments])
@@ -97,9 +96,7 @@ def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator, j
         except Diverged:
             share *= CALMER
             continue
-        sizes = magnitudes(problem, moved)
-        typical = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.where(moved != 0, np.abs(moved), 1.0))
-        jacobian, found = with_secants(at, typical, lower, upper, functools.partial(_linearization, excited))
+        jacobian, found = with_secants(problem, at, functools.partial(_linearization, excited))
         jumps.update(problem.names[i] for i in found)
         measured = at.rows.experiment >= 0  # a prior is no property of the model
         J = jacobian[measured]
