@@ -118,7 +118,7 @@ def test_a_start_without_derivatives_is_refused_and_the_others_are_kept():
     run = di.Experiment(time, {"u": 0 * time}, {"x": 1 / (10 - time)}, {"x": di.Gaussian(1e-3)})
     problem = di.Problem(di.EquationModel(states={"x": "a*x**2 + u"}, inputs=["u"]), [run], [di.Parameter("a", start=1e6)])
     found = di.compare(problem, [di.boundary_value(), di.boundary_value(solver="newton")], progress=False)
-    assert [e.converged for e in found.values()] in ([True], [True, False])
+    assert [e.converged for e in found.values()] == ([True] if compiler() else [True, False][:len(found)])
     assert len(found) + len(found.failed) == 2 and all("x(0) = 0.1, guessed" in why for why in found.failed.values())
 
 
