@@ -7,6 +7,7 @@ import pytest
 
 import dynident as di
 from dynident.discretizations.smoothing import Smoothing
+from dynident.kernels.compiler import compiler
 from dynident.methods.indirect.bvp import BoundaryValueProblem
 from dynident.methods.indirect.levels import _seen
 from dynident.methods.indirect.setup import setup_of, shares
