@@ -193,7 +193,7 @@ def at_least(what: str, value: float, target: float) -> Line:
 
 def run() -> Result:
     whole, short = setup(SAMPLES), setup(SHORT)
-    plain, _ = per_step(setup(SAMPLES, form="plain"))
+    plain, _ = per_step(setup(SAMPLES, covariance_update="plain"))
     ours, reference = per_step(whole)
     _, reference_short = per_step(short, 1)
     free_of_compiler, *_ = in_fresh_process(__file__, "--interpreted", 20_000, environment={"DYNIDENT_CC": "none"})
@@ -212,7 +212,7 @@ def run() -> Result:
         at_least("NumPy loop / ours without a compiler", by_hand["seconds"] / free_of_compiler, 8),
         Line("filter.update from Python", spoken(update), "at most 10 us", update <= 10e-6),
         at_most("Joseph / plain", ours / plain, 1.2),
-        Line("square root / plain", f"{per_step(setup(SAMPLES, form='square_root'))[0] / plain:.2f}"),
+        Line("square root / plain", f"{per_step(setup(SAMPLES, covariance_update='square_root'))[0] / plain:.2f}"),
         at_most("unscented / extended", per_step(setup(SAMPLES, filter="unscented"))[0] / plain, 4.5),
         at_most("filter and smoother / extended", per_step(whole, 3, smoother=True)[0] / plain, 3.2),
         at_most("moving horizon of 10 / extended", horizon / plain, 150),

@@ -133,7 +133,7 @@ def table_3(its: Rig, tuning: Tuning, histories: dict) -> dict[str, tuple[float,
     problem, found = problem_for(its), {}
     for label, scheme in SCHEMES.items():
         method = di.kalman(integrator=scheme, process_noise=tuning.process, initial_std=tuning.initial,
-                           noise_per=tuning.per)
+                           process_noise_unit=tuning.per)
         try:
             record = di.identify(problem, method, progress=False).filtered.records[0]
         except di.NotConverged as stopped:

@@ -34,7 +34,7 @@ def fall(start=0.0, **more):
     return di.Experiment(when, {}, {"y": y}, **{"noise": {"y": di.Gaussian(0.01)}, "start": start, **more})
 
 
-@pytest.mark.parametrize("method", [STILL, di.moving_horizon(process_noise={}), di.kalman(process_noise={}, repeat=3)])
+@pytest.mark.parametrize("method", [STILL, di.moving_horizon(process_noise={}), di.kalman(process_noise={}, passes=3)])
 @pytest.mark.parametrize("log", [False, True])
 def test_filter_begins_at_the_mean_of_a_prior_and_not_at_the_start(method, log):
     problem = di.Problem(MODEL, [record(3)], [di.Parameter("a", 1.0, free=False),
@@ -208,7 +208,7 @@ def test_initial_state_outside_of_its_bounds_is_said():
 
 
 @pytest.mark.parametrize("other", [
-    {"process_noise": {"x": 0.1}}, {"substeps": 3}, {"gate": 4.0}, {"noise_per": "sample"}])
+    {"process_noise": {"x": 0.1}}, {"substeps": 3}, {"gate": 4.0}, {"process_noise_unit": "sample"}])
 def test_saved_state_of_other_options_is_refused(other, tmp_path):
     problem = di.Problem(MODEL, [record(50)], BOTH)
     online = STILL.start(problem)
@@ -268,9 +268,9 @@ def test_way_out_of_a_lost_covariance_is_one_that_the_filter_takes():
     from dynident.methods.kalman.engine import Stopped
 
     said = {kind: str(Stopped(2, 0, 0.0, "run", di.kalman(filter=kind))) for kind in ("extended", "unscented")}
-    assert 'form="square_root"' in said["extended"]
+    assert 'covariance_update="square_root"' in said["extended"]
     assert "square_root" not in said["unscented"] and 'filter="extended"' in said["unscented"]
-    assert "square_root" not in str(Stopped(2, 0, 0.0, "run", di.kalman(form="square_root")))
+    assert "square_root" not in str(Stopped(2, 0, 0.0, "run", di.kalman(covariance_update="square_root")))
 
 
 def spring(integrator, substeps=1):

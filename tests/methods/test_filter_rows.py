@@ -104,7 +104,8 @@ def test_every_size_gives_the_numbers_of_plain_formulas(states, free, filter):
 
 
 @needs_compiler
-@pytest.mark.parametrize("options", [{"form": "joseph"}, {"form": "plain"}, {"filter": "unscented"}], ids=str)
+@pytest.mark.parametrize("options", [{"covariance_update": "joseph"}, {"covariance_update": "plain"},
+                                     {"filter": "unscented"}], ids=str)
 @pytest.mark.parametrize("lane", [1, 2, 4])
 def test_every_width_gives_the_same_numbers(lane, options):
     its = made(chain(3, 2), **options)

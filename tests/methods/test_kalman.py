@@ -20,8 +20,8 @@ from dynident.methods.kalman.setup import setup_of
 
 ROUNDING = 1e-9  # of a filter over some hundred steps, relative to the signals
 KNOWN = {"process_noise": {"v": 0.3}, "initial_std": {"q": 0.2, "v": 0.1}, "integrator": "heun"}
-KINDS = [{"form": "plain"}, {"form": "joseph"}, {"form": "square_root"}, {"filter": "unscented"},
-         {"filter": "iterated"}]
+KINDS = [{"covariance_update": "plain"}, {"covariance_update": "joseph"}, {"covariance_update": "square_root"},
+         {"filter": "unscented"}, {"filter": "iterated"}]
 IDS = ["plain", "joseph", "square_root", "unscented", "iterated"]
 P0 = np.diag([0.04, 0.01])
 X0 = np.array([1.0, 0.0])
@@ -78,7 +78,7 @@ def test_parameters_agree_with_the_batch_estimate(method):
         pytest.skip("12,000 samples of a moving horizon take minutes without a C compiler")
     problem, *_ = oscillator(4000, seed=7, process=0.0, free=("k", "d"))
     batch = di.identify(problem, di.single_shooting(integrator="heun", substeps=1))
-    estimate = di.identify(problem, method(integrator="heun", process_noise={}, repeat=3,
+    estimate = di.identify(problem, method(integrator="heun", process_noise={}, passes=3,
                                            initial_std={"k": 4.0, "d": 2.0, "q": 1.0, "v": 1.0}))
     for name in ("k", "d"):
         std = batch.uncertainty.std(name)
@@ -126,7 +126,7 @@ def test_noise_levels_are_found_by_maximum_likelihood():
     assert estimate.filtered.consistent
 
 
-@pytest.mark.parametrize("options", [*KINDS, {"substeps": 3}, {"gate": 3.0}, {"noise_per": "sample"}], ids=str)
+@pytest.mark.parametrize("options", [*KINDS, {"substeps": 3}, {"gate": 3.0}, {"process_noise_unit": "sample"}], ids=str)
 def test_without_a_compiler_the_numbers_are_the_same(options):
     problem, *_ = oscillator(250, seed=17, free=("k", "d"))
     setup = setup_of(KalmanMethod(**{**KNOWN, **options}), with_gaps(problem))
@@ -148,7 +148,7 @@ def test_without_a_compiler_the_numbers_are_the_same(options):
     np.testing.assert_allclose(found[5], found[2], rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("options", [{}, {"form": "square_root"}, {"gate": 2.0}, {"iterations": 1}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"covariance_update": "square_root"}, {"gate": 2.0}, {"iterations": 1}], ids=str)
 def test_without_a_compiler_a_moving_horizon_gives_the_same_numbers(options):
     problem, *_ = oscillator(60, seed=17, free=("k", "d"))
     bounded = [replace(p, lower=5.0) if isinstance(p, di.Parameter) and p.name == "k" else p for p in problem.parameters]
@@ -198,7 +198,7 @@ def test_record_in_parts_is_the_whole_record():
 def test_covariance_stays_positive_over_a_million_steps(form):
     """No process noise, accurate measurements: the covariance shrinks towards rounding and must stay a covariance."""
     problem, *_ = oscillator(1_000_000, seed=23, process=0.0, std=1e-6, free=("k", "d"))
-    method = KalmanMethod(form=form, integrator="heun", process_noise={}, initial_std={"k": 4.0, "d": 2.0})
+    method = KalmanMethod(covariance_update=form, integrator="heun", process_noise={}, initial_std={"k": 4.0, "d": 2.0})
     setup = setup_of(method, problem)
     engine, record = engine_for(setup), setup.records[0]
     engine.begin(np.concatenate([record.initial, setup.theta]),

@@ -151,7 +151,7 @@ def facts(setup: Setup) -> list[str]:
     unmeasured = [n for n in model.outputs if n not in setup.problem.experiments[0].outputs]
     derived = "with its Jacobian " if method.filter != "unscented" else ""
     return [f"{_plain(n)}' = {_plain(text)}" for n, text in model.definition()["states"].items()] + [
-        "", f"Filter: {ways.get(method.filter, method.filter)}, covariance form '{method.form}'.",
+        "", f"Filter: {ways.get(method.filter, method.filter)}, covariance update '{method.covariance_update}'.",
         f"Discretization: {integrator.name} (order {integrator.order}), steps of at most {setup.longest:g} s.",
         f"One step {derived}takes {step}.",
         *([f"Not measured in the record: {', '.join(unmeasured)}. Hand over NAN for it: the size of its errors is not "

@@ -32,7 +32,7 @@ def assemble(setup: Setup, engine: Engine, done: Pass, remarks: tuple[str, ...],
     values = {name: float(c.value(z)) for name, z, c in
               zip(uncertainty.names, uncertainty.mean, uncertainty.coordinates, strict=True)}
     outside = {name: values[name] for name in _outside(setup, uncertainty.names, uncertainty.mean, uncertainty.coordinates)}
-    counts = {"samples": sum(len(s) for s in done.samples), "rounds": setup.method.repeat,
+    counts = {"samples": sum(len(s) for s in done.samples), "passes": setup.method.passes,
               "outliers": sum(int(np.sum(r.left_out)) for r in records),
               "projections": sum(int(np.sum(s[:, fields["projected"]])) for s in done.samples)}
     cost = sum(float(np.sum(s[:, fields["nis"]])) for s in done.samples)
@@ -89,8 +89,8 @@ def _filtered(setup: Setup, records: tuple[FilteredRecord, ...], tests, loglik: 
     noise = {n: float(np.sqrt(q) * s) for n, q, s in zip(names, setup.q, slopes, strict=True) if q > 0}
     start = [*np.max([r.initial_std for r in setup.records], axis=0), *setup.theta_std]
     initial = {n: float(v * s) for n, v, s in zip(names, start, slopes, strict=True)}
-    return Filtered(records, names[nx:], noise, setup.method.noise_per, (*setup.open_noise, *setup.sizes), initial,
-                    loglik, tests)
+    return Filtered(records, names[nx:], noise, setup.method.process_noise_unit, (*setup.open_noise, *setup.sizes),
+                    initial, loglik, tests)
 
 
 def _trajectories(setup: Setup, engine: Engine, done: Pass
@@ -198,7 +198,7 @@ def _notes(setup: Setup, filtered: Filtered, counts: Mapping[str, int], done: Pa
                      "deviations and were left out."
                      + (" So many are no outliers: it is the filter that is off. Start closer, or open the gate."
                         if counts["outliers"] > MOST_OUTLIERS * setup.problem.measured_values else ""))
-    if setup.method.repeat > 1:
+    if setup.method.passes > 1:
         notes.append("The last pass began with the parameters of the one before; intervals are those of a single pass.")
     notes += [note for e in setup.problem.experiments for note in e.notes]
     return notes

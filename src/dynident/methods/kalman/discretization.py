@@ -89,7 +89,7 @@ def discretization_remarks(setup: Setup, filtered: Filtered, done: Pass) -> list
     finer steps would move."""
     remarks, reach = [], 0.0
     nx = len(setup.augmented.model.states)
-    per_sample = setup.method.noise_per == "sample"
+    per_sample = setup.method.process_noise_unit == "sample"
     for e, record in enumerate(filtered.records):
         coordinates = record.values.copy()
         for place, c in enumerate(setup.augmented.coordinates):

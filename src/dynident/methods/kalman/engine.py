@@ -17,7 +17,7 @@ import numpy as np
 from dynident.errors import DynidentError
 from dynident.kernels.compiler import load_library
 from dynident.kernels.generate import c_source, kernel_text
-from dynident.methods.kalman.options import FORMS, KalmanMethod
+from dynident.methods.kalman.options import COVARIANCE_UPDATES, KalmanMethod
 from dynident.methods.kalman.rows import outputs_with_slopes, step_one_by_one, step_with_rows, tables
 from dynident.methods.kalman.setup import Record, Setup
 from dynident.methods.kalman.stages import stage_functions
@@ -37,8 +37,8 @@ class Stopped(DynidentError):
 
     def __init__(self, fault: int, sample: int, time: float, record: str, method: KalmanMethod):
         self.fault, self.sample, self.time = fault, sample, time
-        another = ('filter="extended"' if method.filter == "unscented" else 'form="square_root"'
-                   if method.form != "square_root" else "a smaller initial_std")
+        another = ('filter="extended"' if method.filter == "unscented" else 'covariance_update="square_root"'
+                   if method.covariance_update != "square_root" else "a smaller initial_std")
         super().__init__(f"At t = {time:g} in '{record}' {FAULTS[fault]}. {WAY_OUT[fault].format(another=another)}")
 
 
@@ -159,8 +159,9 @@ def defines(setup: Setup) -> dict[str, int]:
     method, model = setup.method, setup.augmented.model
     iterations = {"iterated": method.iterations, "horizon": method.iterations}.get(method.filter, 1)
     return {"NX": len(model.states), "NT": len(setup.augmented.free), "NU": len(model.inputs),
-            "NY": len(model.outputs), "NP": len(model.parameters), "FORM": FORMS.index(method.form),
-            "ITERATIONS": iterations, "HORIZON": method.horizon if method.filter == "horizon" else 0}
+            "NY": len(model.outputs), "NP": len(model.parameters),
+            "FORM": COVARIANCE_UPDATES.index(method.covariance_update), "ITERATIONS": iterations,
+            "HORIZON": method.horizon if method.filter == "horizon" else 0}
 
 
 def memory_size(setup: Setup) -> int:

@@ -40,12 +40,12 @@ def _passes(setup: Setup, engine: Engine, tell: Callable[..., object]) -> tuple[
     in the standard deviations."""
     theta, history = setup.theta, []
     nx = len(setup.augmented.model.states)
-    for number in range(setup.method.repeat):
-        last = number == setup.method.repeat - 1
+    for number in range(setup.method.passes):
+        last = number == setup.method.passes - 1
         done = run(setup, engine, theta, links=last and setup.method.smoother)
         before, theta = theta, np.where(setup.repeated, done.ends[-1][0][nx:], setup.theta)
         cost = sum(float(np.sum(s[:, engine.layout.sample["nis"]])) for s in done.samples)
         step = float(np.linalg.norm((theta - before) / np.where(setup.theta_std > 0, setup.theta_std, 1.0)))
         history.append(Iteration(number, cost, step))
         tell(history[-1])
-    return done, tuple(history) if setup.method.repeat > 1 else ()
+    return done, tuple(history) if setup.method.passes > 1 else ()

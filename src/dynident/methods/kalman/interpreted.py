@@ -23,7 +23,7 @@ class InterpretedEngine:
     def __init__(self, setup: Setup):
         self.layout, self.setup = Layout(setup), setup
         self.settings = setup.settings()
-        self.stepwise = (SquareRoot if setup.method.form == "square_root" else Stepwise)(setup, self.layout)
+        self.stepwise = (SquareRoot if setup.method.covariance_update == "square_root" else Stepwise)(setup, self.layout)
         self.t, self.started, self.u = 0.0, False, np.zeros(self.layout.nu)
         self.x, self.P = np.zeros(self.layout.n), np.zeros((self.layout.n, self.layout.n))
         self._chunk: ca.Function | None = None
@@ -41,7 +41,7 @@ class InterpretedEngine:
 
     def record(self, record: Record, links: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
         method = self.setup.method
-        if method.filter in ("extended", "iterated") and method.form != "square_root" and not links:
+        if method.filter in ("extended", "iterated") and method.covariance_update != "square_root" and not links:
             return self._in_chunks(record), None
         out = np.empty((len(record.time), self.layout.sample["projected"].stop))
         more = np.empty((len(record.time), self.layout.link["e"].stop)) if links else None
@@ -218,7 +218,7 @@ def _measured(setup: Setup, s: dict[str, ca.SX], c: dict[str, ca.SX], x: ca.SX, 
                 whitened.append(ca.if_else(used[j] == 1, innovation / ca.sqrt(v), np.nan))
                 logs = logs + ca.if_else(used[j] == 1, ca.log(2 * np.pi * v), 0)
             k = ((used[j] == 1) / v) * d
-            x, P = x + k * innovation, _absorbed(setup.method.form, P, h, d, k, c["r"][j])
+            x, P = x + k * innovation, _absorbed(setup.method.covariance_update, P, h, d, k, c["r"][j])
         predicted = seen if iteration == 0 else predicted
         at = x
     squared = ca.sum1(ca.vertcat(*[ca.if_else(used[j] == 1, whitened[j] ** 2, 0) for j in range(ny)]))

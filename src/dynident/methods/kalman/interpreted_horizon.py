@@ -32,7 +32,7 @@ class InterpretedHorizon:
 
     def __init__(self, setup: Setup):
         self.layout, self.setup = Layout(setup), setup
-        self.step = (SquareRoot if setup.method.form == "square_root" else Stepwise)(setup, self.layout)
+        self.step = (SquareRoot if setup.method.covariance_update == "square_root" else Stepwise)(setup, self.layout)
         self.begin(np.zeros(self.layout.n), np.zeros((self.layout.n, self.layout.n)))
 
     def begin(self, x: np.ndarray, P: np.ndarray, t: float | None = None, u: np.ndarray | None = None) -> None:

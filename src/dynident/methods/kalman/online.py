@@ -23,7 +23,7 @@ from dynident.problem.problem import Problem, known_std
 
 INFINITY = float("inf")
 NUMBERS = (float, int, np.integer, np.floating)
-ONLY_BEFORE = ("kind", "initial_std", "smoother", "repeat")  # options that do not matter to a filter that goes on
+ONLY_BEFORE = ("kind", "initial_std", "smoother", "passes")  # options that do not matter to a filter that goes on
 
 
 class Known:

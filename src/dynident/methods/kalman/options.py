@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from dynident.methods.kalman.online import OnlineFilter
 
 FILTERS = ("extended", "unscented", "iterated", "horizon")
-FORMS = ("plain", "joseph", "square_root")  # in the kernels' order
-NOISE_PER = ("second", "sample")
-BOUNDS = ("project", "transform")
+COVARIANCE_UPDATES = ("plain", "joseph", "square_root")  # in the kernels' order
+PROCESS_NOISE_UNITS = ("second", "sample")
+BOUND_HANDLING = ("project", "transform")
+CHOICES = {"filter": FILTERS, "covariance_update": COVARIANCE_UPDATES, "process_noise_unit": PROCESS_NOISE_UNITS,
+           "bound_handling": BOUND_HANDLING}  # by option
 ESTIMATE = "estimate"  # said of a noise level: find it by maximum likelihood
 LONGEST_HORIZON = 200  # samples; a longer one is a batch problem
 
@@ -31,13 +33,14 @@ class KalmanMethod:
     """A filter over each record, parameters as states that stand still.
 
     `filter`: "extended", "unscented", "iterated" or "horizon". `process_noise`: by state or parameter the standard
-    deviation that it adds in one second (in one sample with noise_per="sample"), or "estimate"; what is not named has
-    none; None estimates those of the velocities (of all states where the model has no velocities). `initial_std`: by
-    name; else from the prior, the bounds or the start value. `form`: how the covariance is kept, "joseph",
-    "square_root" or "plain". `smoother`: go back over the record. `repeat`: passes, each from the last one's
-    parameters and the first covariance. `gate`: leave out measurements this many standard deviations off. `bounds`:
-    "project" onto the bounds, or "transform" parameters so that they cannot leave. `iterations`: of the iterated
-    filter and of the moving horizon, whose length in samples is `horizon`.
+    deviation that it adds in one second (in one sample with process_noise_unit="sample"), or "estimate"; what is not
+    named has none; None estimates those of the velocities (of all states where the model has no velocities).
+    `initial_std`: by name; else from the prior, the bounds or the start value. `covariance_update`: "joseph" (Joseph
+    form), "square_root" (square-root filter) or "plain". `smoother`: go back over the record (RTS smoother). `passes`
+    over the data, each from the last one's parameters and the first covariance. `gate`: leave out measurements this many
+    standard deviations off. `bound_handling`: "project" onto the bounds, or "transform" parameters so that they cannot
+    leave. `iterations`: how often the iterated filter linearises a measurement, and Gauss-Newton steps per sample of the
+    moving horizon, whose length in samples is `horizon`.
     """
 
     kind: str = "kalman"
@@ -45,24 +48,24 @@ class KalmanMethod:
     integrator: str = "runge_kutta"
     substeps: int = 1
     process_noise: Mapping[str, float | str] | str | None = None
-    noise_per: str = "second"
+    process_noise_unit: str = "second"
     initial_std: Mapping[str, float] = field(default_factory=dict)
-    form: str = "joseph"
+    covariance_update: str = "joseph"
     smoother: bool = False
-    repeat: int = 1
+    passes: int = 1
     gate: float | None = None
-    bounds: str = "project"
+    bound_handling: str = "project"
     iterations: int = 3
     horizon: int = 10
 
     def __post_init__(self) -> None:
         require_explicit(integrator_named(self.integrator))
         faults = []
-        for option, known in (("filter", FILTERS), ("form", FORMS), ("noise_per", NOISE_PER), ("bounds", BOUNDS)):
+        for option, known in CHOICES.items():
             value = getattr(self, option)
             if value not in known:
                 faults.append(f"{option} = {value!r} is not known.{did_you_mean(str(value), known)}")
-        for option in ("substeps", "repeat", "iterations", "horizon"):
+        for option in ("substeps", "passes", "iterations", "horizon"):
             value = getattr(self, option)
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
                 faults.append(f"{option} = {value!r}; give a whole number from 1 on.")
@@ -75,8 +78,8 @@ class KalmanMethod:
             faults.append(f"smoother = {self.smoother!r}; say true or false.")
         elif self.filter == "horizon" and self.smoother:
             faults.append("a moving horizon has no smoother; use kalman(smoother=True).")
-        if self.filter == "unscented" and self.form == "square_root":
-            faults.append("the unscented filter keeps the covariance itself; leave form at \"joseph\".")
+        if self.filter == "unscented" and self.covariance_update == "square_root":
+            faults.append("the unscented filter keeps the covariance itself; leave covariance_update at \"joseph\".")
         faults += _level_faults("initial_std", self.initial_std)
         if isinstance(self.process_noise, Mapping):
             numbers = {name: v for name, v in self.process_noise.items() if not (isinstance(v, str) and v == ESTIMATE)}

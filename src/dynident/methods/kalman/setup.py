@@ -70,8 +70,8 @@ class Setup:
                   if c.kind in ("value", "log") else (-np.inf, np.inf) for c in self.augmented.coordinates]
         lower = np.array([-np.inf if c.kind == "log" and not c.lower > 0 else low
                           for c, (low, _) in zip(self.augmented.coordinates, bounds, strict=True)])
-        return {"p": self.held, "q": self.q, "per_sample": float(self.method.noise_per == "sample"), "lower": lower,
-                "upper": np.array([high for _, high in bounds]), "linear": self.records[0].linear, "longest": self.longest,
+        return {"p": self.held, "q": self.q, "per_sample": float(self.method.process_noise_unit == "sample"),
+                "lower": lower, "upper": np.array([high for _, high in bounds]), "linear": self.records[0].linear, "longest": self.longest,
                 "gate": self.method.gate or 0.0}
 
 
@@ -84,7 +84,7 @@ def setup_of(method: KalmanMethod, problem: Problem) -> Setup:
     model, binding = problem.model, problem.bindings[0]
     free = tuple(int(i) for i in np.flatnonzero(binding.parameter_unknown >= 0))
     unknowns = [problem.unknowns[binding.parameter_unknown[i]] for i in free]
-    transform = method.bounds == "transform"
+    transform = method.bound_handling == "transform"
     coordinates = tuple(coordinate_for(u.lower, u.upper, u.log, transform) for u in unknowns)
     held = np.where(binding.parameter_unknown >= 0, 0.0, binding.parameters)
     inverted = tuple(k for k in divisors(model, free) if held[k] != 0)
