@@ -15,12 +15,12 @@ import numpy as np
 from timing import Line, Result, best, growth, in_fresh_process, main, once
 
 import dynident as di
-from dynident.integrators.verified.automaton import Automaton
-from dynident.integrators.verified.boxes import Boxes, Step
-from dynident.integrators.verified.flow import FlowChoice
-from dynident.integrators.verified.hybrid_step import HybridStep
-from dynident.integrators.verified.pieces import Sample
-from dynident.kernels.interval import interval_kernel
+from dynident.set_membership.flows.interval_automaton import Automaton
+from dynident.set_membership.flows.boxes import Boxes, Step
+from dynident.set_membership.flows.mode_flow import FlowChoice
+from dynident.set_membership.flows.hybrid_step import HybridStep
+from dynident.set_membership.flows.measurement_update import Sample
+from dynident.set_membership.intervals import interval_kernel
 
 BOXES = (1_000, 4_000, 16_000)
 SECONDS = (8.0, 16.0, 32.0)  # of driving: whole cycles, so that each has its share of rest and motion

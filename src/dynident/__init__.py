@@ -1,6 +1,8 @@
 """dynident: parameters of dynamical systems from measured records, with intervals that keep their promise."""
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -93,6 +95,17 @@ def __getattr__(name: str) -> Any:
     if name in MODULES:
         return importlib.import_module(f"dynident.{MODULES[name]}")
     raise AttributeError(f"dynident has no attribute '{name}'")
+
+
+class _PublicFirst(ModuleType):
+    """A public function stays in front of the folder of the same name, which importing would put in its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in PUBLIC or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _PublicFirst
 
 
 def __dir__() -> list[str]:

@@ -13,9 +13,9 @@ from dynident.methods.indirect.options import BoundaryValueMethod, Weight
 from dynident.methods.kalman.options import KalmanMethod
 from dynident.methods.method import Method
 from dynident.methods.multistart import MultiStart
-from dynident.methods.set_membership.method import SetMembership
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
+from dynident.set_membership.method import SetMembership
 
 
 def single_shooting(integrator: str = "runge_kutta", substeps: int | str = "auto", solver: str = "auto",
