@@ -12,11 +12,12 @@ from dynident.discretizations.finite import Linearization
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.autocorrelation import ColouredNoise, Series, coloured_noise, effective_dof, series_of
 from dynident.estimate.distributions import student_quantile
-from dynident.estimate.identifiability import SMALLEST_SINGULAR, identifiability
+from dynident.estimate.identifiability import identifiability
 from dynident.estimate.leeway import NOTICED, Errors, Leeway, Limit, bound_slope, limit_leeway
 from dynident.estimate.residuals import CONFIDENCE, whiteness
 from dynident.estimate.spread import FEWEST_DOF, Response, Sensitivity, independent_noise, response
 from dynident.problem.problem import Problem
+from dynident.tolerances import SINGULAR_VALUE
 
 KINDS = ("plain", "corrected")
 OPEN_BEYOND = 10.0  # std over the start or scale; a linearised model says nothing that far away
@@ -203,7 +204,7 @@ def _number(value: Any) -> Any:
 
 
 def covariance_from(problem: Problem, linearization: Linearization, active: Mapping[str, str], noise_estimated: bool,
-                    smallest: float = SMALLEST_SINGULAR, limits: Sequence[Limit] = ()) -> Covariance:
+                    smallest: float = SINGULAR_VALUE, limits: Sequence[Limit] = ()) -> Covariance:
     """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
 
     `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is

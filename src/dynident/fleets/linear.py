@@ -25,8 +25,8 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
-
-SMALLEST = 1e-10  # of the largest singular value: own directions below it are seen by nothing
+from dynident.solvers.rank import column_lengths, truncated_svd
+from dynident.tolerances import SINGULAR_VALUE_PROJECTION
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +83,9 @@ def _linearization(estimate: Estimate) -> Linearization:
 
 def _range(J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """An orthonormal basis of the columns, and the pseudo-inverse; columns are compared in their own lengths."""
-    lengths = np.linalg.norm(J, axis=0)
-    lengths = np.where(lengths > 0, lengths, 1.0)
-    U, S, Vt = np.linalg.svd(J / lengths, full_matrices=False)
-    kept = S / (S[0] if S.size and S[0] > 0 else 1.0) > SMALLEST
-    return U[:, kept], (Vt[kept].T / S[kept] @ U[:, kept].T) / lengths[:, None]
+    lengths = column_lengths(J)
+    svd = truncated_svd(J / lengths, SINGULAR_VALUE_PROJECTION)
+    return svd.range_basis, svd.pseudo_inverse() / lengths[:, None]
 
 
 def begun_at(problem: Problem, values: Mapping[str, float]) -> Problem:

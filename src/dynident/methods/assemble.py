@@ -14,7 +14,6 @@ from dynident.discretizations.losses import robust
 from dynident.discretizations.shooting import Shooting
 from dynident.estimate.covariance import Covariance, covariance_from
 from dynident.estimate.estimate import Estimate, Trajectory
-from dynident.estimate.identifiability import SMALLEST_SINGULAR
 from dynident.estimate.information import information_of
 from dynident.estimate.residuals import noise_level, outliers
 from dynident.estimate.validation import fit_percent
@@ -24,8 +23,7 @@ from dynident.methods.substeps import HARMLESS
 from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.problem import Problem, known_std
 from dynident.solvers.outcome import Outcome
-
-EXACT = 1e-11  # as SMALLEST_SINGULAR, for derivatives without error: an unstable model shows parameters that late
+from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_EXACT
 
 ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed by independent errors that lie evenly about "
             "zero; they need not be normal, since the {loss} loss gives little weight to those far out")
@@ -41,7 +39,7 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
     tied, limits = (tight or Tight()).joined(weighted_down(at, finite.loss))
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(sizes),
-                                  smallest=SMALLEST_SINGULAR if finite.noise else EXACT, limits=limits)
+                                  smallest=SINGULAR_VALUE if finite.noise else SINGULAR_VALUE_EXACT, limits=limits)
     fixed = fixed_unknowns(outcome.held, tight)
     if finite.loss != "squared" and uncertainty.printed == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))

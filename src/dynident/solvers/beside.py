@@ -15,11 +15,10 @@ import numpy as np
 
 from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.integrators.march import Diverged
-from dynident.solvers.outcome import SETTLED, Outcome, standard_errors
+from dynident.solvers.outcome import Outcome, standard_errors
 from dynident.solvers.reduced import Reduced
+from dynident.tolerances import SAME_COST, STEP_TOLERANCE, ZERO_SENSITIVITY
 
-NO_SLOPE = 1e-13  # of the largest column, each for a typical change of its unknown
-CHANGED = 1e-9  # relative; a cost or a mismatch that differs by less is the same
 SIZES = (1.0, 1e-2, 1e-4)  # of a typical change: how far beside
 WAYS_OUT = ("Let inputs move between samples (hold=\"linear\"), write conditions inside of where() as modes and transitions, "
             "or take least_squares(), whose differences see jumps")
@@ -40,7 +39,7 @@ def unless_between_slopes(finite: FiniteProblem, outcome: Outcome, begin: np.nda
         except Diverged:
             continue
         gain = outcome.evaluation.cost - there.evaluation.cost
-        if there.interrupted or (there.converged and standard_errors(gain, outcome.evaluation.cost, finite) > SETTLED):
+        if there.interrupted or (there.converged and standard_errors(gain, outcome.evaluation.cost, finite) > STEP_TOLERANCE):
             named = ", ".join(name for name, is_it in zip(finite.names, stuck, strict=True) if is_it)
             return there, f" (begun beside the start of {named}, where nothing changes with it)"
     return outcome, ""
@@ -57,7 +56,7 @@ def in_jumps(finite: FiniteProblem, outcome: Outcome, which: np.ndarray) -> np.n
                 continue
             here = outcome.evaluation
             change = abs(there.cost - here.cost) / max(here.cost, finite.floor) + abs(there.mismatch - here.mismatch)
-            if change > CHANGED:
+            if change > SAME_COST:
                 found[i] = bool(_without_slope(finite, point)[i])
                 break
     return found
@@ -92,4 +91,4 @@ def _without_slope(finite: FiniteProblem, point: Point) -> np.ndarray:
         norms = Reduced(finite.linearize(point)).rows.column_norms * typical_change(finite, point.unknowns)
     except Diverged:
         return np.zeros(len(finite.names), bool)
-    return norms <= NO_SLOPE * max(float(np.max(norms)), np.sqrt(finite.floor))
+    return norms <= ZERO_SENSITIVITY * max(float(np.max(norms)), np.sqrt(finite.floor))

@@ -17,18 +17,15 @@ from dynident.discretizations.coordinates import Coordinates
 from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.integrators.march import Diverged
 from dynident.solvers.outcome import Outcome, standard_errors
+from dynident.tolerances import COMPARABLE_DEFECT, SAME_FIT, UNBOUNDED_DISTANCE, UNBOUNDED_RETURN
 
-FAR = 1e3  # times the start; where nobody is further away, nobody has run off
 SUSPECT = 10.0  # times the start; the same where it is known that the data do not hold somebody
 ALONG = 0.03  # of that; who is that far may run along with them
 FURTHER = 10.0  # times; so far away it is tried again
-STAYED = 3.0  # times; an unknown that is still that much further away has not come back
-MET = 1e-6  # a mismatch relative to the size of the states up to which two costs are of the same kind
-AS_WELL = 1.0  # standard errors; a cost that is higher by less fits as well
 
 
 def unless_run_off(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, names: Sequence[str],
-                   follows: bool, solve: Callable[[Point], Outcome], far: float = FAR) -> Outcome:
+                   follows: bool, solve: Callable[[Point], Outcome], far: float = UNBOUNDED_DISTANCE) -> Outcome:
     """The outcome, not converged where unknowns ran off and nothing says that the model follows the data.
 
     `begin` are the unknowns at the start, `solve` is a solver, `names` are those of the unknowns as the user knows them,
@@ -49,8 +46,8 @@ def unless_run_off(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, n
         return replace(outcome, converged=False, reason=there.reason, interrupted=True)
     stayed = (there.point.unknowns - here.unknowns) / np.where(away != 0, away, np.inf)
     stayed = np.where((there.point.unknowns == further) & (away != 0), 1.0, stayed)  # also where rounding hides the way
-    gone = stayed > np.where(c.log, np.log(STAYED) / np.log(FURTHER), (STAYED - 1) / (FURTHER - 1))
-    if not np.any(gone) or there.evaluation.mismatch > MET or not _as_well(there, outcome, finite):
+    gone = stayed > np.where(c.log, np.log(UNBOUNDED_RETURN) / np.log(FURTHER), (UNBOUNDED_RETURN - 1) / (FURTHER - 1))
+    if not np.any(gone) or there.evaluation.mismatch > COMPARABLE_DEFECT or not _as_well(there, outcome, finite):
         return outcome
     named = ", ".join(name for name, ran in zip(names, gone, strict=True) if ran)
     if follows:
@@ -62,7 +59,7 @@ def unless_run_off(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, n
 
 def _as_well(there: Outcome, here: Outcome, finite: FiniteProblem) -> bool:
     more = there.evaluation.cost - here.evaluation.cost
-    return more <= 0 or standard_errors(more, here.evaluation.cost, finite) <= AS_WELL
+    return more <= 0 or standard_errors(more, here.evaluation.cost, finite) <= SAME_FIT
 
 
 def times_as_far(c: Coordinates, here: np.ndarray, begin: np.ndarray) -> np.ndarray:
@@ -75,5 +72,5 @@ def times_as_far(c: Coordinates, here: np.ndarray, begin: np.ndarray) -> np.ndar
 def _further(c: Coordinates, here: np.ndarray, begin: np.ndarray, far: float) -> np.ndarray:
     """The way on for unknowns that are far from where they began; 0 for all others."""
     times = times_as_far(c, here, begin)
-    gone = (times > max(ALONG * far, STAYED)) & np.any(times > far)
+    gone = (times > max(ALONG * far, UNBOUNDED_RETURN)) & np.any(times > far)
     return np.where(gone, np.where(c.log, np.sign(here - begin) * np.log(FURTHER), (FURTHER - 1) * here), 0.0)

@@ -16,10 +16,6 @@ from dynident.errors import GivenUp, NotSupported
 from dynident.integrators.march import Diverged
 from dynident.solvers.box import box_least_squares
 from dynident.solvers.outcome import (
-    NEARLY_SETTLED,
-    SETTLED,
-    TINY_DAMPING,
-    UNSEEN,
     Diary,
     Outcome,
     Watch,
@@ -29,13 +25,19 @@ from dynident.solvers.outcome import (
     standard_errors,
 )
 from dynident.solvers.reduced import Reduced
+from dynident.tolerances import (
+    RANK_DAMPING,
+    STALLED_STEP_TOLERANCE,
+    STEP_TOLERANCE,
+    SUFFICIENT_REDUCTION,
+    UNOBSERVABLE_STEP,
+)
 
 FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-15
 MOST_DAMPING = 1e14  # beyond it a step changes nothing
 FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as much
 NEAR_DAMPING = 1e-8  # it may fall to this at once when less than a standard error is left
-ENOUGH = 1e-4  # of the fall that the linear problem promises; less is no success
 MEMORY = 0.1  # of a column's length, from one iteration to the next; it may shrink by decades on the way
 
 
@@ -49,7 +51,7 @@ class LevenbergMarquardt:
     iterations: int = 200
     name: str = "Levenberg-Marquardt"
     damping: float = FIRST_DAMPING
-    settled: float = SETTLED
+    settled: float = STEP_TOLERANCE
 
     def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
         if finite.equality_count:
@@ -96,7 +98,7 @@ class _Run:
             if moved is None:
                 return self.stuck(min(left, self.standard_errors_seen(reduced)))
             reduced = moved
-            hardly = before - self.evaluation.cost < UNSEEN**2 * self.variance()
+            hardly = before - self.evaluation.cost < UNOBSERVABLE_STEP**2 * self.variance()
             if hardly and self.standard_errors_seen(reduced) <= self.settled:
                 return self.outcome(True, f"after {iterations_in_words(iteration + 1)}, along all that the data see")
         return self.outcome(False, f"at the limit of {iterations_in_words(self.limit)}")
@@ -113,7 +115,7 @@ class _Run:
 
     def standard_errors_left(self, reduced: Reduced) -> float:
         """How far the full step would lead if the problem were linear."""
-        gain = reduced.rows.fall(self.damped(reduced, TINY_DAMPING))
+        gain = reduced.rows.fall(self.damped(reduced, RANK_DAMPING))
         return standard_errors(gain, self.evaluation.cost, self.finite)
 
     def variance(self) -> float:
@@ -124,8 +126,8 @@ class _Run:
     def standard_errors_seen(self, reduced: Reduced) -> float:
         """The same without the endless way along what the data do not see."""
         typical = np.fmax(self.finite.coordinates.scale, np.abs(self.point.unknowns))  # NaN without a scale
-        rows = reduced.rows.resting(np.where(typical > 0, typical, 1.0), UNSEEN * np.sqrt(self.variance()))
-        step, _ = box_least_squares(rows.damped(np.sqrt(TINY_DAMPING) * np.where(self.scale > 0, self.scale, 1.0)), *self.box())
+        rows = reduced.rows.resting(np.where(typical > 0, typical, 1.0), UNOBSERVABLE_STEP * np.sqrt(self.variance()))
+        step, _ = box_least_squares(rows.damped(np.sqrt(RANK_DAMPING) * np.where(self.scale > 0, self.scale, 1.0)), *self.box())
         return standard_errors(reduced.rows.fall(step), self.evaluation.cost, self.finite)
 
     def step(self, reduced: Reduced) -> Reduced | None:
@@ -139,7 +141,7 @@ class _Run:
                 ahead = self.finite.linearize(candidate) if self.hopeful() else None
                 evaluation = ahead.evaluation if ahead else self.finite.evaluate(candidate)
                 fall = self.evaluation.cost - evaluation.cost
-                moved = Reduced(ahead or self.finite.linearize(candidate)) if fall > ENOUGH * expected else None
+                moved = Reduced(ahead or self.finite.linearize(candidate)) if fall > SUFFICIENT_REDUCTION * expected else None
             except Diverged as wall:
                 self.wall = wall
                 self.damping *= 10  # never an abort: come back from the wall
@@ -169,7 +171,7 @@ class _Run:
                                         f"which hides steps of {hidden:.1g} standard errors")
 
     def stuck(self, left: float) -> Outcome:
-        if left <= max(NEARLY_SETTLED, min(self.hidden(), 1)):
+        if left <= max(STALLED_STEP_TOLERANCE, min(self.hidden(), 1)):
             return self.outcome(True, "where no step lowers the cost any more")
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
         return self.outcome(False, f"where no step lowers the cost, though its slope is not zero{beyond}")

@@ -17,10 +17,9 @@ from dynident.integrators.march import Diverged
 from dynident.solvers.answer import Answer
 from dynident.solvers.gauss_newton import settled
 from dynident.solvers.outcome import Diary, Outcome, Watch, iterations_in_words
+from dynident.tolerances import NLP_ACTIVE_BOUND, NLP_FEASIBILITY, NLP_TOLERANCE, SQP_DUAL_TOLERANCE
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
-TOLERANCE = 1e-9  # of the scaled problem
-NEAR_BOUND = 1e-6  # scaled; an interior point method ends this close to a bound that holds it
 GOOD = {"Solve_Succeeded"}
 UNSURE = {"Search_Direction_Becomes_Too_Small", "Solved_To_Acceptable_Level"}  # at an optimum to rounding, or stuck
 
@@ -38,8 +37,9 @@ class Ipopt:
 
     def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
         options: dict[str, Any] = {"ipopt": {
-            "print_level": 0, "sb": "yes", "max_iter": self.iterations, "tol": TOLERANCE, "constr_viol_tol": 1e-10,
-            "acceptable_iter": 0, "bound_relax_factor": 0.0, "honor_original_bounds": "yes", "mu_strategy": "adaptive"}}
+            "print_level": 0, "sb": "yes", "max_iter": self.iterations, "tol": NLP_TOLERANCE,
+            "constr_viol_tol": NLP_FEASIBILITY, "acceptable_iter": 0, "bound_relax_factor": 0.0, "honor_original_bounds": "yes",
+            "mu_strategy": "adaptive"}}
         if self.hessian == "limited_memory":
             options["ipopt"]["hessian_approximation"] = "limited-memory"
         return _Run(finite, point, watch, self.hessian).go("ipopt", options, self.name)
@@ -64,8 +64,8 @@ class Sqp:
         if self.hessian == "limited_memory":
             raise NotSupported("the SQP method takes an exact or a Gauss-Newton Hessian; Ipopt() takes limited_memory.")
         options: dict[str, Any] = {
-            "qpsol": "piqp", "max_iter": self.iterations, "tol_pr": 1e-9, "tol_du": 1e-7, "print_header": False,
-            "print_iteration": False, "print_status": False,
+            "qpsol": "piqp", "max_iter": self.iterations, "tol_pr": NLP_TOLERANCE, "tol_du": SQP_DUAL_TOLERANCE,
+            "print_header": False, "print_iteration": False, "print_status": False,
             "qpsol_options": {"error_on_fail": False, "print_problem": False}}
         return _Run(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
 
@@ -161,7 +161,7 @@ class _Run:
     def outcome(self, w: np.ndarray, stats: dict[str, Any], lower: np.ndarray, upper: np.ndarray) -> Outcome:
         status, (w, evaluation) = str(stats.get("return_status", "")), self.last_finite(w)
         point, n = self.program.point(w), self.program.unknowns
-        held = np.where(w[:n] - lower[:n] <= NEAR_BOUND, -1, np.where(upper[:n] - w[:n] <= NEAR_BOUND, 1, 0))
+        held = np.where(w[:n] - lower[:n] <= NLP_ACTIVE_BOUND, -1, np.where(upper[:n] - w[:n] <= NLP_ACTIVE_BOUND, 1, 0))
         snapped = np.where(held < 0, lower[:n] * self.program.scale[:n],
                            np.where(held > 0, upper[:n] * self.program.scale[:n], point.unknowns))
         point = Point(snapped, point.nodes)

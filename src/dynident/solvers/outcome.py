@@ -9,6 +9,7 @@ import numpy as np
 
 from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
 from dynident.errors import GivenUp
+from dynident.tolerances import COST_ROUNDING, SIMULATION_ROUNDING
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,6 @@ class Iteration:
 
 
 Watch = Callable[[Iteration], None]
-
-SETTLED = 1e-5  # a remaining step of this many standard errors is none
-NEARLY_SETTLED = 1e-3  # the same where no step helps any more; no digit that is printed depends on it
-UNSEEN = 0.1  # standard errors; a direction in which going by a typical size is worth less is not seen by the data
-ROUNDING = 1e-13  # relative differences of the cost below this are noise of the arithmetic
-SIMULATED = 1e-3  # of the smallest residual that means anything: what rounding does to a simulation, 1e-15 of the data
-TINY_DAMPING = 1e-22  # of squared columns: keeps a rank-deficient step finite, far below what the data say, even where an
-# unstable model lets a parameter show only in the 10th digit of a column
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +79,8 @@ def standard_errors(gain: float, cost: float, finite: FiniteProblem) -> float:
 
     Zero where the fall would drown in rounding, or where the cost itself is rounding.
     """
-    residual = SIMULATED * np.sqrt(finite.floor / max(1, finite.residual_count))  # rounding in one of them
-    if gain <= max(ROUNDING * cost, 2 * np.sqrt(cost) * residual) or cost <= finite.floor:
+    residual = SIMULATION_ROUNDING * np.sqrt(finite.floor / max(1, finite.residual_count))  # rounding in one of them
+    if gain <= max(COST_ROUNDING * cost, 2 * np.sqrt(cost) * residual) or cost <= finite.floor:
         return 0.0
     freedom = max(1, finite.residual_count - len(finite.names))
     return float(np.sqrt(gain * freedom / cost))
