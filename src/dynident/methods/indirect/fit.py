@@ -28,13 +28,13 @@ from dynident.methods.indirect.setup import Setup, first_sizes, setup_of
 from dynident.methods.indirect.spread import Spreads
 from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
-from dynident.solvers.beyond import FAR as FAR_AWAY
 from dynident.solvers.beyond import SUSPECT, times_as_far, unless_run_off
 from dynident.solvers.davidenko import Davidenko
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.newton import DampedNewton
 from dynident.solvers.outcome import Iteration, Outcome, Watch, iterations_in_words
 from dynident.solvers.square import Page, Root
+from dynident.tolerances import UNBOUNDED_DISTANCE
 
 UNSETTLED = ("because the estimated noise sizes did not settle: the data do not tell errors of the model from those of the "
              "measurement. Give a std, or measurement_weight")
@@ -151,7 +151,7 @@ class Fit:
         std = np.sqrt(np.maximum(np.diag(Spreads(finite, outcome.point).covariance()), 0.0))
         left_open = np.any(std > np.abs(c.values(here) / c.slope(here)))
         return unless_run_off(finite, outcome, begin, self.setup.printed(), self.expected(finite, outcome),
-                              lambda point: self.solve(finite, point, told=False), SUSPECT if left_open else FAR_AWAY)
+                              lambda point: self.solve(finite, point, told=False), SUSPECT if left_open else UNBOUNDED_DISTANCE)
 
     def finer(self, levels: Levels, finite: Smoothing, point: Point) -> Smoothing | None:
         """With better noise sizes, or steps that are short enough at this solution; None where these will do."""
