@@ -207,7 +207,7 @@ def _rows(problem: Problem, believed: Mapping[str, float], std: np.ndarray) -> n
             return finite
 
         try:
-            count, _ = choose_substeps(make, lambda finite: finite.start())
+            count, _ = choose_substeps(make)
             finite = make(count)
             return finite.linearization(finite.start()).jacobian
         except Diverged as bad:

@@ -23,6 +23,7 @@ from dynident.methods.substeps import HARMLESS
 from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.problem import Problem, known_std
 from dynident.solvers.outcome import Outcome
+from dynident.status import fit_status
 from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_EXACT
 
 ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed by independent errors that lie evenly about "
@@ -53,17 +54,10 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
         counts = {**counts, "interrupted": 1}
     return Estimate(
         problem=problem, method=method, values=values, uncertainty=uncertainty, converged=outcome.converged,
-        status=sentence(outcome, solver), cost=cost, trajectories=trajectories, residuals=residuals,
+        status=fit_status(outcome.reason, outcome.converged, solver), cost=cost, trajectories=trajectories, residuals=residuals,
         noise_std=noise_std(problem, sizes), notes=tuple(notes), history=outcome.history, counts=counts,
         times={**times, "trust": time.perf_counter() - began},
         statistics={**information_of(problem, residuals, fixed=fixed), **fits(problem, trajectories)})
-
-
-def sentence(outcome: Outcome, solver: str) -> str:
-    by = f" ({solver})" if solver else ""
-    if outcome.converged:
-        return f"Converged {outcome.reason} from one start{by}."
-    return f"Did not converge: stopped {outcome.reason}{by}. The best point so far is kept."
 
 
 def trajectories_of(problem: Problem, finite: Shooting, marched: list[Marched]

@@ -27,6 +27,7 @@ from dynident.solvers.outcome import (
     standard_errors,
 )
 from dynident.solvers.reduced import Reduced
+from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     CONSTRAINT_PROGRESS,
     CONTRACTED_STEP,
@@ -119,7 +120,7 @@ class _Run:
         except KeyboardInterrupt:
             if not hasattr(self, "evaluation"):
                 raise
-            return self.outcome(False, "by the user", interrupted=True)
+            return self.outcome(False, Status.of(StatusCode.INTERRUPTED), interrupted=True)
 
     def go(self) -> Outcome:
         reduced = Reduced(self.finite.linearize(self.point))
@@ -132,18 +133,18 @@ class _Run:
             if self.tie:
                 self.lacks.append(float(np.max(self.tie.excess / self.tie.sizes)))
             if left <= STEP_TOLERANCE:
-                return self.outcome(True, f"after {iterations_in_words(iteration)}")
+                return self.outcome(True, Status.of(StatusCode.CONVERGED, spent=iterations_in_words(iteration)))
             if self.contradicted():
-                return self.outcome(False, "where conditions contradict each other")
+                return self.outcome(False, Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=""))
             if not self.hold.leash and self.length(step, nodes) > UNBOUNDED_STEP:
-                return self.outcome(False, "where the data do not hold all unknowns")
+                return self.outcome(False, Status.of(StatusCode.WANDERING))
             self.most = self.without_overshoot(step)
             moved = self.next(reduced, (step, nodes))
             self.last = step, self.share
             if moved is None:
                 return self.stuck(left)
             reduced = moved
-        return self.outcome(False, f"at the limit of {iterations_in_words(self.limit)}")
+        return self.outcome(False, Status.of(StatusCode.ITERATION_LIMIT, spent=iterations_in_words(self.limit)))
 
     def at_rest(self) -> bool:
         try:
@@ -289,12 +290,13 @@ class _Run:
 
     def stuck(self, left: float) -> Outcome:
         if left <= max(STALLED_STEP_TOLERANCE, min(hidden_standard_errors(self.evaluation.cost, self.finite), 1)):
-            return self.outcome(True, "where no step passes the monotonicity test any more")
+            return self.outcome(True, Status.of(StatusCode.CONVERGED_NO_PROGRESS, helps="passes the monotonicity test"))
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
-        return self.outcome(False, f"where no step passes the monotonicity test any more{beyond}")
+        return self.outcome(False, Status.of(StatusCode.NO_PROGRESS, helps="passes the monotonicity test any more",
+                                             beyond=beyond))
 
-    def outcome(self, converged: bool, reason: str, interrupted: bool = False) -> Outcome:
+    def outcome(self, converged: bool, reason: Status, interrupted: bool = False) -> Outcome:
         if not (converged or interrupted) and self.tie and np.any(self.tie.excess):
-            reason = f"because no point was found that meets all constraints: {self.tie.complaint}"
+            reason = Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=f": {self.tie.complaint}")
         return Outcome(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
                        at_bounds(self.finite, self.point, self.held), interrupted)

@@ -25,6 +25,7 @@ from dynident.solvers.outcome import (
     standard_errors,
 )
 from dynident.solvers.reduced import Reduced
+from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     RANK_DAMPING,
     STALLED_STEP_TOLERANCE,
@@ -63,7 +64,7 @@ class LevenbergMarquardt:
         except KeyboardInterrupt:
             if not run.diary.pages:
                 raise
-            return run.outcome(False, "by the user", interrupted=True)
+            return run.outcome(False, Status.of(StatusCode.INTERRUPTED), interrupted=True)
         except GivenUp as end:
             if not run.diary.pages:
                 raise
@@ -89,7 +90,7 @@ class _Run:
             self.scale = np.maximum(MEMORY * self.scale, reduced.rows.column_norms)
             left = self.standard_errors_left(reduced)
             if left <= self.settled:
-                return self.outcome(True, f"after {iterations_in_words(iteration)}")
+                return self.outcome(True, Status.of(StatusCode.CONVERGED, spent=iterations_in_words(iteration)))
             if left < 1 and not self.finite.cheap_slopes:  # as its square: the last step doubles the digits, and saves one
                 self.damping = min(self.damping, max(NEAR_DAMPING, FIRST_DAMPING * left**2))
             before, moved = self.evaluation.cost, self.step(reduced)
@@ -100,8 +101,9 @@ class _Run:
             reduced = moved
             hardly = before - self.evaluation.cost < UNOBSERVABLE_STEP**2 * self.variance()
             if hardly and self.standard_errors_seen(reduced) <= self.settled:
-                return self.outcome(True, f"after {iterations_in_words(iteration + 1)}, along all that the data see")
-        return self.outcome(False, f"at the limit of {iterations_in_words(self.limit)}")
+                return self.outcome(True, Status.of(StatusCode.CONVERGED_IDENTIFIABLE,
+                                                    spent=iterations_in_words(iteration + 1)))
+        return self.outcome(False, Status.of(StatusCode.ITERATION_LIMIT, spent=iterations_in_words(self.limit)))
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         c = self.finite.coordinates
@@ -167,16 +169,17 @@ class _Run:
 
     def blurred(self, iterations: int) -> Outcome:
         hidden = self.hidden()
-        return self.outcome(hidden < 1, f"after {iterations_in_words(iterations)} at the limit of the simulation's own noise, "
-                                        f"which hides steps of {hidden:.1g} standard errors")
+        return self.outcome(hidden < 1, Status.of(StatusCode.SIMULATION_NOISE, spent=iterations_in_words(iterations),
+                                                  hidden=hidden))
 
     def stuck(self, left: float) -> Outcome:
         if left <= max(STALLED_STEP_TOLERANCE, min(self.hidden(), 1)):
-            return self.outcome(True, "where no step lowers the cost any more")
+            return self.outcome(True, Status.of(StatusCode.CONVERGED_NO_PROGRESS, helps="lowers the cost"))
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
-        return self.outcome(False, f"where no step lowers the cost, though its slope is not zero{beyond}")
+        return self.outcome(False, Status.of(
+            StatusCode.NO_PROGRESS, helps="lowers the cost, although the gradient is not zero", beyond=beyond))
 
-    def outcome(self, converged: bool, reason: str, interrupted: bool = False) -> Outcome:
+    def outcome(self, converged: bool, reason: Status, interrupted: bool = False) -> Outcome:
         return Outcome(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
                        at_bounds(self.finite, self.point, self.held), interrupted)
 

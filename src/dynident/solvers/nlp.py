@@ -17,6 +17,7 @@ from dynident.integrators.march import Diverged
 from dynident.solvers.answer import Answer
 from dynident.solvers.gauss_newton import settled
 from dynident.solvers.outcome import Diary, Outcome, Watch, iterations_in_words
+from dynident.status import Status, StatusCode
 from dynident.tolerances import NLP_ACTIVE_BOUND, NLP_FEASIBILITY, NLP_TOLERANCE, SQP_DUAL_TOLERANCE
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
@@ -167,10 +168,11 @@ class _Run:
         point = Point(snapped, point.nodes)
         iterations = len(self.diary.pages)
         if self.interrupted:
-            return Outcome(point, evaluation, False, "by the user", tuple(self.diary.pages), held, True)
+            return Outcome(point, evaluation, False, Status.of(StatusCode.INTERRUPTED), tuple(self.diary.pages), held, True)
         converged = (status in GOOD and bool(stats.get("success"))) or (
             status in UNSURE and not self.finite.problem.constraints and settled(self.finite, point))
-        reason = f"after {iterations_in_words(iterations)}" if converged else self.why(status, iterations)
+        spent = iterations_in_words(iterations)
+        reason = Status.of(StatusCode.CONVERGED, spent=spent) if converged else self.why(status, spent)
         return Outcome(point, evaluation, converged, reason, tuple(self.diary.pages), held)
 
     def last_finite(self, w: np.ndarray) -> tuple[np.ndarray, Evaluation]:
@@ -183,13 +185,13 @@ class _Run:
                 self.wall = wall
         return self.program.variables(self.start), self.finite.evaluate(self.start)
 
-    def why(self, status: str, iterations: int) -> str:
+    def why(self, status: str, spent: str) -> Status:
         beyond = f"; on the way {self.wall}" if self.wall else ""
         if "Infeasible" in status:
             names = ", ".join(f"'{c.text}'" for c in self.finite.problem.constraints)
             listed = f" Constraints: {names}." if names else ""
-            return f"because no point was found that meets all constraints ({status}){beyond}.{listed}"
-        return f"after {iterations_in_words(iterations)} ({status}){beyond}"
+            return Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=f" ({status}){beyond}.{listed}")
+        return Status.of(StatusCode.SOLVER_FAILED, spent=spent, said=status, beyond=beyond)
 
 
 def _sparsity(found: Pattern) -> ca.Sparsity:

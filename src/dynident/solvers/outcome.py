@@ -9,6 +9,7 @@ import numpy as np
 
 from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
 from dynident.errors import GivenUp
+from dynident.status import Status, StatusCode
 from dynident.tolerances import COST_ROUNDING, SIMULATION_ROUNDING
 
 
@@ -33,7 +34,7 @@ class Outcome:
     point: Point
     evaluation: Evaluation
     converged: bool
-    reason: str
+    reason: Status
     history: tuple[Iteration, ...]
     held: np.ndarray  # per unknown: -1 on its lower bound, +1 on its upper bound, 0 free
     interrupted: bool = False
@@ -64,9 +65,9 @@ def iterations_in_words(iterations: int) -> str:
     return f"{iterations} iteration{'s' * (iterations != 1)}"
 
 
-def because(end: GivenUp) -> str:
+def because(end: GivenUp) -> Status:
     """The end of all simulation as the reason of an outcome."""
-    return f"because {str(end).rstrip('.')}"
+    return Status.of(StatusCode.SIMULATOR_LOST, why=str(end).rstrip("."))
 
 
 def hidden_standard_errors(cost: float, finite: FiniteProblem) -> float:
