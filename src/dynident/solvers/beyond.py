@@ -38,7 +38,8 @@ def unless_run_off(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, n
     return reject_unbounded_minimum(finite, outcome, begin, names, follows, there, far)
 
 
-def extrapolated_point(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, far: float = UNBOUNDED_DISTANCE) -> Point | None:
+def extrapolated_point(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, far: float = UNBOUNDED_DISTANCE
+                       ) -> Point | None:
     """Ten times as far from the start as a minimum whose unknowns are far from it; None where none is.
 
     `begin` are the unknowns at the start, `far` is how far from it, in multiples of it, is far.
