@@ -19,7 +19,7 @@ import numpy as np
 import dynident as di
 from dynident.integrators.operations import operation_counts
 from dynident.models.library import TYPICAL, belt_drive
-from dynident.models.library.belt_drive_rig import Motion, closed_loop, set_points
+from dynident.papers.belt_drive_rig import Motion, closed_loop, set_points
 
 SCHEMES = {"EF": "euler", "SE": "symplectic_euler", "Heun": "heun", "LP": "leapfrog_printed", "RK3": "simpson",
            "RK4": "runge_kutta"}

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident.papers.drive_train import drive_train as drive_train_model
 
 TABLE = Path(__file__).with_name("frozen_plans.json")
 COST, STD, INPUT = 1e-6, 1e-3, 1e-2  # of the larger of 1 and the cost; relative; of the largest value
@@ -69,7 +70,7 @@ def drive_train() -> di.Problem:
     time = np.arange(401) * 0.02
     run = di.Experiment(time, {"torque": 0 * time}, {"angle": 0 * time}, {"angle": di.Bounded(np.pi / 4096)},
                         {"angle": 0.0, "speed": 0.0})
-    return di.Problem(di.library.drive_train(), [run], [
+    return di.Problem(drive_train_model(), [run], [
         di.Parameter("alpha", -4.5), di.Parameter("beta", 65.0), di.Parameter("T_Fs", 0.12, free=False)])
 
 

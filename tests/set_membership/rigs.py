@@ -4,7 +4,7 @@ import numpy as np
 
 import dynident as di
 from dynident.methods.presets import set_membership
-from dynident.models.library.drive_train import RigTruth, drive_train, drive_train_record
+from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.recursive import observer_of
 from dynident.set_membership.setup import question_of

@@ -8,7 +8,7 @@ from rigs import random_rig, rig_problem
 
 import dynident as di
 from dynident.kernels.compiler import compiler
-from dynident.models.library.drive_train import COUNTS, drive_train_record, driving_cycles
+from dynident.papers.drive_train import COUNTS, drive_train_record, driving_cycles
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,
                                 reason="proved bounds need a C compiler, or crival")

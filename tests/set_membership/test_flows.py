@@ -5,11 +5,13 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import dynident as di
+from dynident.papers.drive_train import drive_train
+from dynident.papers.union_of_modes import PRINTED_FLOW
 from dynident.set_membership.flows.boxes import Boxes, Step, rows_of
 from dynident.set_membership.flows.hybrid_step import HybridStep
 from dynident.set_membership.flows.interval_automaton import Automaton
 from dynident.set_membership.flows.lohner import Tube
-from dynident.set_membership.flows.mode_flow import PAPER, FlowChoice, ModeFlow
+from dynident.set_membership.flows.mode_flow import FlowChoice, ModeFlow
 from dynident.set_membership.flows.taylor_model_flow import TaylorTube
 
 SAMPLES = 10_000
@@ -58,7 +60,7 @@ def exact_ends(model, points, inputs, length=LENGTH):
                      ).y[:, -1].reshape(n, count)
 
 
-@pytest.mark.parametrize("choice", [PAPER, FlowChoice(3), FlowChoice(6)], ids=["paper", "order 3", "order 6"])
+@pytest.mark.parametrize("choice", [PRINTED_FLOW, FlowChoice(3), FlowChoice(6)], ids=["paper", "order 3", "order 6"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_holds_every_sampled_trajectory(name, choice):
     model, layout, lo, hi, inputs = around(name, 0.05)
@@ -150,7 +152,7 @@ def test_linear_inputs_are_followed_within_the_step():
 
 
 def test_a_box_that_stops_within_the_step_is_followed_into_rest():
-    model = di.library.drive_train()
+    model = drive_train()
     step = HybridStep(Automaton(model), FlowChoice(3))
     box = Boxes(np.array([[0.0], [0.01], [-5.0], [60.0], [0.1]]), np.array([[0.0], [0.02], [-4.0], [70.0], [0.12]]),
                 np.array([model.modes.index("forward")]))

@@ -8,15 +8,15 @@ import pytest
 
 import dynident as di
 from dynident.kernels.compiler import compiler
+from dynident.papers.union_of_modes import PRINTED_FLOW, UnionOfModesStep
 from dynident.set_membership.flows.boxes import Boxes, Step, rows_of
 from dynident.set_membership.flows.hybrid_step import HybridStep
 from dynident.set_membership.flows.interval_automaton import Automaton
 from dynident.set_membership.flows.lohner import Tube
 from dynident.set_membership.flows.measurement_update import Sample
-from dynident.set_membership.flows.mode_flow import PAPER, FlowChoice, ModeFlow
+from dynident.set_membership.flows.mode_flow import FlowChoice, ModeFlow
 from dynident.set_membership.flows.nonsmooth import margins
 from dynident.set_membership.flows.taylor_model_flow import TaylorTube
-from dynident.set_membership.flows.united_step import UnitedStep
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,
                                 reason="proved bounds need a C compiler, or crival")
@@ -99,7 +99,7 @@ SHARES = [(0.0, 1.0), (0.0, 0.0), (0.3, 0.35), (0.5, 1.0), (1.0, 1.0)]  # wide, 
 def test_no_order_loses_a_trajectory_that_meets_what_is_not_smooth(name, share):
     model, lo, hi, _, reached = drawn(name, share)
     layout = Automaton(model).layout
-    for choice in (PAPER, FlowChoice(2), FlowChoice(3), FlowChoice(6)):
+    for choice in (PRINTED_FLOW, FlowChoice(2), FlowChoice(3), FlowChoice(6)):
         flow = ModeFlow(layout, model.rate, choice)
         low, high = rows_of(layout, lo, hi, step())
         low[layout.passed_rows], high[layout.passed_rows] = flow.bound(low, high)
@@ -118,7 +118,7 @@ def test_nor_does_a_step_with_its_measurement_and_the_way_back(name, share):
         sample = Sample(step(), reached[[k]] - radius, reached[[k]] + radius)
         truth = np.append(reached[k], points[1:, k])
         for way in (HybridStep(automaton, FlowChoice(3)), HybridStep(automaton, FlowChoice(3), compiled=False),
-                    UnitedStep(automaton, model)):
+                    UnionOfModesStep(automaton, model)):
             first = way.begin(Boxes(lo, hi, np.zeros(1, int)), step())
             left = way.advance(first, step(), sample, True)[0]
             assert np.any(np.all((left.lo <= truth[:, None] + ROUNDED) & (truth[:, None] - ROUNDED <= left.hi), axis=0))

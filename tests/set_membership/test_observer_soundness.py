@@ -8,7 +8,7 @@ from rigs import lost_samples, random_rig, rig_problem
 
 import dynident as di
 from dynident.kernels.compiler import compiler
-from dynident.models.library.drive_train import RigTruth, drive_train_record
+from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,
                                 reason="proved bounds need a C compiler, or crival")
@@ -140,7 +140,7 @@ def test_the_compiled_stride_leaves_what_the_arrays_leave(seed):
 
 def test_inputs_on_a_line_do_not_cost_the_truth():
     """The torque passes the breakaway torque between two samples, far from both."""
-    model = di.library.drive_train()
+    model = drive_train()
     time = np.arange(31) * 0.1
     torque = np.interp(time, [0, 1, 1.5, 2.5, 3.0], [0, 0.4, 0.4, -0.4, -0.4])
     plain = di.Experiment(time=time, inputs={"torque": torque}, hold="linear", outputs={"angle": 0 * time},

@@ -7,8 +7,9 @@ Users may write their own; soundness does not depend on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,56 +98,23 @@ class AroundZero:
         return Cuts(np.where(both, row, rows), points, np.where(both, np.inf, urgency))
 
 
-@dataclass(frozen=True)
-class PaperRules:
-    """Rules (10) to (12) of Rauh, Senkel and Aschemann, as printed; the fields say which name plays which part."""
-
-    speed: str = "speed"
-    torque: str = "torque"
-    damping: str = "alpha"
-    gain: str = "beta"
-    breakaway: str = "T_Fs"
-    margin: float = 1e-3  # epsilon: how far beyond the torque the breakaway torque is cut
-
-    def __call__(self, boxes: Boxes, situation: Situation) -> Cuts:
-        x2, a, b, t = (situation.row(n) for n in (self.speed, self.damping, self.gain, self.breakaway))
-        if self.torque not in situation.inputs:
-            raise ProblemError(f"the rules of the paper watch the input '{self.torque}', which the model does not have."
-                               f"{did_you_mean(self.torque, situation.inputs)} Say PaperRules(torque=...).")
-        u = situation.inputs[self.torque]
-        middle = 0.5 * (boxes.lo + boxes.hi)
-        width = boxes.hi - boxes.lo
-        sticks = abs(u) <= boxes.hi[t]  # (10): the torque meets the hull of -T and T
-        inside = (boxes.lo[t] < abs(u)) & (boxes.hi[t] > abs(u) + self.margin) & (u != 0)
-        at_torque = np.where(inside, abs(u) + self.margin, middle[t])
-        fast = width[x2] >= width[b]  # (11)
-        braking = _product(boxes, a, (boxes.lo[x2], boxes.hi[x2]))
-        pushing = _product(boxes, b, (u - boxes.hi[t], u - boxes.lo[t]))
-        ambiguous = (braking[0] <= pushing[1]) & (pushing[0] <= braking[1])  # (12)
-        rows = np.where(sticks, t, np.where(fast, x2, np.where(ambiguous, b, a)))
-        each = np.arange(boxes.count)
-        points = np.where(sticks, at_torque, middle[rows, each])
-        return Cuts(np.where(width[rows, each] > 0, rows, -1), points)
-
-
 STRATEGIES: dict[str, Callable[[], Strategy]] = {
-    "influence": LargestInfluence, "widest": WidestParameter, "around_zero": AroundZero, "paper": PaperRules}
+    "influence": LargestInfluence, "widest": WidestParameter, "around_zero": AroundZero}
+PAPER_STRATEGIES = {"paper": "dynident.papers.union_of_modes:PaperRules"}  # loaded when asked for
 
 
 def strategy_from(given: Strategy | str | None, usual: str) -> Strategy:
     """A strategy by its name, or as it was written."""
     if given is None or isinstance(given, str):
         name = given or usual
+        if name in PAPER_STRATEGIES:
+            return resolve_name(PAPER_STRATEGIES[name])()
         if name not in STRATEGIES:
-            raise ProblemError(f"strategy = '{name}' is not known.{did_you_mean(name, STRATEGIES)} Use one of "
-                               f"{', '.join(STRATEGIES)}, or a function of (boxes, situation).")
+            known = [*STRATEGIES, *PAPER_STRATEGIES]
+            raise ProblemError(f"strategy = '{name}' is not known.{did_you_mean(name, known)} Use one of "
+                               f"{', '.join(known)}, or a function of (boxes, situation).")
         return STRATEGIES[name]()
     return given
-
-
-def _product(boxes: Boxes, row: int, other: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    products = np.array([side * end for side in (boxes.lo[row], boxes.hi[row]) for end in other])
-    return products.min(axis=0), products.max(axis=0)
 
 
 def split(boxes: Boxes, situation: Situation, strategy: Strategy, cuts: int) -> Boxes:

@@ -61,8 +61,10 @@ class Reset:
     parameter: int  # row among the parameters
     signal: int  # output
     minimum_time: float  # seconds of standstill after which it may have changed
-    pieces: bool  # the three boxes of (13) instead of one
     modes: int  # bit mask of those in which the signal does not move
+
+
+Renewal = Callable[[Boxes, int, float, float], Boxes]  # (boxes, row, low, high of the first range)
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,18 @@ class Budget:
     slices: int = 0  # M_v
     sliced: int = -1  # the row that is sliced
     overfull: bool = False  # cut though the cap is reached, and merge again; else only what fits under the cap is cut
+
+
+@dataclass(frozen=True)
+class ObserverVariant:
+    """What a published variant of the observer does in its own way."""
+
+    make_step: Callable[[Automaton, EquationModel], VerifiedStep]
+    strategy: str
+    cuts: int  # per sample, where nothing is said
+    renew: Renewal
+    overfull: bool  # as in `Budget`
+    backward: bool  # whether measurements narrow the parameters of a box
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +107,14 @@ class Passage:
         return self.low.shape[0] if self.empty_at is None else self.empty_at
 
 
+def whole_range(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
+    """Each box with the first range; those that are then the same are kept once."""
+    lo, hi = boxes.lo.copy(), boxes.hi.copy()
+    lo[row], hi[row] = low, high
+    _, first = np.unique(np.concatenate([lo, hi, boxes.mode[None]]), axis=1, return_index=True)
+    return Boxes(lo[:, first], hi[:, first], boxes.mode[first])
+
+
 @dataclass(frozen=True, eq=False)
 class Observer:
     """Everything that stays the same along a record."""
@@ -103,6 +125,7 @@ class Observer:
     budget: Budget
     backward: bool = True
     resets: tuple[Reset, ...] = ()
+    renew: Renewal = whole_range  # how a parameter that is reset gets its range back
 
     def run(self, first: Boxes, record: BoundedRecord, tell: Callable[..., object] = lambda *_: None) -> Passage:
         """Through the record once; stops where nothing is left."""
@@ -153,9 +176,8 @@ class Observer:
             if not still or standing[j] < reset.minimum_time or kept.was_reset[j]:
                 continue
             row = self.step.layout.states + reset.parameter
-            renew = three_pieces if reset.pieces else whole_range
             stands = (self.step.active(boxes) & reset.modes) != 0  # in any other mode the rig moves, and nothing changes
-            boxes = gathered([renew(boxes.where(stands), row, prior[0][row], prior[1][row]), boxes.where(~stands)],
+            boxes = gathered([self.renew(boxes.where(stands), row, prior[0][row], prior[1][row]), boxes.where(~stands)],
                              boxes.lo.shape[0])
             kept.was_reset[j] = True
             kept.resets.append(k)
@@ -198,23 +220,6 @@ class _Kept:
     def passage(self, boxes: Boxes, empty_at: int | None = None) -> Passage:
         return Passage(boxes, self.low, self.high, self.count, self.modes, self.steady, empty_at,
                        tuple(dict.fromkeys(self.resets)))
-
-
-def three_pieces(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
-    """(13): below, at and above the present interval, within the first one; pieces of no width are left out."""
-    below, above = boxes.with_ends(boxes.lo.copy(), boxes.hi.copy()), boxes.with_ends(boxes.lo.copy(), boxes.hi.copy())
-    below.lo[row], below.hi[row] = low, boxes.lo[row]
-    above.lo[row], above.hi[row] = boxes.hi[row], high
-    return gathered([boxes, below.where(below.hi[row] > below.lo[row]), above.where(above.hi[row] > above.lo[row])],
-                    boxes.lo.shape[0])
-
-
-def whole_range(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
-    """Each box with the first range; those that are then the same are kept once."""
-    lo, hi = boxes.lo.copy(), boxes.hi.copy()
-    lo[row], hi[row] = low, high
-    _, first = np.unique(np.concatenate([lo, hi, boxes.mode[None]]), axis=1, return_index=True)
-    return Boxes(lo[:, first], hi[:, first], boxes.mode[first])
 
 
 def standing_modes(model: EquationModel, output: int) -> int:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.enclosure import Refutation
+from dynident.models.equations import EquationModel
 from dynident.set_membership.batch import largest_refuted
 from dynident.set_membership.bisection import strategy_from
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.flows.hybrid_step import HybridStep
+from dynident.set_membership.flows.interval_automaton import Automaton
 from dynident.set_membership.flows.mode_flow import FlowChoice
-from dynident.set_membership.flows.united_step import UnitedStep
 from dynident.set_membership.interval_observer import (
     Budget,
     Observer,
+    ObserverVariant,
     Passage,
     Reset,
     VerifiedStep,
     short_standstills,
     standing_modes,
+    whole_range,
 )
 from dynident.set_membership.motion import Motion
 from dynident.set_membership.motion_windows import Window, WindowChoice
@@ -35,27 +39,34 @@ if TYPE_CHECKING:
 
 WINDOW_ORDER = 5  # of the Taylor polynomial in a window
 STEP_ORDER = 3  # of that in a step
-PAPER_CUTS = 50  # M of the paper
+PAPER_VARIANTS = {"paper": "dynident.papers.union_of_modes:PUBLISHED"}  # loaded when asked for
 INFLATION_CAP = 30  # boxes while looking for the smallest inflation, which takes several runs
 INFLATION_SLICES, INFLATION_ROUNDS = 8, 6  # of a window, likewise
 INFLATION_CLOSE = 1.2  # to which ratio it is found
 
 
 def observer_of(method: SetMembership, question: Question, algorithm: str) -> Observer:
-    model, paper = question.model, algorithm == "paper"
-    resets = tuple(_reset(method, question, name, signal, paper) for name, signal in method.reset.items())
-    cuts = method.subdivisions if method.subdivisions is not None else (PAPER_CUTS if paper else max(method.cap // 4, 1))
+    model = question.model
+    variant: ObserverVariant = resolve_name(PAPER_VARIANTS[algorithm]) if algorithm in PAPER_VARIANTS else _usual(method)
+    resets = tuple(_reset(method, question, name, signal) for name, signal in method.reset.items())
+    cuts = method.subdivisions if method.subdivisions is not None else variant.cuts
     sliced = model.states.index(method.velocity) if method.velocity else len(model.states) - 1
-    budget = Budget(method.cap, cuts, method.velocity_subdivisions, sliced, overfull=paper)
-    strategy = strategy_from(method.strategy, "paper" if paper else "influence")
-    step: VerifiedStep = UnitedStep(question.automaton, model) if paper else HybridStep(
-        question.automaton, FlowChoice(method.order or STEP_ORDER))
-    if isinstance(step, HybridStep) and method.forgive:
-        step = ForgivingStep(step, method.forgive)
-    return Observer(model, step, strategy, budget, backward=not paper, resets=resets)
+    budget = Budget(method.cap, cuts, method.velocity_subdivisions, sliced, variant.overfull)
+    strategy = strategy_from(method.strategy, variant.strategy)
+    return Observer(model, variant.make_step(question.automaton, model), strategy, budget, variant.backward, resets,
+                    variant.renew)
 
 
-def _reset(method: SetMembership, question: Question, name: str, signal: str, pieces: bool) -> Reset:
+def _usual(method: SetMembership) -> ObserverVariant:
+    """Boxes split at guards, and narrowed backward; with samples that may be wrong, once for each number of them."""
+    def step(automaton: Automaton, model: EquationModel) -> VerifiedStep:
+        made = HybridStep(automaton, FlowChoice(method.order or STEP_ORDER))
+        return ForgivingStep(made, method.forgive) if method.forgive else made
+
+    return ObserverVariant(step, "influence", max(method.cap // 4, 1), whole_range, overfull=False, backward=True)
+
+
+def _reset(method: SetMembership, question: Question, name: str, signal: str) -> Reset:
     model = question.model
     if name not in model.parameters:
         raise ProblemError(f"reset names '{name}', which is not a parameter.{did_you_mean(name, model.parameters)}")
@@ -66,7 +77,7 @@ def _reset(method: SetMembership, question: Question, name: str, signal: str, pi
     modes = standing_modes(model, output)
     if not modes:
         raise ProblemError(f"reset of '{name}' waits for '{signal}' to stand still, but it moves in every mode.")
-    return Reset(model.parameters.index(name), output, method.standstill_time, pieces, modes)
+    return Reset(model.parameters.index(name), output, method.standstill_time, modes)
 
 
 def recursed(method: SetMembership, question: Question, algorithm: str) -> Answer:

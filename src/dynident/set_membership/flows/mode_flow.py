@@ -42,8 +42,6 @@ class FlowChoice:
             raise ProblemError(f"order = {self.order}: a Taylor step needs at least order 1.")
 
 
-PAPER = FlowChoice(order=1, form="natural")
-
 
 class ModeFlow:
     """The step of one mode over arrays of boxes, rows ordered by the layout."""

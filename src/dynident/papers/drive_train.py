@@ -1,7 +1,6 @@
-"""Drive train: the test rig on which the verified identification was shown, and records of it whose truth is known.
+"""Interval paper (Rauh, Senkel, Aschemann), Secs. 2 and 6: its drive train, driving cycles, and records of known truth.
 
-A motor turns a shaft against a brake; friction sticks at rest. From Rauh, Senkel, Aschemann (verified identification and
-input design), Sec. 2, with the driving cycles of Sec. 6:
+A motor turns a shaft against a brake; friction sticks at rest:
 
     angle' = speed,  speed' = alpha speed + beta (torque - T_Fs sign(speed)),  at rest while |torque| <= T_Fs
 

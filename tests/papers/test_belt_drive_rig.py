@@ -10,7 +10,7 @@ import pytest
 
 from dynident.integrators.operations import operation_counts
 from dynident.models.library import belt_drive
-from dynident.models.library.setpoints import jerk_limited_move
+from dynident.papers.belt_drive_rig import jerk_limited_move
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "11_belt_drive.py"
 PAPER_DIVISIONS = {"euler": (1, 2), "symplectic_euler": (1, 2), "heun": (2, 4), "leapfrog_printed": (2, 4),

@@ -1,30 +1,38 @@
-"""United step: the published step, in which a box may be in several modes at once.
+"""Interval paper (Rauh, Senkel, Aschemann), Secs. 3 and 4: a box in several modes at once, and the printed rules.
 
-Sec. 3 of Rauh, Senkel and Aschemann, in its four stages: a bounding box for the union of all active modes; modes that are
+The step of Sec. 3 has four stages: a bounding box for the union of all active modes; modes that are
 active somewhere in it, and again; a Taylor step of order 1 with all active rates between their hull; modes that can no
 longer be active fall away. `Boxes.mode` is a bit mask of active modes, which are those of Fig. 4: a mode is active where
-its invariant can hold and no guard leads out of it for certain.
+its invariant can hold and no guard leads out of it for certain. Boxes are split by rules (10) to (12), with M = 50; a
+parameter that may have changed is split into the three pieces of (13).
 
-No state may jump in a transition: between hulls of rates a jump would be lost. `UnitedStep` refuses models that do.
+No state may jump in a transition: between hulls of rates a jump would be lost. `UnionOfModesStep` refuses models that do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import casadi
 import numpy as np
 
-from dynident.errors import NotSupported
+from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.models.automaton import TransitionFunctions
 from dynident.models.equations import EquationModel
+from dynident.set_membership.bisection import Cuts, Situation
 from dynident.set_membership.flows.boxes import Boxes, Step, gathered, rows_of
 from dynident.set_membership.flows.interval_automaton import Automaton, Symbols, at_start
 from dynident.set_membership.flows.measurement_update import Piece, Sample, fitting
-from dynident.set_membership.flows.mode_flow import PAPER, ModeFlow, mapped_into_itself
+from dynident.set_membership.flows.mode_flow import FlowChoice, ModeFlow, mapped_into_itself
+from dynident.set_membership.interval_observer import ObserverVariant
 from dynident.set_membership.intervals import Rigour, interval_kernel
 from dynident.set_membership.intervals.arithmetic import Ends, join, meet, times, total
 
+PRINTED_FLOW = FlowChoice(order=1, form="natural")
 
-class UnitedStep:
+
+class UnionOfModesStep:
     """One step of a model over boxes, as published."""
 
     def __init__(self, automaton: Automaton, model: EquationModel):
@@ -34,7 +42,7 @@ class UnitedStep:
         if jumping:
             raise NotSupported(f"the published algorithm unites modes and knows no state that jumps, as in "
                                f"{', '.join(jumping)}. Use algorithm=\"recursive\".")
-        self.flows = tuple(ModeFlow(self.layout, law.rate, PAPER, automaton.proved) for law in automaton.modes)
+        self.flows = tuple(ModeFlow(self.layout, law.rate, PRINTED_FLOW, automaton.proved) for law in automaton.modes)
         self.laws = tuple(_RateAndSlope(law.rate, s, automaton.proved) for law in automaton.modes)
 
     @property
@@ -174,3 +182,52 @@ def _hull(parts: list[Ends]) -> Ends:
     for part in parts[1:]:
         found = join(found, part)
     return found
+
+
+@dataclass(frozen=True)
+class PaperRules:
+    """Rules (10) to (12) of Rauh, Senkel and Aschemann, as printed; the fields say which name plays which part."""
+
+    speed: str = "speed"
+    torque: str = "torque"
+    damping: str = "alpha"
+    gain: str = "beta"
+    breakaway: str = "T_Fs"
+    margin: float = 1e-3  # epsilon: how far beyond the torque the breakaway torque is cut
+
+    def __call__(self, boxes: Boxes, situation: Situation) -> Cuts:
+        x2, a, b, t = (situation.row(n) for n in (self.speed, self.damping, self.gain, self.breakaway))
+        if self.torque not in situation.inputs:
+            raise ProblemError(f"the rules of the paper watch the input '{self.torque}', which the model does not have."
+                               f"{did_you_mean(self.torque, situation.inputs)} Say PaperRules(torque=...).")
+        u = situation.inputs[self.torque]
+        middle = 0.5 * (boxes.lo + boxes.hi)
+        width = boxes.hi - boxes.lo
+        sticks = abs(u) <= boxes.hi[t]  # (10): the torque meets the hull of -T and T
+        inside = (boxes.lo[t] < abs(u)) & (boxes.hi[t] > abs(u) + self.margin) & (u != 0)
+        at_torque = np.where(inside, abs(u) + self.margin, middle[t])
+        fast = width[x2] >= width[b]  # (11)
+        braking = _product(boxes, a, (boxes.lo[x2], boxes.hi[x2]))
+        pushing = _product(boxes, b, (u - boxes.hi[t], u - boxes.lo[t]))
+        ambiguous = (braking[0] <= pushing[1]) & (pushing[0] <= braking[1])  # (12)
+        rows = np.where(sticks, t, np.where(fast, x2, np.where(ambiguous, b, a)))
+        each = np.arange(boxes.count)
+        points = np.where(sticks, at_torque, middle[rows, each])
+        return Cuts(np.where(width[rows, each] > 0, rows, -1), points)
+
+
+def _product(boxes: Boxes, row: int, other: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    products = np.array([side * end for side in (boxes.lo[row], boxes.hi[row]) for end in other])
+    return products.min(axis=0), products.max(axis=0)
+
+
+def three_pieces(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
+    """(13): below, at and above the present interval, within the first one; pieces of no width are left out."""
+    below, above = boxes.with_ends(boxes.lo.copy(), boxes.hi.copy()), boxes.with_ends(boxes.lo.copy(), boxes.hi.copy())
+    below.lo[row], below.hi[row] = low, boxes.lo[row]
+    above.lo[row], above.hi[row] = boxes.hi[row], high
+    return gathered([boxes, below.where(below.hi[row] > below.lo[row]), above.where(above.hi[row] > above.lo[row])],
+                    boxes.lo.shape[0])
+
+
+PUBLISHED = ObserverVariant(UnionOfModesStep, "paper", cuts=50, renew=three_pieces, overfull=True, backward=False)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.models.library.delta_robot import (
+from dynident.papers.delta_robot import (
     TABLE_1,
     Geometry,
     arm_torques,

@@ -1,8 +1,8 @@
-"""Delta robot: inverse dynamics of three parallel arms, from the motion of the axes to the torques of the motors.
+"""FMU paper (Kampfmann, Mösch, Menager), Sec. 7 and Table 1: inverse dynamics of a delta robot, motion to torques.
 
-The machine of Kampfmann, Mösch, Menager (Parameter Estimation based on FMI), Sec. 7. Each axis turns an upper arm about
-a horizontal line; two parallel rods, the lower arm, lead from its elbow to a plate that moves without turning. Angles
-count downwards from the horizontal. The paper gives no dimensions; those here belong to a robot of that size.
+Each axis turns an upper arm about a horizontal line; two parallel rods, the lower arm, lead from its elbow to a plate
+that moves without turning. Angles count downwards from the horizontal. The paper gives no dimensions; those here
+belong to a robot of that size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Leapfrog as printed: eq. (22) of the filter paper to the letter, half the cost of `leapfrog` where there is damping.
+"""Filter paper (Beckmann, Dagen, Ortmaier), eq. (22): leapfrog as printed, half the cost of `leapfrog` with damping.
 
 The last kick takes its force at the velocity of the half step, v_k = v_{k-1/2} + h/2 Psi(s_k, v_{k-1/2}). That is
 explicit for every force, of order 2 where forces depend on positions only, and of order 1 as soon as they depend on the
