@@ -39,7 +39,8 @@ def integrator_named(name: str, degree: int | None = None) -> Integrator:
     for integrator in INTEGRATORS:
         if integrator.name == name:
             return integrator
-    if name in PAPER_VARIANTS:
-        return resolve_name(PAPER_VARIANTS[name])
+    for variant, place in PAPER_VARIANTS.items():
+        if variant == name:
+            return resolve_name(place)
     known = [*(i.name for i in INTEGRATORS), *PAPER_VARIANTS]
     raise ProblemError(f"There is no integrator '{name}'.{did_you_mean(name, known)}")
