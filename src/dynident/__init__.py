@@ -5,6 +5,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dynident._util import hooks
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -87,6 +89,19 @@ __all__ = [
     "solve_boundary_value", "structure",
     "write_problem",
 ]
+
+
+# What data classes call of the layers above them: how they are printed, drawn, checked on other records and saved.
+hooks.register({
+    "estimate_text": "report.terminal:estimate_text", "estimate_html": "report.fragment:estimate_fragment",
+    "estimate_figure": "report.plots:estimate_figure", "validate": "methods.validate:validate", "save": "files.results:save",
+    "comparison_text": "report.terminal:comparison_text", "text_table": "report.tabular:plain_table",
+    "profile_text": "report.profile_text:profile_text", "profile_figure": "report.profile_plot:profile_figure",
+    "plan_text": "report.plan_text:plan_text", "plan_figure": "report.plan_plot:plan_figure",
+    "write_columns": "files.trajectories:save_columns",
+    "boundary_text": "report.boundary_text:boundary_text", "boundary_figure": "report.boundary_plot:boundary_figure",
+    "iterations_figure": "report.boundary_plot:iterations_figure",
+})
 
 
 def __getattr__(name: str) -> Any:
