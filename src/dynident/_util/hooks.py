@@ -10,11 +10,11 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_functions: dict[str, str] = {}  # hook -> "module:function" below the package
+_functions: dict[str, str] = {}  # hook -> dotted path of the function
 
 
 def register(functions: Mapping[str, str]) -> None:
-    """Say where functions are found: name -> "module:function", the module as a path inside of the package."""
+    """Say where functions are found: name -> dotted path."""
     _functions.update(functions)
 
 
@@ -25,8 +25,8 @@ def registered() -> dict[str, str]:
 
 def hook(name: str) -> Callable[..., Any]:
     """The function itself."""
-    module, function = _functions[name].split(":")
-    return getattr(importlib.import_module(f"dynident.{module}"), function)  # type: ignore[no-any-return]
+    module, _, function = _functions[name].rpartition(".")
+    return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
 
 
 def call(name: str, *arguments: Any, **options: Any) -> Any:
