@@ -22,7 +22,6 @@ from dynident.estimate.validation import judge
 from dynident.files import results
 from dynident.files.atomic import NotWritten
 from dynident.files.lock import InUse, only_run_in
-from dynident.files.plain import plain
 from dynident.files.results import load, reserved, save
 from dynident.files.saved import FORMAT
 from dynident.integrators.march import march_for
@@ -114,11 +113,6 @@ def test_json_is_standard_and_says_what_made_it(tmp_path):
     assert len(data["problem_hash"]) == 64
 
 
-def test_plain_keeps_what_json_can_hold():
-    said = {"a": (1, np.float64(0.1), np.array([1.5, np.inf])), 2: [True, None, "nan"]}
-    assert plain(said) == {"a": [1, 0.1, [1.5, "inf"]], "2": [True, None, "nan"]}
-
-
 def test_csv_and_parquet_say_the_same_and_leave_what_was_not_measured_empty(tmp_path):
     made = made_by_hand()
     folder = save(made, tmp_path / "r")
@@ -148,7 +142,14 @@ def test_result_of_a_newer_format_is_refused_with_the_version(tmp_path):
     path = save(made_by_hand(), tmp_path / "r") / "estimate.json"
     data = json.loads(path.read_text())
     path.write_text(json.dumps({"format": FORMAT + 1, "versions": {**data["versions"], "dynident": "7.1"}}))
-    with pytest.raises(NotSupported, match=rf"format {FORMAT + 1} by dynident 7\.1.*reads up to format {FORMAT}"):
+    with pytest.raises(NotSupported, match=rf"format {FORMAT + 1} by dynident 7\.1.*reads format {FORMAT}.*Update"):
+        load(tmp_path / "r")
+
+
+def test_result_of_an_older_format_is_refused_with_a_way_out(tmp_path):
+    path = save(made_by_hand(), tmp_path / "r") / "estimate.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
+    with pytest.raises(NotSupported, match=rf"estimate\.json was written in format 1 .*reads format {FORMAT}\. Fit again"):
         load(tmp_path / "r")
 
 
@@ -157,7 +158,7 @@ def test_result_of_a_newer_format_is_refused_with_the_version(tmp_path):
     (lambda f: (f / "estimate.json").write_text("{\"format\": 1, "), "estimate.json is damaged: it is not JSON"),
     (lambda f: (f / "estimate.json").write_bytes(b"\xff\xfe\x00"), "estimate.json is damaged"),
     (lambda f: (f / "estimate.json").write_text("[]"), "estimate.json is damaged"),
-    (lambda f: (f / "estimate.json").write_text("{\"format\": 1}"), "values: Field required"),
+    (lambda f: (f / "estimate.json").write_text("{\"format\": 2}"), "values: it is missing."),
     (lambda f: (f / "trajectories.parquet").unlink(), "not complete: trajectories.parquet is missing"),
     (lambda f: (f / "problem.toml").unlink(), "not complete: problem.toml is missing"),
     (lambda f: (f / "trajectories.parquet").write_bytes(b"PAR1 no more"), "not a readable Parquet file"),
@@ -176,7 +177,7 @@ def test_damaged_uncertainty_is_said_in_a_sentence(tmp_path):
     data = json.loads(path.read_text())
     del data["uncertainty"]["matrix"]
     path.write_text(json.dumps(data))
-    with pytest.raises(ProblemError, match=r"estimate\.json is damaged .*matrix"):
+    with pytest.raises(ProblemError, match=r"estimate\.json is damaged[\s\S]*matrix: it is missing"):
         load(tmp_path / "r")
 
 

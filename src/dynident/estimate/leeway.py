@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -40,15 +39,6 @@ class Leeway:
     def shift(self, i: int, level: float, kind: str) -> float:
         """How far one unknown would follow, with its sign."""
         return float(self.slope[i] * self.reach(level, kind)) if self.slope[i] else 0.0
-
-    def to_data(self) -> dict[str, Any]:
-        return {"text": self.text, "slope": [_word(v) for v in self.slope], "room": _word(self.room),
-                "std": {k: _word(v) for k, v in self.std.items()}, "dof": {k: _word(v) for k, v in self.dof.items()}}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Leeway:
-        return cls(str(data["text"]), np.array([float(v) for v in data["slope"]]), float_each(data["std"]),
-                   float_each(data["dof"]), float(data["room"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +95,3 @@ def limit_leeway(limit: Limit, sensitivity: Sensitivity, fit: Response, free: Se
         std["corrected"] = float(np.sqrt(move @ errors.noise.between(without.basis) @ move))
         dof["corrected"] = float(effective_dof(errors.noise, without.influence(move[None, :]), errors.left_over)[0])
     return Leeway(limit.text, slope, std, dof, limit.room)
-
-
-def _word(value: float) -> float | str:
-    return float(value) if np.isfinite(value) else str(float(value))
-
-
-def float_each(values: Mapping[str, Any]) -> dict[str, float]:
-    return {key: float(v) for key, v in values.items()}

@@ -13,31 +13,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
 from dynident.errors import DynidentError, ProblemError
-from dynident.estimate.estimate import Estimate, Trajectory
+from dynident.estimate.estimate import Estimate
 from dynident.files.atomic import finish_replacing, is_half_replaced, replaced_together, written_aside
 from dynident.files.exports import parameter_set
-from dynident.files.filtered import filtered_table, read_filtered
 from dynident.files.lock import only_run_in
 from dynident.files.saved import (
-    WAY_OUT,
-    Saved,
-    history_of,
+    SavedEstimate,
     method_data,
-    method_of,
+    read_method,
     read_saved,
-    starts_of,
+    read_uncertainty,
+    read_validations,
     to_text,
-    uncertainty_of,
-    validations_of,
 )
-from dynident.files.smoothed import read_smoothed, smoothed_table
 from dynident.files.toml import read_problem, write_problem
 from dynident.files.trajectories import (
+    WAY_OUT,
     estimate_table,
+    filtered_table,
+    read_filtered,
     read_signals,
+    read_smoothed,
+    smoothed_table,
     validation_table,
     write_csv,
     write_parquet,
@@ -125,33 +123,23 @@ def load(folder: str | Path) -> Estimate:
         raise ProblemError(f"the result in {folder} is not complete: {', '.join(missing)} "
                            f"{'is' if len(missing) == 1 else 'are'} missing. {WAY_OUT}")
     problem = read_problem(folder / PROBLEM).problem
-    signals = _signals(folder / TABLE, {e.name: tuple(e.outputs) for e in problem.experiments})
-    validated = {str(k): tuple(data.get("fit", ())) for k, data in enumerate(saved.validations)}
-    validation_signals = _signals(folder / VALIDATIONS, validated) if validated else []
-    try:
-        return Estimate(
-            problem=problem, method=method_of(saved), values=saved.values, uncertainty=uncertainty_of(saved),
-            converged=saved.converged, status=saved.status, cost=saved.cost,
-            trajectories=tuple(trajectory for trajectory, _ in signals),
-            residuals=tuple(residuals for _, residuals in signals), noise_std=saved.noise_std,
-            notes=_notes(saved, problem), history=history_of(saved), starts=starts_of(saved), counts=saved.counts,
-            times=saved.times,
-            statistics=saved.statistics,
-            validations=validations_of(saved, validation_signals),
-            filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None,
-            smoothed=read_smoothed(folder / SMOOTHED) if SMOOTHED in saved.files else None)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ProblemError(f"{folder / ESTIMATE} is damaged ({error!r}). {WAY_OUT}") from error
+    signals = read_signals(folder / TABLE, {e.name: tuple(e.outputs) for e in problem.experiments})
+    validated = {str(k): tuple(data.get("fit") or ()) for k, data in enumerate(saved.validations)}
+    validation_signals = read_signals(folder / VALIDATIONS, validated) if validated else []
+    source = str(folder / ESTIMATE)
+    return Estimate(
+        problem=problem, method=read_method(saved), values=saved.values, uncertainty=read_uncertainty(saved, source),
+        converged=saved.converged, status=saved.status, cost=saved.cost,
+        trajectories=tuple(trajectory for trajectory, _ in signals),
+        residuals=tuple(residuals for _, residuals in signals), noise_std=saved.noise_std,
+        notes=_notes(saved, problem), history=saved.history, starts=saved.starts, counts=saved.counts,
+        times=saved.times, statistics=saved.statistics,
+        validations=read_validations(saved, validation_signals, source),
+        filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None,
+        smoothed=read_smoothed(folder / SMOOTHED) if SMOOTHED in saved.files else None)
 
 
-def _signals(table: Path, measured: dict[str, tuple[str, ...]]) -> list[tuple[Trajectory, dict[str, np.ndarray]]]:
-    try:
-        return read_signals(table, measured)
-    except ValueError as error:
-        raise ProblemError(f"{table} cannot be used: {error}. {WAY_OUT}") from error
-
-
-def _notes(saved: Saved, problem: Problem) -> tuple[str, ...]:
+def _notes(saved: SavedEstimate, problem: Problem) -> tuple[str, ...]:
     if problem.content_hash() in (saved.problem_hash, saved.written_problem_hash):
         return saved.notes
     return (f"The problem beside this result ({PROBLEM} or its data) is not the one that was fitted: it was changed "

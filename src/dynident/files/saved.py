@@ -1,24 +1,23 @@
 """What stands in estimate.json, and how an estimate gets there and back.
 
-Everything of an estimate that is neither the problem (problem.toml) nor a signal (trajectories.parquet). A newer
-format than ours is refused, never guessed. `intervals` is there for other readers; ours uses `uncertainty`.
+Everything of an estimate that is neither the problem (problem.toml) nor a signal (trajectories.parquet). Another format than
+ours is refused, never guessed. `intervals` is there for other readers; ours uses `uncertainty`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
 
 from dynident import __version__
+from dynident._util.codec import decode, encode, to_json
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.bootstrap import Bootstrap
 from dynident.estimate.covariance import Covariance
@@ -26,62 +25,51 @@ from dynident.estimate.enclosure import Enclosure
 from dynident.estimate.estimate import Estimate, Iteration, StartResult, Trajectory
 from dynident.estimate.profile import Profile
 from dynident.estimate.state_covariance import StateCovariance
-from dynident.estimate.uncertainty import Uncertainty
+from dynident.estimate.uncertainty import LEVEL, Uncertainty
 from dynident.estimate.validation import Validation
-from dynident.files.plain import to_json
+from dynident.files.trajectories import WAY_OUT
+from dynident.methods.presets import method_from
+from dynident.status import Status
 
-FORMAT = 1
-LEVEL = 0.95  # of the intervals that are written for other readers
-KEPT_IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too long for JSON
-WAY_OUT = "Take the folder from a backup, or fit again."
+FORMAT = 2
+IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too long for JSON
 
-UNCERTAINTIES: dict[str, Any] = {  # by the `kind` in their data
+UNCERTAINTIES: Mapping[str, type[Uncertainty]] = {  # by the `kind` that stands beside their fields
     "bootstrap": Bootstrap, "covariance": Covariance, "enclosure": Enclosure, "profile": Profile,
-    "state_covariance": StateCovariance}
+    "filter_covariance": StateCovariance}
 
 
-class Step(BaseModel):
-    """One `Iteration`."""
+@dataclass(frozen=True, eq=False)
+class SavedIntervals:
+    """Intervals of the unknowns, for readers who want no more."""
 
-    number: int
-    cost: float
-    step: float
-    mismatch: float
-    values: tuple[float, ...]
+    level: float
+    of: Mapping[str, tuple[float, float]]
 
 
-class Start(BaseModel):
-    """One `StartResult`."""
-
-    start: dict[str, float]
-    values: dict[str, float]
-    cost: float
-    converged: bool
-    status: str
-    criterion: float = math.nan  # results of older versions have none
-
-
-class Saved(BaseModel):
-    """The content of estimate.json; texts such as "inf" are read as the numbers they stand for."""
+@dataclass(frozen=True, eq=False)
+class SavedEstimate:
+    """The content of estimate.json."""
 
     format: int
-    values: dict[str, float]
-    uncertainty: dict[str, Any]
     converged: bool
-    status: str
+    status: Status
     cost: float
-    method: dict[str, Any]
-    noise_std: dict[str, float]
+    values: Mapping[str, float]
+    intervals: SavedIntervals
+    uncertainty: Mapping[str, Any]  # `kind`, and the fields of that class
+    method: Mapping[str, Any]  # as a [method] table
+    noise_std: Mapping[str, float]
     notes: tuple[str, ...]
-    statistics: dict[str, float]
-    counts: dict[str, int]
-    times: dict[str, float]
-    validations: tuple[dict[str, Any], ...]
-    history: tuple[Step, ...]
-    starts: tuple[Start, ...] = ()
+    statistics: Mapping[str, float]
+    counts: Mapping[str, int]
+    times: Mapping[str, float]
+    validations: tuple[Mapping[str, Any], ...]  # without their signals
+    history: tuple[Iteration, ...]
+    starts: tuple[StartResult, ...]
     problem_hash: str
     written_problem_hash: str
-    versions: dict[str, str]
+    versions: Mapping[str, str]
     files: tuple[str, ...]
 
 
@@ -92,21 +80,17 @@ def to_text(estimate: Estimate, files: Sequence[str], written_problem_hash: str)
     worth a warning, such as the type of a number.
     """
     intervals = {name: estimate.uncertainty.interval(name, LEVEL) for name in estimate.problem.names}
-    return to_json({
-        "format": FORMAT,
-        "converged": estimate.converged, "status": estimate.status, "cost": estimate.cost,
-        "values": estimate.values, "intervals": {"level": LEVEL, "of": intervals},
-        "uncertainty": _uncertainty_data(estimate.uncertainty), "method": method_data(estimate.method),
-        "noise_std": estimate.noise_std, "notes": estimate.notes, "statistics": estimate.statistics,
-        "counts": estimate.counts, "times": estimate.times,
-        "validations": [_validation_data(validation) for validation in estimate.validations],
-        "history": [dataclasses.asdict(iteration) for iteration in estimate.history],
-        "starts": [dataclasses.asdict(start) for start in estimate.starts],
-        "problem_hash": estimate.problem.content_hash(), "written_problem_hash": written_problem_hash,
-        "versions": versions(), "files": files}) + "\n"
+    return to_json(SavedEstimate(
+        format=FORMAT, converged=estimate.converged, status=estimate.status, cost=estimate.cost, values=estimate.values,
+        intervals=SavedIntervals(LEVEL, intervals), uncertainty=_encode_uncertainty(estimate.uncertainty),
+        method=method_data(estimate.method), noise_std=estimate.noise_std, notes=estimate.notes,
+        statistics=estimate.statistics, counts=estimate.counts, times=estimate.times,
+        validations=tuple(encode(validation, IN_TABLES) for validation in estimate.validations),
+        history=estimate.history, starts=estimate.starts, problem_hash=estimate.problem.content_hash(),
+        written_problem_hash=written_problem_hash, versions=versions(), files=tuple(files))) + "\n"
 
 
-def read_saved(path: Path) -> Saved:
+def read_saved(path: Path) -> SavedEstimate:
     """What the file says, checked."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -117,62 +101,53 @@ def read_saved(path: Path) -> Saved:
         raise ProblemError(f"{path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
         raise ProblemError(f"{path} is damaged: it is not JSON ({error}). {WAY_OUT}") from error
-    stated = data.get("format") if isinstance(data, dict) else None
+    if isinstance(data, dict):
+        _check_format(path, data)
+    return decode(SavedEstimate, data, str(path), WAY_OUT)  # type: ignore[no-any-return]
+
+
+def _check_format(path: Path, data: Mapping[str, Any]) -> None:
+    stated, made_with = data.get("format"), data.get("versions")
+    writer = made_with.get("dynident", "?") if isinstance(made_with, dict) else "?"
     if isinstance(stated, int) and stated > FORMAT:
-        writer = data.get("versions", {}).get("dynident", "a later version")
         raise NotSupported(f"{path} was written in format {stated} by dynident {writer}; this is dynident "
-                           f"{__version__}, which reads up to format {FORMAT}. Update dynident to read it.")
-    try:
-        return Saved.model_validate(data)
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, fault['loc'])) or 'content'}: {fault['msg']}" for fault in error.errors()]
-        raise ProblemError([f"{path} is damaged. {WAY_OUT}", *faults]) from error
+                           f"{__version__}, which reads format {FORMAT}. Update dynident to read it.")
+    if isinstance(stated, int) and stated < FORMAT:
+        raise NotSupported(f"{path} was written in format {stated} by dynident {writer}; this is dynident "
+                           f"{__version__}, which reads format {FORMAT}. Fit again: the problem lies in the same folder.")
 
 
-def starts_of(saved: Saved) -> tuple[StartResult, ...]:
-    return tuple(StartResult(**start.model_dump()) for start in saved.starts)
-
-
-def history_of(saved: Saved) -> tuple[Iteration, ...]:
-    return tuple(Iteration(**step.model_dump()) for step in saved.history)
-
-
-def _validation_data(validation: Validation) -> dict[str, Any]:
-    return {key: value for key, value in validation.to_data().items() if key not in KEPT_IN_TABLES}
-
-
-def validations_of(saved: Saved, signals: Sequence[tuple[Trajectory, dict[str, np.ndarray]]]) -> tuple[Validation, ...]:
+def read_validations(saved: SavedEstimate, signals: Sequence[tuple[Trajectory, dict[str, np.ndarray]]], source: str
+                     ) -> tuple[Validation, ...]:
     """The validations, with their signals put back."""
-    def whole(data: dict[str, Any], trajectory: Trajectory, residuals: dict[str, np.ndarray]) -> Validation:
-        named = dataclasses.replace(trajectory, experiment=data["experiment"])
-        return Validation.from_data({**data, "trajectory": vars(named), "residuals": residuals})
-
-    return tuple(whole(data, *its) for data, its in zip(saved.validations, signals, strict=True))
+    return tuple(decode(Validation, data, source, WAY_OUT, residuals=residuals,
+                        trajectory=replace(trajectory, experiment=str(data.get("experiment"))))
+                 for data, (trajectory, residuals) in zip(saved.validations, signals, strict=True))
 
 
-def uncertainty_of(saved: Saved) -> Uncertainty:
-    kind = saved.uncertainty.get("kind")
+def read_uncertainty(saved: SavedEstimate, source: str) -> Uncertainty:
+    kind = str(saved.uncertainty.get("kind"))
     if kind not in UNCERTAINTIES:
-        raise NotSupported(f"this result holds an uncertainty of kind '{kind}', which dynident "
+        raise NotSupported(f"{source} holds an uncertainty of kind '{kind}', which dynident "
                            f"{__version__} cannot read. Known: {', '.join(UNCERTAINTIES)}.")
-    return UNCERTAINTIES[kind].from_data(saved.uncertainty)
+    fields = {name: value for name, value in saved.uncertainty.items() if name != "kind"}
+    return decode(UNCERTAINTIES[kind], fields, source, WAY_OUT)  # type: ignore[no-any-return]
 
 
-def _uncertainty_data(uncertainty: Any) -> dict[str, Any]:
-    if not hasattr(uncertainty, "to_data"):
+def _encode_uncertainty(uncertainty: Uncertainty) -> dict[str, Any]:
+    kinds = {made: kind for kind, made in UNCERTAINTIES.items()}
+    if type(uncertainty) not in kinds:
         raise NotSupported(f"an uncertainty of type {type(uncertainty).__name__} cannot be saved yet.")
-    return uncertainty.to_data()
+    return {"kind": kinds[type(uncertainty)], **encode(uncertainty)}
 
 
 def method_data(method: Any) -> dict[str, Any]:
     """The options of a method as a [method] table: its kind and whatever was set."""
-    return method.options()
+    return dict(method.options())
 
 
-def method_of(saved: Saved) -> Any:
-    from dynident.methods.presets import method_from
-
-    return method_from(saved.method)
+def read_method(saved: SavedEstimate) -> Any:
+    return method_from(dict(saved.method))
 
 
 def versions() -> dict[str, str]:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from dynident import __version__
+from dynident._util.codec import encode
 from dynident.errors import DynidentError, NotSupported, ProblemError
 from dynident.files.atomic import NotWritten
-from dynident.files.plain import plain
 from dynident.fleets.task import FAILED, Found
 
 FORMAT = 1
@@ -75,7 +75,7 @@ class Store:
     def keep(self, number: int, record: str, found: Found) -> None:
         """One result of a pass; a second one for the same record changes nothing."""
         said = {key: value for key, value in vars(found).items() if key not in IN_TABLES}
-        row = number, record, found.status, json.dumps(plain(said), ensure_ascii=False), _packed(found.arrays)
+        row = number, record, found.status, json.dumps(encode(said), ensure_ascii=False), _packed(found.arrays)
         with self._committed() as base:
             base.execute("INSERT OR IGNORE INTO result VALUES (?, ?, ?, ?, ?)", row)
 

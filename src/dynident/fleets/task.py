@@ -94,7 +94,7 @@ def found(estimate: Estimate, arrays: Mapping[str, np.ndarray], stamp: str, fing
                if key == "reduced_chi2" or key.startswith("fit_")}
     own = {} if covariance is None else {"covariance": covariance}
     return Found(
-        CONVERGED if estimate.converged else NOT_CONVERGED, estimate.status,
+        CONVERGED if estimate.converged else NOT_CONVERGED, str(estimate.status),
         {name: float(estimate.values[name]) if uncertainty.is_informed(name) else np.nan for name in names},
         {name: float(uncertainty.std(name)) for name in names},
         {name: float(low) for name, (low, _) in intervals.items()},
