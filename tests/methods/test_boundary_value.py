@@ -8,6 +8,7 @@ from scipy.interpolate import make_interp_spline
 from scipy.linalg import expm
 
 import dynident as di
+from dynident.discretizations.finite import Workspace
 from dynident.discretizations.smoothing import Smoothing
 from dynident.methods.indirect.setup import setup_of
 from dynident.models.optimality import OptimalityModel, with_parameters_as_states
@@ -466,15 +467,14 @@ def test_links_leave_drifting_parameters_as_they_are():
     assert np.all(chain.link[:-1, n - chain.still:] == np.eye(chain.link.shape[2])[n - chain.still:n])
 
 
-def test_factors_of_a_point_come_back_with_its_linearisation():
+def test_factors_of_a_point_are_not_disturbed_by_another_linearisation():
     setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
     finite = Smoothing(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)
     here = finite.start()
     there = here.moved(np.full(here.unknowns.size, 0.1), tuple(np.zeros_like(n) for n in here.nodes))
-    reduced = Reduced(finite.linearize(here))
+    reduced = Reduced(finite.linearize(here, Workspace()))
     step, evaluation = reduced.rows.minimiser(), finite.evaluate(there)
     gradient, nodes = reduced.gradient(evaluation), reduced.expand(step, evaluation)[0]
-    Reduced(finite.linearize(there))
-    Reduced(finite.linearize(here))  # as a solver does that could not go there
+    Reduced(finite.linearize(there, Workspace()))
     np.testing.assert_array_equal(reduced.gradient(finite.evaluate(there)), gradient)
     np.testing.assert_array_equal(reduced.expand(step, finite.evaluate(there))[0], nodes)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dynident.discretizations.finite import Chain, Evaluation, Linear, Point
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Point, Workspace
 from dynident.discretizations.frame import Frame, Signals
 from dynident.discretizations.guess import states_at
 from dynident.discretizations.shooting import Shooting, usual_segments
@@ -59,7 +59,7 @@ class FullDiscretization:
         self.floor = self.frame.floor(self.records)
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_norm = self.frame.node_norm
-        self._room: dict[tuple[int, bool], Collocated] = {}
+        self._scratch = Workspace()  # of evaluations, which keep nothing of it
 
     # where to begin
 
@@ -110,8 +110,10 @@ class FullDiscretization:
         x0 = self.problem.values_in(self.coordinates.values(point.unknowns), e)[1]
         return np.vstack([x0, point.nodes[e][:, :len(x0)]])
 
-    def run(self, point: Point, sensitivities: bool) -> list[Collocated]:
+    def run(self, point: Point, sensitivities: bool, workspace: Workspace) -> list[Collocated]:
+        """Each record at a point, in the memory of the workspace."""
         values = self.frame.values(point)
+        workspace.renew()
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         results = []
         for e, record in enumerate(self.records):
@@ -119,29 +121,30 @@ class FullDiscretization:
             inner = point.nodes[e]
             try:
                 out = self.collocator.run(record.grid, np.vstack([x0, inner[:, :len(x0)]]), inner[:, len(x0):], p,
-                                          sensitivities, self._room.get((e, sensitivities)))
+                                          sensitivities, workspace.arrays.get((e, sensitivities)))
             except Diverged as bad:
                 raise bad.within(record.name) from None
-            self._room[e, sensitivities] = out
+            workspace.arrays[e, sensitivities] = out
             results.append(out)
         return results
 
     def evaluate(self, point: Point) -> Evaluation:
-        return self._evaluation(point, self.run(point, False))
+        return self._evaluation(point, self.run(point, False, self._scratch))
 
     def _evaluation(self, point: Point, results: list[Collocated]) -> Evaluation:
         return self.frame.evaluation(point, self.records, [out.outputs for out in results],
                                      [out.defect.copy() for out in results], [out.correction.copy() for out in results])[0]
 
-    def linearize(self, point: Point, known: Evaluation | None = None) -> Linear:
+    def linearize(self, point: Point, workspace: Workspace | None = None, known: Evaluation | None = None) -> Linear:
         """`known`: residuals at this very point, where they are at hand."""
-        results = self.run(point, True)
+        workspace = workspace or Workspace()
+        results = self.run(point, True, workspace)
         evaluation = known or self._evaluation(point, results)
         weights = [record.weight * factor for record, factor in zip(self.records, evaluation.factors, strict=True)
                    ] if evaluation.factors else [record.weight for record in self.records]
         chains = [Chain(record.first, out.jacobian, weight, rhs, out.link, out.defect, out.stage)
                   for record, out, weight, rhs in zip(self.records, results, weights, evaluation.rhs, strict=True)]
-        return self.frame.linear(point, evaluation, chains)
+        return self.frame.linear(point, evaluation, chains, workspace)
 
     # what the statistics need
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dynident.discretizations.coordinates import Coordinates, coordinates_of
-from dynident.discretizations.finite import Chain, Evaluation, Linear, Point, Spread
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Point, Spread, Workspace
 from dynident.discretizations.guess import start_values, states_at
 from dynident.discretizations.losses import robust
 from dynident.integrators.grid import Grid
@@ -114,13 +114,13 @@ class Frame:
         weighed = () if self.loss == "squared" else tuple(factors)
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch, weighed), factors
 
-    def linear(self, point: Point, evaluation: Evaluation, chains: Sequence[Chain]) -> Linear:
+    def linear(self, point: Point, evaluation: Evaluation, chains: Sequence[Chain], workspace: Workspace) -> Linear:
         """Chains of the experiments joined at the unknowns."""
         slope = self.coordinates.slope(point.unknowns)
         spreads = tuple(self.spread(e, slope) for e in range(len(chains)))
         at = np.array([i for i, _ in self.priors], dtype=int)
         priors = Spread(at, slope[at] / np.array([known.std for _, known in self.priors]))
-        return Linear(evaluation, len(self.names), tuple(chains), spreads, priors)
+        return Linear(evaluation, len(self.names), tuple(chains), spreads, priors, workspace)
 
     def spread(self, e: int, slope: np.ndarray) -> Spread:
         """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""

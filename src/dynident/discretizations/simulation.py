@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from dynident.discretizations.columns import Around, Column, NoNoise, Outputs, columns, measured_noise
 from dynident.discretizations.differences import LARGEST_STEP, relative_steps
 from dynident.discretizations.directional import Directional
-from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows, Spread
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows, Spread, Workspace
 from dynident.discretizations.frame import Frame
 from dynident.discretizations.runners import Failed, Runner
 from dynident.discretizations.shooting import Record
@@ -255,16 +255,16 @@ class Simulation:
     def evaluate(self, point: Point) -> Evaluation:
         return self._evaluation(point)[0]
 
-    def linearize(self, point: Point) -> Linear:
+    def linearize(self, point: Point, workspace: Workspace | None = None) -> Linear:
         jacobian = [np.where(r.weight[..., None] > 0, J, 0.0) if not np.all(np.isfinite(J)) else J  # not measured
                     for r, J in zip(self.records, self._jacobian(point), strict=True)]
         evaluation, factors = self._evaluation(point)
         n = len(self.names)
         chains = [Chain(r.first, jacobian[e], r.weight * factors[e], evaluation.rhs[e], np.zeros((1, 0, n)),
                         np.zeros((0, 0))) for e, r in enumerate(self.records)]
-        linear = self.frame.linear(point, evaluation, chains)
+        linear = self.frame.linear(point, evaluation, chains, workspace or Workspace())
         slope = self.coordinates.slope(point.unknowns)
-        return Linear(evaluation, n, tuple(chains), tuple(Spread(np.arange(n), slope) for _ in chains), linear.priors)
+        return replace(linear, spreads=tuple(Spread(np.arange(n), slope) for _ in chains))
 
     def linearization(self, point: Point) -> Linearization:
         """Residuals and their derivative in the user's units; squared loss."""

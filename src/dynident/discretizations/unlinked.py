@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.discretizations.coordinates import Coordinates
-from dynident.discretizations.finite import Chain, Evaluation, Linear, Point, Spread
+from dynident.discretizations.finite import Chain, Evaluation, Linear, Point, Spread, Workspace
 from dynident.discretizations.shooting import Shooting
 
 
@@ -58,8 +58,8 @@ class Unlinked:
     def evaluate(self, point: Point) -> Evaluation:
         return _without_defects(self.shooting.evaluate(self.linked(point)))
 
-    def linearize(self, point: Point) -> Linear:
-        linear = self.shooting.linearize(self.linked(point))
+    def linearize(self, point: Point, workspace: Workspace | None = None) -> Linear:
+        linear = self.shooting.linearize(self.linked(point), workspace)
         evaluation = _without_defects(linear.evaluation)
         if not self.free_nodes:
             apart = tuple(replace(c, link=np.zeros_like(c.link), defect=np.zeros_like(c.defect)) for c in linear.chains)

@@ -70,6 +70,11 @@ def because(end: GivenUp) -> Status:
     return Status.of(StatusCode.SIMULATOR_LOST, why=str(end).rstrip("."))
 
 
+def residual_std(cost: float, finite: FiniteProblem) -> float:
+    """Of the weighted residuals: 1 where the noise is as large as said."""
+    return float(np.sqrt(max(cost, finite.floor) / max(1, finite.residual_count - len(finite.names))))
+
+
 def hidden_standard_errors(cost: float, finite: FiniteProblem) -> float:
     """Below this length the simulation's own noise hides whether a step helps; 0 where it has none."""
     return standard_errors(2 * np.sqrt(cost) * finite.noise + finite.noise**2, cost, finite)

@@ -28,7 +28,8 @@ class Reduced:
     def __init__(self, linear: Linear):
         self.linear = linear
         with np.errstate(over="ignore", invalid="ignore"):  # judged below
-            self.sweeps = [SmoothSweep(chain) if chain.missed.size else Sweep(chain) for chain in linear.chains]
+            self.sweeps = [SmoothSweep(chain, linear.workspace.arrays.setdefault(("factors", e), {})) if chain.missed.size else
+                           Sweep(chain) for e, chain in enumerate(linear.chains)]
             triangles = [swept.triangle for swept in self.sweeps]
         if not all(np.all(np.abs(T) < LARGEST) for T in triangles):
             raise Diverged(np.nan, 0, what="the derivatives of the simulation are not finite")
