@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.discretizations.constraints import ParameterConstraints
-from dynident.discretizations.finite import FiniteProblem, Point
-from dynident.integrators.march import Diverged
+from dynident.errors import SimulationDiverged
+from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.solvers.globalization import NaturalMonotonicity
 from dynident.solvers.least_squares import LeastSquaresLoop, initial_state, outcome_of
-from dynident.solvers.outcome import Outcome, Watch
 from dynident.solvers.search_direction import Regularization
+from dynident.solvers.solver_result import SolverResult, Watch
 from dynident.solvers.stopping import infeasible, remaining_step
 from dynident.status import StatusCode
 from dynident.tolerances import RANK_DAMPING, STALLED_STEP_TOLERANCE, UNBOUNDED_STEP, UNOBSERVABLE_STEP
+from dynident.transcription.parameter_constraints import ParameterConstraints
 
 UNSCALED_ITERATIONS = 50  # before it is taken for wandering among unknowns that the data do not see
 LEVENBERG = Regularization(least=RANK_DAMPING, initial=RANK_DAMPING, first=1e-6, most=1e4, factor=100)  # of squared columns
@@ -36,7 +36,7 @@ class GaussNewton:
     between: ParameterConstraints | None = None
     name: str = "generalised Gauss-Newton"
 
-    def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
+    def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         """Unscaled first; where that does not converge, unknowns that the data hardly see are kept from wandering."""
         constraints = self.between if self.between is not None and self.between.count else None
         first = LeastSquaresLoop(NaturalMonotonicity(), LEVENBERG, min(self.iterations, UNSCALED_ITERATIONS),
@@ -52,11 +52,11 @@ class GaussNewton:
         return held if better or held.evaluation.cost < free.evaluation.cost else replace(free, history=held.history)
 
 
-def settled(finite: FiniteProblem, point: Point) -> bool:
+def settled(finite: FiniteProblem, point: Variables) -> bool:
     """Whether a point that another solver found passes for an optimum here."""
     try:
         state = initial_state(finite, point, LEVENBERG.initial).rescaled(finite, 0.0, False)
-    except Diverged:
+    except SimulationDiverged:
         return False
     loop = LeastSquaresLoop(NaturalMonotonicity(), LEVENBERG, 1)
     return remaining_step(finite, state, loop.direction(finite, state, LEVENBERG.least)) <= STALLED_STEP_TOLERANCE

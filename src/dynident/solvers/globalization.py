@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.discretizations.finite import FiniteProblem, Point
-from dynident.integrators.march import Diverged
+from dynident.errors import SimulationDiverged
+from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.solvers.least_squares import LeastSquaresLoop
-from dynident.solvers.outcome import iterations_in_words
-from dynident.solvers.reduced import Reduced
 from dynident.solvers.search_direction import SearchDirection
 from dynident.solvers.search_state import FIRST_GROWTH, SearchState
+from dynident.solvers.solver_result import iterations_in_words
 from dynident.solvers.stopping import noise_floor, remaining_step, stalled
 from dynident.status import Status, StatusCode
 from dynident.tolerances import CONTRACTED_STEP, CONTRACTING_STEP, SUFFICIENT_REDUCTION, UNOBSERVABLE_STEP
@@ -57,9 +57,9 @@ class TrustRegion:
             ahead = problem.linearize(candidate, state.spare) if self.expects_success(problem, state) else None
             evaluation = ahead.evaluation if ahead else problem.evaluate(candidate)
             reduction = state.evaluation.cost - evaluation.cost
-            condensed = (Reduced(ahead or problem.linearize(candidate, state.spare))
+            condensed = (CondensedProblem(ahead or problem.linearize(candidate, state.spare))
                          if reduction > SUFFICIENT_REDUCTION * predicted else None)
-        except Diverged as divergence:  # never an abort: come back from where nothing is finite
+        except SimulationDiverged as divergence:  # never an abort: come back from where nothing is finite
             return replace(state, last_divergence=divergence, regularization=DIVERGED_GROWTH * state.regularization)
         if condensed is None:
             return replace(state, regularization=state.regularization * state.growth, growth=2 * state.growth)
@@ -137,9 +137,9 @@ def line_search(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchSta
             follows = simplified_step_norm(problem, state, direction, candidate, step_length)
             if follows <= (1 - step_length / 4) * length or (
                     step_length == limit and follows <= CONTRACTED_STEP and length <= CONTRACTING_STEP):
-                condensed = Reduced(problem.linearize(candidate, state.spare))
+                condensed = CondensedProblem(problem.linearize(candidate, state.spare))
                 return accept(loop, state, step_length, limit).moved_to(problem, candidate, condensed, step_length * length)
-        except Diverged as divergence:
+        except SimulationDiverged as divergence:
             state, step_length = replace(state, last_divergence=divergence), step_length / 4
             continue
         excess = abs(follows - (1 - step_length) * length)
@@ -158,7 +158,7 @@ def accept(loop: LeastSquaresLoop, state: SearchState, step_length: float, limit
     return replace(state, step_length=step_length)
 
 
-def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: SearchDirection, there: Point,
+def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: SearchDirection, there: Variables,
                          step_length: float) -> float:
     """Length of the simplified Newton step: residuals and defects of another point, derivatives of the present one.
 
@@ -174,7 +174,7 @@ def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: 
     return state.length(problem, step, state.condensed.expand(step, evaluation))
 
 
-def project_to_bounds(problem: FiniteProblem, variables: Point) -> Point:
+def project_to_bounds(problem: FiniteProblem, variables: Variables) -> Variables:
     """Rounding must not carry an unknown out of its bounds."""
     c = problem.coordinates
-    return Point(np.clip(variables.unknowns, c.lower, c.upper), variables.nodes)
+    return Variables(np.clip(variables.unknowns, c.lower, c.upper), variables.nodes)

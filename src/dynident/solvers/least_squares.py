@@ -13,16 +13,16 @@ from typing import Protocol
 
 import numpy as np
 
-from dynident.discretizations.constraints import ParameterConstraints
-from dynident.discretizations.finite import FiniteProblem, Point, Workspace
-from dynident.errors import GivenUp
-from dynident.solvers.outcome import Iteration, Outcome, Watch, because, iterations_in_words
-from dynident.solvers.reduced import Reduced
+from dynident.errors import SimulatorLost
+from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import FiniteProblem, Variables, Workspace
 from dynident.solvers.search_direction import Regularization, SearchDirection, search_direction
 from dynident.solvers.search_state import SearchState
+from dynident.solvers.solver_result import Iteration, SolverResult, Watch, because, iterations_in_words
 from dynident.solvers.stopping import infeasible, remaining_step
 from dynident.status import Status, StatusCode
 from dynident.tolerances import STEP_TOLERANCE
+from dynident.transcription.parameter_constraints import ParameterConstraints
 
 
 class Globalization(Protocol):
@@ -52,7 +52,7 @@ class LeastSquaresLoop:
                   ) -> SearchDirection:
         return search_direction(problem, state, self.regularization, amount, self.constraints, observable)
 
-    def run(self, problem: FiniteProblem, variables: Point, watch: Watch | None = None,
+    def run(self, problem: FiniteProblem, variables: Variables, watch: Watch | None = None,
             history: tuple[Iteration, ...] = ()) -> SearchState:
         """From a point until it ends. Raises Diverged where derivatives are not finite at the point itself."""
         state = initial_state(problem, variables, self.regularization.initial, history)
@@ -68,13 +68,13 @@ class LeastSquaresLoop:
             return state.ended(False, Status.of(StatusCode.ITERATION_LIMIT, spent=spent))
         except KeyboardInterrupt:
             return state.ended(False, Status.of(StatusCode.INTERRUPTED))
-        except GivenUp as end:
+        except SimulatorLost as end:
             return state.ended(False, because(end))
 
 
-def initial_state(problem: FiniteProblem, variables: Point, regularization: float, history: tuple[Iteration, ...] = ()
+def initial_state(problem: FiniteProblem, variables: Variables, regularization: float, history: tuple[Iteration, ...] = ()
                   ) -> SearchState:
-    state = SearchState(variables, Reduced(problem.linearize(variables, Workspace())), regularization,
+    state = SearchState(variables, CondensedProblem(problem.linearize(variables, Workspace())), regularization,
                         np.zeros(len(problem.names)), np.zeros(len(problem.names), dtype=int), Workspace(), history=history)
     return state.logged(problem, 0.0)
 
@@ -108,18 +108,18 @@ def with_direction(state: SearchState, direction: SearchDirection) -> SearchStat
     return replace(state, active_bounds=direction.active_bounds, constraints=tied, violations=violations)
 
 
-def outcome_of(problem: FiniteProblem, state: SearchState) -> Outcome:
+def outcome_of(problem: FiniteProblem, state: SearchState) -> SolverResult:
     """The result of a search that has ended."""
     assert state.ending is not None
     converged, reason = state.ending
     stopped = reason.code in (StatusCode.INTERRUPTED, StatusCode.SIMULATOR_LOST)
     if not (converged or stopped) and state.constraints is not None and np.any(state.constraints.excess):
         reason = Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=f": {state.constraints.complaint}")
-    return Outcome(state.variables, state.evaluation, converged, reason, state.history,
+    return SolverResult(state.variables, state.evaluation, converged, reason, state.history,
                    bounds_met(problem, state.variables, state.active_bounds), reason.code is StatusCode.INTERRUPTED)
 
 
-def bounds_met(problem: FiniteProblem, variables: Point, active: np.ndarray) -> np.ndarray:
+def bounds_met(problem: FiniteProblem, variables: Variables, active: np.ndarray) -> np.ndarray:
     """Which unknowns are at a bound that is active, and not only on the way to it."""
     c = problem.coordinates
     below, above = (active < 0) & (variables.unknowns <= c.lower), (active > 0) & (variables.unknowns >= c.upper)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.errors import NotSupported
+from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.solvers.globalization import FIRST_DAMPING, MOST_DAMPING, TrustRegion
 from dynident.solvers.least_squares import LeastSquaresLoop, outcome_of
-from dynident.solvers.outcome import Outcome, Watch
 from dynident.solvers.search_direction import Regularization
+from dynident.solvers.solver_result import SolverResult, Watch
 from dynident.tolerances import RANK_DAMPING, STEP_TOLERANCE
 
 MEMORY = 0.1  # of a column's length, from one iteration to the next
@@ -31,7 +31,7 @@ class LevenbergMarquardt:
     damping: float = FIRST_DAMPING
     settled: float = STEP_TOLERANCE
 
-    def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
+    def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         if finite.equality_count:
             raise NotSupported(f"{self.name} takes no matching conditions, but the problem has "
                                f"{finite.equality_count}. Use segments=1, or the Gauss-Newton solver.")

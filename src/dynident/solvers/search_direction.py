@@ -13,13 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from dynident.discretizations.constraints import ParameterConstraints
-from dynident.discretizations.finite import FiniteProblem
-from dynident.solvers.arrow import Arrow
-from dynident.solvers.between import Conditions, conditions
-from dynident.solvers.box import box_least_squares
+from dynident.linalg.arrowhead import ArrowheadLeastSquares
+from dynident.linalg.bounded_least_squares import bounded_least_squares
+from dynident.linalg.finite_problem import FiniteProblem
+from dynident.solvers.linearized_constraints import LinearizedConstraints, linearize_constraints
 from dynident.solvers.search_state import SearchState
 from dynident.tolerances import RANK_DAMPING, UNOBSERVABLE_STEP
+from dynident.transcription.parameter_constraints import ParameterConstraints
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class SearchDirection:
     unknowns: int
     solution: np.ndarray  # (unknowns + constraints,) the step, and the changes of the constraints' values
     active: np.ndarray  # the same: -1 at a lower limit, +1 at an upper one, 0 free
-    rows: Arrow  # regularised, the constraints among them
+    rows: ArrowheadLeastSquares  # regularised, the constraints among them
     weights: np.ndarray  # (unknowns,) of the rows that regularise
     node_steps: tuple[np.ndarray, ...]
-    constraints: Conditions | None  # linearised, where there are any
+    constraints: LinearizedConstraints | None  # linearised, where there are any
     cost_of_regularization: float  # what the regularisation that is always there adds to the cost of this step
 
     @property
@@ -62,7 +62,7 @@ class SearchDirection:
         return self.active[self.unknowns:]
 
     @cached_property
-    def free_rows(self) -> Arrow:
+    def free_rows(self) -> ArrowheadLeastSquares:
         """The regularised rows with all that is active kept where it is."""
         return self.rows.holding(self.active != 0, self.solution)
 
@@ -86,9 +86,9 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
     lower, upper = problem.coordinates.lower - state.variables.unknowns, problem.coordinates.upper - state.variables.unknowns
     tied = None
     if constraints is not None:
-        tied = conditions(constraints, state.variables.unknowns, scale, float(np.max(rows.column_norms * scale)))
+        tied = linearize_constraints(constraints, state.variables.unknowns, scale, float(np.max(rows.column_norms * scale)))
         rows, (lower, upper) = tied.tied(rows), tied.bounds(lower, upper)
-    solution, active = box_least_squares(rows, lower, upper)
+    solution, active = bounded_least_squares(rows, lower, upper)
     step = solution[:len(scale)]
     nodes = state.condensed.expand(step, state.evaluation) if regularization.with_nodes else ()
     return SearchDirection(len(scale), solution, active, rows, weights, nodes, tied, float(np.sum((paid * step) ** 2)))

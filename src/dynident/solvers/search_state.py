@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dynident.discretizations.finite import Evaluation, FiniteProblem, Point, Workspace
-from dynident.discretizations.losses import squares
-from dynident.integrators.march import Diverged
-from dynident.solvers.between import Conditions
-from dynident.solvers.outcome import Iteration, residual_std
-from dynident.solvers.reduced import Reduced
+from dynident.errors import SimulationDiverged
+from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables, Workspace
+from dynident.problem.losses import sum_of_squares
+from dynident.solvers.linearized_constraints import LinearizedConstraints
+from dynident.solvers.solver_result import Iteration, residual_std
 from dynident.status import Status
 
 FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as much
@@ -21,8 +21,8 @@ FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as
 class SearchState:
     """A point with its linearised problem, and what the next step needs to know of the last ones."""
 
-    variables: Point
-    condensed: Reduced  # the linearised problem at the point, inner nodes eliminated
+    variables: Variables
+    condensed: CondensedProblem  # the linearised problem at the point, inner nodes eliminated
     regularization: float  # of the next direction
     column_scale: np.ndarray  # (unknowns,) lengths of the Jacobian's columns, here and with a memory before
     active_bounds: np.ndarray  # (unknowns,) of the last direction: -1 lower, +1 upper, 0 free
@@ -31,9 +31,9 @@ class SearchState:
     growth: float = FIRST_GROWTH  # of the damping after the next failure (trust region)
     step_length: float = 1.0  # of the last step (line search)
     previous_step: tuple[np.ndarray, float] | None = None  # in its full length, and how much of it was gone
-    constraints: Conditions | None = None  # linearised for the last direction
+    constraints: LinearizedConstraints | None = None  # linearised for the last direction
     violations: tuple[float, ...] = ()  # of the constraints, from point to point
-    last_divergence: Diverged | None = None
+    last_divergence: SimulationDiverged | None = None
     history: tuple[Iteration, ...] = ()
     ending: tuple[bool, Status] | None = None  # whether it converged, and why it ended
 
@@ -54,12 +54,12 @@ class SearchState:
 
     def length(self, problem: FiniteProblem, step: np.ndarray, node_steps: tuple[np.ndarray, ...]) -> float:
         """Of a step, in typical sizes of unknowns and nodes."""
-        return float(np.sqrt(squares(step / self.variable_scale) + problem.node_norm(node_steps)))
+        return float(np.sqrt(sum_of_squares(step / self.variable_scale) + problem.node_norm(node_steps)))
 
     def residual_std(self, problem: FiniteProblem) -> float:
         return residual_std(self.evaluation.cost, problem)
 
-    def moved_to(self, problem: FiniteProblem, variables: Point, condensed: Reduced, step: float) -> SearchState:
+    def moved_to(self, problem: FiniteProblem, variables: Variables, condensed: CondensedProblem, step: float) -> SearchState:
         """At another point, which becomes a line of the history; the memory of this one is free for the next."""
         return replace(self, variables=variables, condensed=condensed, spare=self.condensed.linear.workspace
                        ).logged(problem, step)
