@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from solvers.test_sweep import dense, random_chain, without_signs
+from linalg.test_chain_qr import dense, random_chain, without_signs
 
 from dynident.linalg import chain_qr, smoother_qr
 from dynident.linalg.finite_problem import SegmentChain
