@@ -15,11 +15,12 @@ import numpy as np
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import FiniteProblem, Variables
+from dynident.solvers.convergence import noise_floor
 from dynident.solvers.least_squares import LeastSquaresLoop
 from dynident.solvers.search_direction import SearchDirection
 from dynident.solvers.search_state import FIRST_GROWTH, SearchState
 from dynident.solvers.solver_result import iterations_in_words
-from dynident.solvers.stopping import noise_floor, remaining_step, stalled
+from dynident.solvers.stopping import remaining_step, stalled
 from dynident.status import Status, StatusCode
 from dynident.tolerances import CONTRACTED_STEP, CONTRACTING_STEP, SUFFICIENT_REDUCTION, UNOBSERVABLE_STEP
 
@@ -74,7 +75,7 @@ class TrustRegion:
 
     def ending(self, problem: FiniteProblem, loop: LeastSquaresLoop, before: SearchState, after: SearchState,
                remaining: float, iteration: int) -> SearchState:
-        floor, spent = noise_floor(problem, after), iterations_in_words(iteration)
+        floor, spent = noise_floor(after.evaluation.cost, problem), iterations_in_words(iteration)
         if remaining <= floor:  # costs cannot be compared any more
             return after.ended(floor < 1, Status.of(StatusCode.SIMULATION_NOISE, spent=spent, hidden=floor))
         if after.variables is before.variables:

@@ -10,8 +10,9 @@ from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables, Workspace
 from dynident.problem.losses import sum_of_squares
+from dynident.solvers.convergence import residual_std
 from dynident.solvers.linearized_constraints import LinearizedConstraints
-from dynident.solvers.solver_result import Iteration, residual_std
+from dynident.solvers.solver_result import Iteration
 from dynident.status import Status
 
 FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as much

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from dynident.linalg.finite_problem import FiniteProblem
+from dynident.solvers.convergence import noise_floor, step_in_standard_errors
 from dynident.solvers.search_direction import SearchDirection
 from dynident.solvers.search_state import SearchState
-from dynident.solvers.solver_result import noise_floor, step_in_standard_errors
 from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     CONSTRAINT_PROGRESS,
@@ -39,20 +39,16 @@ def remaining_step(problem: FiniteProblem, state: SearchState, direction: Search
     if nodes and (evaluation.mismatch * np.sqrt(links) > DEFECT_TOLERANCE
                   or np.sqrt(problem.node_norm(nodes)) > NODE_STEP_TOLERANCE):
         return np.inf
-    if step_in_standard_errors(state.condensed.by_nodes, evaluation.cost, problem) > NODE_GAIN_TOLERANCE:  # all of them together
+    by_nodes = step_in_standard_errors(state.condensed.by_nodes, evaluation.cost, problem)  # all of them together
+    if by_nodes > NODE_GAIN_TOLERANCE:
         return np.inf
     predicted = state.condensed.rows.fall(direction.step)  # less what the data see less of than regularisation holds
     return step_in_standard_errors(predicted - 2 * direction.cost_of_regularization, evaluation.cost, problem)
 
 
-def noise_floor(problem: FiniteProblem, state: SearchState) -> float:
-    """Standard errors below which the simulation's own noise hides whether a step helps; 0 where it has none."""
-    return noise_floor(state.evaluation.cost, problem)
-
-
 def is_optimum_to_rounding(problem: FiniteProblem, state: SearchState, remaining: float) -> bool:
     """Whether what remains is nothing to speak of, where no step helps any more."""
-    return remaining <= max(STALLED_STEP_TOLERANCE, min(noise_floor(problem, state), 1))
+    return remaining <= max(STALLED_STEP_TOLERANCE, min(noise_floor(state.evaluation.cost, problem), 1))
 
 
 def stalled(problem: FiniteProblem, state: SearchState, remaining: float, helps: str, although: str) -> SearchState:

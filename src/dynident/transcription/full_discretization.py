@@ -136,7 +136,8 @@ class FullDiscretization:
         return self.frame.evaluation(point, self.records, [out.outputs for out in results],
                                      [out.defect.copy() for out in results], [out.correction.copy() for out in results])[0]
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         """`known`: residuals at this very point, where they are at hand."""
         workspace = workspace or Workspace()
         results = self.run(point, True, workspace)

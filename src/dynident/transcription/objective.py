@@ -114,7 +114,8 @@ class Objective:
         weighed = () if self.loss == "squared" else tuple(factors)
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch, weighed), factors
 
-    def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain], workspace: Workspace) -> LinearizedProblem:
+    def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain], workspace: Workspace
+               ) -> LinearizedProblem:
         """Chains of the experiments joined at the unknowns."""
         slope = self.coordinates.slope(point.unknowns)
         spreads = tuple(self.spread(e, slope) for e in range(len(chains)))

@@ -78,8 +78,8 @@ class RelaxedShooting:
     def _segment(self, chain: SegmentChain, i: int) -> SegmentChain:
         """One segment as a chain of its own; its end belongs to the next one, that of the last one to itself."""
         rows = slice(int(chain.first[i]), int(chain.first[i + 1]) + (i == len(chain.first) - 2))
-        return SegmentChain(np.array([0, rows.stop - rows.start - 1]), chain.jacobian[rows], chain.weight[rows], chain.rhs[rows],
-                     np.zeros_like(chain.link[:1]), np.zeros((0, self.nx)))
+        return SegmentChain(np.array([0, rows.stop - rows.start - 1]), chain.jacobian[rows], chain.weight[rows],
+                            chain.rhs[rows], np.zeros_like(chain.link[:1]), np.zeros((0, self.nx)))
 
 
 def _without_defects(evaluation: Evaluation) -> Evaluation:

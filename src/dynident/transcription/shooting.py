@@ -167,7 +167,8 @@ class Shooting:
         ran = self._last_runs[sensitivities] = _Run(point, results, workspace, workspace.lease)
         return ran
 
-    def _simulate(self, point: Variables, sensitivities: bool, workspace: Workspace, everywhere: bool = False) -> list[Propagation]:
+    def _simulate(self, point: Variables, sensitivities: bool, workspace: Workspace, everywhere: bool = False
+                  ) -> list[Propagation]:
         values = self.frame.values(point)
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         arrays = workspace.arrays
