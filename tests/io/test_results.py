@@ -15,14 +15,16 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+import dynident
 from dynident._util.atomic import NotWritten
 from dynident._util.lock import InUse, exclusive
 from dynident.errors import DynidentError, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate, Iteration, Trajectory
 from dynident.estimate.validation import validation_metrics
 from dynident.integrators.propagation import propagator_for
-from dynident.io.results.document import FORMAT
-from dynident.io.results.folder import load, reserved, save
+from dynident.io.results.estimate_json import FORMAT
+from dynident.io.results.load import load
+from dynident.io.results.save import reserved, save
 from dynident.methods.presets import multiple_shooting, single_shooting
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
@@ -196,7 +198,7 @@ def test_full_disk_leaves_the_old_result_intact(tmp_path, monkeypatch):
     def no_space(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(folder, "write_csv", no_space)
+    monkeypatch.setattr("dynident.io.results.save.write_csv", no_space)
     with pytest.raises(NotWritten, match="No space left on device"):
         save(made_by_hand(converged=False, status="Worse."), folder)
     assert content(folder) == before
@@ -211,7 +213,7 @@ def test_writing_that_really_fails_leaves_the_old_result_intact(tmp_path):
     limited = ("import resource, sys; sys.path[:0] = sys.argv[2:]; from test_results import made_by_hand, save\n"
                "newer = made_by_hand(status='Newer.'); resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))\n"
                "save(newer, sys.argv[1])")
-    paths = [str(Path(__file__).parent), str(Path(folder.__file__).parents[2])]
+    paths = [str(Path(__file__).parent), str(Path(dynident.__file__).parents[1])]
     done = subprocess.run([sys.executable, "-c", limited, str(folder), *paths], capture_output=True, text=True,
                           check=False)
     assert "NotWritten" in done.stderr and "What was there before is intact" in done.stderr
@@ -220,7 +222,7 @@ def test_writing_that_really_fails_leaves_the_old_result_intact(tmp_path):
 
 def test_failing_report_does_not_lose_the_result(tmp_path, monkeypatch):
     folder = save(made_by_hand(), tmp_path / "r")
-    monkeypatch.setattr(folder, "write_report", lambda *_: 1 / 0)
+    monkeypatch.setattr("dynident.io.results.save.write_report", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save(made_by_hand(status="Newer."), folder)
     assert load(folder).status == "Newer."

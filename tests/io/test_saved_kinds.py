@@ -15,9 +15,9 @@ from dynident.estimate.estimate import Estimate, StartResult
 from dynident.estimate.filter_covariance import FilterCovariance
 from dynident.estimate.filter_result import FilterRecord, FilterResult
 from dynident.estimate.smoother_result import PseudoTimeStep, SmootherRecord, SmootherResult
-from dynident.io.results import folder
-from dynident.io.results.document import UNCERTAINTIES
-from dynident.io.results.folder import load, save
+from dynident.io.results.estimate_json import UNCERTAINTIES
+from dynident.io.results.load import load
+from dynident.io.results.save import save
 from dynident.models.augmented import ParameterTransform
 from dynident.statistics.active_bounds import BoundRelaxation
 from dynident.statistics.bootstrap_result import Bootstrap
@@ -34,7 +34,8 @@ def covariance() -> Covariance:
     return Covariance(
         NAMES, np.array([1.0, 2.0, 3.0]), np.diag([1e-4, 0.0, np.inf]), dof=7.5, corrected=np.eye(3),
         corrected_dof=np.array([3.0, np.nan, np.inf]), default_kind="corrected", why="they drift", active={NAMES[1]: "lower"},
-        bound_std={"plain": {NAMES[1]: np.inf}}, leeway=(BoundRelaxation(NAMES[1], np.array([0.1, 0.0, np.nan]), {}, {"plain": 3.0}),),
+        bound_std={"plain": {NAMES[1]: np.inf}},
+        leeway=(BoundRelaxation(NAMES[1], np.array([0.1, 0.0, np.nan]), {}, {"plain": 3.0}),),
         undetermined=(NAMES[2],), combinations=("k + x is determined",), null=np.array([[0.0], [0.0], [1.0]]),
         logarithmic=("k",), held={"m": 2.0}, assumed="all is well")
 
@@ -55,15 +56,15 @@ KINDS = {
     "bootstrap": [Bootstrap(NAMES, np.ones(3), np.arange(12.0).reshape(4, 3), "parametric", 1, {"m": 2.0})],
     "enclosure": [enclosure(), enclosure(Refutation("run 1", 0.5, None)), enclosure(Refutation("run 1", 0.5, 1.25))],
     "filter_covariance": [FilterCovariance(NAMES, np.ones(3), np.diag([1.0, np.inf, 0.0]),
-                                          (ParameterTransform(), ParameterTransform("log", 0.0), ParameterTransform()), {"k": "as given"},
-                                          {"m": 2.0}, False)],
+                                           (ParameterTransform(), ParameterTransform("log", 0.0), ParameterTransform()),
+                                           {"k": "as given"}, {"m": 2.0}, False)],
 }
 
 
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch):
     """These estimates are made of odd numbers, to be kept and not to be drawn."""
-    monkeypatch.setattr(folder, "write_report", lambda *_: None)
+    monkeypatch.setattr("dynident.io.results.save.write_report", lambda *_: None)
 
 
 def saved(tmp_path, **changes) -> Estimate:

@@ -33,7 +33,8 @@ class Validation:
         return "\n".join(lines)
 
 
-def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float], dof: float = np.inf) -> Validation:
+def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float], dof: float = np.inf
+                       ) -> Validation:
     """Compare a record with what the model did on it.
 
     Where the record gives no noise level, its residuals are compared with the fit's `noise_std` per output (known with

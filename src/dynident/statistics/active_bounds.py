@@ -74,8 +74,8 @@ def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain, j: int, side:
     return np.asarray(slope if side == "lower" else -slope)
 
 
-def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit: EstimatorGain, free: Sequence[int], errors: NoiseModel,
-                 smallest: float = SINGULAR_VALUE) -> BoundRelaxation:
+def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit: EstimatorGain, free: Sequence[int],
+                          errors: NoiseModel, smallest: float = SINGULAR_VALUE) -> BoundRelaxation:
     """The same for an inequality: its row says where the unknowns go, the problem without it how far."""
     slope = fit.gain @ sensitivity.basis[limit.row] * limit.weight
     jacobian = errors.jacobian.copy()

@@ -23,7 +23,7 @@ from dynident.estimate.enclosure import Enclosure
 from dynident.estimate.estimate import Estimate, Iteration, StartResult, Trajectory
 from dynident.estimate.filter_covariance import FilterCovariance
 from dynident.estimate.validation import Validation
-from dynident.io.results.trajectory_tables import WAY_OUT
+from dynident.io.results.signal_tables import WAY_OUT
 from dynident.methods.presets import method_from
 from dynident.statistics.bootstrap_result import Bootstrap
 from dynident.statistics.covariance import Covariance

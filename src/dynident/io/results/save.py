@@ -1,4 +1,4 @@
-"""How a result is kept on disk, as plain data, and read again without a new fit.
+"""How is a result kept on disk, as plain data?
 
 A result is a folder: `estimate.json` (values, uncertainty, how they were found), `trajectories.parquet` and
 `trajectories.csv` (the same table twice: one to load, one to look at), `validations.parquet` if there are any,
@@ -13,35 +13,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dynident._util.atomic import atomic_replace, atomic_write, finish_replacing, is_half_replaced
+from dynident._util.atomic import atomic_replace, atomic_write, finish_replacing
 from dynident._util.lock import exclusive
 from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.io.problem_file.read import read_problem, write_problem
-from dynident.io.results.document import (
-    SavedEstimate,
-    method_data,
-    read_method,
-    read_saved,
-    read_uncertainty,
-    read_validations,
-    to_text,
-)
+from dynident.io.results.estimate_json import method_data, read_saved, to_text
 from dynident.io.results.export import parameter_set
-from dynident.io.results.trajectory_tables import (
-    WAY_OUT,
+from dynident.io.results.signal_tables import (
     estimate_table,
     filtered_table,
-    read_filtered,
-    read_signals,
-    read_smoothed,
     smoothed_table,
     validation_table,
     write_csv,
     write_parquet,
 )
 from dynident.problem.model import nominal_values
-from dynident.problem.problem import Problem
 
 ESTIMATE, PROBLEM, REPORT = "estimate.json", "problem.toml", "report.html"
 TABLE, TABLE_TO_LOOK_AT = "trajectories.parquet", "trajectories.csv"
@@ -109,41 +96,6 @@ def write_report(estimate: Estimate, folder: str | Path) -> Path:
     with atomic_write(page) as aside:
         html(estimate, aside)
     return page
-
-
-def load(folder: str | Path) -> Estimate:
-    """The estimate as it was saved; nothing is simulated. A problem that was changed since is met with a note."""
-    folder = Path(folder)
-    if is_half_replaced(folder):
-        with exclusive(folder):
-            finish_replacing(folder)
-    saved = read_saved(folder / ESTIMATE)
-    missing = [name for name in saved.files if not (folder / name).is_file()]
-    if missing:
-        raise ProblemError(f"the result in {folder} is not complete: {', '.join(missing)} "
-                           f"{'is' if len(missing) == 1 else 'are'} missing. {WAY_OUT}")
-    problem = read_problem(folder / PROBLEM).problem
-    signals = read_signals(folder / TABLE, {e.name: tuple(e.outputs) for e in problem.experiments})
-    validated = {str(k): tuple(data.get("fit") or ()) for k, data in enumerate(saved.validations)}
-    validation_signals = read_signals(folder / VALIDATIONS, validated) if validated else []
-    source = str(folder / ESTIMATE)
-    return Estimate(
-        problem=problem, method=read_method(saved), values=saved.values, uncertainty=read_uncertainty(saved, source),
-        converged=saved.converged, status=saved.status, cost=saved.cost,
-        trajectories=tuple(trajectory for trajectory, _ in signals),
-        residuals=tuple(residuals for _, residuals in signals), noise_std=saved.noise_std,
-        notes=_notes(saved, problem), history=saved.history, starts=saved.starts, counts=saved.counts,
-        times=saved.times, statistics=saved.statistics,
-        validations=read_validations(saved, validation_signals, source),
-        filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None,
-        smoothed=read_smoothed(folder / SMOOTHED) if SMOOTHED in saved.files else None)
-
-
-def _notes(saved: SavedEstimate, problem: Problem) -> tuple[str, ...]:
-    if problem.content_hash() in (saved.problem_hash, saved.written_problem_hash):
-        return saved.notes
-    return (f"The problem beside this result ({PROBLEM} or its data) is not the one that was fitted: it was changed "
-            "after the fit. Values and intervals belong to the older problem.", *saved.notes)
 
 
 def _hash_of(problem_file: Path) -> str:
