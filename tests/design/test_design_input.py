@@ -43,7 +43,8 @@ def test_one_rate_of_a_first_order_system_wants_the_full_input_all_the_time():
     run = di.Experiment(time, {"u": 0 * time}, {"y": 0 * time}, {"y": di.Gaussian(0.1)}, {"x": 0.0})
     plan = di.design_input(di.Problem(model, [run], [di.Parameter("a", 0.8)]), di.signals.PiecewiseConstant(8),
                            constraints=["abs(u) <= 1"], starts=2, progress=(stages := []).append)
-    assert {stage.start for stage in stages} == {1, 2} and [stage.evaluations for stage in stages] == list(range(1, len(stages) + 1))
+    assert {stage.start for stage in stages} == {1, 2}
+    assert [stage.evaluations for stage in stages] == list(range(1, len(stages) + 1))
     u = plan.inputs["u"][:-1]  # the last sample drives nothing
     assert plan.converged
     assert np.allclose(np.abs(u), 1.0, atol=1e-3) and abs(np.sum(np.sign(u))) == u.size
@@ -178,8 +179,8 @@ def test_several_inputs_several_records_and_a_free_duration_run():
     run = di.Experiment(time, {"u": 0 * time, "w": 0 * time}, {"y": 0 * time}, {"y": di.Gaussian(0.1)}, {"x": 0.0})
     problem = di.Problem(model, [run], [di.Parameter(n, 1.0) for n in "abc"])
     constraints = ["abs(u) <= 1", "abs(w) <= 1"]
-    one = di.design_input(problem, {"u": di.signals.PiecewiseConstant(6), "w": di.signals.Multisine(3)}, constraints=constraints,
-                          use_records=False)
+    one = di.design_input(problem, {"u": di.signals.PiecewiseConstant(6), "w": di.signals.Multisine(3)},
+                          constraints=constraints, use_records=False)
     two = di.design_input(problem, di.signals.PiecewiseConstant(6), constraints=constraints, records=2, use_records=False)
     assert len(two.records) == 2 and two.cost < one.cost
     free = di.design_input(problem, di.signals.PiecewiseConstant(6), constraints=constraints, duration=(1.0, 3.0),

@@ -15,8 +15,8 @@ from dynident.design.optimize import Candidate, DesignState
 from dynident.design.plan import Plan, PlannedRecord
 from dynident.design.prior_information import UNIFORM, PriorInformation, problem_of
 from dynident.problem.noise import Bounded, Noise
+from dynident.tolerances import PLAN_SAME_COST
 
-SAME_OPTIMUM = 1e-3  # of the cost, or of one: starts that end this close found the same
 NOISE_DRAWS = 5  # over which the predicted set width is averaged
 NOISE_SEED = 1
 
@@ -75,7 +75,7 @@ def _status(best: Candidate, state: DesignState) -> str:
         return f"The search was stopped before it converged ({best.result.status}); this is the best input so far."
     if len(state.optima) == 1:
         return "From one start."
-    near = best.optimum.value + SAME_OPTIMUM * max(1.0, abs(best.optimum.value))
+    near = best.optimum.value + PLAN_SAME_COST * max(1.0, abs(best.optimum.value))
     agree = sum(own.feasible and own.value <= near for own in state.optima)
     return f"Best of {len(state.optima)} starts, found by {agree} of them."
 

@@ -26,10 +26,9 @@ def plan_from_table(known: Problem | Estimate, table: Mapping[str, Any], progres
 
 def check_table(known: Problem | Estimate, table: Mapping[str, Any]) -> None:
     """Raise what is wrong with a [design] table, as far as that can be seen without any fit."""
-    asked = _arguments(known, table)
-    main = [asked.pop(name, default) for name, default in (
-        ("signal", None), ("criterion", None), ("constraints", ()), ("terminal_constraints", ()))]
-    parse_arguments(known, *main, DesignOptions(**asked))
+    given = _arguments(known, table)
+    main = (given.pop("signal"), given.pop("criterion", None), given.pop("constraints", ()), given.pop("terminal_constraints", ()))
+    parse_arguments(known, *main, DesignOptions(**given))
 
 
 def _arguments(known: Problem | Estimate, table: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,10 +21,9 @@ from dynident.methods.simulate import simulate
 from dynident.models.equations import EquationModel
 from dynident.models.variational import watched_expressions
 from dynident.problem.experiment import Experiment
+from dynident.tolerances import PLAN_EQUALITY, PLAN_VIOLATION
 
 REFINEMENT = 10  # fine steps per sample
-ROUNDING = 1e-9  # of a constraint's scale: what two simulations may differ by
-EQUALITY = 1e-4  # of a constraint's scale: how closely an equality must be met
 TIGHTENING = 1.2  # times the violation that was found: by how much a constraint moves in
 
 Peak = tuple[float, float]  # where, in samples, a stretch of violation is worst, and by how much
@@ -90,7 +89,8 @@ def simulate_finely(model: EquationModel, inputs: InputTrajectory, c: np.ndarray
 
 def tolerance_of(constraint: PathConstraint) -> float:
     """By how much a fine simulation may leave a constraint; negative: how far it has to stay away."""
-    return (EQUALITY if constraint.equality else -ROUNDING if constraint.strict else ROUNDING) * constraint.scale
+    relative = PLAN_EQUALITY if constraint.equality else -PLAN_VIOLATION if constraint.strict else PLAN_VIOLATION
+    return relative * constraint.scale
 
 
 def find_violations(constraints: Sequence[PathConstraint], simulations: Sequence[FineSimulation]) -> list[list[Peak]]:

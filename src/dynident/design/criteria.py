@@ -15,8 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.solvers.rank import truncated_svd
 
-RANK = 1e-8  # of a direction's length: less is left of it by constraints only through rounding
 RIDGE = 1e-10  # of a parameter's own magnitude: keeps the covariance finite while nothing is excited yet
 
 
@@ -99,9 +99,8 @@ class OptimalityCriterion:
 
 def _independent_directions(of_interest: np.ndarray) -> np.ndarray:
     """Directions among the parameters of interest that constraints do not tie to others: all of them, where there are none."""
-    along, strength, _ = np.linalg.svd(of_interest)
-    rank = int(np.count_nonzero(strength > RANK))
-    return np.eye(len(of_interest)) if rank == len(of_interest) else along[:, :rank]
+    basis = truncated_svd(of_interest).range_basis
+    return np.eye(len(of_interest)) if basis.shape[1] == len(of_interest) else basis
 
 
 def _log_det(C: np.ndarray) -> tuple[float, np.ndarray]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,15 +62,14 @@ class DesignProblem:
     def worst_case(self) -> bool:
         return self.options.robust == "worst"
 
-    @property
+    @cached_property
     def scale(self) -> np.ndarray:
         """Of the coefficients of all records."""
         return np.tile(self.coefficient_scale, self.records)
 
     def coefficients(self, w: np.ndarray) -> np.ndarray:
         """(records, coefficients) of the variables, and of no more than these."""
-        scale = self.scale
-        return (w[:scale.size] * scale).reshape(self.records, -1)
+        return (w[:self.scale.size] * self.scale).reshape(self.records, -1)
 
     def generator(self) -> np.random.Generator:
         rng = np.random.default_rng()

@@ -30,9 +30,8 @@ from dynident.models.text import names_in
 from dynident.problem.experiment import Experiment
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
+from dynident.tolerances import PLAN_ALONG_GUARD, PLAN_SAME_MOTION
 
-NEAR = 1e-3  # of what a plan moves through: closer to a guard than this it goes along it
-SAME_MOTION = 1e-6  # of a state's size: what two simulations of one motion may differ by
 NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 
@@ -61,13 +60,13 @@ class ModeConstraint:
         whole = simulate(model, values, run)
         assert whole.modes is not None  # of a hybrid model
         scale = {state: max(float(np.max(np.abs(x))), 1e-300) for state, x in alone.states.items()}
-        apart = np.any([np.abs(whole.states[s] - x) > SAME_MOTION * scale[s] for s, x in alone.states.items()], axis=0)
+        apart = np.any([np.abs(whole.states[s] - x) > PLAN_SAME_MOTION * scale[s] for s, x in alone.states.items()], axis=0)
         left = np.flatnonzero((whole.modes[:-1] != self.mode) | apart[:-1])
         if left.size:
             why = f" ({'; '.join(self.unwritten)})" if self.unwritten else ""
             raise NotConverged(f"The best input found leaves the mode {name} at t = {planned.time[left[0]]:.4g}{why}. Give a "
                                "constraint that keeps it there, such as 'v >= 0.01', or another initial state.")
-        outside = np.flatnonzero(_invariant_margin(model, self.mode, planned, values) < -SAME_MOTION)
+        outside = np.flatnonzero(_invariant_margin(model, self.mode, planned, values) < -PLAN_SAME_MOTION)
         if outside.size:
             raise NotConverged(f"The best input found leaves the invariant of the mode {name} at t = "
                                f"{planned.time[outside[0]]:.4g} ({'; '.join(self.unwritten)}). Give a constraint that "
@@ -77,7 +76,7 @@ class ModeConstraint:
         """Guards of the mode that a plan comes close to: a machine of slightly other values crosses them."""
         own = {constraint.text for constraint in self.constraints}
         near = [use.text for use in uses if use.text in own and use.lower < use.upper and min(
-            use.least - use.lower, use.upper - use.most) < NEAR * (use.most - use.least)]
+            use.least - use.lower, use.upper - use.most) < PLAN_ALONG_GUARD * (use.most - use.least)]
         return [f"The plan goes along '{near[0]}', the border of the mode '{self.mode}': with values a little off, the machine "
                 "leaves the mode there, and the predicted std does not hold. A constraint further inside costs little."
                 ] if near else []

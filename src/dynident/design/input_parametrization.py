@@ -43,12 +43,12 @@ class InputTrajectory:
         """Normalised time of the samples."""
         return np.linspace(0, 1, self.samples)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Of the coefficients."""
         return tuple(f"{name}.{c}" for name, s in self.signals.items() for c in s.names)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many coefficients one record has, a free duration included."""
         return len(self.names) + int(self.free_duration)

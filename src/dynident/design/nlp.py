@@ -64,7 +64,7 @@ class DesignNlp:
         return [(own, part, evaluate_formula(own.formula, part.stop - part.start, tau if own.everywhere else tau[-1:]))
                 for own, part in self.simulation.inputs.signal_constraints()]
 
-    @property
+    @cached_property
     def monitored(self) -> list[PathConstraint]:
         """Constraints that a simulation has to follow."""
         return [own for own in self.constraints if own.input_rate is None]

@@ -25,9 +25,9 @@ from dynident.design.nlp import DesignNlp, first_constraint_points
 from dynident.design.sensitivity_simulation import PlannedSimulation, choose_substeps
 from dynident.errors import NotConverged, ProblemError
 from dynident.integrators.march import Diverged
-from dynident.solvers.dense import FEASIBLE, Asked, DenseOutcome
+from dynident.solvers.dense import Asked, DenseOutcome
+from dynident.tolerances import SLSQP_FEASIBILITY
 
-MARGIN = 1e-6  # of a constraint's scale, to each of its ends: what the solver's own tolerance needs
 MAX_TIGHTENINGS = 15  # of one optimum
 DRAWS_PER_START = 6  # of which the best are optimised from
 MAX_DRAWS = 20  # tries to find a start at which the machine can be simulated
@@ -120,7 +120,7 @@ def screen_starts(problem: DesignProblem) -> DesignState:
     first = draw_start(problem, problem.simulation, rng)
     simulation = choose_substeps(problem.simulation, problem.coefficients(first)[0], *problem.prior.nominal(0))
     constraints = scale_constraints(problem, simulation, first)
-    nlp = DesignNlp(problem, simulation, tuple(own.with_margin(MARGIN * own.scale) for own in constraints),
+    nlp = DesignNlp(problem, simulation, tuple(own.with_margin(SLSQP_FEASIBILITY * own.scale) for own in constraints),
                     first_constraint_points(constraints, problem.inputs.samples))
     if not problem.worst_case:  # a cost in the user's units may be of any size
         nlp = replace(nlp, cost_scale=1 / max(abs(nlp.evaluate(first).value), 1.0))
@@ -174,7 +174,7 @@ def scale_constraints(problem: DesignProblem, simulation: PlannedSimulation, w: 
             continue
         fixed, values = not np.any(result.d_monitored[0, k]), result.monitored[:, k]
         own = replace(own, typical=float(np.max(np.abs(values))) or 1.0, acts_at_start=not fixed)
-        if fixed and not own.terminal and own.violation(values[0]) > MARGIN * own.scale:
+        if fixed and not own.terminal and own.violation(values[0]) > SLSQP_FEASIBILITY * own.scale:
             faults.append(f"constraint '{own.text}': the initial state breaks it already ({values[0]:.4g}).")
         scaled.append(own)
         k += 1
@@ -257,7 +257,7 @@ def describe_violations(constraints: tuple[PathConstraint, ...], nlp: DesignNlp,
     scale = {own.text: own.scale for own in reversed(constraints)}
     worst: dict[str, float] = {}
     for label, violation in zip(nlp.bounds[2], result.excess, strict=True):
-        if label and violation > FEASIBLE:  # less is rounding
+        if label and violation > SLSQP_FEASIBILITY:  # less is rounding
             worst[label] = max(worst.get(label, 0.0), float(violation) * scale.get(label, 1.0))
     if not worst:
         return (f"No input of this shape was found: the search ended where its cost is no number ({result.status}). "

@@ -14,12 +14,10 @@ from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Noise
+from dynident.tolerances import PLAN_NOMINAL_SHIFT, PLAN_STD_ACHIEVED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-AS_PREDICTED = 1.25  # times the predicted standard deviation; noise levels are rarely known better
-FAR_OFF = 3.0  # standard deviations before the run between nominal and found: the plan was made for another machine
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class PlanCheck:
 
     @property
     def as_predicted(self) -> bool:
-        return all(self.achieved[name] <= AS_PREDICTED * std for name, std in self.predicted.items())
+        return all(self.achieved[name] <= PLAN_STD_ACHIEVED * std for name, std in self.predicted.items())
 
     def __str__(self) -> str:
         lines = [f"The predicted standard deviations were {'achieved' if self.as_predicted else 'NOT achieved'}:"]
@@ -157,9 +155,9 @@ class Plan:
             reasons.append(f"The estimate holds no record called '{absent[0]}': was the plan run?")
         for name, std in self.noise_std.items():
             found = estimate.noise_std.get(name, std)
-            if found > AS_PREDICTED * std:
+            if found > PLAN_STD_ACHIEVED * std:
                 reasons.append(f"The noise of '{name}' is {found / std:.2g} times what the plan counted on.")
-        far = [name for name, steps in shift.items() if steps > FAR_OFF]
+        far = [name for name, steps in shift.items() if steps > PLAN_NOMINAL_SHIFT]
         if far:
             reasons.append(f"{', '.join(far)} turned out far from the nominal value, so that the input was planned for "
                            "another machine; plan again from this estimate, or with robust=\"average\".")

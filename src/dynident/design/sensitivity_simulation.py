@@ -17,8 +17,8 @@ from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, March, march_for
 from dynident.models.equations import EquationModel
 from dynident.models.variational import VariationalModel
+from dynident.tolerances import PLAN_INTEGRATION
 
-ACCURATE = 1e-4  # relative change of outputs and sensitivities when the steps are halved, small enough for a plan
 MAX_SUBSTEPS = 64  # between two samples
 
 
@@ -105,6 +105,6 @@ def choose_substeps(simulation: PlannedSimulation, c: np.ndarray, p: np.ndarray,
 def _agree(a: SensitivityResult, b: SensitivityResult) -> bool:
     for x, y in ((a.outputs, b.outputs), (a.sensitivities, b.sensitivities)):
         scale = np.max(np.abs(y), axis=0)
-        if np.any(np.max(np.abs(x - y), axis=0) > ACCURATE * np.where(scale > 0, scale, 1.0)):
+        if np.any(np.max(np.abs(x - y), axis=0) > PLAN_INTEGRATION * np.where(scale > 0, scale, 1.0)):
             return False
     return True
