@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynident.cli.shared import (
+from dynident.cli.common import (
     INTERRUPTED,
     NOT_GOOD,
     AllowOutside,
     AllowPython,
     Stop,
-    complain,
-    fitted,
+    fit_problem,
     method_named,
+    print_error,
     read,
-    watched,
+    with_progress,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = Fal
     from dynident.design.optimize import progress_line
 
     prior, table = what_is_known(known, at_start, allow_outside, allow_python, first=check_table)
-    with watched(progress_line) as tell:
+    with with_progress(progress_line) as tell:
         plan = plan_from_table(prior, table, tell)
     print(plan)
     for number, record in enumerate(plan.records, 1):
@@ -61,7 +61,7 @@ def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python:
 
     `first` may refuse problem and table before they are fitted.
     """
-    from dynident.files.results import AS_GIVEN, load
+    from dynident.io.results.folder import AS_GIVEN, load
 
     if path.is_dir():
         given = path / AS_GIVEN
@@ -70,9 +70,9 @@ def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python:
     first(said.problem, said.design)
     if at_start:
         return said.problem, said.design
-    estimate, code = fitted(said.problem, method_named("", said.method))
+    estimate, code = fit_problem(said.problem, method_named("", said.method))
     if code:
-        complain(f"There is nothing to go on from. {estimate.status}")
+        print_error(f"There is nothing to go on from. {estimate.status}")
         raise Stop(code)
     return estimate, said.design
 
@@ -81,7 +81,7 @@ def _design_table(file: Path) -> dict[str, Any]:
     """The table alone: the data that the file names may lie elsewhere by now."""
     import tomllib
 
-    from dynident.files.schema import DesignTable
+    from dynident.io.problem_file.schema import DesignTable
 
     found = tomllib.loads(file.read_text(encoding="utf-8-sig")).get("design")
     return DesignTable.model_validate(found).model_dump(exclude_unset=True) if found else {}

@@ -17,11 +17,11 @@ from dynident.design.constraints import PathConstraint, model_symbols
 from dynident.design.input_parametrization import InputTrajectory
 from dynident.design.plan import ConstraintUse
 from dynident.estimate.estimate import Trajectory
-from dynident.methods.simulate import simulate
 from dynident.models.equations import EquationModel
-from dynident.models.variational import watched_expressions
+from dynident.models.variational import monitored_expressions
 from dynident.problem.experiment import Experiment
 from dynident.tolerances import PLAN_EQUALITY, PLAN_VIOLATION
+from dynident.verbs.simulate import simulate
 
 REFINEMENT = 10  # fine steps per sample
 TIGHTENING = 1.2  # times the violation that was found: by how much a constraint moves in
@@ -47,7 +47,7 @@ class FineSimulation:
         if constraint.input_rate is not None:
             return np.diff(self.coarse_inputs[:, constraint.input_rate]) / self.step
         model, n, symbols = self.model, self.time.size, model_symbols(self.model)
-        expressions = watched_expressions(model, [constraint.expression], *symbols)
+        expressions = monitored_expressions(model, [constraint.expression], *symbols)
         function = ca.Function("constraint", symbols, [ca.densify(e) for e in expressions]).map(n)
         x = np.array([self.trajectory.states[s] for s in model.states])
         found = np.asarray(function(self.time[None], x, self.inputs.T, np.tile(self.parameters[:, None], (1, n)))).ravel()

@@ -15,8 +15,8 @@ import numpy as np
 
 from dynident.errors import ProblemError
 from dynident.models.equations import EquationModel
-from dynident.models.text import names_in
-from dynident.models.variational import RATE_OF, watched_expressions
+from dynident.models.parser import names_in
+from dynident.models.variational import RATE_OF, monitored_expressions
 from dynident.problem.constraint import constraint_from
 
 ABSOLUTE = re.compile(r"abs\((.*)\)")
@@ -84,7 +84,7 @@ def _parse(model: EquationModel, text: str, terminal: bool) -> PathConstraint:
         return PathConstraint(text, expression.strip(), lower, upper, terminal, rates[expression.strip()])
     if mentioned & set(rates):
         raise ValueError("the rate of an input can only be constrained by itself, as in \"abs(der_u) <= 50\"")
-    watched_expressions(model, [expression], *model_symbols(model))  # raises where a name is not known
+    monitored_expressions(model, [expression], *model_symbols(model))  # raises where a name is not known
     return PathConstraint(text, expression, lower, upper, terminal)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.solvers.rank import truncated_svd
+from dynident.linalg.rank import truncated_svd
 
 RIDGE = 1e-10  # of a parameter's own magnitude: keeps the covariance finite while nothing is excited yet
 

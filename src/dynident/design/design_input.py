@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Mapping, Sequence
 
+from dynident._util.progress import Tell, reporter
 from dynident.design.argument_checks import DesignOptions, parse_arguments
 from dynident.design.build_plan import build_plan
 from dynident.design.criteria import Criterion
@@ -14,7 +15,6 @@ from dynident.design.plan import Plan
 from dynident.design.signals import Signal
 from dynident.estimate.estimate import Estimate
 from dynident.problem.problem import Problem
-from dynident.progress import Tell, shown
 
 
 def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal],
@@ -43,7 +43,7 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     options = DesignOptions(duration, sample_time, initial, parameters, records, robust, box, samples, use_records, amplitude,
                             mode, starts, seed, iterations)
     parsed = parse_arguments(known, signal, criterion, constraints, terminal_constraints, options)
-    with shown(progress, progress_line) as report:
+    with reporter(progress, progress_line) as report:
         problem = build_design_problem(parsed)
         refuse_unidentifiable(problem)
         state = optimize_design(problem, report)

@@ -24,8 +24,8 @@ from dynident.design.prior_information import PriorInformation, RecordLayout, pr
 from dynident.design.sensitivity_simulation import PlannedSimulation, planned_simulation
 from dynident.design.signals import Signal
 from dynident.errors import ProblemError, did_you_mean
-from dynident.methods.structure import structure_of
 from dynident.models.equations import EquationModel
+from dynident.verbs.structural_identifiability import structure_of
 
 MIN_SAMPLES = 3  # of a record: fewer have no rate to look at
 

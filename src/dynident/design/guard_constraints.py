@@ -24,13 +24,13 @@ from dynident.design.plan import ConstraintUse
 from dynident.design.prior_information import nominal_values_of, problem_of
 from dynident.errors import NotConverged, NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
-from dynident.methods.simulate import simulate
 from dynident.models.equations import EquationModel
-from dynident.models.text import names_in
+from dynident.models.parser import names_in
 from dynident.problem.experiment import Experiment
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
 from dynident.tolerances import PLAN_ALONG_GUARD, PLAN_SAME_MOTION
+from dynident.verbs.simulate import simulate
 
 NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}

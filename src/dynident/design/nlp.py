@@ -14,7 +14,7 @@ from dynident.design.design_problem import DesignProblem
 from dynident.design.input_parametrization import InputTrajectory, Values, evaluate_formula
 from dynident.design.sensitivity_simulation import PlannedSimulation, SensitivityResult
 from dynident.design.signals import SignalConstraint
-from dynident.solvers.dense import Asked, DenseOutcome, minimise
+from dynident.solvers.slsqp import Asked, DenseResult, minimise
 
 FIRST_POINTS = 50  # samples per record at which a constraint is asked for before its peaks are known
 
@@ -113,7 +113,7 @@ class DesignNlp:
         return np.maximum(at.constraints - high, low - at.constraints)[:len(labels) - self.problem.worst_case * len(
             self.problem.scenarios)]
 
-    def solve(self, start: np.ndarray, iterations: int, evaluate: Callable[[np.ndarray], Asked] | None = None) -> DenseOutcome:
+    def solve(self, start: np.ndarray, iterations: int, evaluate: Callable[[np.ndarray], Asked] | None = None) -> DenseResult:
         """From variables at which the machine can be simulated; `evaluate` may watch the evaluations."""
         low, high = (np.tile(own, self.problem.records) for own in self.problem.coefficient_bounds)
         if self.problem.worst_case:

@@ -23,9 +23,8 @@ from dynident.design.constraints import PathConstraint
 from dynident.design.design_problem import DesignProblem
 from dynident.design.nlp import DesignNlp, first_constraint_points
 from dynident.design.sensitivity_simulation import PlannedSimulation, choose_substeps
-from dynident.errors import NotConverged, ProblemError
-from dynident.integrators.march import Diverged
-from dynident.solvers.dense import Asked, DenseOutcome
+from dynident.errors import NotConverged, ProblemError, SimulationDiverged
+from dynident.solvers.slsqp import Asked, DenseResult
 from dynident.tolerances import SLSQP_FEASIBILITY
 
 MAX_TIGHTENINGS = 15  # of one optimum
@@ -58,8 +57,8 @@ def progress_line(progress: DesignProgress, seconds: float) -> str:
 class Candidate:
     """A local optimum on its way to keeping all constraints between the samples."""
 
-    optimum: DenseOutcome  # at which its start ended
-    result: DenseOutcome  # with constraints as tight as they are now
+    optimum: DenseResult  # at which its start ended
+    result: DenseResult  # with constraints as tight as they are now
     nlp: DesignNlp
     tightenings: int = 0
     violations: tuple[list[Peak], ...] | None = None  # per constraint; None: not verified yet
@@ -72,8 +71,8 @@ class DesignState:
     constraints: tuple[PathConstraint, ...]  # as asked for, each with its scale
     nlp: DesignNlp  # with constraints at some samples
     starts: tuple[np.ndarray, ...]  # variables to optimise from
-    optima: tuple[DenseOutcome, ...] = ()  # one per start so far
-    ranking: tuple[DenseOutcome, ...] | None = None  # feasible optima still to be verified, lowest cost first
+    optima: tuple[DenseResult, ...] = ()  # one per start so far
+    ranking: tuple[DenseResult, ...] | None = None  # feasible optima still to be verified, lowest cost first
     candidate: Candidate | None = None  # being verified
     best: Candidate | None = None  # keeps all constraints
     refusal: str = ""  # why the last candidate was given up
@@ -128,7 +127,7 @@ def screen_starts(problem: DesignProblem) -> DesignState:
     for w in [first, *(draw_start(problem, simulation, rng) for _ in range(DRAWS_PER_START * count - 1))]:
         try:
             at = nlp.evaluate(np.append(w, 0.0) if problem.worst_case else w)
-        except Diverged:
+        except SimulationDiverged:
             continue
         cost, over = float(np.max(nlp.scenario_costs(at))) if problem.worst_case else at.value, nlp.violations(at)
         ranked.append((cost + float(np.mean(np.maximum(over, 0.0))) if over.size else cost, w))
@@ -145,7 +144,7 @@ def draw_start(problem: DesignProblem, simulation: PlannedSimulation, rng: np.ra
             try:
                 for r, own in enumerate(c):
                     simulation.run(own, *problem.prior.nominal(r), derivatives=False)
-            except Diverged:
+            except SimulationDiverged:
                 continue
             return np.concatenate(c) / problem.scale
     raise ProblemError("No input was found at which the machine can be simulated. Give a smaller amplitude, or a "
@@ -235,7 +234,7 @@ def _current(state: DesignState) -> Candidate:
     return state.candidate
 
 
-def _solve(state: DesignState, nlp: DesignNlp, start: np.ndarray, report: Report) -> tuple[DenseOutcome, DesignState]:
+def _solve(state: DesignState, nlp: DesignNlp, start: np.ndarray, report: Report) -> tuple[DenseResult, DesignState]:
     """A local optimum; every evaluation is counted and reported."""
     number, starts, evaluations = min(len(state.optima) + 1, len(state.starts)), len(state.starts), state.evaluations
 
@@ -252,7 +251,7 @@ def _solve(state: DesignState, nlp: DesignNlp, start: np.ndarray, report: Report
 # what stood in the way
 
 
-def describe_violations(constraints: tuple[PathConstraint, ...], nlp: DesignNlp, result: DenseOutcome) -> str:
+def describe_violations(constraints: tuple[PathConstraint, ...], nlp: DesignNlp, result: DenseResult) -> str:
     """Which constraints an optimum violates."""
     scale = {own.text: own.scale for own in reversed(constraints)}
     worst: dict[str, float] = {}

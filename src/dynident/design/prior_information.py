@@ -13,24 +13,23 @@ from functools import cached_property
 
 import numpy as np
 
-from dynident.discretizations.coordinates import coordinates_of
-from dynident.discretizations.guess import start_values
-from dynident.discretizations.shooting import Shooting
-from dynident.errors import ProblemError
-from dynident.estimate.covariance import magnitudes
+from dynident.errors import ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
-from dynident.estimate.identifiability import Identifiability, identifiability
 from dynident.integrators import integrator_named
-from dynident.integrators.march import Diverged
+from dynident.linalg.rank import column_lengths, truncated_svd
+from dynident.methods.active_constraints import ActiveConstraints
 from dynident.methods.direct import ShootingMethod
 from dynident.methods.substeps import choose_substeps
-from dynident.methods.tight import Tight
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem, Unknown
-from dynident.solvers.rank import column_lengths, truncated_svd
+from dynident.problem.transforms import transforms_of
+from dynident.statistics.covariance import magnitudes
+from dynident.statistics.identifiability import Identifiability, identifiability
 from dynident.tolerances import SINGULAR_VALUE_PROJECTION
+from dynident.transcription.initial_guess import start_values
+from dynident.transcription.shooting import Shooting
 
 UNIFORM = np.sqrt(3)  # radius over std of errors that are evenly distributed within bounds
 
@@ -44,7 +43,7 @@ class PriorInformation:
     values: np.ndarray  # (unknowns,) nominal: those of the estimate, or the start values of the problem
     rows: np.ndarray  # (rows, unknowns) weighted sensitivities of the records at hand and of priors
     std: np.ndarray  # (outputs,) of the sensor; infinite for what is not measured
-    active: Tight = field(default_factory=Tight)  # constraints between unknowns that hold with equality
+    active: ActiveConstraints = field(default_factory=ActiveConstraints)  # constraints between unknowns that hold with equality
     notes: tuple[str, ...] = ()
 
     @property
@@ -133,8 +132,8 @@ def prior_information(known: Problem | Estimate, plan_for: Problem, layout: Reco
     for i, u in enumerate(joint.unknowns):
         if u.prior is not None and (not at_hand or u.experiments[0] >= len(at_hand)):
             rows = np.vstack([rows, np.eye(len(joint.names))[i] / u.prior.std])
-    coordinates = coordinates_of(joint, values)
-    active = Tight.at(joint, coordinates, coordinates.coordinates(values))
+    coordinates = transforms_of(joint, values)
+    active = ActiveConstraints.at(joint, coordinates, coordinates.coordinates(values))
     active = active if isinstance(known, Estimate) else active.equalities()  # only a fit knows what holds it
     notes = (*_notes_on_bounded_noise(problem), *_notes_on_what_is_ignored(known))
     return PriorInformation(joint, len(at_hand), values, rows, std, active, notes)
@@ -256,7 +255,7 @@ def _rows(problem: Problem, nominal: Mapping[str, float], std: np.ndarray) -> np
             count, _ = choose_substeps(make)
             finite = make(count)
             return finite.linearization(finite.start()).jacobian
-        except Diverged as bad:
+        except SimulationDiverged as bad:
             last = bad
     raise ProblemError(f"At the nominal values {last}; nothing can be planned from there.")
 

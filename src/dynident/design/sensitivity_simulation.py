@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynident.design.input_parametrization import InputTrajectory
+from dynident.errors import SimulationDiverged
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Diverged, March, march_for
+from dynident.integrators.propagation import Propagator, propagator_for
 from dynident.models.equations import EquationModel
 from dynident.models.variational import VariationalModel
 from dynident.tolerances import PLAN_INTEGRATION
@@ -42,7 +43,7 @@ class PlannedSimulation:
 
     inputs: InputTrajectory
     model: VariationalModel
-    propagator: March
+    propagator: Propagator
     substeps: int = 1  # between two samples
 
     def run(self, c: np.ndarray, p: np.ndarray, x0: np.ndarray, derivatives: bool = True) -> SensitivityResult:
@@ -84,7 +85,7 @@ def planned_simulation(model: EquationModel, inputs: InputTrajectory, initial: t
                        monitored: tuple[str, ...], substeps: int = 1) -> PlannedSimulation:
     """`initial` and `free`: indices of unknown initial states and parameters. `monitored`: expressions to be followed."""
     whole = VariationalModel(model, initial, free, inputs.pairs, inputs.count, monitored)
-    propagator = march_for(whole, integrator_named("runge_kutta"), whole.varied)  # type: ignore[arg-type]
+    propagator = propagator_for(whole, integrator_named("runge_kutta"), whole.varied)  # type: ignore[arg-type]
     return PlannedSimulation(inputs, whole, propagator, substeps)
 
 
@@ -94,7 +95,7 @@ def choose_substeps(simulation: PlannedSimulation, c: np.ndarray, p: np.ndarray,
     while substeps <= MAX_SUBSTEPS:
         try:
             now = replace(simulation, substeps=substeps).run(c, p, x0, derivatives=False)
-        except Diverged:
+        except SimulationDiverged:
             now = None
         if before is not None and now is not None and _agree(before, now):
             return replace(simulation, substeps=substeps // 2)
