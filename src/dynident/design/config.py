@@ -27,7 +27,8 @@ def plan_from_table(known: Problem | Estimate, table: Mapping[str, Any], progres
 def check_table(known: Problem | Estimate, table: Mapping[str, Any]) -> None:
     """Raise what is wrong with a [design] table, as far as that can be seen without any fit."""
     given = _arguments(known, table)
-    main = (given.pop("signal"), given.pop("criterion", None), given.pop("constraints", ()), given.pop("terminal_constraints", ()))
+    main = (given.pop("signal"), given.pop("criterion", None), given.pop("constraints", ()),
+            given.pop("terminal_constraints", ()))
     parse_arguments(known, *main, DesignOptions(**given))
 
 
