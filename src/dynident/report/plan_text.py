@@ -15,8 +15,8 @@ def plan_text(plan: Plan) -> str:
     lasts = " and ".join(f"'{r.name}', {r.duration:.4g} long, {r.time.size} samples" for r in plan.records)
     lines = [f"{head} {plan.status}", f"criterion {plan.criterion}; {lasts}", "", plain_table(*_predicted_std(plan))]
     if plan.constraints:
-        rows = [[use.text, f"{format_number(use.least, 4)} to {format_number(use.most, 4)}", "holds" if use.holds else "VIOLATED"]
-                for use in plan.constraints]
+        rows = [[use.text, f"{format_number(use.least, 4)} to {format_number(use.most, 4)}",
+                 "holds" if use.holds else "VIOLATED"] for use in plan.constraints]
         lines += ["", plain_table(["constraint", "used", "at ten times finer steps"], rows)]
     lines += [f"note: {note}" for note in plan.notes]
     counts = ", ".join(f"{number} {what}" for what, number in plan.counts.items())
