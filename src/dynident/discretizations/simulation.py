@@ -1,42 +1,49 @@
-"""Simulation: the finite problem of a black box; residuals by simulation, derivatives by differences."""
+"""Black-box problem: residuals by simulation, derivatives by differences; what was simulated is remembered."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dynident.discretizations.columns import Around, Column, NoNoise, Outputs, columns, measured_noise
-from dynident.discretizations.differences import LARGEST_STEP, relative_steps
-from dynident.discretizations.directional import Directional
+from dynident.discretizations.columns import (
+    DifferencePoint,
+    FiniteDifference,
+    NoFiniteNeighbour,
+    Outputs,
+    difference_columns,
+    measure_noise,
+)
+from dynident.discretizations.differences import LARGEST_STEP, optimal_steps
+from dynident.discretizations.directional import DerivativeCheck, ModelDerivatives
 from dynident.discretizations.finite import Chain, Evaluation, Linear, Linearization, Point, Rows, Spread
 from dynident.discretizations.frame import Frame
-from dynident.discretizations.runners import Failed, Runner
+from dynident.discretizations.runners import Simulator
 from dynident.discretizations.shooting import Record
-from dynident.discretizations.side_by_side import SideBySide
+from dynident.discretizations.side_by_side import AdaptivePool
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged, Marched
 from dynident.parallel.tasks import in_order
 from dynident.problem.problem import Problem
 
 REMEMBERED = 64  # simulations kept for who asks again: weights change, outputs do not
-SHARE_OF_SCALE = 1e-3  # a value that happens to be near 0 is moved by this share of its scale at least, and one that
-# does nothing by this share of the way between its bounds at most
+SMALLEST_MOVE = 1e-3  # a value that happens to be near 0 is moved as if it were this fraction of its scale at least, and
+# one that does nothing by this fraction of the way between its bounds at most
 
 
 @dataclass(frozen=True)
-class BlackBoxScheme:
+class SimulatorIntegrator:
     """What integrates inside of the box, by name."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
-class Room:
+class UnknownRange:
     """Where unknowns may go: bounds, typical size of a change (NaN: not known), and the way that is open to them."""
 
     lower: np.ndarray
@@ -45,47 +52,57 @@ class Room:
     span: np.ndarray  # infinite where nothing is known of it
 
 
-class BlackBox:
-    """A model simulated on all records for values of the unknowns; remembers what it has simulated.
+@dataclass(frozen=True, eq=False)
+class DifferenceKnowledge:
+    """What derivatives have shown so far about the simulation."""
 
-    Columns of differences are simulated side by side where there is an executor, or where processes of this machine
-    pay.
+    check: DerivativeCheck
+    noise: float | None = None  # relative; measured before the first derivative
+    influence: np.ndarray | None = None  # per unknown, from the last derivative
+
+
+class EvaluationCache:
+    """A model simulated on all records for values of the unknowns; remembers what it has simulated and learnt.
+
+    The one thing here that changes: simulations cost more than anything else, so that a change of weights or a second fit
+    repeats none. Columns of differences are simulated side by side where there is an executor, or where processes of this
+    machine pay.
     """
 
-    def __init__(self, problem: Problem, runner: Runner, executor: Executor | None = None):
-        self.problem, self.runner, self.executor = problem, runner, executor
+    def __init__(self, problem: Problem, simulator: Simulator, executor: Executor | None = None,
+                 pool: AdaptivePool | None = None):
+        self.problem, self.simulator, self.executor = problem, simulator, executor
+        self.pool = pool or AdaptivePool(simulator.own_process)
+        self.model_derivatives = ModelDerivatives(problem, simulator)
         self.simulations = 0
-        self.here = SideBySide(runner.separate)
-        self.directional = Directional(problem, runner)
-        self.noise: float | None = None  # relative; measured before the first derivative
-        self.influence: np.ndarray | None = None  # per unknown, from the last derivative
-        self._known: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
+        self.learnt = DifferenceKnowledge(self.model_derivatives.unchecked())
+        self._outputs: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
         self._jacobians: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found out about the box on the way."""
-        return (*self.runner.notes, *self.directional.notes, *self.here.notes)
+        """What was found out about the model on the way."""
+        return (*self.simulator.notes, *self.learnt.check.notes(self.problem.names), *self.pool.notes)
 
     def outputs(self, rows: Sequence[np.ndarray], grids: Sequence[Grid]) -> list[Outputs | Diverged]:
         """What the model does for each row of values: its outputs, or why there are none."""
         keys = [(row.tobytes(), self._steps(grids)) for row in rows]
-        new = [i for i, key in enumerate(keys) if key not in self._known]
+        new = [i for i, key in enumerate(keys) if key not in self._outputs]
         jobs = [(e, *self.problem.values_in(rows[i], e)) for i in new for e in range(len(grids))]
         self.simulations += len(new)
-        common = self.runner, tuple(grids)
+        common = self.simulator, tuple(grids)
         if self.executor is None or len(jobs) < 2:
-            done = self.here.map(lambda job: _simulated(common, *job), jobs)
+            done = self.pool.map(lambda job: _simulate(common, *job), jobs)
         else:
-            done = list(in_order(_simulated, common, jobs, self.executor, self.runner.side_by_side))
+            done = list(in_order(_simulate, common, jobs, self.executor, self.simulator.thread_safe))
         found: dict[int, Outputs | Diverged] = {}
         for k, i in enumerate(new):
             own = done[k * len(grids):(k + 1) * len(grids)]
             bad = next((it for it in own if isinstance(it, Diverged)), None)
             found[i] = bad if bad is not None else tuple(it for it in own if not isinstance(it, Diverged))
             if bad is None:
-                self._keep(self._known, keys[i], found[i])
-        return [found[i] if i in found else self._known[key] for i, key in enumerate(keys)]
+                self._keep(self._outputs, keys[i], found[i])
+        return [found[i] if i in found else self._outputs[key] for i, key in enumerate(keys)]
 
     def at(self, values: np.ndarray, grids: Sequence[Grid]) -> Outputs:
         found = self.outputs([values], grids)[0]
@@ -98,67 +115,74 @@ class BlackBox:
         if not self.problem.model.states:
             return [(y, np.zeros((len(y), 0))) for y in self.at(values, grids)]
         self.simulations += 1
-        found = [self.runner.run(*self.problem.values_in(values, e), grid, True) for e, grid in enumerate(grids)]
+        found = [self.simulator.run(*self.problem.values_in(values, e), grid, True) for e, grid in enumerate(grids)]
         return [(outputs.copy(), states.copy()) for outputs, states in found]
 
-    def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], room: Room) -> Outputs:
+    def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], allowed: UnknownRange
+                 ) -> Outputs:
         """d outputs / d unknowns per experiment, (nodes, outputs, unknowns)."""
         key = (values.tobytes(), self._steps(grids))
         if key in self._jacobians:
             return self._jacobians[key]
-        around = self._around(values, grids, records, room)
-        noise = self._noise(around)
-        own = self.directional.columns(values, grids)
+        point = self._difference_point(values, grids, records, allowed)
+        noise = self._measure_noise(point)
+        own = self.model_derivatives.confirmed(self.learnt.check, values, grids)
         self.simulations += bool(own)
-        differences = self._differences(around, noise, [i for i in range(values.size) if i not in own])
-        self.directional.check(grids, around, noise, differences)
-        slopes = [own[i] if i in own else differences[i].slope for i in range(values.size)]
-        whole = max(around.length(around.base), np.finfo(float).tiny)
-        self.influence = np.array([around.length(slope) for slope in slopes]) * around.size / whole
-        made = tuple(np.ascontiguousarray(np.stack([s[e] for s in slopes], axis=-1)) if slopes else
-                     np.zeros((*around.base[e].shape, 0)) for e in range(len(grids)))
+        differences = self._differences(point, noise, [i for i in range(values.size) if i not in own])
+        check = self.model_derivatives.check(self.learnt.check, grids, point, noise, differences)
+        columns = [own[i] if i in own else differences[i].derivative for i in range(values.size)]
+        whole = max(point.length(point.base), np.finfo(float).tiny)
+        influence = np.array([point.length(column) for column in columns]) * point.size / whole
+        self.learnt = replace(self.learnt, check=check, influence=influence)
+        made = tuple(np.ascontiguousarray(np.stack([c[e] for c in columns], axis=-1)) if columns else
+                     np.zeros((*point.base[e].shape, 0)) for e in range(len(grids)))
         self._jacobians.clear()
         self._keep(self._jacobians, key, made)
         return made
 
-    def refuted(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], room: Room) -> bool:
-        """Whether derivatives that the model gave itself are not those of the simulation here, though they were before."""
-        if not self.directional.confirmed:
-            return False
-        around = self._around(values, grids, records, room)
-        noise = self._noise(around)
-        differences = self._differences(around, noise, sorted(self.directional.confirmed))
-        found = self.directional.refuted(grids, around, noise, differences)
-        if found:
+    def recheck_derivatives(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record],
+                            allowed: UnknownRange) -> bool:
+        """Whether derivatives that the model gave itself are those of the simulation here, as they were before."""
+        before = self.learnt.check
+        if not before.confirmed:
+            return True
+        point = self._difference_point(values, grids, records, allowed)
+        noise = self._measure_noise(point)
+        differences = self._differences(point, noise, sorted(before.confirmed))
+        check = self.model_derivatives.recheck(before, grids, point, noise, differences)
+        self.learnt = replace(self.learnt, check=check)
+        if check.wrong != before.wrong:
             self._jacobians.clear()
-        return found
+        return check.wrong == before.wrong
 
-    def _around(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], room: Room) -> Around:
-        known = np.where(np.isfinite(room.scale) & (room.scale > 0), room.scale, np.where(values == 0, 1.0, np.abs(values)))
-        size = np.maximum(np.abs(values), SHARE_OF_SCALE * known)
-        reach = np.maximum(LARGEST_STEP * size, np.where(np.isfinite(room.span), SHARE_OF_SCALE * room.span, 0.0))
-        return Around(values, self.at(values, grids), size, reach, room.lower, room.upper,
-                      lambda rows: self.outputs(rows, grids), lambda outputs: _weighted(outputs, records))
+    def _difference_point(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[Record], allowed: UnknownRange
+                          ) -> DifferencePoint:
+        scale = np.where(np.isfinite(allowed.scale) & (allowed.scale > 0), allowed.scale,
+                         np.where(values == 0, 1.0, np.abs(values)))
+        size = np.maximum(np.abs(values), SMALLEST_MOVE * scale)
+        longest = np.maximum(LARGEST_STEP * size, np.where(np.isfinite(allowed.span), SMALLEST_MOVE * allowed.span, 0.0))
+        return DifferencePoint(values, self.at(values, grids), size, longest, allowed.lower, allowed.upper,
+                               lambda rows: self.outputs(rows, grids), lambda outputs: _weighted(outputs, records))
 
-    def _noise(self, around: Around) -> float:
-        if self.noise is None:
-            try:
-                noise = measured_noise(around)
-            except NoNoise as bad:
-                listed = ", ".join(f"{n} = {v:.6g}" for n, v in zip(self.problem.names, bad.beside, strict=True))
-                raise Failed(f"the simulation is finite, but not close to them: at {listed}, {bad}", bad.time) from None
-            if around.length(around.base) == 0:
-                return noise  # of nothing; it is measured again where there is something
-            self.noise = noise
-        return self.noise
+    def _measure_noise(self, point: DifferencePoint) -> float:
+        if self.learnt.noise is not None:
+            return self.learnt.noise
+        try:
+            noise = measure_noise(point)
+        except NoFiniteNeighbour as bad:
+            listed = ", ".join(f"{n} = {v:.6g}" for n, v in zip(self.problem.names, bad.beside, strict=True))
+            raise Diverged(np.nan, 0, what=f"the simulation is finite, but not close to them: at {listed}, {bad}") from None
+        if point.length(point.base) > 0:  # the noise of nothing is measured again where there is something
+            self.learnt = replace(self.learnt, noise=noise)
+        return noise
 
-    def _differences(self, around: Around, noise: float, which: Sequence[int]) -> dict[int, Column]:
-        influence = np.ones(around.values.size) if self.influence is None else self.influence
-        steps, both = relative_steps(noise, influence)
-        return columns(around, noise, steps * around.size, both, which)
+    def _differences(self, point: DifferencePoint, noise: float, which: Sequence[int]) -> dict[int, FiniteDifference]:
+        influence = np.ones(point.values.size) if self.learnt.influence is None else self.learnt.influence
+        steps, both = optimal_steps(noise, influence)
+        return difference_columns(point, noise, steps * point.size, both, which)
 
     def _steps(self, grids: Sequence[Grid]) -> bytes:
-        return b"" if self.runner.static else b"".join(g.substeps.tobytes() for g in grids)
+        return b"" if self.simulator.static else b"".join(g.substeps.tobytes() for g in grids)
 
     def _keep(self, memory: OrderedDict, key: tuple[bytes, bytes], value: object) -> None:
         memory[key] = value
@@ -166,10 +190,10 @@ class BlackBox:
             memory.popitem(last=False)
 
 
-def _simulated(common: tuple[Runner, tuple[Grid, ...]], e: int, p: np.ndarray, x0: np.ndarray) -> np.ndarray | Diverged:
-    runner, grids = common
+def _simulate(common: tuple[Simulator, tuple[Grid, ...]], e: int, p: np.ndarray, x0: np.ndarray) -> np.ndarray | Diverged:
+    simulator, grids = common
     try:
-        return runner.run(p, x0, grids[e])[0].copy()
+        return simulator.run(p, x0, grids[e])[0].copy()
     except Diverged as bad:
         return bad
 
@@ -178,15 +202,20 @@ def _weighted(outputs: Outputs, records: Sequence[Record]) -> np.ndarray:
     return np.concatenate([y[r.weight > 0] * r.weight[r.weight > 0] for y, r in zip(outputs, records, strict=True)])
 
 
-class Simulation:
-    """The finite problem of a black box: no equalities, dense columns by differences."""
+class BlackBoxProblem:
+    """The finite problem of a black box: no equalities, dense columns by differences.
+
+    `start_values` takes the place of the start values of the problem.
+    """
 
     cheap_slopes = False
 
-    def __init__(self, problem: Problem, box: BlackBox, substeps: int, std: Mapping[str, float], loss: str = "squared"):
-        self.problem, self.box, self.substeps, self.loss = problem, box, substeps, loss
-        self.integrator = BlackBoxScheme(box.runner.scheme)
+    def __init__(self, problem: Problem, cache: EvaluationCache, substeps: int, std: Mapping[str, float],
+                 loss: str = "squared", start_values: Sequence[float] | None = None):
+        self.problem, self.cache, self.substeps, self.loss = problem, cache, substeps, loss
+        self.integrator = SimulatorIntegrator(cache.simulator.integrator)
         self.frame = Frame(problem, loss)
+        self.start_values = self.frame.start_values if start_values is None else np.asarray(start_values, float)
         self.records = [Record(problem, e, 1, substeps, std) for e in range(len(problem.experiments))]
         self.grids = [r.grid for r in self.records]
         self.names, self.coordinates = self.frame.names, self.frame.coordinates
@@ -200,45 +229,45 @@ class Simulation:
     def noise(self) -> float:
         """Length of what the simulation's own noise adds to the weighted residuals."""
         size = float(np.sqrt(sum(np.sum((r.measured * r.weight) ** 2) for r in self.records)))
-        return (self.box.noise or 0.0) * size
+        return (self.cache.learnt.noise or 0.0) * size
 
     def start(self) -> Point:
-        return Point(self.coordinates.coordinates(self.frame.start_values), tuple(np.zeros((0, 0)) for _ in self.records))
+        return Point(self.coordinates.coordinates(self.start_values), tuple(np.zeros((0, 0)) for _ in self.records))
 
     def run(self, point: Point, sensitivities: bool) -> list[Marched]:
         """States and outputs at a point; without sensitivities, which a black box has none of."""
         values, nothing = self.frame.values(point), np.zeros((0, 0))
-        found = self._counted(lambda: self.box.trajectories(values, self.grids))
+        found = self._counted(lambda: self.cache.trajectories(values, self.grids))
         return [Marched(states, y, None, nothing, None) for y, states in found]
 
     def run_everywhere(self, point: Point) -> list[Marched]:
         return self.run(point, False)  # a box that is simulated once more for its states gives outputs as it likes
 
     def _outputs(self, point: Point) -> Outputs:
-        return self._counted(lambda: self.box.at(self.frame.values(point), self.grids))
+        return self._counted(lambda: self.cache.at(self.frame.values(point), self.grids))
 
     def _counted(self, work: Callable[[], Any]) -> Any:
-        before = self.box.simulations
+        before = self.cache.simulations
         try:
             return work()
         finally:
-            self.counts["simulations"] += self.box.simulations - before
+            self.counts["simulations"] += self.cache.simulations - before
 
     def _jacobian(self, point: Point) -> Outputs:
         values = self.frame.values(point)
         self.counts["jacobians"] += 1
-        return self._counted(lambda: self.box.jacobian(values, self.grids, self.records, self._room(values)))
+        return self._counted(lambda: self.cache.jacobian(values, self.grids, self.records, self._range(values)))
 
-    def refuted(self, point: Point) -> bool:
-        """Whether the model's own derivatives are wrong at this point, though they were right before."""
+    def recheck_derivatives(self, point: Point) -> bool:
+        """Whether the model's own derivatives are right at this point, as they were before."""
         values = self.frame.values(point)
-        return self._counted(lambda: self.box.refuted(values, self.grids, self.records, self._room(values)))
+        return self._counted(lambda: self.cache.recheck_derivatives(values, self.grids, self.records, self._range(values)))
 
-    def _room(self, values: np.ndarray) -> Room:
+    def _range(self, values: np.ndarray) -> UnknownRange:
         c = self.coordinates
         lower = np.where(c.log, np.exp(np.where(c.log, c.lower, 0.0)), c.lower)
         upper = np.where(c.log, np.exp(np.where(c.log, c.upper, 0.0)), c.upper)
-        return Room(lower, upper, np.where(c.log, values, c.scale), np.where(c.log, np.inf, upper - lower))
+        return UnknownRange(lower, upper, np.where(c.log, values, c.scale), np.where(c.log, np.inf, upper - lower))
 
     def _evaluation(self, point: Point) -> tuple[Evaluation, list[np.ndarray]]:
         none = [np.zeros((0, 0))] * len(self.records)

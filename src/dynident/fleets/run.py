@@ -23,7 +23,7 @@ from dynident.fleets.table import TABLE, TABLE_TO_LOOK_AT, Rows, write_tables
 from dynident.fleets.task import FAILED, Found, fit_record
 from dynident.kernels.compiler import COMPILE_LIMIT
 from dynident.models.equations import EquationModel
-from dynident.models.fmu.loop_kernel import kernel
+from dynident.models.fmu.stepping_compiled import stepping_library
 from dynident.parallel.faults import in_words, may_pass
 from dynident.parallel.tasks import Ended, as_they_end
 from dynident.problem.model import Model
@@ -151,7 +151,7 @@ def _to_compile(model: Model) -> float:
     """Seconds that compiling may take in the first record. Of an FMU only the loop around it is compiled, and here."""
     if isinstance(model, EquationModel):
         return COMPILE_LIMIT
-    kernel()
+    stepping_library()
     return 0.0
 
 

@@ -9,7 +9,7 @@ from fmu_makers import exported, needs_compiler, tampered
 import dynident as di
 from dynident.cli import main
 from dynident.integrators.grid import grid_of
-from dynident.models.fmu.isolated import IsolatedSimulator
+from dynident.models.fmu.process.simulator import IsolatedSimulator
 
 pytestmark = needs_compiler
 T = np.linspace(0.0, 5.0, 101)

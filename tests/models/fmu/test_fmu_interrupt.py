@@ -14,7 +14,7 @@ from fmu_makers import exported, needs_compiler, tampered
 
 import dynident as di
 from dynident.integrators.grid import grid_of
-from dynident.models.fmu.isolated import IsolatedSimulator
+from dynident.models.fmu.process.simulator import IsolatedSimulator
 
 pytestmark = [needs_compiler, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 T = np.linspace(0.0, 5.0, 51)

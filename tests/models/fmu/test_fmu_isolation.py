@@ -12,7 +12,7 @@ from fmu_makers import LAG, LAG_VALUES, exported, needs_compiler, tampered
 
 import dynident as di
 from dynident.integrators.grid import grid_of
-from dynident.models.fmu.pool import FmuBroken, SimulatorPool
+from dynident.models.fmu.process.pool import FmuBroken, SimulatorPool
 
 pytestmark = needs_compiler
 T = np.linspace(0.0, 4.0, 81)

@@ -42,7 +42,7 @@ class Geometry:
     ratio: float = 22.0  # of the gear
 
 
-def delta_robot(geometry: Geometry = Geometry(), gravity: float = 9.81) -> EquationModel:  # noqa: B008 - frozen
+def delta_robot(geometry: Geometry = Geometry(), gravity: float = 9.81) -> EquationModel:
     """Nine inputs (position, velocity, acceleration of each axis), three motor torques, seven parameters, no state.
 
     Masses: lower arm (both rods of one arm, slender and uniform), upper arm (slender and uniform), plate. `inertia` is
@@ -123,7 +123,7 @@ def plate_position(g: Geometry, q: ca.SX) -> ca.SX:
     return first + centre - normal / ca.sqrt(size) * ca.sqrt(g.lower**2 - ca.sumsqr(centre))
 
 
-def axis_angles(position: Any, geometry: Geometry = Geometry()) -> np.ndarray:  # noqa: B008 - frozen
+def axis_angles(position: Any, geometry: Geometry = Geometry()) -> np.ndarray:
     """The angles of the three axes for a position of the plate, elbows outwards."""
     x, y, z = (float(value) for value in position)
     g, angles = geometry, []
@@ -142,7 +142,7 @@ WAYPOINTS = ((-0.22, 0.05, -0.86), (-0.18, 0.03, -0.76), (0.0, -0.06, -0.72), (0
              (0.23, -0.02, -0.85), (0.16, 0.02, -0.78), (-0.02, 0.07, -0.73), (-0.2, 0.06, -0.78))
 
 
-def pick_and_place(samples: int = SAMPLES, duration: float = DURATION, geometry: Geometry = Geometry()  # noqa: B008
+def pick_and_place(samples: int = SAMPLES, duration: float = DURATION, geometry: Geometry = Geometry()
                    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Time and the nine inputs: a cycle through picking and placing at four speeds, one after the other.
 
