@@ -18,8 +18,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods import noise
-from dynident.methods.direct import option_faults, plain_options, whole
-from dynident.methods.fitting import Fit
+from dynident.methods.direct import fit, option_faults, plain_options, whole
 from dynident.methods.restraints import constrained_solver, refuse_integrator, refuse_state_bounds
 from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
@@ -77,10 +76,10 @@ class LeastSquares:
         given = BlackBoxTranscription.of(self, problem, executor)
         start, notes = search_globally(given) if self.global_search else (given, ())
         searched = time.perf_counter() - began
-        estimate = Fit(start, problem, tell).go()  # type: ignore[arg-type]
+        estimate = fit(start, problem, tell)
         again, more = recheck_derivatives(start, estimate)
         if again is not None:
-            estimate = Fit(again, problem, tell).go()  # type: ignore[arg-type]
+            estimate = fit(again, problem, tell)
         counts = {**estimate.counts, "simulations": given.cache.simulations}
         times = {**estimate.times, "fit": estimate.times["fit"] + searched}
         return replace(estimate, method=self, counts=counts, times=times,
@@ -108,23 +107,21 @@ class BlackBoxTranscription:
     def loss(self) -> str:
         return self.method.loss
 
+    @property
+    def iterations(self) -> int:
+        return self.method.iterations
+
     def integrate(self) -> Any:
         return SimulatorIntegrator(self.cache.simulator.integrator)
 
     def steps(self) -> int | str:
         return self.method.substeps
 
-    def finite(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> BlackBoxProblem:
-        return BlackBoxProblem(problem, self.cache, steps, sizes, self.loss, self.start_values)
+    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
+        return BlackBoxProblem(problem, self.cache, substeps, noise_std, self.loss, self.start_values)
 
-    def shooting(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Any:
-        return self.finite(problem, steps, sizes)
-
-    def as_shooting(self, finite: Any, point: Point) -> tuple[Any, Point]:
-        return finite, point
-
-    def carried(self, point: Point, before: Any, after: Any) -> Point:
-        return point
+    def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
+        return self.finite(problem, substeps, noise_std)
 
     def solver(self, finite: FiniteProblem) -> Any:
         if self.problem.constraints:
@@ -138,10 +135,10 @@ class BlackBoxTranscription:
 
     def at_start(self) -> BlackBoxProblem:
         """The finite problem with the steps that its start asks for; raises Diverged."""
-        sizes, steps = noise.first_sizes(self.problem), self.steps()
-        if steps == "auto":
-            steps, _ = choose_substeps(lambda n: self.finite(self.problem, n, sizes), lambda finite: finite.start())
-        return self.finite(self.problem, int(steps), sizes)
+        noise_std, substeps = noise.first_sizes(self.problem), self.steps()
+        if substeps == "auto":
+            substeps, _ = choose_substeps(lambda n: self.shooting(self.problem, n, noise_std))
+        return self.finite(self.problem, int(substeps), noise_std)
 
 
 def differences_at_start(problem: Problem) -> Linearization:
