@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -100,7 +100,7 @@ class BlackBoxTranscription:
         simulator = simulator_for(problem.model, method.integrator, declared_names(problem))
         return cls(method, problem, EvaluationCache(problem, simulator, executor))
 
-    def with_start(self, values: Sequence[float]) -> BlackBoxTranscription:
+    def with_start(self, values: np.ndarray) -> BlackBoxTranscription:
         return replace(self, start_values=tuple(float(v) for v in values))
 
     @property
