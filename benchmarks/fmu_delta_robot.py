@@ -16,17 +16,17 @@ import scipy.optimize
 from timing import Line, Result, best, main, once, spoken
 
 import dynident as di
-from dynident.discretizations.finite import Point
-from dynident.discretizations.runners import declared_names, simulator_for
-from dynident.discretizations.side_by_side import AdaptivePool
-from dynident.discretizations.simulation import BlackBoxProblem, EvaluationCache
+from dynident.black_box.adaptive_pool import AdaptivePool
+from dynident.black_box.problem import BlackBoxProblem, EvaluationCache
+from dynident.codegen.compiler import load_library
+from dynident.fmu.export import export_fmu
+from dynident.fmu.in_process import InProcessSimulator
+from dynident.fmu.instance import FmuInstance
+from dynident.fmu.simulation_spec import ALIGNMENTS
 from dynident.integrators.grid import grid_of
-from dynident.kernels.compiler import load_library
-from dynident.models.fmu.export import export_fmu
-from dynident.models.fmu.in_process import InProcessSimulator
-from dynident.models.fmu.instance import FmuInstance
-from dynident.models.fmu.simulation_spec import ALIGNMENTS
+from dynident.linalg.finite_problem import Variables
 from dynident.papers.delta_robot import TABLE_1, delta_robot, pick_and_place
+from dynident.transcription.simulators import declared_names, simulator_for
 
 NOISE = 0.05
 TRUE = {name: estimate for name, (_, estimate) in TABLE_1.items()}
@@ -117,7 +117,7 @@ def differences_on(problem: di.Problem, processes: int) -> tuple[float, float]:
         return np.array([_cpu_of(it.process.pid) for it in simulator.simulator.pool.idle])
 
     def jacobian(k: int) -> tuple[float, float]:
-        point = Point(values * (1 + 1e-6 * (k + 1)), ())
+        point = Variables(values * (1 + 1e-6 * (k + 1)), ())
         finite.evaluate(point)  # as in a fit: the point is known to be good before its slopes are asked for
         before, cpu, began = workers(), time.process_time(), time.perf_counter()
         finite.linearize(point)

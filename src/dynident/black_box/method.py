@@ -1,0 +1,207 @@
+"""Least squares on simulations alone, for models that show no equations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dynident.black_box.problem import BlackBoxProblem, EvaluationCache, SimulatorIntegrator
+from dynident.errors import DynidentError, ProblemError, SimulationDiverged
+from dynident.estimate.estimate import Estimate
+from dynident.integrators import integrator_named
+from dynident.linalg.finite_problem import FiniteProblem, ResidualJacobian, Variables
+from dynident.methods import noise_estimation
+from dynident.methods.direct import fit, option_faults, plain_options, whole
+from dynident.methods.restraints import constrained_solver, refuse_integrator, refuse_state_bounds
+from dynident.methods.substeps import choose_substeps
+from dynident.models.equations import EquationModel
+from dynident.problem.problem import Problem
+from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
+from dynident.transcription.simulators import declared_names, simulator_for
+
+SEED = 1  # the global search is repeatable
+FAILED_COST = 1e6  # times the cost at the start: what a failed simulation counts in the global search
+MEMBERS_PER_UNKNOWN = 10  # of the searching population, where evaluations allow
+FEWEST_MEMBERS = 4  # per unknown
+LEAST_GENERATIONS = 5  # evaluations are spent on that many rather than on more members
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """Levenberg-Marquardt on simulations, derivatives by finite differences whose step follows the measured noise.
+
+    `global_search` is a number of simulations to spend on a global search between the bounds before (0: none).
+    `integrator` serves models with equations; an FMU brings its own choice. `substeps`, `loss`, `iterations` as for
+    shooting.
+    """
+
+    global_search: int = 0
+    integrator: str = "runge_kutta"
+    substeps: int | str = "auto"
+    loss: str = "squared"
+    iterations: int = 200
+    kind: str = "least_squares"
+
+    def __post_init__(self) -> None:
+        integrator_named(self.integrator)
+        faults = option_faults(self.loss, "auto", self.iterations, substeps=self.substeps)
+        if not whole(self.global_search) or self.global_search < 0:
+            faults.append(f"global_search = {self.global_search!r}; give a number of simulations, or 0 for no search.")
+        if faults:
+            raise ProblemError(faults)
+
+    def options(self) -> dict[str, Any]:
+        return plain_options(self)
+
+    def minimises(self) -> dict[str, Any]:
+        return {"loss": self.loss}
+
+    def refuse(self, problem: Problem) -> None:
+        noise_estimation.require_gaussian(problem, self.kind)
+        refuse_state_bounds(problem, self.kind, "full_discretization() on equations, which hands them to Ipopt")
+        if isinstance(problem.model, EquationModel):  # an FMU brings its own
+            refuse_integrator(problem, integrator_named(self.integrator))
+        if self.global_search:
+            _refuse_open_bounds(problem)
+
+    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
+        self.refuse(problem)
+        began = time.perf_counter()
+        given = BlackBoxTranscription.of(self, problem, executor)
+        start, notes = search_globally(given) if self.global_search else (given, ())
+        searched = time.perf_counter() - began
+        estimate = fit(start, problem, tell)
+        again, more = recheck_derivatives(start, estimate)
+        if again is not None:
+            estimate = fit(again, problem, tell)
+        counts = {**estimate.counts, "simulations": given.cache.simulations}
+        times = {**estimate.times, "fit": estimate.times["fit"] + searched}
+        return replace(estimate, method=self, counts=counts, times=times,
+                       notes=(*estimate.notes, *notes, *more, *given.cache.notes))
+
+
+@dataclass(frozen=True, eq=False)
+class BlackBoxTranscription:
+    """One way to fit a problem: its options, what has been simulated so far, and from where to begin."""
+
+    method: LeastSquares
+    problem: Problem
+    cache: EvaluationCache
+    start_values: tuple[float, ...] | None = None  # None: those of the problem
+
+    @classmethod
+    def of(cls, method: LeastSquares, problem: Problem, executor: Executor | None = None) -> BlackBoxTranscription:
+        simulator = simulator_for(problem.model, method.integrator, declared_names(problem))
+        return cls(method, problem, EvaluationCache(problem, simulator, executor))
+
+    def with_start(self, values: np.ndarray) -> BlackBoxTranscription:
+        return replace(self, start_values=tuple(float(v) for v in values))
+
+    @property
+    def loss(self) -> str:
+        return self.method.loss
+
+    @property
+    def iterations(self) -> int:
+        return self.method.iterations
+
+    def integrate(self) -> Any:
+        return SimulatorIntegrator(self.cache.simulator.integrator)
+
+    def steps(self) -> int | str:
+        return self.method.substeps
+
+    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
+        return BlackBoxProblem(problem, self.cache, substeps, noise_std, self.loss, self.start_values)
+
+    def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
+        return self.finite(problem, substeps, noise_std)
+
+    def solver(self, finite: FiniteProblem) -> Any:
+        if self.problem.constraints:
+            return constrained_solver(self.problem, finite, self.method.iterations)
+        return LevenbergMarquardt(iterations=self.method.iterations)
+
+    def advice(self, problem: Problem) -> list[str]:
+        stiff = self.cache.simulator.stiff_alternative
+        return [*([f"try {stiff} if the model is stiff"] if stiff else []),
+                "search between the bounds first with least_squares(global_search=1000)"]
+
+    def at_start(self) -> BlackBoxProblem:
+        """The finite problem with the steps that its start asks for; raises Diverged."""
+        noise_std, substeps = noise_estimation.initial_noise_std(self.problem), self.steps()
+        if substeps == "auto":
+            substeps, _ = choose_substeps(lambda n: self.shooting(self.problem, n, noise_std))
+        return self.finite(self.problem, int(substeps), noise_std)
+
+
+def differences_at_start(problem: Problem) -> ResidualJacobian:
+    """Residuals and their differences at the start values."""
+    try:
+        finite = BlackBoxTranscription.of(LeastSquares(), problem).at_start()
+        return finite.linearization(finite.start())
+    except SimulationDiverged as bad:
+        raise ProblemError(f"At the start values {bad}. Choose other start values.") from None
+
+
+def recheck_derivatives(transcription: BlackBoxTranscription, estimate: Estimate
+                        ) -> tuple[BlackBoxTranscription | None, tuple[str, ...]]:
+    """How to go on where derivatives by the model, right at first, are wrong at the end: from there, by differences."""
+    if estimate.counts.get("interrupted"):
+        return None, ()
+    problem = transcription.problem
+    values = np.array([estimate.values[name] for name in problem.names])
+    finite = transcription.finite(problem, estimate.counts["substeps"], noise_estimation.initial_noise_std(problem))
+    try:
+        right = finite.recheck_derivatives(Variables(finite.coordinates.coordinates(values), ()))
+    except DynidentError:  # where nothing more can be simulated, nothing more can be said
+        return None, ()
+    except KeyboardInterrupt:
+        return None, ("Whether its own derivatives are right at the end was not looked at (stopped by the user).",)
+    if right:
+        return None, ()
+    return transcription.with_start(values), (
+        "The fit went on by differences from where the model's own derivatives were found wrong.",)
+
+
+def _refuse_open_bounds(problem: Problem) -> None:
+    """A search needs a box; where it looks among logarithms, one above zero."""
+    open_ended = [u.name for u in problem.unknowns if not np.isfinite(u.upper - u.lower) or (u.log and u.lower <= 0)]
+    if open_ended:
+        raise ProblemError(f"A search needs bounds on both sides; give lower and upper for {', '.join(open_ended)}.")
+
+
+def search_globally(transcription: BlackBoxTranscription) -> tuple[BlackBoxTranscription, tuple[str, ...]]:
+    """Differential evolution between the bounds; a rough start is all that is asked of it."""
+    from scipy.optimize import differential_evolution
+
+    try:
+        finite = transcription.at_start()
+    except SimulationDiverged:  # no steps can be chosen there; the fit says so
+        return transcription, ()
+    lower, upper = finite.coordinates.lower, finite.coordinates.upper
+    start = finite.start()
+    try:
+        worst = FAILED_COST * finite.evaluate(start).cost
+    except SimulationDiverged:
+        worst = float(np.finfo(float).max)
+
+    def cost(xi: np.ndarray) -> float:
+        try:
+            return finite.evaluate(Variables(np.asarray(xi, float), ())).cost
+        except SimulationDiverged:
+            return worst if np.isfinite(worst) else float(np.finfo(float).max)
+
+    count, evaluations = len(finite.names), transcription.method.global_search
+    members = int(np.clip(evaluations // (LEAST_GENERATIONS * count), FEWEST_MEMBERS, MEMBERS_PER_UNKNOWN))
+    generations = max(1, evaluations // (members * count) - 1)
+    found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=generations, popsize=members,
+                                   rng=SEED, polish=False, x0=start.unknowns)
+    note = (f"A search between the bounds ({found.nfev} simulations, differential evolution) gave the start; the best point "
+            "of a search is not proved to be the global one.")
+    return transcription.with_start(finite.coordinates.values(np.asarray(found.x, float))), (note,)

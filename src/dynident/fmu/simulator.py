@@ -1,0 +1,148 @@
+"""Simulator of an FMU: what a problem asks of it, in the names and numbers of the problem."""
+
+from __future__ import annotations
+
+import functools
+import json
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynident.errors import ProblemError, SimulationDiverged
+from dynident.fmu.communication_steps import equal_steps
+from dynident.fmu.instance import SimulationFailed
+from dynident.fmu.process.pool import SimulatorPool
+from dynident.fmu.simulation_spec import FmuInputs, SimulationSpec
+
+if TYPE_CHECKING:
+    from dynident.fmu.model import FmuModel
+
+MOST_QUOTED = 3  # messages of an FMU in a report; its log keeps them all
+
+
+class FmuSimulator:
+    """Simulations of one FMU for values of what is `written`; instances and processes are shared through a pool and end
+    with it."""
+
+    def __init__(self, model: FmuModel, written: tuple[str, ...]):
+        self.model, self.written = model, written
+        self.pool = SimulatorPool(model.simulation_spec(written), model.options["trusted"], model.options["time_limit"])
+        self._finalizer = weakref.finalize(self, self.pool.close)
+
+    def run(self, values: np.ndarray, inputs: FmuInputs, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs (nodes, outputs) and, on request, states (nodes, states); raises SimulationFailed."""
+        both = self.pool.run(np.ascontiguousarray(values, dtype=float), inputs, states)
+        count = len(self.model.outputs)
+        return both[:, :count], both[:, count:]
+
+    def derivatives(self, values: np.ndarray, inputs: FmuInputs, columns: Sequence[int]) -> np.ndarray:
+        """Derivatives of the outputs by what is written at these places, (nodes, outputs, columns), by the FMU's own
+        directional derivatives; raises SimulationFailed."""
+        both = self.pool.run(np.ascontiguousarray(values, dtype=float), inputs, False, tuple(columns))
+        count = len(self.model.outputs)
+        return both[:, count:].reshape(len(both), len(columns), count).transpose(0, 2, 1)
+
+    @property
+    def spec(self) -> SimulationSpec:
+        return self.pool.spec
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """What the FMU said so far, warnings and worse, each message once."""
+        return tuple(self.pool.log)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        quoted = [f"{self.model.path.name} says: {text.strip()}" for text in self.log[:MOST_QUOTED]]
+        more = [f"{self.model.path.name} says {len(self.log) - MOST_QUOTED} more."] if len(self.log) > MOST_QUOTED else []
+        return (*self.model.notes, *dict.fromkeys(self.pool.notes), *quoted, *more)
+
+    def __reduce__(self) -> tuple:
+        return FmuSimulator, (self.model, self.written)
+
+
+class FmuRecordSimulator:
+    """An FMU along records of a problem; only what the problem declares is set, the rest keeps the FMU's own values."""
+
+    adaptive = False
+    thread_safe = True  # each thread has an instance of its own
+
+    def __init__(self, model: FmuModel, declared: Iterable[str]):
+        self.model, self.declared, self.static = model, tuple(declared), model.static
+        exchange, integrator = model.kind == "model_exchange", model.options["integrator"]
+        self.own_process = not model.options["trusted"]
+        self.integrator = integrator if exchange else "the FMU's own solver"
+        self.stiff_alternative = f'FmuModel("{model.path.name}", integrator="radau")' if (
+            exchange and integrator == "runge_kutta" and model.description.states) else ""
+        self.equal_steps = not exchange and not model.description.interfaces[model.kind].variable_steps
+        wanted = set(self.declared)
+        self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in wanted], dtype=int)
+        self.initials = np.array([i for i, n in enumerate(model.states) if n in wanted], dtype=int)
+        self.simulator = model.simulator([*(model.parameters[i] for i in self.parameters),
+                                          *(model.states[i] for i in self.initials)])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.simulator.notes
+
+    @property
+    def has_derivatives(self) -> bool:
+        return self.simulator.spec.differentiable
+
+    def run(self, p: np.ndarray, x0: np.ndarray, grid: Any, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        if self.equal_steps and equal_steps(grid.time) is None:
+            raise ProblemError(self._unequal_samples(grid.time))
+        try:
+            return self.simulator.run(self._written(p, x0), grid, states)
+        except SimulationFailed as error:
+            raise _diverged(error) from None
+
+    def derivatives(self, p: np.ndarray, x0: np.ndarray, grid: Any, by_parameters: np.ndarray, by_initials: np.ndarray
+                    ) -> np.ndarray:
+        places = [*np.searchsorted(self.parameters, by_parameters),
+                  *(self.parameters.size + np.searchsorted(self.initials, by_initials))]
+        if not places:
+            return np.zeros((grid.nodes, len(self.model.outputs), 0))
+        try:
+            return self.simulator.derivatives(self._written(p, x0), grid, [int(i) for i in places])
+        except SimulationFailed as error:
+            raise _diverged(error) from None
+
+    def modes(self, p: np.ndarray, x0: np.ndarray, grid: Any) -> np.ndarray | None:
+        return None
+
+    def _written(self, p: np.ndarray, x0: np.ndarray) -> np.ndarray:
+        return np.concatenate([p[self.parameters], x0[self.initials]])
+
+    def _unequal_samples(self, time: np.ndarray) -> str:
+        gaps, others = np.diff(time), [k.replace("_", " ") for k in self.model.description.interfaces if k != self.model.kind]
+        way = f"use its {' or '.join(others)}" if others else "export it so that it takes steps of any length"
+        return (f"{self.model.path.name} takes steps of one length only, and there is none that meets all samples, whose "
+                f"distances are {np.min(gaps):g} to {np.max(gaps):g}. Bring the record to equal distances, or {way}.")
+
+    def __reduce__(self) -> tuple:
+        return _same_simulator, (json.dumps(self.model.identity()), self.declared)
+
+
+@functools.lru_cache(maxsize=8)  # a process opens the same FMU once
+def _same_simulator(identity: str, declared: tuple[str, ...]) -> FmuRecordSimulator:
+    from dynident.fmu.model import same_model
+
+    return FmuRecordSimulator(same_model(*json.loads(identity)), declared)
+
+
+class FmuDiverged(SimulationDiverged):
+    """A simulation of an FMU that came to no good end, in the FMU's words."""
+
+    def __init__(self, sentence: str, time: float, lost: bool):
+        super().__init__(time, 0)
+        self.args, self.lost = (sentence.rstrip("."),), lost  # who tells it goes on with words of their own
+
+    def __reduce__(self) -> tuple:
+        return FmuDiverged, (*self.args, self.time, self.lost)
+
+
+def _diverged(error: SimulationFailed) -> FmuDiverged:
+    return FmuDiverged(str(error), error.time, error.crash)
