@@ -17,7 +17,8 @@ from timing import Line, Result, best, main, once, spoken
 
 import dynident as di
 from dynident.black_box.adaptive_pool import AdaptivePool
-from dynident.black_box.problem import BlackBoxProblem, EvaluationCache
+from dynident.black_box.evaluation_cache import EvaluationCache
+from dynident.black_box.problem import BlackBoxProblem
 from dynident.codegen.compiler import load_library
 from dynident.fmu.export import export_fmu
 from dynident.fmu.in_process import InProcessSimulator

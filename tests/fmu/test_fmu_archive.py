@@ -169,7 +169,7 @@ def unpacking(tmp_path):
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("data", "1")])
     (tmp_path / "unpack.py").write_text(UNPACK)
     (tmp_path / "tmp").mkdir()
-    source = str(Path(archive.__file__).parents[3])
+    source = str(Path(archive.__file__).parents[2])
 
     def start(way):
         return subprocess.Popen([sys.executable, tmp_path / "unpack.py", path, way], stdin=subprocess.PIPE,

@@ -115,7 +115,8 @@ def difference_columns(point: DifferencePoint, noise: float, steps: np.ndarray, 
     tried = {i: float(steps[i]) for i in which}
     found = _differences(point, noise, tried, both)
     for shorter in SHORTER_STEPS:  # the point itself is finite, but nothing on either side
-        found |= _differences(point, noise, {i: shorter * tried[i] for i in which if isinstance(found[i], SimulationDiverged)}, both)
+        lost = {i: shorter * tried[i] for i in which if isinstance(found[i], SimulationDiverged)}
+        found |= _differences(point, noise, lost, both)
     good = {i: c for i, c in found.items() if not isinstance(c, SimulationDiverged)}
     for c in found.values():
         if isinstance(c, SimulationDiverged):

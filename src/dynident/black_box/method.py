@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dynident.black_box.problem import BlackBoxProblem, EvaluationCache, SimulatorIntegrator
+from dynident.black_box.evaluation_cache import EvaluationCache
+from dynident.black_box.problem import BlackBoxProblem, SimulatorIntegrator
 from dynident.errors import DynidentError, ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
