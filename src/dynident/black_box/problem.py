@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from dynident.linalg.finite_problem import (
     SegmentChain,
     UnknownMap,
     Variables,
+    Workspace,
 )
 from dynident.problem.problem import Problem
 from dynident.transcription.objective import Objective
@@ -114,17 +115,16 @@ class BlackBoxProblem:
     def evaluate(self, point: Variables) -> Evaluation:
         return self._evaluation(point)[0]
 
-    def linearize(self, point: Variables) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
         jacobian = [np.where(r.weight[..., None] > 0, J, 0.0) if not np.all(np.isfinite(J)) else J  # not measured
                     for r, J in zip(self.records, self._jacobian(point), strict=True)]
         evaluation, factors = self._evaluation(point)
         n = len(self.names)
         chains = [SegmentChain(r.first, jacobian[e], r.weight * factors[e], evaluation.rhs[e], np.zeros((1, 0, n)),
                                np.zeros((0, 0))) for e, r in enumerate(self.records)]
-        linear = self.frame.linear(point, evaluation, chains)
+        linear = self.frame.linear(point, evaluation, chains, workspace or Workspace())
         slope = self.coordinates.slope(point.unknowns)
-        maps = tuple(UnknownMap(np.arange(n), slope) for _ in chains)
-        return LinearizedProblem(evaluation, n, tuple(chains), maps, linear.priors)
+        return replace(linear, spreads=tuple(UnknownMap(np.arange(n), slope) for _ in chains))
 
     def linearization(self, point: Variables) -> ResidualJacobian:
         """Residuals and their derivative in the user's units; squared loss."""
