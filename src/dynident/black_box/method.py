@@ -119,9 +119,10 @@ class _Transcription:
         made = Simulation(problem, self.box, substeps, noise_std, self.loss)
         if self.method.search and self.searched is None:
             self.searched = self._search(made)
-        if self.searched is not None:
-            made.frame.start_values = made.coordinates.values(self.searched.unknowns)
-        return made
+        if self.searched is None:
+            return made
+        begin = made.coordinates.values(self.searched.unknowns)
+        return Simulation(problem, self.box, substeps, noise_std, self.loss, begin)
 
     def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
         return Simulation(problem, self.box, substeps, noise_std, self.loss)

@@ -193,10 +193,11 @@ class Simulation:
 
     cheap_slopes = False
 
-    def __init__(self, problem: Problem, box: BlackBox, substeps: int, std: Mapping[str, float], loss: str = "squared"):
+    def __init__(self, problem: Problem, box: BlackBox, substeps: int, std: Mapping[str, float], loss: str = "squared",
+                 start_values: np.ndarray | None = None):
         self.problem, self.box, self.substeps, self.loss = problem, box, substeps, loss
         self.integrator = BlackBoxScheme(box.runner.scheme)
-        self.frame = Objective(problem, loss)
+        self.frame = Objective(problem, loss, start_values)
         self.records = [ExperimentData(problem, e, 1, substeps, std) for e in range(len(problem.experiments))]
         self.grids = [r.grid for r in self.records]
         self.names, self.coordinates = self.frame.names, self.frame.coordinates
