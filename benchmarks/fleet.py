@@ -17,7 +17,7 @@ from scipy.optimize import least_squares
 from timing import Line, Result, format_duration, in_fresh_process, main, once, ratio_text
 
 import dynident as di
-from dynident.fleet.question import Fleet
+from dynident.fleet.fleet import Fleet
 from dynident.fleet.store import FleetStore
 from dynident.fleet.task import fit_record
 from dynident.parallel.tasks import map_ordered

@@ -20,7 +20,7 @@ import dynident as di
 from dynident._util.lock import InUse
 from dynident.cli import main
 from dynident.errors import DynidentError
-from dynident.fleet.question import derive_seed
+from dynident.fleet.fleet import derive_seed
 from dynident.fleet.records import FleetRecord
 from dynident.fleet.store import FILE, FleetStore
 from dynident.fleet.table import TABLE, TABLE_TO_LOOK_AT

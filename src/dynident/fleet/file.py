@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from dynident.errors import ProblemError
-from dynident.fleet.question import Fleet
+from dynident.fleet.fleet import Fleet
 from dynident.fleet.records import FleetRecord, records_in_index, records_matching
 from dynident.io.problem_file.read import Reader, parse_file
 from dynident.io.problem_file.schema import FleetFileTable, FleetTable

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dynident.fleet.answer import SharedEstimate
-from dynident.fleet.question import Fleet
-from dynident.fleet.standouts import Outlier, RobustCentre, find_outliers
+from dynident.fleet.fleet import Fleet
+from dynident.fleet.outliers import Outlier, RobustCentre, find_outliers
+from dynident.fleet.shared_estimate import SharedEstimate
 from dynident.fleet.table import FleetRows
 from dynident.fleet.task import CONVERGED
 from dynident.problem.parameter import InitialState, Parameter

@@ -13,14 +13,14 @@ from dynident._util.lock import exclusive
 from dynident._util.progress import reporter
 from dynident.codegen.compiler import COMPILE_LIMIT
 from dynident.errors import NotConverged, ProblemError
-from dynident.fleet.answer import SharedEstimate, shared_estimate
 from dynident.fleet.file import read_fleet
+from dynident.fleet.fleet import Fleet
 from dynident.fleet.page import PAGE, write_fleet_page
 from dynident.fleet.progress import FleetProgress, line
-from dynident.fleet.question import Fleet
 from dynident.fleet.records import FleetRecord
 from dynident.fleet.result import FleetResult, build_result
-from dynident.fleet.shared import SharedParameterSolver
+from dynident.fleet.shared_estimate import SharedEstimate, shared_estimate
+from dynident.fleet.shared_parameters import SharedParameterSolver
 from dynident.fleet.store import FILE, FleetStore
 from dynident.fleet.table import TABLE, TABLE_TO_LOOK_AT, FleetRows, write_tables
 from dynident.fleet.task import FAILED, TaskResult, failed_result, fit_record

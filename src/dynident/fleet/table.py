@@ -17,11 +17,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from dynident._util.atomic import atomic_write
-from dynident.fleet.answer import SharedEstimate
-from dynident.fleet.linear import ReducedRecord
 from dynident.fleet.records import FleetRecord
+from dynident.fleet.shared_estimate import SharedEstimate
 from dynident.fleet.store import FleetStore
 from dynident.fleet.task import FAILED, TaskResult
+from dynident.fleet.variable_projection import ReducedRecord
 
 TABLE, TABLE_TO_LOOK_AT = "fleet.parquet", "fleet.csv"
 AT_ONCE = 500  # rows in memory

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
-from dynident.fleet.question import TaskSpec
+from dynident.fleet.fleet import TaskSpec
 from dynident.fleet.records import FleetRecord
 from dynident.problem.problem import Problem
 
@@ -51,7 +51,7 @@ def fit_record(spec: TaskSpec, record: FleetRecord) -> TaskResult:
     estimate = fit(spec, problem, record.name)
     arrays = {}
     if spec.shared and estimate.converged:
-        from dynident.fleet.linear import reduce_record
+        from dynident.fleet.variable_projection import reduce_record
 
         arrays = reduce_record(spec, problem, estimate).arrays()
     return task_result(estimate, arrays, read, time.perf_counter() - began)

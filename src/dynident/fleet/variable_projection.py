@@ -15,7 +15,7 @@ import numpy as np
 from dynident.black_box.method import differences_at_start
 from dynident.errors import NotSupported
 from dynident.estimate.estimate import Estimate
-from dynident.fleet.question import TaskSpec
+from dynident.fleet.fleet import TaskSpec
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.linalg.rank import column_lengths, truncated_svd
 from dynident.methods.refit import Refit

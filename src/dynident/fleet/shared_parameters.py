@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from dynident.errors import NotConverged
-from dynident.fleet.linear import ReducedRecord, reduce_record, with_fixed, with_noise, with_starts
-from dynident.fleet.question import Fleet, TaskSpec
+from dynident.fleet.fleet import Fleet, TaskSpec
 from dynident.fleet.records import FleetRecord
 from dynident.fleet.store import FleetStore
 from dynident.fleet.task import CONVERGED, TaskResult, fingerprint, fit, task_result
+from dynident.fleet.variable_projection import ReducedRecord, reduce_record, with_fixed, with_noise, with_starts
 from dynident.linalg.arrowhead import ArrowheadLeastSquares, Block
 from dynident.linalg.bounded_least_squares import bounded_least_squares
 from dynident.methods.outer_loop import OuterLoop

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from dynident.fleet.shared import RecordSum, SharedParameterSolver, SharedState
+from dynident.fleet.shared_parameters import RecordSum, SharedParameterSolver, SharedState
 from dynident.linalg.rank import column_lengths, truncated_svd
 from dynident.statistics.distributions import student_quantile
 from dynident.statistics.identifiability import identifiability

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.fleet.standouts import find_outliers, robust_centre, robust_spread
+from dynident.fleet.outliers import find_outliers, robust_centre, robust_spread
 
 
 def drawn(rng, machines, days, between, within, error):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynident.fleet.standouts import find_outliers
+from dynident.fleet.outliers import find_outliers
 
 FLEETS = 400
 
