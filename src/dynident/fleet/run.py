@@ -24,7 +24,7 @@ from dynident.fleet.shared_parameters import SharedParameterSolver
 from dynident.fleet.store import FILE, FleetStore
 from dynident.fleet.table import TABLE, TABLE_TO_LOOK_AT, FleetRows, write_tables
 from dynident.fleet.task import FAILED, TaskResult, failed_result, fit_record
-from dynident.fmu.loop_kernel import kernel
+from dynident.fmu.stepping_compiled import stepping_library
 from dynident.models.equations import EquationModel
 from dynident.parallel.failures import describe, is_transient
 from dynident.parallel.tasks import TaskOutcome, as_completed
@@ -164,7 +164,7 @@ def _compile_allowance(model: Model) -> float:
     """Seconds that compiling may take in the first record. Of an FMU only the loop around it is compiled, and here."""
     if isinstance(model, EquationModel):
         return COMPILE_LIMIT
-    kernel()
+    stepping_library()
     return 0.0
 
 
