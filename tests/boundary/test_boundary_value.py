@@ -432,7 +432,7 @@ def pressed(*_):
 
 
 def test_ctrl_c_between_attempts_keeps_the_best_of_those_that_ended(monkeypatch):
-    monkeypatch.setattr("dynident.boundary.smoothing.start_strategies.matched_start", pressed)
+    monkeypatch.setattr("dynident.boundary.smoothing.start_strategies.gradient_matching_start", pressed)
     with pytest.raises(di.NotConverged, match="by the user") as caught:
         fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, iterations=1)
     estimate = caught.value.estimate
