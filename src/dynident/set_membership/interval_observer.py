@@ -14,13 +14,12 @@ import casadi
 import numpy as np
 
 from dynident.models.equations import EquationModel
-from dynident.set_membership.bisection import Situation, Strategy, slice_widest, split
+from dynident.set_membership.bisection import Situation, Strategy, merged, slice_widest, split
 from dynident.set_membership.flows.boxes import Boxes, Step, gathered
 from dynident.set_membership.flows.interval_automaton import Automaton, Layout
 from dynident.set_membership.flows.measurement_update import Piece, Sample, measured
 from dynident.set_membership.intervals import Rigour
-from dynident.set_membership.merging import merged
-from dynident.set_membership.record import BoundedRecord
+from dynident.set_membership.setup import BoundedRecord
 
 STIR = 50  # a full list is made smaller by one part in so many: more blurs the boxes, less leaves them stuck
 

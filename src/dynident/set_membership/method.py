@@ -14,11 +14,11 @@ import numpy as np
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.problem.problem import Problem
+from dynident.set_membership.batch import inverted
 from dynident.set_membership.bisection import Strategy, strategy_from
 from dynident.set_membership.recursive import observer_of, recursed
 from dynident.set_membership.result import assembled
 from dynident.set_membership.setup import Question, question_of
-from dynident.set_membership.smooth import inverted
 
 ALGORITHMS = ("auto", "batch", "recursive", "paper")
 MOST_ORDER = 20  # beyond it coefficients only round

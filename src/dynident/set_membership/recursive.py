@@ -28,8 +28,7 @@ from dynident.set_membership.interval_observer import (
     standing_modes,
     whole_range,
 )
-from dynident.set_membership.motion import Motion
-from dynident.set_membership.motion_windows import Window, WindowChoice
+from dynident.set_membership.motion_windows import Motion, Window, WindowChoice
 from dynident.set_membership.relaxed_intersection import ForgivingStep
 from dynident.set_membership.result import Answer
 from dynident.set_membership.setup import Question
