@@ -5,6 +5,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dynident._util import hooks
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -87,6 +89,26 @@ __all__ = [
     "solve_boundary_value", "structure",
     "write_problem",
 ]
+
+
+# What data classes call of the layers above them: how they are printed, drawn, checked on other records and saved.
+hooks.register({
+    "estimate_text": "dynident.report.terminal.estimate_text",
+    "estimate_html": "dynident.report.fragment.estimate_fragment",
+    "estimate_figure": "dynident.report.plots.estimate_figure",
+    "validate": "dynident.methods.validate.validate",
+    "save": "dynident.files.results.save",
+    "comparison_text": "dynident.report.terminal.comparison_text",
+    "text_table": "dynident.report.tabular.plain_table",
+    "profile_text": "dynident.report.profile_text.profile_text",
+    "profile_figure": "dynident.report.profile_plot.profile_figure",
+    "plan_text": "dynident.report.plan_text.plan_text",
+    "plan_figure": "dynident.report.plan_plot.plan_figure",
+    "write_columns": "dynident.files.trajectories.save_columns",
+    "boundary_text": "dynident.report.boundary_text.boundary_text",
+    "boundary_figure": "dynident.report.boundary_plot.boundary_figure",
+    "iterations_figure": "dynident.report.boundary_plot.iterations_figure",
+})
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from linear_oracle import oscillator
 
 import dynident as di
 from dynident.export.filter_c import export_filter
-from dynident.methods.kalman.options import KalmanMethod
+from dynident.methods.kalman.method import KalmanMethod
 
 CC = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(CC is None, reason="no C compiler")

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from dynident.discretizations.finite import Linearization
 from dynident.errors import NotSupported
-from dynident.estimate.covariance import Covariance
 from dynident.estimate.estimate import Estimate
 from dynident.fleets.question import Question
 from dynident.methods.black_box import differences_at_start
@@ -50,8 +48,8 @@ class Eliminated:
 
 def eliminated(question: Question, problem: Problem, estimate: Estimate) -> Eliminated:
     """`problem` has the shared parameters free; the estimate may have held them."""
-    uncertainty: Any = estimate.uncertainty
-    if not isinstance(uncertainty, Covariance):
+    linearized = estimate.uncertainty.linearized
+    if linearized is None:
         raise NotSupported("Parameters that a fleet shares need a method that solves a least squares problem, such as "
                            "single_shooting() or multiple_shooting().")
     asked = without_shared_priors(with_noise(problem, estimate.noise_std), question.shared)
@@ -59,7 +57,7 @@ def eliminated(question: Question, problem: Problem, estimate: Estimate) -> Elim
     names = list(asked.names)
     shared = [names.index(name) for name in question.shared]
     own = [i for i, name in enumerate(names) if i not in shared]
-    moving = [i for i in own if names[i] not in uncertainty.active]
+    moving = [i for i in own if names[i] not in linearized.active]
     basis, inverse = _range(at.jacobian[:, moving])
     J = at.jacobian[:, shared]
     left = np.column_stack([J, at.residuals])

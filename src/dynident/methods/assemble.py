@@ -42,7 +42,7 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(sizes),
                                   smallest=SINGULAR_VALUE if finite.noise else SINGULAR_VALUE_EXACT, limits=limits)
     fixed = fixed_unknowns(outcome.held, tight)
-    if finite.loss != "squared" and uncertainty.printed == "plain":
+    if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
     values = {**dict(zip(problem.names, (float(v) for v in at.values), strict=True)), **problem.held_values()}
     cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
@@ -127,7 +127,7 @@ def remarks(problem: Problem, finite: Shooting, at: Linearization, uncertainty: 
         test = noise_level(float(seen @ seen), seen.size - at.jacobian.shape[1] + fixed)
         if not test.passed:
             notes.append(as_sentence(test.sentence))
-    if uncertainty.printed == "corrected":
+    if uncertainty.default_kind == "corrected":
         notes.append(f"The residuals are autocorrelated ({uncertainty.why}): the corrected intervals are printed.")
     far = outliers(at.residuals[measured], "the residuals", 1.0)
     if not far.passed:
@@ -151,7 +151,7 @@ def resting(uncertainty: Covariance) -> list[str]:
                  f"The constraint '{loose.text}' holds the estimate as if it were an equality")
         which = "the interval of {} allows" if len(others) == 1 else "the intervals of {} allow"
         allows = f", and {which.format(', '.join(others))} for values inside of it" if others else ""
-        told = np.isfinite(loose.std.get(uncertainty.printed, np.inf)) or not others
+        told = np.isfinite(loose.std.get(uncertainty.default_kind, np.inf)) or not others
         notes.append(f"{begin}{allows}." + ("" if told else f" The data do not tell it apart from {', '.join(others)}."))
     return notes
 

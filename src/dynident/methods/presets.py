@@ -10,7 +10,7 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
 from dynident.methods.indirect.options import BoundaryValueMethod, Weight
-from dynident.methods.kalman.options import KalmanMethod
+from dynident.methods.kalman.method import KalmanMethod
 from dynident.methods.method import Method
 from dynident.methods.multistart import MultiStart
 from dynident.models.equations import EquationModel

@@ -1,8 +1,9 @@
-"""Assemble: from the numbers of a filter to an estimate with its histories, uncertainty and remarks."""
+"""Filter result: from the numbers of a filter to an estimate with its histories, uncertainty and remarks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,28 +11,28 @@ from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.estimate.filtered import Filtered, FilteredRecord, consistency
 from dynident.estimate.state_covariance import ASSUMED, StateCovariance
 from dynident.methods.assemble import as_sentence, fits, noise_std
-from dynident.methods.kalman.discretization import discretization_remarks
-from dynident.methods.kalman.engine import Engine, Stopped
-from dynident.methods.kalman.passes import Pass
-from dynident.methods.kalman.setup import Setup
+from dynident.methods.kalman.backend import FilterBackend, FilterStopped
+from dynident.methods.kalman.passes import FilterPass
+from dynident.methods.kalman.setup import FilterSetup
+from dynident.methods.kalman.step_checks import step_notes
 from dynident.models.augmented import Coordinate
 from dynident.solvers.outcome import Iteration
 
-ROUNDING = 1e-12  # relative: a bound that went through a logarithm comes back so close
-MOST_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
+BOUND_ROUNDING = 1e-12  # relative: a bound that went through a logarithm comes back so close
+MAX_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
 
 
-def assemble(setup: Setup, engine: Engine, done: Pass, remarks: tuple[str, ...], history: tuple[Iteration, ...],
-             times: Mapping[str, float]) -> Estimate:
-    problem, fields = setup.problem, engine.layout.sample
-    records = tuple(_filtered_record(setup, engine, done, e) for e in range(len(setup.records)))
+def build_estimate(setup: FilterSetup, backend: FilterBackend, done: FilterPass, remarks: tuple[str, ...],
+                   history: tuple[Iteration, ...], times: Mapping[str, float]) -> Estimate:
+    problem, fields = setup.problem, backend.layout.sample
+    records = tuple(_filtered_record(setup, backend, done, e) for e in range(len(setup.records)))
     tests = consistency([r.whitened for r in records], problem.model.outputs)
     filtered = _filtered(setup, records, tests, sum(float(np.sum(s[:, fields["loglik"]])) for s in done.samples))
-    trajectories, residuals = _trajectories(setup, engine, done)
+    trajectories, residuals = _trajectories(setup, backend, done)
     uncertainty = _uncertainty(setup, done, filtered.consistent)
     values = {name: float(c.value(z)) for name, z, c in
               zip(uncertainty.names, uncertainty.mean, uncertainty.coordinates, strict=True)}
-    outside = {name: values[name] for name in _outside(setup, uncertainty.names, uncertainty.mean, uncertainty.coordinates)}
+    outside = {name: values[name] for name in _out_of_bounds(setup, uncertainty)}
     counts = {"samples": sum(len(s) for s in done.samples), "passes": setup.method.passes,
               "outliers": sum(int(np.sum(r.left_out)) for r in records),
               "projections": sum(int(np.sum(s[:, fields["projected"]])) for s in done.samples)}
@@ -40,13 +41,13 @@ def assemble(setup: Setup, engine: Engine, done: Pass, remarks: tuple[str, ...],
     return Estimate(
         problem=problem, method=setup.method, values={**values, **problem.held_values()}, uncertainty=uncertainty,
         converged=not filtered.diverged, status=_status(counts["samples"], filtered), cost=cost,
-        trajectories=trajectories, residuals=residuals, noise_std=noise_std(problem, setup.sizes),
+        trajectories=trajectories, residuals=residuals, noise_std=noise_std(problem, setup.noise_std),
         notes=(*_notes(setup, filtered, counts, done, outside), *remarks), history=history, counts=counts, times=times,
         statistics={"log_likelihood": filtered.loglik, "reduced_chi2": cost / max(used, 1),
                     **fits(problem, trajectories)}, filtered=filtered)
 
 
-def stopped_estimate(setup: Setup, stop: Stopped) -> Estimate:
+def stopped_estimate(setup: FilterSetup, stop: FilterStopped) -> Estimate:
     """A filter that could not go on: the start values, marked as such."""
     names, mean, coordinates = _unknown_coordinates(setup)
     values = {name: float(c.value(z)) for name, z, c in zip(names, mean, coordinates, strict=True)}
@@ -58,11 +59,11 @@ def stopped_estimate(setup: Setup, stop: Stopped) -> Estimate:
     residuals = tuple({n: np.full(e.samples, np.nan) for n in e.outputs} for e in setup.problem.experiments)
     return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.held_values()},
                     uncertainty=uncertainty, converged=False, status=f"The filter stopped. {stop}", cost=float("nan"),
-                    trajectories=empty, residuals=residuals, noise_std=noise_std(setup.problem, setup.sizes),
+                    trajectories=empty, residuals=residuals, noise_std=noise_std(setup.problem, setup.noise_std),
                     counts={"samples": stop.sample})
 
 
-def in_user_units(setup: Setup, x: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def to_user_units(setup: FilterSetup, x: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Values and standard deviations from the filter's coordinates; arrays of (..., size)."""
     nx = len(setup.augmented.model.states)
     values, std = x.copy(), np.sqrt(np.maximum(variance, 0.0))
@@ -72,16 +73,16 @@ def in_user_units(setup: Setup, x: np.ndarray, variance: np.ndarray) -> tuple[np
     return values, std
 
 
-def _filtered_record(setup: Setup, engine: Engine, done: Pass, e: int) -> FilteredRecord:
-    fields, samples, record = engine.layout.sample, done.samples[e], setup.records[e]
-    values, std = in_user_units(setup, samples[:, fields["x"]], samples[:, fields["variance"]])
+def _filtered_record(setup: FilterSetup, backend: FilterBackend, done: FilterPass, e: int) -> FilteredRecord:
+    fields, samples, record = backend.layout.sample, done.samples[e], setup.records[e]
+    values, std = to_user_units(setup, samples[:, fields["x"]], samples[:, fields["variance"]])
     whole = done.smoothed[e] if done.smoothed else None
-    smoothed = in_user_units(setup, whole.states, whole.variances) if whole else (None, None)
+    smoothed = to_user_units(setup, whole.states, whole.variances) if whole else (None, None)
     return FilteredRecord(record.name, record.time, setup.augmented.names, setup.problem.model.outputs, values, std,
                           samples[:, fields["whitened"]].copy(), samples[:, fields["used"]] == 2, *smoothed)
 
 
-def _filtered(setup: Setup, records: tuple[FilteredRecord, ...], tests, loglik: float) -> Filtered:
+def _filtered(setup: FilterSetup, records: tuple[FilteredRecord, ...], tests, loglik: float) -> Filtered:
     nx = len(setup.augmented.model.states)
     names = setup.augmented.names
     slopes = [1.0] * nx + [float(abs(c.slope(z))) for c, z in
@@ -89,26 +90,26 @@ def _filtered(setup: Setup, records: tuple[FilteredRecord, ...], tests, loglik: 
     noise = {n: float(np.sqrt(q) * s) for n, q, s in zip(names, setup.q, slopes, strict=True) if q > 0}
     start = [*np.max([r.initial_std for r in setup.records], axis=0), *setup.theta_std]
     initial = {n: float(v * s) for n, v, s in zip(names, start, slopes, strict=True)}
-    return Filtered(records, names[nx:], noise, setup.method.process_noise_unit, (*setup.open_noise, *setup.sizes),
+    return Filtered(records, names[nx:], noise, setup.method.process_noise_unit, (*setup.open_noise, *setup.noise_std),
                     initial, loglik, tests)
 
 
-def _trajectories(setup: Setup, engine: Engine, done: Pass
+def _trajectories(setup: FilterSetup, backend: FilterBackend, done: FilterPass
                   ) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
-    """States as known at each sample (with the whole record where smoothed); outputs as foreseen one sample ahead."""
-    model, fields = setup.problem.model, engine.layout.sample
+    """States as known at each sample (with the whole record where smoothed); outputs as predicted one sample ahead."""
+    model, fields = setup.problem.model, backend.layout.sample
     trajectories, residuals = [], []
     for e, (samples, experiment) in enumerate(zip(done.samples, setup.problem.experiments, strict=True)):
         states = done.smoothed[e].states if done.smoothed else samples[:, fields["x"]]
-        foreseen = samples[:, fields["predicted"]]
+        predicted = samples[:, fields["predicted"]]
         trajectories.append(Trajectory(experiment.name, np.asarray(experiment.time),
                                        {n: states[:, i].copy() for i, n in enumerate(model.states)},
-                                       {n: foreseen[:, j].copy() for j, n in enumerate(model.outputs)}))
+                                       {n: predicted[:, j].copy() for j, n in enumerate(model.outputs)}))
         residuals.append({n: np.asarray(y) - trajectories[-1].outputs[n] for n, y in experiment.outputs.items()})
     return tuple(trajectories), tuple(residuals)
 
 
-def _unknown_coordinates(setup: Setup) -> tuple[tuple[str, ...], np.ndarray, tuple[Coordinate, ...]]:
+def _unknown_coordinates(setup: FilterSetup) -> tuple[tuple[str, ...], np.ndarray, tuple[Coordinate, ...]]:
     """Per unknown of the problem: its name, its start and its coordinate."""
     problem = setup.problem
     mean, coordinates = np.zeros(len(problem.unknowns)), [Coordinate()] * len(problem.unknowns)
@@ -122,7 +123,7 @@ def _unknown_coordinates(setup: Setup) -> tuple[tuple[str, ...], np.ndarray, tup
     return problem.names, mean, tuple(coordinates)
 
 
-def _uncertainty(setup: Setup, done: Pass, consistent: bool) -> StateCovariance:
+def _uncertainty(setup: FilterSetup, done: FilterPass, consistent: bool) -> StateCovariance:
     """Parameters at the end (of their own record where not shared), initial states where a smoother reached them.
 
     Covariances are those of unknowns known at the same time; what is known at different times has none here.
@@ -141,19 +142,20 @@ def _uncertainty(setup: Setup, done: Pass, consistent: bool) -> StateCovariance:
             if unknown < 0:
                 continue
             if done.smoothed:
-                mean[unknown], matrix[unknown, unknown] = _beginning(setup, done, e, i)
+                mean[unknown], matrix[unknown, unknown] = _initial_state(setup, done, e, i)
             else:
                 matrix[unknown, unknown] = setup.records[e].initial_std[i] ** 2
                 remarks[names[unknown]] = ASSUMED
-    remarks |= dict.fromkeys(_outside(setup, names, mean, coordinates), "outside of its bounds")
+    known = StateCovariance(names, mean, matrix, coordinates, remarks, setup.problem.held_values(), consistent)
+    remarks |= dict.fromkeys(_out_of_bounds(setup, known), "outside of its bounds")
     for name, z, c in zip(names, mean, coordinates, strict=True):
         for side, bound in (("lower", c.lower), ("upper", c.upper)):
             if c.kind == "value" and z == bound:
                 remarks[name] = f"at its {side} bound"
-    return StateCovariance(names, mean, matrix, coordinates, remarks, setup.problem.held_values(), consistent)
+    return replace(known, remarks=remarks)
 
 
-def _beginning(setup: Setup, done: Pass, e: int, i: int) -> tuple[float, float]:
+def _initial_state(setup: FilterSetup, done: FilterPass, e: int, i: int) -> tuple[float, float]:
     """Mean and variance of a state where its record starts, with everything known."""
     record, smoothed = setup.records[e], done.smoothed[e]
     if record.start == record.time[0]:
@@ -163,12 +165,12 @@ def _beginning(setup: Setup, done: Pass, e: int, i: int) -> tuple[float, float]:
             float(variance - variance**2 * smoothed.start.matrix[i, i]))
 
 
-def _outside(setup: Setup, names: tuple[str, ...], mean: np.ndarray, coordinates: tuple[Coordinate, ...]) -> list[str]:
+def _out_of_bounds(setup: FilterSetup, known: StateCovariance) -> list[str]:
     """Unknowns that the smoother took out of their bounds; the filter itself puts parameters back."""
     found = []
-    for name, unknown, z, c in zip(names, setup.problem.unknowns, mean, coordinates, strict=True):
+    for name, unknown, z, c in zip(known.names, setup.problem.unknowns, known.mean, known.coordinates, strict=True):
         value = float(c.value(z))
-        margin = ROUNDING * abs(value)
+        margin = BOUND_ROUNDING * abs(value)
         lower = max(unknown.lower, 0.0) if unknown.log else unknown.lower
         if not lower - margin <= value <= unknown.upper + margin:
             found.append(name)
@@ -185,19 +187,19 @@ def _status(samples: int, filtered: Filtered) -> str:
     return f"Filtered {samples} samples to the end; the innovations are {judged}."
 
 
-def _notes(setup: Setup, filtered: Filtered, counts: Mapping[str, int], done: Pass, outside: Mapping[str, float]
+def _notes(setup: FilterSetup, filtered: Filtered, counts: Mapping[str, int], done: FilterPass, outside: Mapping[str, float]
            ) -> list[str]:
     notes = [as_sentence(t.sentence) for t in filtered.tests if not t.passed]
     notes += [f"The smoother took {name} to {value:.6g}, outside of its bounds, which it does not keep. Use "
               "multiple_shooting() for an answer within them." for name, value in outside.items()]
-    notes += discretization_remarks(setup, filtered, done)
+    notes += step_notes(setup, filtered, done)
     if counts["projections"]:
         notes.append(f"Parameters were put back onto a bound {counts['projections']} times; see their histories.")
     if counts["outliers"]:
         notes.append(f"{counts['outliers']} measured values lay beyond the gate of {setup.method.gate:g} standard "
                      "deviations and were left out."
                      + (" So many are no outliers: it is the filter that is off. Start closer, or open the gate."
-                        if counts["outliers"] > MOST_OUTLIERS * setup.problem.measured_values else ""))
+                        if counts["outliers"] > MAX_OUTLIERS * setup.problem.measured_values else ""))
     if setup.method.passes > 1:
         notes.append("The last pass began with the parameters of the one before; intervals are those of a single pass.")
     notes += [note for e in setup.problem.experiments for note in e.notes]

@@ -1,4 +1,4 @@
-"""Options: what a user can say about a filter, checked once."""
+"""Kalman method: the options of a filter, checked once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynident.errors import ProblemError, did_you_mean
+from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.integrators import integrator_named
-from dynident.methods.kalman.stages import require_explicit
+from dynident.integrators.scheme import Explicit, Integrator
 from dynident.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ PROCESS_NOISE_UNITS = ("second", "sample")
 BOUND_HANDLING = ("project", "transform")
 CHOICES = {"filter": FILTERS, "covariance_update": COVARIANCE_UPDATES, "process_noise_unit": PROCESS_NOISE_UNITS,
            "bound_handling": BOUND_HANDLING}  # by option
-ESTIMATE = "estimate"  # said of a noise level: find it by maximum likelihood
+ESTIMATE = "estimate"  # in the place of a noise level: find it by maximum likelihood
 LONGEST_HORIZON = 200  # samples; a longer one is a batch problem
 
 
@@ -97,16 +97,16 @@ class KalmanMethod:
                   "filter": self.kind == "moving_horizon", "smoother": self.kind == "moving_horizon"}
         data = {f.name: getattr(self, f.name) for f in fields(self) if not unread.get(f.name)}
         data = {key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()}
-        silent: dict[str, Any] = {"initial_std": {}}  # an empty process_noise is said: there is none
-        return {key: value for key, value in data.items() if value is not None and value != silent.get(key)}
+        defaults: dict[str, Any] = {"initial_std": {}}  # an empty process_noise has a meaning: there is none
+        return {key: value for key, value in data.items() if value is not None and value != defaults.get(key)}
 
     def refuse(self, problem: Problem) -> None:
-        from dynident.methods.kalman.setup import setup_of
+        from dynident.methods.kalman.setup import build_setup
 
-        setup_of(self, problem)
+        build_setup(self, problem)
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        from dynident.methods.kalman.fit import identify
+        from dynident.methods.kalman.run import identify
 
         return identify(self, problem, tell)
 
@@ -126,3 +126,12 @@ def _level_faults(option: str, levels: Any) -> list[str]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def require_explicit(integrator: Integrator) -> Explicit:
+    """A filter needs a formula for one step."""
+    if not isinstance(integrator, Explicit):
+        raise NotSupported(f"A Kalman filter needs a formula for one step, but '{integrator.name}' solves equations in "
+                           "each. Use runge_kutta, symplectic_euler, leapfrog, simpson, heun or euler, with more "
+                           "substeps where the model is stiff.")
+    return integrator
