@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynident.errors import SimulationDiverged
 from dynident.estimate.enclosure import Band, Enclosure, Refutation
 from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import grid_of
-from dynident.integrators.march import Diverged, march_for
+from dynident.integrators.propagation import propagator_for
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.intervals import Guarantee
 from dynident.set_membership.setup import SetMembershipSetup
@@ -145,13 +146,13 @@ def _simulate_midpoint(setup: SetMembershipSetup, result: SetMembershipResult, e
     values that fit."""
     model, run = setup.model, setup.problem.experiments[e]
     p, x = _midpoint_values(setup, result, e)
-    march, grid = march_for(model, integrator_named("runge_kutta"), ()), grid_of(model, run, everywhere=True)
+    march, grid = propagator_for(model, integrator_named("runge_kutta"), ()), grid_of(model, run, everywhere=True)
     before = None
     substeps = 1
     while substeps <= MAX_SUBSTEPS:
         try:
             out = march.run(grid.with_substeps(substeps), np.array([0, grid.nodes - 1]), x[None], p, False)
-        except Diverged:
+        except SimulationDiverged:
             out = None
         if before is not None and out is not None and _agree(before.outputs, out.outputs) and _agree(before.states, out.states):
             break
