@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from methods.test_boundary_value import SPRING, THESIS, fitted, simulated, spring
+from boundary.test_boundary_value import SPRING, THESIS, fitted, simulated, spring
 
 import dynident as di
 from dynident.boundary.smoothing.noise_em import _seen

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet
 import pytest
-from methods.test_boundary_value import THESIS, fitted, simulated, spring
+from boundary.test_boundary_value import THESIS, fitted, simulated, spring
 
 import dynident as di
 from dynident.estimate.smoother_result import PseudoTimeStep

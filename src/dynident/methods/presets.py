@@ -56,10 +56,10 @@ def moving_horizon(horizon: int = 10, integrator: str = "runge_kutta", substeps:
                         initial_std or {}, covariance_update, False, passes, gate, bound_handling, iterations, horizon)
 
 
-def least_squares(search: int = 0, integrator: str = "runge_kutta", substeps: int | str = "auto", loss: str = "squared",
-                  iterations: int = 200) -> LeastSquares:
+def least_squares(global_search: int = 0, integrator: str = "runge_kutta", substeps: int | str = "auto",
+                  loss: str = "squared", iterations: int = 200) -> LeastSquares:
     """Simulations and differences only: for FMUs, and for any model as a check; optionally after a global search."""
-    return LeastSquares(search, integrator, substeps, loss, iterations)
+    return LeastSquares(global_search, integrator, substeps, loss, iterations)
 
 
 def multistart(method: Method | str | Mapping[str, Any] | None = None, starts: int = 20, seed: int = 0,
