@@ -64,7 +64,7 @@ def codac_seconds(count: int) -> float:
     return best(loop) / count
 
 
-def stride_seconds(count: int) -> float:
+def fused_step_seconds(count: int) -> float:
     """CPU seconds of a whole step of the recursion, forward and backward, over sliding boxes."""
     step = HybridStep(IntervalAutomaton(drive_train()), FlowOptions(3))
     lo, hi = (side[:5] for side in boxes(count))
@@ -102,8 +102,8 @@ def run() -> Result:
     both = best(lambda: kernel.contract(lo, hi, *want))
     sample = 200
     loop = best(lambda: flint_loop(lo, hi, sample)) * BOXES[0] / sample
-    fused_steps = [stride_seconds(count) for count in BOXES]
-    slope = growth(BOXES, fused_steps)
+    fused = [fused_step_seconds(count) for count in BOXES]
+    slope = growth(BOXES, fused)
     set_up = record_seconds(H)
     records = [record_seconds(seconds) for seconds in SECONDS]
     in_time = growth(SECONDS, [spent - set_up for spent in records])
@@ -121,7 +121,7 @@ def run() -> Result:
             Line("recursion, CPU time of its set-up / of one cycle", f"{set_up / records[0]:.2f}"),
             Line("recursion, time of a cycle among four / of the first", f"{(records[2] - records[1]) / 2 / records[0]:.2f}"),
             Line("forward step per box", f"{1e9 * forward / BOXES[0]:.0f} ns"),
-            Line("whole step of the recursion per box", f"{1e9 * strides[0] / BOXES[0]:.0f} ns")])
+            Line("whole step of the recursion per box", f"{1e9 * fused[0] / BOXES[0]:.0f} ns")])
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def truth_at(rig, k):
 
 def lost_samples(rig, prior=PRIOR, experiment=None, **options):
     """Samples at which no box holds the truth, and what the observer found."""
-    method = set_membership(**{"cap": 24, "subdivisions": 6, "reset": {"T_Fs": "speed"}, **options})
+    method = set_membership(**{"max_boxes": 24, "subdivisions": 6, "reset": {"T_Fs": "speed"}, **options})
     setup = make_setup(rig_problem(rig, prior, experiment), dict(method.input_error), False)
     lo, hi = setup.box(0, setup.low, setup.high)
     lost = []
