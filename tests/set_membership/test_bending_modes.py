@@ -58,7 +58,7 @@ def driven(law, seed, duration=2.0, sampling=0.02, spread=0.5):
 
 
 def lost_samples(problem, truth, course, **options):
-    method = di.set_membership("recursive", **{"cap": 24, "subdivisions": 6, **options})
+    method = di.set_membership("recursive", **{"max_boxes": 24, "subdivisions": 6, **options})
     setup = make_setup(problem, {}, False)
     lo, hi = setup.box(0, setup.low, setup.high)
     lost = []

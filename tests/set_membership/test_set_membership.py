@@ -292,7 +292,7 @@ def test_what_cannot_be_answered_is_refused_with_a_sentence(make, words):
 def test_options_are_checked():
     with pytest.raises(di.ProblemError, match="algorithm"):
         di.set_membership(algorithm="magic")
-    with pytest.raises(di.ProblemError, match="cap"):
+    with pytest.raises(di.ProblemError, match="max_boxes"):
         di.set_membership(max_boxes=0)
     with pytest.raises(di.ProblemError, match="parameter"):
         di.identify(rig_problem(random_rig(1)), di.set_membership(algorithm="recursive", reset={"T": "speed"}))
@@ -300,7 +300,7 @@ def test_options_are_checked():
 
 @pytest.mark.parametrize("options, said", [
     ({"input_error": {"u": -0.03}}, "not negative"), ({"input_error": {"u": float("nan")}}, "not negative"),
-    ({"input_error": 0.1}, "table"), ({"order": 0}, "order"), ({"order": 100}, "order"), ({"proved": "x"}, "proved"),
+    ({"input_error": 0.1}, "table"), ({"order": 0}, "order"), ({"order": 100}, "order"), ({"rigorous": "x"}, "rigorous"),
     ({"subdivisions": 1.5}, "whole number")])
 def test_options_that_would_prove_something_false_are_refused(options, said):
     with pytest.raises(di.ProblemError, match=said):
