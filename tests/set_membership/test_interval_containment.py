@@ -156,22 +156,6 @@ def test_backward_contraction_never_loses_a_point(name, make):
     assert np.all(kept[defined]), (name, np.flatnonzero(defined & ~kept)[:5])
 
 
-def test_without_a_compiler_boxes_are_narrowed_alike():
-    """Both kernels leave the same up to rounding; crival sometimes less, where a divisor holds zero."""
-    z = ca.SX.sym("z", 3)
-    function = ca.Function("f", [z], [z[0] * z[1] - maths.exp(z[2]) / 2])
-    rng = np.random.default_rng(4)
-    lo = rng.uniform(-2, 2, (3, 500))
-    hi = lo + rng.uniform(0, 2, (3, 500))
-    want = np.full((1, 1), 0.3), np.full((1, 1), 0.5)
-    ours, theirs = (make(function).contract(lo, hi, *want, passes=3) for make in (make_interval_kernel, correctly_rounded))
-    assert np.array_equal(np.isnan(ours[0]), np.isnan(theirs[0]))
-    left = ~np.isnan(ours[0])
-    assert np.all((theirs[0] >= ours[0] - 1e-12)[left]) and np.all((theirs[1] <= ours[1] + 1e-12)[left])
-    assert np.mean(np.isclose(ours[0], theirs[0], rtol=1e-12)[left]) > 0.9
-    assert np.nanmax(hi - lo - (theirs[1] - theirs[0])) > 0.5
-
-
 @pytest.mark.parametrize("make", [make_interval_kernel, correctly_rounded])
 def test_branches_not_taken_narrow_nothing(make):
     x = ca.SX.sym("x")

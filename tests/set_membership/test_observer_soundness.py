@@ -107,37 +107,6 @@ def test_a_change_where_none_was_admitted_is_refuted_with_the_reason():
     assert any("standstill_time=0" in note for note in estimate.notes)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_compiled_stride_leaves_what_the_arrays_leave(seed):
-    from dynident.set_membership.flows.boxes import Boxes
-    from dynident.set_membership.flows.hybrid_step import HybridStep
-    from dynident.set_membership.flows.mode_flow import FlowOptions
-    from dynident.set_membership.setup import make_setup
-
-    setup = make_setup(rig_problem(random_rig(seed)), {}, False)
-    record = setup.records[0]
-    compiled, arrays = (HybridStep(setup.automaton, FlowOptions(3), compiled) for compiled in (True, False))
-    if compiled.fused_steps[0] is None:
-        pytest.skip("there is no C compiler")
-    lo, hi = setup.box(0, setup.low, setup.high)
-    rng = np.random.default_rng(seed)
-    boxes = compiled.start(Boxes(lo[:, None], hi[:, None], np.zeros(1, int)), record.steps[0])
-    for k in range(1, 60):
-        cuts = rng.random((5, boxes.count))
-        width = (boxes.hi - boxes.lo) * rng.choice([1.0, 0.3], 5)[:, None]
-        boxes = Boxes(boxes.lo + cuts * (boxes.hi - boxes.lo - width), boxes.hi - (1 - cuts) * (
-            boxes.hi - boxes.lo - width), boxes.mode)
-        boxes = boxes.select(np.all(boxes.lo <= boxes.hi, axis=0))
-        ways = [step.advance(boxes, record.steps[k - 1], record.sample(k), True) for step in (compiled, arrays)]
-        assert ways[0][1] == ways[1][1]
-        same = [np.concatenate([b.lo, b.hi, b.mode[None]])[:, np.lexsort(np.concatenate([b.lo.round(9), b.mode[None]]))]
-                for b, _ in ways]
-        assert same[0].shape == same[1].shape
-        assert np.allclose(*same, rtol=1e-14, atol=1e-16)  # terms are added in another order
-        boxes = ways[0][0] if 0 < ways[0][0].count < 200 else compiled.start(
-            Boxes(lo[:, None], hi[:, None], np.zeros(1, int)), record.steps[k])
-
-
 def test_inputs_on_a_line_do_not_cost_the_truth():
     """The torque passes the breakaway torque between two samples, far from both."""
     model = drive_train()
