@@ -11,20 +11,17 @@ import numpy as np
 from dynident.errors import SimulationDiverged
 from dynident.estimate.enclosure import Band, Enclosure, Refutation
 from dynident.estimate.estimate import Estimate, Trajectory
-from dynident.integrators import integrator_named
 from dynident.integrators.grid import grid_of
-from dynident.integrators.propagation import propagator_for
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.intervals import Guarantee
 from dynident.set_membership.setup import SetMembershipSetup
 from dynident.status import Status, StatusCode
+from dynident.transcription.simulators import refine_steps, simulator_for
 
 if TYPE_CHECKING:
     from dynident.set_membership.method import SetMembership
 
 MAX_KEPT_BOXES = 4000  # of a paving that an estimate keeps
-MAX_SUBSTEPS = 1024  # of the simulation of the midpoint
-SAME_SIMULATION = 1e-7  # relative to the signals: the agreement of a simulation with one of half the step
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,26 +139,12 @@ def _midpoint_values(setup: SetMembershipSetup, result: SetMembershipResult, e: 
 
 
 def _simulate_midpoint(setup: SetMembershipSetup, result: SetMembershipResult, e: int) -> dict[str, np.ndarray]:
-    """States of a simulation, steps halved until nothing changes; not known where it diverges, which says nothing about
-    values that fit."""
+    """States of a simulation; not known where it diverges, which says nothing about values that fit."""
     model, run = setup.model, setup.problem.experiments[e]
-    p, x = _midpoint_values(setup, result, e)
-    march, grid = propagator_for(model, integrator_named("runge_kutta"), ()), grid_of(model, run, everywhere=True)
-    before = None
-    substeps = 1
-    while substeps <= MAX_SUBSTEPS:
-        try:
-            out = march.run(grid.with_substeps(substeps), np.array([0, grid.nodes - 1]), x[None], p, False)
-        except SimulationDiverged:
-            out = None
-        if before is not None and out is not None and _agree(before.outputs, out.outputs) and _agree(before.states, out.states):
-            break
-        before, substeps = out, 2 * substeps
-    states = np.full((run.time.size, len(model.states)), np.nan) if out is None else out.states[grid.offset:]
+    grid = grid_of(model, run, everywhere=True)
+    try:
+        simulation = refine_steps(simulator_for(model, "runge_kutta", ()), *_midpoint_values(setup, result, e), grid)
+        states = simulation.states[grid.offset:]
+    except SimulationDiverged:
+        states = np.full((run.time.size, len(model.states)), np.nan)
     return {n: states[:, i].copy() for i, n in enumerate(model.states)}
-
-
-def _agree(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether no signal changed by more than a little of its largest value."""
-    moved, size = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b)), np.max(np.nan_to_num(np.abs(b)), axis=0, initial=0.0)
-    return bool(np.all(np.max(moved, axis=0, initial=0.0) <= SAME_SIMULATION * np.where(size > 0, size, 1)))
