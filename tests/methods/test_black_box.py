@@ -77,9 +77,9 @@ def test_workers_change_no_number(make):
 
 def test_a_search_needs_bounds_and_leads_out_of_a_wrong_valley():
     with pytest.raises(di.ProblemError, match="give lower and upper for m, d, k"):
-        di.identify(problem(), di.least_squares(search=100), progress=False)
+        di.identify(problem(), di.least_squares(global_search=100), progress=False)
     wide = {"lower": 0.01, "upper": 40.0}
-    found = di.identify(problem(start=39.0, **wide), di.least_squares(search=1500), progress=False)
+    found = di.identify(problem(start=39.0, **wide), di.least_squares(global_search=1500), progress=False)
     assert found.statistics["reduced_chi2"] < 1.2
     assert any("not proved to be the global one" in note for note in found.notes)
 

@@ -40,7 +40,7 @@ def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = N
     """
     from dynident.errors import ProblemError
     from dynident.files.results import save
-    from dynident.methods import compare
+    from dynident.methods.compare import compare
     from dynident.report import comparison_html, print_comparison
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))

@@ -56,7 +56,7 @@ def watched(said: Said | None = None) -> AbstractContextManager[Tell]:
 def fitted(problem: Problem, method: Any) -> tuple[Estimate, int]:
     """The estimate, good or not, and the exit code that goes with it."""
     from dynident.errors import NotConverged
-    from dynident.methods import identify
+    from dynident.methods.identify import identify
 
     with watched() as tell:
         try:

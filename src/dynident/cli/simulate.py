@@ -31,7 +31,7 @@ def run(problem: ProblemPath, out: Out, values: Set = [], allow_outside: AllowOu
 
     from dynident.errors import ProblemError
     from dynident.files.trajectories import signal_table, write_csv, write_parquet
-    from dynident.methods import simulate
+    from dynident.methods.simulate import simulate
 
     writers = {".csv": write_csv, ".parquet": write_parquet}
     if out.suffix not in writers:

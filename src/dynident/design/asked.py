@@ -9,7 +9,7 @@ import numpy as np
 
 from dynident.design.signals import Chirp, Signal
 from dynident.errors import did_you_mean
-from dynident.methods.direct import whole
+from dynident.methods.options import is_whole
 
 ROBUST = ("", "average", "worst")
 PER_PERIOD = 2  # samples at the least, or a fast sine looks like a slow one
@@ -19,8 +19,8 @@ def argument_faults(inputs: Sequence[str], *, counts: Mapping[str, Any], seed: A
                     box: Any, amplitude: Any) -> list[str]:
     """Of everything that can be judged without the records."""
     faults = [f"{name} = {value!r}; give a whole number from 1 on." for name, value in counts.items()
-              if not whole(value) or value < 1]
-    if not whole(seed) or seed < 0:
+              if not is_whole(value) or value < 1]
+    if not is_whole(seed) or seed < 0:
         faults.append(f"seed = {seed!r}; give a whole number from 0 on.")
     if robust not in ROBUST:
         faults.append(f"robust = {robust!r}; use \"average\", \"worst\" or nothing.")

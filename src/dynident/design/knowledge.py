@@ -9,14 +9,13 @@ import numpy as np
 
 from dynident.discretizations.coordinates import coordinates_of
 from dynident.discretizations.guess import start_values
-from dynident.discretizations.shooting import Shooting
+from dynident.discretizations.shooting import Shooting, usual_segments
 from dynident.errors import ProblemError
 from dynident.estimate.covariance import magnitudes
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.identifiability import Identifiability, identifiability
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
-from dynident.methods.direct import ShootingMethod
 from dynident.methods.substeps import choose_substeps
 from dynident.methods.tight import Tight
 from dynident.problem.experiment import Experiment
@@ -198,8 +197,7 @@ def _rows(problem: Problem, believed: Mapping[str, float], std: np.ndarray) -> n
     values = np.array([believed[name] for name in problem.names])
     sizes = {n: float(s) for n, s in zip(problem.model.outputs, std, strict=True) if np.isfinite(s)}
     last: Diverged | None = None
-    for method in (ShootingMethod("design", 1), ShootingMethod("design")):
-        segments = [method.segments_for(e.samples) for e in problem.experiments]
+    for segments in ([1] * len(problem.experiments), [usual_segments(e.samples) for e in problem.experiments]):
 
         def make(substeps: int, segments: list[int] = segments) -> Shooting:
             finite = Shooting(_gaussian(problem, sizes), scheme, segments, substeps, sizes)

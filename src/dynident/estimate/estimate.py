@@ -16,6 +16,7 @@ from dynident.estimate.uncertainty import Uncertainty
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
 from dynident.solvers.outcome import Iteration
+from dynident.status import Status
 
 if TYPE_CHECKING:
     from dynident.estimate.validation import Validation
@@ -61,7 +62,7 @@ class Estimate:
     values: Mapping[str, float]  # estimated and held quantities by printed name
     uncertainty: Uncertainty
     converged: bool
-    status: str  # a sentence
+    status: Status  # a sentence, with a code that programs branch on; plain text is taken too
     cost: float  # sum of squared residuals, each divided by its std; with priors
     trajectories: tuple[Trajectory, ...]  # one per experiment
     residuals: tuple[Mapping[str, np.ndarray], ...]  # per experiment: measured - model, NaN where not measured
@@ -69,12 +70,16 @@ class Estimate:
     notes: tuple[str, ...] = ()  # warnings and remarks, each a sentence, most important first
     history: tuple[Iteration, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)  # iterations, simulations, jacobians, ...
-    times: Mapping[str, float] = field(default_factory=dict)  # seconds: compile, integrate, solve, ...
+    times: Mapping[str, float] = field(default_factory=dict)  # seconds: compile, fit (or filter), statistics, ...
     statistics: Mapping[str, float] = field(default_factory=dict)  # aic, bic, chi2, dof, reduced_chi2, fit_<output>
     validations: tuple[Any, ...] = ()  # Validation objects made of this estimate
     starts: tuple[StartResult, ...] = ()  # all starts, where there were several
     filtered: Filtered | None = None  # what was known at each sample, where the method goes along time
     smoothed: Smoothed | None = None  # where the model errs, where the method lets it
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.status, Status):
+            object.__setattr__(self, "status", Status(self.status))
 
     def __str__(self) -> str:
         return str(hooks.call("estimate_text", self))

@@ -44,6 +44,7 @@ from dynident.files.trajectories import (
 )
 from dynident.problem.model import given_by
 from dynident.problem.problem import Problem
+from dynident.status import Status
 
 ESTIMATE, PROBLEM, REPORT = "estimate.json", "problem.toml", "report.html"
 TABLE, TABLE_TO_LOOK_AT = "trajectories.parquet", "trajectories.csv"
@@ -131,7 +132,7 @@ def load(folder: str | Path) -> Estimate:
     try:
         return Estimate(
             problem=problem, method=method_of(saved), values=saved.values, uncertainty=uncertainty_of(saved),
-            converged=saved.converged, status=saved.status, cost=saved.cost,
+            converged=saved.converged, status=Status(saved.status, saved.status_code), cost=saved.cost,
             trajectories=tuple(trajectory for trajectory, _ in signals),
             residuals=tuple(residuals for _, residuals in signals), noise_std=saved.noise_std,
             notes=_notes(saved, problem), history=history_of(saved), starts=starts_of(saved), counts=saved.counts,

@@ -29,6 +29,7 @@ from dynident.estimate.state_covariance import StateCovariance
 from dynident.estimate.uncertainty import Uncertainty
 from dynident.estimate.validation import Validation
 from dynident.files.plain import to_json
+from dynident.status import StatusCode
 
 FORMAT = 1
 LEVEL = 0.95  # of the intervals that are written for other readers
@@ -69,6 +70,7 @@ class Saved(BaseModel):
     uncertainty: dict[str, Any]
     converged: bool
     status: str
+    status_code: str = StatusCode.UNKNOWN.value
     cost: float
     method: dict[str, Any]
     noise_std: dict[str, float]
@@ -94,7 +96,8 @@ def to_text(estimate: Estimate, files: Sequence[str], written_problem_hash: str)
     intervals = {name: estimate.uncertainty.interval(name, LEVEL) for name in estimate.problem.names}
     return to_json({
         "format": FORMAT,
-        "converged": estimate.converged, "status": estimate.status, "cost": estimate.cost,
+        "converged": estimate.converged, "status": estimate.status,
+        "status_code": estimate.status.code.value, "cost": estimate.cost,
         "values": estimate.values, "intervals": {"level": LEVEL, "of": intervals},
         "uncertainty": _uncertainty_data(estimate.uncertainty), "method": method_data(estimate.method),
         "noise_std": estimate.noise_std, "notes": estimate.notes, "statistics": estimate.statistics,

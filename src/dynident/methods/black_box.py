@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,8 +17,18 @@ from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods import noise
-from dynident.methods.direct import fit, option_faults, plain_options, whole
-from dynident.methods.restraints import constrained_solver, refuse_integrator, refuse_state_bounds
+from dynident.methods.capabilities import Capabilities, Support, check_supports
+from dynident.methods.direct import (
+    check_integrator,
+    constrained_solver,
+    fit,
+    loss_option,
+    max_iterations_option,
+    substeps_option,
+    with_iterations,
+)
+from dynident.methods.method import Method
+from dynident.methods.options import check_options, is_whole, known_integrator, option
 from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
@@ -29,50 +39,54 @@ BAD = 1e6  # times the cost at the start: what a failed simulation counts in the
 PER_UNKNOWN = 10  # members of the searching population per unknown, where evaluations allow
 
 
+def search_effort(name: str, value: Any) -> list[str]:
+    good = is_whole(value) and value >= 0
+    return [] if good else [f"{name} = {value!r}; give a number of simulations, or 0 for no search."]
+
+
 @dataclass(frozen=True)
-class LeastSquares:
-    """Levenberg-Marquardt on simulations, derivatives by differences whose step follows the measured noise.
+class LeastSquares(Method):
+    """Simulations and differences only: for FMUs, and for any model as a check; optionally after a global search."""
 
-    `search` is a number of simulations to spend on a global search between the bounds before (0: none).
-    `integrator` serves models with equations; an FMU brings its own choice. `substeps`, `loss`, `iterations` as for
-    shooting.
-    """
-
-    search: int = 0
-    integrator: str = "runge_kutta"
-    substeps: int | str = "auto"
-    loss: str = "squared"
-    iterations: int = 200
-    kind: str = "least_squares"
+    global_search: int = option(0, "Simulations to spend on a global search between the bounds before; 0: none.", search_effort)
+    integrator: str = option("runge_kutta", "For models with equations; an FMU brings its own.", known_integrator)
+    substeps: int | str = substeps_option()
+    loss: str = loss_option()
+    max_iterations: int = max_iterations_option()
+    kind: ClassVar[str] = "least_squares"
 
     def __post_init__(self) -> None:
-        integrator_named(self.integrator)
-        faults = option_faults(self.loss, "auto", self.iterations, substeps=self.substeps)
-        if not whole(self.search) or self.search < 0:
-            faults.append(f"search = {self.search!r}; give a number of simulations, or 0 for no search.")
-        if faults:
-            raise ProblemError(faults)
+        check_options(self)
 
-    def options(self) -> dict[str, Any]:
-        return plain_options(self)
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
+                            constraints=Support.YES, robust_losses=Support.YES,
+                            instead={"state_bounds": "full_discretization() on equations, which hands them to Ipopt"})
 
-    def minimises(self) -> dict[str, Any]:
+    @property
+    def simulation_integrator(self) -> str:
+        return self.integrator
+
+    def objective_key(self) -> dict[str, Any]:
         return {"loss": self.loss}
 
-    def refuse(self, problem: Problem) -> None:
-        noise.require_gaussian(problem, self.kind)
-        refuse_state_bounds(problem, self.kind, "full_discretization() on equations, which hands them to Ipopt")
+    def check_supports(self, problem: Problem) -> None:
+        check_supports(problem, self.kind, self.capabilities)
         if isinstance(problem.model, EquationModel):  # an FMU brings its own
-            refuse_integrator(problem, integrator_named(self.integrator))
-        if self.search:
+            check_integrator(problem, integrator_named(self.integrator))
+        if self.global_search:
             _refuse_open_ends(problem)
 
-    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        self.refuse(problem)
+    def for_initial_states(self, least_iterations: int) -> Method | None:
+        return with_iterations(self, least_iterations)
+
+    def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
+        self.check_supports(problem)
         way = _Transcription(self, problem, executor)
-        estimate = fit(way, problem, tell)  # type: ignore[arg-type]
+        estimate = fit(way, problem, report)  # type: ignore[arg-type]
         if not estimate.counts.get("interrupted") and way.refuted(estimate):
-            estimate = fit(way, problem, tell)  # type: ignore[arg-type]
+            estimate = fit(way, problem, report)  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}
         return replace(estimate, method=self, counts=counts,
                        notes=(*estimate.notes, *way.notes, *way.box.notes))
@@ -83,8 +97,8 @@ def differences_at_start(problem: Problem) -> Linearization:
     way = _Transcription(LeastSquares(), problem, None)
     sizes = noise.first_sizes(problem)
     try:
-        substeps, _ = choose_substeps(lambda n: way.shooting(problem, n, sizes))
-        finite = way.shooting(problem, substeps, sizes)
+        substeps, _ = choose_substeps(lambda n: way.transcribe_by_shooting(problem, n, sizes))
+        finite = way.transcribe_by_shooting(problem, substeps, sizes)
         return finite.linearization(finite.start())
     except Diverged as bad:
         raise ProblemError(f"At the start values {bad}. Choose other start values.") from None
@@ -106,36 +120,37 @@ class _Transcription:
         self.notes: list[str] = []
         self.searched: Point | None = None
 
-    def integrate(self) -> Any:
+    def make_integrator(self) -> Any:
         return BlackBoxScheme(self.box.runner.scheme)
 
     @property
-    def iterations(self) -> int:
-        return self.method.iterations
+    def max_iterations(self) -> int:
+        return self.method.max_iterations
 
-    def steps(self) -> int | str:
+    @property
+    def substeps(self) -> int | str:
         return self.method.substeps
 
-    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Simulation:
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Simulation:
         made = Simulation(problem, self.box, substeps, noise_std, self.loss)
-        if self.method.search and self.searched is None:
+        if self.method.global_search and self.searched is None:
             self.searched = self._search(made)
         if self.searched is not None:
             made.frame.start_values = made.coordinates.values(self.searched.unknowns)
         return made
 
-    def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
         return Simulation(problem, self.box, substeps, noise_std, self.loss)
 
-    def solver(self, finite: FiniteProblem) -> Any:
+    def make_solver(self, finite: FiniteProblem) -> Any:
         if self.problem.constraints:
-            return constrained_solver(self.problem, finite, self.method.iterations)
-        return LevenbergMarquardt(iterations=self.method.iterations)
+            return constrained_solver(self.problem, finite, self.method.max_iterations)
+        return LevenbergMarquardt(iterations=self.method.max_iterations)
 
     def refuted(self, estimate: Estimate) -> bool:
         """Whether derivatives by the model, right at first, are wrong where the fit ended; it then goes on from there."""
         values = np.array([estimate.values[name] for name in self.problem.names])
-        finite = self.shooting(self.problem, estimate.counts["substeps"], noise.first_sizes(self.problem))
+        finite = self.transcribe_by_shooting(self.problem, estimate.counts["substeps"], noise.first_sizes(self.problem))
         point = Point(finite.coordinates.coordinates(values), ())
         try:
             found = finite.refuted(point)
@@ -152,7 +167,7 @@ class _Transcription:
     def advice(self, problem: Problem) -> list[str]:
         stiff = self.box.runner.if_stiff
         return [*([f"try {stiff} if the model is stiff"] if stiff else []),
-                "search between the bounds first with least_squares(search=1000)"]
+                "search between the bounds first with least_squares(global_search=1000)"]
 
     def _search(self, finite: Simulation) -> Point:
         """Differential evolution between the bounds; a rough start is all that is asked of it."""
@@ -172,8 +187,8 @@ class _Transcription:
                 return worst if np.isfinite(worst) else float(np.finfo(float).max)
 
         count = len(finite.names)
-        members = int(np.clip(self.method.search // (5 * count), 4, PER_UNKNOWN))
-        rounds = max(1, self.method.search // (members * count) - 1)
+        members = int(np.clip(self.method.global_search // (5 * count), 4, PER_UNKNOWN))
+        rounds = max(1, self.method.global_search // (members * count) - 1)
         found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=rounds, popsize=members,
                                        rng=SEED, polish=False, x0=start.unknowns)
         self.notes.append(f"A search between the bounds ({found.nfev} simulations, differential evolution) gave the "

@@ -10,7 +10,7 @@ import numpy as np
 from dynident.discretizations.constraints import parameter_constraints
 from dynident.discretizations.coordinates import Coordinates, coordinates_of
 from dynident.discretizations.finite import Linearization
-from dynident.discretizations.shooting import Shooting
+from dynident.discretizations.shooting import Shooting, usual_segments
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.check import examine
 from dynident.estimate.combinations import NOT_SHOWN
@@ -18,7 +18,6 @@ from dynident.estimate.finding import Check, Finding
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods.black_box import differences_at_start
-from dynident.methods.direct import ShootingMethod
 from dynident.methods.jumps import with_secants
 from dynident.methods.noise import bound_sizes, first_sizes
 from dynident.methods.structure import structure_of
@@ -148,8 +147,7 @@ def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -
         return differences_at_start(problem)
     scheme = integrator_named("runge_kutta")
     sizes = first_sizes(problem) | bound_sizes(problem)
-    for method in (ShootingMethod("check", 1), ShootingMethod("check")):
-        segments = [method.segments_for(e.samples) for e in problem.experiments]
+    for segments in ([1] * len(problem.experiments), [usual_segments(e.samples) for e in problem.experiments]):
 
         def make(substeps: int, segments: list[int] = segments) -> Shooting:
             finite = Shooting(problem, scheme, segments, substeps, sizes)

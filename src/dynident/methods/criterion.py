@@ -13,7 +13,6 @@ import numpy as np
 
 from dynident.discretizations.losses import robust
 from dynident.estimate.estimate import Estimate, StartResult
-from dynident.methods.method import minimised
 from dynident.methods.noise import FIRST_SHARE, sizes_wanted, spread
 from dynident.problem.problem import known_std
 from dynident.tolerances import STEP_TOLERANCE
@@ -30,7 +29,7 @@ def criterion(estimate: Estimate) -> float:
     """
     if estimate.filtered is not None:
         found = -2 * float(estimate.filtered.loglik)
-    elif "measurement_weight" in minimised(estimate.method):
+    elif "measurement_weight" in estimate.method.objective_key():
         found = float(estimate.cost)
     else:
         found = float(estimate.cost) + sum(_share_of_size(estimate, name) for name in sizes_wanted(estimate.problem))
@@ -47,7 +46,7 @@ def _share_of_size(estimate: Estimate, output: str) -> float:
     if not r.size:
         return 0.0
     std, finest = estimate.noise_std[output], FINEST * spread(estimate.problem, output)
-    loss = minimised(estimate.method).get("loss", "squared")
+    loss = estimate.method.objective_key().get("loss", "squared")
     change = robust(r / finest, loss)[0] - robust(r / std, loss)[0] if std < finest else 0.0
     return change + 2 * r.size * float(np.log(max(std, finest)))
 
@@ -79,7 +78,7 @@ def comparable_cost(end: StartResult, best: StartResult) -> float:
 def best_of_alike(estimates: Mapping[str, Estimate]) -> dict[str, StartResult | None]:
     """Per label the best end of all estimates that minimise the same sum over the same data."""
     def alike(one: Estimate, other: Estimate) -> bool:
-        return one is other or (minimised(one.method) == minimised(other.method) and (
+        return one is other or (one.method.objective_key() == other.method.objective_key() and (
             one.problem is other.problem or one.problem.content_hash() == other.problem.content_hash()))
 
     return {label: best_of(end for other in estimates.values() if other.starts and alike(one, other) for end in other.starts)

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from dynident.discretizations.finite import Point
-from dynident.discretizations.shooting import Shooting
+from dynident.discretizations.shooting import Shooting, usual_segments
 from dynident.errors import NotSupported
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
-from dynident.methods.direct import ShootingMethod, check_problem
-from dynident.methods.method import minimised, started_method
+from dynident.methods.capabilities import Capabilities, Support, check_supports
 from dynident.methods.noise import sizes_wanted
-from dynident.methods.restraints import refuse_constraints
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.outcome import Outcome
@@ -25,6 +23,8 @@ from dynident.tolerances import STEP_TOLERANCE
 
 GENTLE = 1e-9  # damping of a start that is known to be close
 ITERATIONS = 50
+TAKES = Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES,
+                     instead={"constraints": "the interval of the estimate, which knows the constraint"})
 
 
 class Refit:
@@ -36,9 +36,8 @@ class Refit:
     def __init__(self, estimate: Estimate, what: str, settled: float = STEP_TOLERANCE):
         problem = estimate.problem
         refuse_other_sums(estimate, what)
-        check_problem(problem, what)
-        refuse_constraints(problem, what, "the interval of the estimate, which knows the constraint")
-        if minimised(estimate.method).get("loss", "squared") != "squared":
+        check_supports(problem, what, TAKES)
+        if estimate.method.objective_key().get("loss", "squared") != "squared":
             raise NotSupported(f"{what} rests on the likelihood of normal errors; fit with loss=\"squared\" first.")
         self.estimate, self.problem, self.settled = estimate, problem, settled
         self.values = np.array([float(estimate.values[name]) for name in problem.names])
@@ -46,15 +45,14 @@ class Refit:
         try:
             self.finite.evaluate(self.point)
         except Diverged:
-            chosen = ShootingMethod(what)
-            self.finite, self.point = self._made([chosen.segments_for(e.samples) for e in problem.experiments])
+            self.finite, self.point = self._made([usual_segments(e.samples) for e in problem.experiments])
         self.box = self.finite.coordinates
 
     def _made(self, segments: Sequence[int]) -> tuple[Shooting, Point]:
         estimate = self.estimate
         sizes = {name: estimate.noise_std[name] for name in sizes_wanted(self.problem)}
-        scheme = integrator_named(getattr(started_method(estimate.method), "integrator", "runge_kutta"))
-        finite = Shooting(self.problem, scheme, segments, int(estimate.counts.get("substeps", 1)), sizes)
+        integrator = integrator_named(estimate.method.simulation_integrator)
+        finite = Shooting(self.problem, integrator, segments, int(estimate.counts.get("substeps", 1)), sizes)
         nodes = []
         for record, trajectory in zip(finite.records, estimate.trajectories, strict=True):
             named = self.problem.model.states

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
+from dynident.methods.capabilities import Capabilities, Support
+from dynident.methods.method import Method
 from dynident.problem.problem import Problem
 from dynident.set_membership.bisection import Strategy, strategy_from
 from dynident.set_membership.recursive import observer_of, recursed
@@ -25,8 +27,15 @@ MOST_ORDER = 20  # beyond it coefficients only round
 
 
 @dataclass(frozen=True)
-class SetMembership:
-    """Bounds outside of which no value explains the data; see `presets.set_membership` for the options."""
+class SetMembership(Method):
+    """Bounds outside of which no value can explain the data, proved; for errors that never exceed a bound.
+
+    `algorithm` is "batch" (all samples at once), "recursive" (box by box along the record), "paper" (as published), or
+    "auto". `cap` boxes, `subdivisions` (M) per sample, `velocity_subdivisions` (M_v) of the state `velocity`, `runs` over
+    the record. `reset={"T": "speed"}`: T may change once in each standstill, when the output `speed` has been measured as
+    zero for `standstill_time`. `forgive` samples may be wrong; `input_error` bounds inputs. `degree` of the polynomials in
+    the unknowns (batch). `proved=True` trusts no libm. `strategy` is a name or a function.
+    """
 
     algorithm: str = "auto"
     cap: int = 300
@@ -44,7 +53,15 @@ class SetMembership:
     proved: bool = False
     strategy: Strategy | str | None = None
 
-    kind = "set_membership"
+    kind: ClassVar[str] = "set_membership"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            bounded_noise=Support.YES, gaussian_noise=Support.NO, estimated_noise=Support.NO, hybrid_models=Support.YES,
+            priors=Support.IGNORED, instead={"constraints": "it without: what it proves then holds with the constraint too"},
+            refusals={"black_boxes": "{method} needs a model of equations, not a {model}: only equations can be evaluated over "
+                                     "boxes."})
 
     def __post_init__(self) -> None:
         faults = []
@@ -81,7 +98,7 @@ class SetMembership:
         told |= {name: dict(getattr(self, name)) for name in ("reset", "input_error") if getattr(self, name)}
         return {"kind": self.kind, **told}
 
-    def refuse(self, problem: Problem) -> None:
+    def check_supports(self, problem: Problem) -> None:
         question, algorithm, smooth = self._asked(problem)
         if not smooth:
             observer_of(self, question, algorithm)
@@ -95,7 +112,7 @@ class SetMembership:
 
     def _asked(self, problem: Problem) -> tuple[Question, str, bool]:
         """The question, the algorithm that answers it, and whether it does so without modes."""
-        question = question_of(problem, dict(self.input_error), self.proved)
+        question = question_of(problem, dict(self.input_error), self.proved, self.capabilities)
         algorithm = "batch" if self.algorithm == "auto" else self.algorithm  # by far the tightest per second
         smooth = algorithm == "batch" and not question.model.hybrid
         states = question.model.states

@@ -15,6 +15,7 @@ from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.interval_observer import Passage
 from dynident.set_membership.intervals import Rigour
 from dynident.set_membership.setup import Question
+from dynident.status import Status, StatusCode
 
 MOST_KEPT = 4000  # boxes of a paving that an estimate keeps
 
@@ -74,9 +75,10 @@ def assembled(question: Question, method: Any, algorithm: str, answer: Answer, s
     middle = 0.5 * (low + high)
     values = {**dict(zip(problem.names, (float(v) for v in middle), strict=True)), **problem.held_values()}
     trajectories, residuals = _trajectories(question, answer)
-    status = answer.refutation.sentence if answer.refutation else (
-        f"Converged as far as {answer.full} reach: stopped there, and more may exclude more."
-        if answer.full else f"Converged: everything was excluded that the {algorithm} algorithm could exclude.")
+    status = (Status(answer.refutation.sentence, StatusCode.REFUTED) if answer.refutation else
+              Status(f"Converged as far as {answer.full} reach: stopped there, and more may exclude more.",
+                     StatusCode.ENCLOSED_BOX_LIMIT) if answer.full else
+              Status(f"Converged: everything was excluded that the {algorithm} algorithm could exclude.", StatusCode.ENCLOSED))
     counts = {"boxes": answer.boxes.count if answer.boxes is not None else int(outer.shape[2] + inner.shape[2])}
     return Estimate(
         problem=problem, method=method, values=values, uncertainty=enclosure, converged=True, status=status,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.errors import NotSupported, ProblemError
-from dynident.methods.restraints import refuse_constraints, refuse_without_states
+from dynident.errors import ProblemError
+from dynident.methods.capabilities import Capabilities, check_supports
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import stated_bound
 from dynident.problem.problem import Problem
@@ -46,14 +46,11 @@ class Question:
         return rows, source[rows]
 
 
-def question_of(problem: Problem, input_error: dict[str, float], proved: bool) -> Question:
+def question_of(problem: Problem, input_error: dict[str, float], proved: bool, takes: Capabilities) -> Question:
     """Everything that could be wrong is said in one error."""
+    check_supports(problem, "set_membership", takes)
     model = problem.model
-    if not isinstance(model, EquationModel):
-        raise NotSupported(f"set_membership needs a model of equations, not a {type(model).__name__}: only equations can "
-                           "be evaluated over boxes.")
-    refuse_without_states(problem, "set_membership")
-    refuse_constraints(problem, "set_membership", "it without: what it proves then holds with the constraint too")
+    assert isinstance(model, EquationModel)
     faults = _noise_faults(problem) + _bound_faults(problem)
     faults += [f"input_error names '{name}', which is not an input of the model." for name in input_error
                if name not in model.inputs]

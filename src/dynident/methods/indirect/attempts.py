@@ -63,7 +63,7 @@ class Attempts:
 
     def smoothing(self, inner: Problem, weights: Mapping[str, float]) -> Smoothing:
         steps = self.steps if self.steps is not None else stable_steps(inner)
-        return Smoothing(inner, self.setup.method.scheme(), steps, self.sizes, weights)
+        return Smoothing(inner, self.setup.method.make_integrator(), steps, self.sizes, weights)
 
     def run(self) -> Iterator[Attempt]:
         """Attempts in turn; the caller stops where one is good enough."""

@@ -17,6 +17,7 @@ from dynident.methods.kalman.setup import FilterSetup
 from dynident.methods.kalman.step_checks import step_notes
 from dynident.models.augmented import Coordinate
 from dynident.solvers.outcome import Iteration
+from dynident.status import Status, StatusCode
 
 BOUND_ROUNDING = 1e-12  # relative: a bound that went through a logarithm comes back so close
 MAX_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
@@ -58,7 +59,8 @@ def stopped_estimate(setup: FilterSetup, stop: FilterStopped) -> Estimate:
                              {n: np.full(r.time.size, np.nan) for n in model.outputs}) for r in setup.records)
     residuals = tuple({n: np.full(e.samples, np.nan) for n in e.outputs} for e in setup.problem.experiments)
     return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.held_values()},
-                    uncertainty=uncertainty, converged=False, status=f"The filter stopped. {stop}", cost=float("nan"),
+                    uncertainty=uncertainty, converged=False, cost=float("nan"),
+                    status=Status(f"The filter stopped. {stop}", StatusCode.FILTER_STOPPED),
                     trajectories=empty, residuals=residuals, noise_std=noise_std(setup.problem, setup.noise_std),
                     counts={"samples": stop.sample})
 
@@ -177,14 +179,17 @@ def _out_of_bounds(setup: FilterSetup, known: StateCovariance) -> list[str]:
     return found
 
 
-def _status(samples: int, filtered: Filtered) -> str:
+def _status(samples: int, filtered: Filtered) -> Status:
     if filtered.diverged:
-        return (f"Filtered {samples} samples, but the filter diverged: it no longer follows the record. Look at the "
-                "notes on the discretization, give more process noise, start closer, or leave outliers out (gate).")
+        return Status(f"Filtered {samples} samples, but the filter diverged: it no longer follows the record. Look at the "
+                      "notes on the discretization, give more process noise, start closer, or leave outliers out (gate).",
+                      StatusCode.FILTER_DIVERGED)
     if not filtered.tests:
-        return f"Filtered {samples} samples to the end; they are too few to judge the filter."
+        return Status(f"Filtered {samples} samples to the end; they are too few to judge the filter.",
+                      StatusCode.FILTERED_UNJUDGED)
     judged = "as the filter foresaw them" if filtered.consistent else "NOT as the filter foresaw them"
-    return f"Filtered {samples} samples to the end; the innovations are {judged}."
+    return Status(f"Filtered {samples} samples to the end; the innovations are {judged}.",
+                  StatusCode.FILTERED if filtered.consistent else StatusCode.FILTERED_INCONSISTENT)
 
 
 def _notes(setup: FilterSetup, filtered: Filtered, counts: Mapping[str, int], done: FilterPass, outside: Mapping[str, float]

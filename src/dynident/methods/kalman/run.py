@@ -11,7 +11,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.kernels import compiler
 from dynident.methods.kalman.backend import FilterBackend, FilterStopped, backend_for
 from dynident.methods.kalman.likelihood import estimate_noise
-from dynident.methods.kalman.method import KalmanMethod
+from dynident.methods.kalman.method import FilterMethod
 from dynident.methods.kalman.passes import FilterPass, run_pass, smooth_pass
 from dynident.methods.kalman.result import build_estimate, stopped_estimate
 from dynident.methods.kalman.setup import FilterSetup, build_setup
@@ -19,7 +19,7 @@ from dynident.problem.problem import Problem
 from dynident.solvers.outcome import Iteration
 
 
-def identify(method: KalmanMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
+def identify(method: FilterMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
     """All passes; a filter that stops gives an estimate that says where and why."""
     began, compiled = time.perf_counter(), compiler.seconds_compiling
     setup, remarks = estimate_noise(build_setup(method, problem), tell)
