@@ -15,13 +15,13 @@ from typing import Any
 
 import dynident
 from dynident.cli import app
-from dynident.discretizations.losses import LOSSES
-from dynident.files.tables import READERS
 from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
+from dynident.io.readers.tables import READERS
 from dynident.maths import CONSTANTS, FUNCTIONS
 from dynident.methods.options import option_rows
 from dynident.methods.presets import METHODS, method_class
 from dynident.models.library import __all__ as LIBRARY
+from dynident.problem.losses import LOSSES
 from dynident.solvers import SOLVERS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

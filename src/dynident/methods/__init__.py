@@ -1,1 +1,1 @@
-"""PROBLEM -> ESTIMATE: the methods; presets.py is the map of them."""
+"""PROBLEM -> ESTIMATE: what all methods share, and the direct ones; presets.py is the map of them."""

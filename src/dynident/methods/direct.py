@@ -8,28 +8,27 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from dynident.discretizations.collocation import FullDiscretization
-from dynident.discretizations.constraints import parameter_constraints
-from dynident.discretizations.finite import FiniteProblem, Point
-from dynident.discretizations.shooting import Shooting, segment_starts, usual_segments
-from dynident.errors import NotSupported, did_you_mean
+from dynident.errors import NotSupported, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
-from dynident.integrators.events import follows_modes
-from dynident.integrators.march import Diverged
+from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, Integrator
-from dynident.methods.assemble import assemble
+from dynident.linalg.finite_problem import FiniteProblem, Variables
+from dynident.methods.active_constraints import ActiveConstraints
+from dynident.methods.build_estimate import assemble
 from dynident.methods.capabilities import Capabilities, Support, check_supports
 from dynident.methods.method import Method
 from dynident.methods.options import check_options, known_integrator, known_loss, option, unchecked, whole_number
 from dynident.methods.outer_loop import DIRECT_LOOP, DirectSetup, OuterState, Transcription, initial_state, refusal
-from dynident.methods.tight import Tight
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.nlp import HESSIANS
-from dynident.solvers.outcome import Outcome
+from dynident.solvers.solver_result import SolverResult
 from dynident.status import Status, StatusCode
+from dynident.transcription.full_discretization import FullDiscretization
+from dynident.transcription.parameter_constraints import parameter_constraints
+from dynident.transcription.shooting import Shooting, default_segments, segment_starts
 
 MAX_ITERATIONS = 200
 
@@ -178,7 +177,7 @@ class MultipleShooting(ShootingMethod):
         check_options(self)
 
     def segments_for(self, samples: int) -> int:
-        return usual_segments(samples) if self.segments is None else self.segments
+        return default_segments(samples) if self.segments is None else self.segments
 
     def advice(self, problem: Problem) -> list[str]:
         ways = ["use multiple_shooting(), which starts from the measurements"] if self.segments == 1 else []
@@ -226,7 +225,7 @@ class FullDiscretizationMethod(DirectMethod):
         return FullDiscretization(problem, integrator, substeps, noise_std, self.loss)
 
     def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
-        segments = [usual_segments(e.samples) for e in problem.experiments]
+        segments = [default_segments(e.samples) for e in problem.experiments]
         return Shooting(problem, self.make_integrator(), segments, substeps, noise_std, self.loss)
 
     def make_solver(self, finite: FullDiscretization) -> Any:
@@ -258,21 +257,21 @@ def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
     counts = {**state.log.counts, "compiled kernels": state.log.compiled_libraries, "substeps": state.substeps,
               "variables": len(finite.names) + finite.equality_count, "equalities": finite.equality_count}
 
-    def build(result: Outcome, simulated: tuple[Shooting, Point] | None = None) -> Estimate:
+    def build(result: SolverResult, simulated: tuple[Shooting, Variables] | None = None) -> Estimate:
         shooting, point = simulated or again.to_shooting(again.transfer(result.point, finite))
         return assemble(setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std,
                         state.integration_error, counts, times, state.solver,
-                        Tight.at(setup.problem, finite.coordinates, result.point.unknowns))
+                        ActiveConstraints.at(setup.problem, finite.coordinates, result.point.unknowns))
 
     try:
         return build(result, state.simulated if again is finite else None)
-    except Diverged as bad:  # states that fit no trajectory of the model
+    except SimulationDiverged as bad:  # states that fit no trajectory of the model
         if result.converged:
             raise
         why = Status.of(StatusCode.DIVERGED, reason=result.reason, why=bad)
         try:
             return build(replace(result, point=finite.start(), reason=why))
-        except Diverged as bad:
+        except SimulationDiverged as bad:
             raise refusal(setup, finite, finite.start(), bad) from None
 
 
@@ -290,7 +289,7 @@ def stiff_advice(method: ShootingMethod, problem: Problem) -> list[str]:
 def check_integrator(problem: Problem, integrator: Integrator) -> None:
     """For a method that simulates: not every integrator can end a step at an event."""
     if problem.model.hybrid:
-        follows_modes(integrator)
+        require_events(integrator)
 
 
 def check_solver(problem: Problem, name: str) -> None:

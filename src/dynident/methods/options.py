@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dynident.discretizations.losses import check_loss
 from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators import integrator_named
+from dynident.problem.losses import check_loss
 
 Check = Callable[[str, Any], list[str]]  # of a name and a value: what is wrong with it, each a sentence
 

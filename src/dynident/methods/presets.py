@@ -16,11 +16,11 @@ METHODS = {  # name -> the frozen dataclass of its options
     "single_shooting": "dynident.methods.direct:SingleShooting",
     "multiple_shooting": "dynident.methods.direct:MultipleShooting",
     "full_discretization": "dynident.methods.direct:FullDiscretizationMethod",
-    "least_squares": "dynident.methods.black_box:LeastSquares",
-    "kalman": "dynident.methods.kalman.method:KalmanMethod",
-    "moving_horizon": "dynident.methods.kalman.method:MovingHorizon",
-    "boundary_value": "dynident.methods.indirect.options:BoundaryValueMethod",
-    "multistart": "dynident.methods.multistart:MultiStart",
+    "least_squares": "dynident.black_box.method:LeastSquares",
+    "kalman": "dynident.kalman.method:KalmanMethod",
+    "moving_horizon": "dynident.kalman.method:MovingHorizon",
+    "boundary_value": "dynident.boundary.smoothing.method:BoundaryValueMethod",
+    "multistart": "dynident.verbs.multistart:MultiStart",
     "set_membership": "dynident.set_membership.method:SetMembership",
 }
 
