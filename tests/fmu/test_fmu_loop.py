@@ -7,7 +7,7 @@ import pytest
 from fmu_makers import BALL, LAG, LAG_VALUES, bouncing_ball, exported, fmpy, needs_compiler, tampered
 
 import dynident as di
-from dynident.fmu.equal_steps import equal_steps
+from dynident.fmu.communication_steps import equal_steps
 from dynident.integrators.grid import grid_of
 
 pytestmark = needs_compiler
@@ -78,16 +78,6 @@ def test_stiff_scheme_stays_calm_where_runge_kutta_explodes():
         run(fast, 1)
 
 
-@pytest.mark.parametrize("version", ["2.0", "3.0"])
-@pytest.mark.parametrize("options", [{"kind": "co_simulation"}, {"kind": "co_simulation", "alignment": "feedthrough"},
-                                     {"integrator": "runge_kutta"}, {"integrator": "radau"}])
-def test_c_and_python_give_the_same_bits(version, options, monkeypatch):
-    compiled = run(exported(version=version), 3, **options)
-    monkeypatch.setenv("DYNIDENT_CC", "none")
-    plain = run(exported(version=version), 3, **options)
-    assert compiled[0].tobytes() == plain[0].tobytes() and compiled[1].tobytes() == plain[1].tobytes()
-
-
 def ball_height(t, g=9.81, e=0.7, kick=1.0):
     """Closed form with bounces, and a kick at 1.5 s."""
     begin, h, v, out, kicked = 0.0, 1.0, 0.0, np.zeros_like(t), False
@@ -111,13 +101,6 @@ def test_state_and_time_events_follow_the_closed_form():
     t = np.linspace(0, 1.9, 39)
     heights, _, _ = run(bouncing_ball(), 1, di.Experiment(t))
     assert np.max(np.abs(heights[:, 0] - ball_height(t))) < 1e-9
-
-
-def test_events_give_the_same_bits_without_a_compiler(monkeypatch):
-    t, ball = np.linspace(0, 1.9, 39), bouncing_ball()
-    compiled = run(ball, 2, di.Experiment(t))[0]
-    monkeypatch.setenv("DYNIDENT_CC", "none")
-    assert compiled.tobytes() == run(ball, 2, di.Experiment(t))[0].tobytes()
 
 
 def test_parameters_of_a_model_with_events_are_found():

@@ -195,7 +195,7 @@ def test_full_disk_leaves_the_old_result_intact(tmp_path, monkeypatch):
     def no_space(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(folder, "write_csv", no_space)
+    monkeypatch.setattr("dynident.io.results.folder.write_csv", no_space)
     with pytest.raises(NotWritten, match="No space left on device"):
         save(made_by_hand(converged=False, status="Worse."), folder)
     assert content(folder) == before
@@ -219,7 +219,7 @@ def test_writing_that_really_fails_leaves_the_old_result_intact(tmp_path):
 
 def test_failing_report_does_not_lose_the_result(tmp_path, monkeypatch):
     folder = save(made_by_hand(), tmp_path / "r")
-    monkeypatch.setattr(folder, "write_report", lambda *_: 1 / 0)
+    monkeypatch.setattr("dynident.io.results.folder.write_report", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save(made_by_hand(status="Newer."), folder)
     assert load(folder).status == "Newer."

@@ -1,9 +1,9 @@
 /* Fmu: drive an initialised FMU along one record in one call.
 
-   Co-Simulation: sub-steps with the input at their midpoint, then one tiny step with the input at the sample, then get;
+   Co-Simulation: sub-steps with the input at their midpoint, then one settling step with the input at the sample, then get;
    so outputs at t_k belong to the input at t_k. Model Exchange: fixed steps of a Runge-Kutta or a Radau method between
-   events, with state, time and step events. models/fmu/plain_loop.py does the same arithmetic in the same order; both
-   give the same bits, which is why no multiplication may be fused with an addition here. */
+   events, with state, time and step events. stepping_python.py does the same arithmetic in the same order; both give
+   the same bits, which is why no multiplication may be fused with an addition here. */
 
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
@@ -47,7 +47,7 @@ typedef struct {
   const unsigned char *wanted;
   long long needed_columns;    /* 0: all outputs must be finite */
   const unsigned char *needed; /* nodes x needed_columns: these must be; columns beyond must be, too */
-} Course;
+} Inputs;
 
 enum { SET = 1, GET, STEP, TIME, STATES, RATES, INDICATORS, COMPLETED, EVENT, DISCRETE, CONTINUOUS, TERMINATED, NEWTON,
        NOT_FINITE, STATE_NOT_FINITE, ENDLESS, MEMORY };
@@ -141,11 +141,11 @@ static long long first_bad(const double *v, long long n) {
 static int finite_all(const double *v, long long n) { return first_bad(v, n) == n; }
 
 /* the input at a time inside of interval k */
-static void input_at(const Fmu *f, const Course *c, long long k, double now, double *u) {
+static void input_at(const Fmu *f, const Inputs *c, long long k, double now, double *u) {
   const double *a = c->u_begin + k * f->inputs, *b = c->u_end + k * f->inputs;
-  const double share = (now - c->time[k]) / (c->time[k + 1] - c->time[k]);
+  const double fraction = (now - c->time[k]) / (c->time[k + 1] - c->time[k]);
   long long i;
-  for (i = 0; i < f->inputs; i++) u[i] = a[i] + share * (b[i] - a[i]);
+  for (i = 0; i < f->inputs; i++) u[i] = a[i] + fraction * (b[i] - a[i]);
 }
 
 /* Co-Simulation */
@@ -173,12 +173,12 @@ static Status step_to(const Fmu *f, double *now, double end) {
 }
 
 /* the end of a step of about this length that does go on: a time may be so large that adding it changes nothing */
-static double beyond(double now, double h) {
+static double past_end(double now, double h) {
   const double end = now + h;
   return end > now ? end : nextafter(now, INFINITY);
 }
 
-static int observe(const Fmu *f, const Course *c, long long k, double *Y, Failure *bad) {
+static int observe(const Fmu *f, const Inputs *c, long long k, double *Y, Failure *bad) {
   double *y = Y + k * f->outputs;
   long long i;
   if (!c->wanted[k]) return 1;
@@ -190,12 +190,12 @@ static int observe(const Fmu *f, const Course *c, long long k, double *Y, Failur
   return 1;
 }
 
-/* first: length of a step at the first sample, 0 for none. tiny: share of an interval by which a step with the input of
-   the sample goes beyond its end, 0 for none; beyond and not before, since a solver of fixed steps inside makes the whole
-   of its step when its end is reached, and must do so with the input of the way there. at_node: the last sub-step has the input of the
-   sample at its end. even: every sub-step of exactly this length, counted from the begin, 0 where the FMU takes any.
+/* settle_first: length of a settling step at the first sample, 0 for none. settle: fraction of an interval by which a
+   settling step with the input of the sample goes past its end, 0 for none; past it and not before, since a solver of
+   fixed steps inside makes the whole of its step when its end is reached, and must do so with the input of the way
+   there. input_at_end: the last sub-step has the input of the sample at its end. equal: every sub-step of exactly this length, counted from the begin, 0 where the FMU takes any.
    Returns 1, or 0 with the failure. */
-int dynident_fmu_cosimulate(const Fmu *f, const Course *c, double first, double tiny, int at_node, double even,
+int dynident_fmu_cosimulate(const Fmu *f, const Inputs *c, double settle_first, double settle, int input_at_end, double equal,
                             double *Y, Failure *bad) {
   double now = c->time[0], *u = malloc(sizeof(double) * (size_t)(f->inputs + 1));
   long long k, taken = 0;
@@ -204,25 +204,25 @@ int dynident_fmu_cosimulate(const Fmu *f, const Course *c, double first, double 
 #define TRY(node_, call_, expression) do { Status s_ = (expression); \
     if (BAD(s_)) { bad->node = (node_); bad->call = (call_); bad->status = s_; goto out; } } while (0)
   if (!u) { bad->node = 0; bad->call = MEMORY; bad->status = 0; return 0; }
-  if (first > 0) {
+  if (settle_first > 0) {
     TRY(0, SET, put(f, c->u_node));
-    TRY(0, STEP, step_to(f, &now, beyond(now, first)));
+    TRY(0, STEP, step_to(f, &now, past_end(now, settle_first)));
   }
   if (!observe(f, c, 0, Y, bad)) goto out;
   for (k = 0; k + 1 < c->nodes; k++) {
     const double end = c->time[k + 1];
-    const double h = even > 0 ? even : (end - now) / c->substeps[k];
+    const double h = equal > 0 ? equal : (end - now) / c->substeps[k];
     for (j = 0; j < c->substeps[k]; j++) {
       const int last = j == c->substeps[k] - 1;
-      if (last && at_node) memcpy(u, c->u_node + (k + 1) * f->inputs, sizeof(double) * (size_t)f->inputs);
+      if (last && input_at_end) memcpy(u, c->u_node + (k + 1) * f->inputs, sizeof(double) * (size_t)f->inputs);
       else input_at(f, c, k, now + 0.5 * h, u);
       TRY(k + 1, SET, put(f, u));
-      if (even > 0) { TRY(k + 1, STEP, step(f, now, h)); now = c->time[0] + (double)++taken * h; }
+      if (equal > 0) { TRY(k + 1, STEP, step(f, now, h)); now = c->time[0] + (double)++taken * h; }
       else TRY(k + 1, STEP, step_to(f, &now, last ? end : now + h));
     }
-    if (tiny > 0) {
+    if (settle > 0) {
       TRY(k + 1, SET, put(f, c->u_node + (k + 1) * f->inputs));
-      TRY(k + 1, STEP, step_to(f, &now, beyond(end, tiny * (end - c->time[k]))));
+      TRY(k + 1, STEP, step_to(f, &now, past_end(end, settle * (end - c->time[k]))));
     }
     if (!observe(f, c, k + 1, Y, bad)) goto out;
   }

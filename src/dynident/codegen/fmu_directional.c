@@ -1,10 +1,11 @@
-/* Slopes: Model Exchange by Runge-Kutta together with the derivatives of states and outputs by parameters and initial
-   states, where the FMU gives directional derivatives. Follows fmu_model_exchange.c in the same compiled text.
+/* Directional derivatives: Model Exchange by Runge-Kutta together with the derivatives of states and outputs by
+   parameters and initial states, where the FMU gives directional derivatives. Follows fmu_model_exchange.c in the same
+   compiled text; directional_python.py does the same arithmetic in the same order.
 
    S_j' = (df/dx) S_j + df/dp_j by the same scheme: the derivative of what the scheme computes, to rounding. No events:
    where one comes, the derivative jumps in a way that the FMU does not tell. */
 
-enum { GAVE_UP = MEMORY + 1, EVENTFUL, SLOPES }; /* the first is of the loop in Python */
+enum { GAVE_UP = MEMORY + 1, EVENTFUL, DIRECTIONAL }; /* the first is of the loop in Python */
 
 typedef Status (*Derivative2)(void *, const Ref *, size_t, const Ref *, size_t, const double *, double *);
 typedef Status (*Derivative3)(void *, const Ref *, size_t, const Ref *, size_t, const double *, size_t, double *, size_t);
@@ -15,10 +16,10 @@ typedef struct {
   const Ref *by;            /* per column the reference of the parameter */
   const long long *initial; /* per column the state whose begin it is, -1 for a parameter */
   void *derivative;
-} Slopes;
+} Directions;
 
 /* derivative of `unknown` (n of them) along column j: along the states by S_j, and along the parameter by 1 */
-static int along(March *m, const Slopes *s, const Ref *unknown, long long n, long long j, const double *S_j,
+static int along(Exchange *m, const Directions *s, const Ref *unknown, long long n, long long j, const double *S_j,
                  const Ref *known, double *seed, double *result, Failure *bad) {
   const Fmu *f = m->f;
   const long long states = f->states;
@@ -29,14 +30,14 @@ static int along(March *m, const Slopes *s, const Ref *unknown, long long n, lon
   if (!n) return 1;
   if (!width) { memset(result, 0, sizeof(double) * (size_t)n); return 1; }
   if (f->version == 2)
-    TRY(SLOPES, ((Derivative2)s->derivative)(f->instance, unknown, (size_t)n, known, width, seed, result));
+    TRY(DIRECTIONAL, ((Derivative2)s->derivative)(f->instance, unknown, (size_t)n, known, width, seed, result));
   else
-    TRY(SLOPES, ((Derivative3)s->derivative)(f->instance, unknown, (size_t)n, known, width, seed, width, result, (size_t)n));
+    TRY(DIRECTIONAL, ((Derivative3)s->derivative)(f->instance, unknown, (size_t)n, known, width, seed, width, result, (size_t)n));
   return 1;
 }
 
 /* one Runge-Kutta step of x and of all columns of S; K and s_stage: 4 and 1 times columns * n numbers */
-static int step_with_slopes(March *m, const Slopes *s, double now, double h, double *S, double *K, double *stage,
+static int step_with_derivatives(Exchange *m, const Directions *s, double now, double h, double *S, double *K, double *stage,
                             const Ref *known, double *seed, Failure *bad) {
   static const double share[4] = {0, 0.5, 0.5, 1};
   const long long n = m->f->states, size = n * s->columns;
@@ -62,12 +63,12 @@ static int step_with_slopes(March *m, const Slopes *s, double now, double h, dou
 }
 
 /* Y: nodes x outputs; D: nodes x columns x outputs */
-int dynident_fmu_slopes(const Fmu *f, const Course *c, const Slopes *s, double *Y, double *D, Failure *bad) {
+int dynident_fmu_directional(const Fmu *f, const Inputs *c, const Directions *s, double *Y, double *D, Failure *bad) {
   const size_t n = (size_t)f->states, width = n * (size_t)s->columns;
   double *room = calloc(2 * n + (size_t)f->inputs + 8 * n + 6 * width + n + 9, sizeof(double));
   Ref *known = calloc(n + 1, sizeof(Ref));
   double *S, *K, *stage, *seed;
-  March m;
+  Exchange m;
   long long k, j;
   int i, done = 0;
   bad->node = 0;
@@ -91,7 +92,7 @@ int dynident_fmu_slopes(const Fmu *f, const Course *c, const Slopes *s, double *
     bad->node = k + 1;
     for (i = 0; n && i < c->substeps[k]; i++) {
       const double h = (c->time[k + 1] - c->time[k]) / c->substeps[k];
-      if (!step_with_slopes(&m, s, c->time[k] + i * h, h, S, K, stage, known, seed, bad)) goto out;
+      if (!step_with_derivatives(&m, s, c->time[k] + i * h, h, S, K, stage, known, seed, bad)) goto out;
     }
   }
   done = 1;

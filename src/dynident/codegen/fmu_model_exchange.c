@@ -1,4 +1,5 @@
-/* Model Exchange: fixed steps between events. Follows fmu.c in the same compiled text. */
+/* Model Exchange: fixed steps between events. Follows fmu.c in the same compiled text; model_exchange_python.py does the
+   same arithmetic in the same order. */
 
 #undef TRY
 #define TRY(call_, expression) do { Status s_ = (expression); \
@@ -26,13 +27,13 @@ typedef Status (*Discrete3)(void *, unsigned char *, unsigned char *, unsigned c
 
 typedef struct {
   const Fmu *f;
-  const Course *c;
+  const Inputs *c;
   long long k;        /* interval */
   double next_event;  /* time of the next time event, or infinity */
   double *x, *x1, *u, *z0, *z1, *w; /* w: 8 n + (2 n)^2 + 4 n + n^2 numbers of work */
-} March;
+} Exchange;
 
-static int rates(March *m, double now, const double *x, double *dx, Failure *bad) {
+static int rates(Exchange *m, double now, const double *x, double *dx, Failure *bad) {
   const Fmu *f = m->f;
   TRY(TIME, ((CallTime)f->set_time)(f->instance, now));
   if (f->states) TRY(STATES, ((CallArray)f->set_states)(f->instance, (double *)x, (size_t)f->states));
@@ -42,7 +43,7 @@ static int rates(March *m, double now, const double *x, double *dx, Failure *bad
 }
 
 /* classical Runge-Kutta; inputs move linearly inside of the step */
-static int runge_kutta(March *m, double now, double h, const double *x, double *next, Failure *bad) {
+static int runge_kutta(Exchange *m, double now, double h, const double *x, double *next, Failure *bad) {
   const long long n = m->f->states;
   double *k1 = m->w, *k2 = k1 + n, *k3 = k2 + n, *k4 = k3 + n, *s = k4 + n;
   long long i;
@@ -85,7 +86,7 @@ static int solve(double *A, double *b, long long n) {
 
 /* Radau IIA of order 3 (two stages, L-stable): z1, z2 are the stage increments, found by Newton's method with the
    Jacobian of differences at the begin of the step. */
-static int radau(March *m, double now, double h, const double *x, double *next, Failure *bad) {
+static int radau(Exchange *m, double now, double h, const double *x, double *next, Failure *bad) {
   const long long n = m->f->states;
   double *f0 = m->w, *g1 = f0 + n, *g2 = g1 + n, *s = g2 + n, *z = s + n, *b = z + 2 * n, *J = b + 2 * n, *A = J + n * n;
   long long i, j;
@@ -136,7 +137,7 @@ static int radau(March *m, double now, double h, const double *x, double *next, 
 }
 
 /* event mode: iterate, leave, and read back what has changed */
-static int handle_event(March *m, int enter, const double *u, Failure *bad) {
+static int handle_event(Exchange *m, int enter, const double *u, Failure *bad) {
   const Fmu *f = m->f;
   int count = 0, again = 1, terminate = 0, changed = 0, defined = 0;
   double next = 0;
@@ -164,14 +165,14 @@ static int handle_event(March *m, int enter, const double *u, Failure *bad) {
   return 1;
 }
 
-static int crossed(const March *m) {
+static int crossed(const Exchange *m) {
   long long i;
   for (i = 0; i < m->f->indicators; i++) if ((m->z0[i] > 0) != (m->z1[i] > 0)) return 1;
   return 0;
 }
 
 /* one step of the scheme, and the event indicators at its end */
-static int attempt(March *m, int scheme, double now, double h, Failure *bad) {
+static int attempt(Exchange *m, int scheme, double now, double h, Failure *bad) {
   const Fmu *f = m->f;
   if (f->states && !(scheme ? radau(m, now, h, m->x, m->x1, bad) : runge_kutta(m, now, h, m->x, m->x1, bad))) return 0;
   if (!finite_all(m->x1, f->states)) {
@@ -189,7 +190,7 @@ static int attempt(March *m, int scheme, double now, double h, Failure *bad) {
 }
 
 /* from `now` to `end` inside of interval k, through whatever events lie between */
-static int advance(March *m, int scheme, double now, double end, Failure *bad) {
+static int advance(Exchange *m, int scheme, double now, double end, Failure *bad) {
   const Fmu *f = m->f;
   int events = 0;
   while (now < end) {
@@ -235,7 +236,7 @@ static int advance(March *m, int scheme, double now, double end, Failure *bad) {
 }
 
 /* the sample itself: its own input, by an event where the input may jump, then the outputs */
-static int sample(March *m, long long k, int input_events, double *Y, Failure *bad) {
+static int sample(Exchange *m, long long k, int input_events, double *Y, Failure *bad) {
   const Fmu *f = m->f;
   const double *u = m->c->u_node + k * f->inputs;
   bad->node = k;
@@ -247,10 +248,10 @@ static int sample(March *m, long long k, int input_events, double *Y, Failure *b
 }
 
 /* The FMU has left initialisation and stands in event mode. scheme: 0 Runge-Kutta, 1 Radau. */
-int dynident_fmu_exchange(const Fmu *f, const Course *c, int scheme, int input_events, double *Y, Failure *bad) {
+int dynident_fmu_exchange(const Fmu *f, const Inputs *c, int scheme, int input_events, double *Y, Failure *bad) {
   const size_t n = (size_t)f->states, z = (size_t)f->indicators;
   double *room = calloc(2 * n + (size_t)f->inputs + 2 * z + 8 * n + 4 * n * n + n * n + 8, sizeof(double));
-  March m;
+  Exchange m;
   long long k;
   int j, done = 0;
   bad->node = 0;

@@ -23,7 +23,7 @@ from dynident.fleet.shared import SharedSearch, fingerprint_of
 from dynident.fleet.store import FILE, Store, failed
 from dynident.fleet.table import TABLE, TABLE_TO_LOOK_AT, Rows, write_tables
 from dynident.fleet.task import FAILED, Found, fit_record
-from dynident.fmu.loop_kernel import kernel
+from dynident.fmu.stepping_compiled import stepping_library
 from dynident.models.equations import EquationModel
 from dynident.parallel.failures import describe, is_transient
 from dynident.parallel.tasks import TaskOutcome, as_completed
@@ -151,7 +151,7 @@ def _to_compile(model: Model) -> float:
     """Seconds that compiling may take in the first record. Of an FMU only the loop around it is compiled, and here."""
     if isinstance(model, EquationModel):
         return COMPILE_LIMIT
-    kernel()
+    stepping_library()
     return 0.0
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap, Variables
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap, Variables, Workspace
 from dynident.problem.losses import loss_and_weights
 from dynident.problem.problem import Problem, given_std
 from dynident.problem.transforms import Transforms, transforms_of
@@ -114,13 +114,14 @@ class Objective:
         weighed = () if self.loss == "squared" else tuple(factors)
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch, weighed), factors
 
-    def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain]) -> LinearizedProblem:
+    def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain], workspace: Workspace
+               ) -> LinearizedProblem:
         """Chains of the experiments joined at the unknowns."""
         slope = self.coordinates.slope(point.unknowns)
         spreads = tuple(self.spread(e, slope) for e in range(len(chains)))
         at = np.array([i for i, _ in self.priors], dtype=int)
         priors = UnknownMap(at, slope[at] / np.array([known.std for _, known in self.priors]))
-        return LinearizedProblem(evaluation, len(self.names), tuple(chains), spreads, priors)
+        return LinearizedProblem(evaluation, len(self.names), tuple(chains), spreads, priors, workspace)
 
     def spread(self, e: int, slope: np.ndarray) -> UnknownMap:
         """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""

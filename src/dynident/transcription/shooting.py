@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dynident.linalg.finite_problem import (
     ResidualJacobian,
     SegmentChain,
     Variables,
+    Workspace,
 )
 from dynident.problem.problem import Problem
 from dynident.transcription.initial_guess import states_from_measurements
@@ -53,6 +54,20 @@ class ExperimentData(WeightedData):
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
 
 
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """The records as they were run at a point, and where that stands in memory."""
+
+    point: Variables
+    results: list[Propagation]
+    workspace: Workspace
+    lease: object
+
+    def at(self, point: Variables) -> bool:
+        """Whether it is of this very point, and not written over."""
+        return self.point is point and self.workspace.lease is self.lease
+
+
 class Shooting:
     """The finite problem of single and multiple shooting (eqs. (4), (5) of the direct-methods paper)."""
 
@@ -69,8 +84,8 @@ class Shooting:
         self.cheap_slopes = not isinstance(integrator, Adaptive)
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_norm = self.frame.node_norm
-        self._room: dict[tuple[int, bool], Propagation] = {}
-        self._ran: dict[bool, tuple[Variables, list[Propagation]]] = {}  # the last, without and with sensitivities
+        self._scratch = Workspace()  # of evaluations, which keep nothing of it
+        self._last_runs: dict[bool, _Run] = {}  # without and with sensitivities
 
     @property
     def noise(self) -> float:
@@ -135,46 +150,61 @@ class Shooting:
             return self.run(point, False)
 
     def run(self, point: Variables, sensitivities: bool, everywhere: bool = False) -> list[Propagation]:
-        """Each record at a point. Where the last run was at this point, its results; they last until the next run."""
+        """Each record at a point. What the last run found there serves again."""
+        if everywhere:
+            return self._simulate(point, False, Workspace(), everywhere=True)
+        ran = self._ran(point, sensitivities, Workspace())
+        ran.workspace.release()
+        return ran.results
+
+    def _ran(self, point: Variables, sensitivities: bool, workspace: Workspace) -> _Run:
+        """The last run where it was at this very point, else one in the workspace."""
         for known in (True,) if sensitivities else (False, True):
-            if not everywhere and known in self._ran and self._ran[known][0] is point:
-                return self._ran[known][1]
+            if known in self._last_runs and self._last_runs[known].at(point):
+                return self._last_runs[known]
+        workspace.renew()
+        results = self._simulate(point, sensitivities, workspace)
+        ran = self._last_runs[sensitivities] = _Run(point, results, workspace, workspace.lease)
+        return ran
+
+    def _simulate(self, point: Variables, sensitivities: bool, workspace: Workspace, everywhere: bool = False
+                  ) -> list[Propagation]:
         values = self.frame.values(point)
         self.counts["jacobians" if sensitivities else "simulations"] += 1
-        self._ran.pop(sensitivities, None)  # its room is written over
+        arrays = workspace.arrays
         marched = []
         for e, record in enumerate(self.records):
             p, x0 = self.problem.values_in(values, e)
             nodes = np.vstack([x0, point.nodes[e]])
             grid = replace(record.grid, wanted=np.ones_like(record.grid.wanted)) if everywhere else record.grid
-            room = None if everywhere else self._room.get((e, sensitivities))
             try:
-                marched.append(self.march.run(grid, record.first, nodes, p, sensitivities, room))
+                out = self.march.run(grid, record.first, nodes, p, sensitivities, arrays.get((e, sensitivities)))
             except SimulationDiverged as bad:
                 raise bad.within(record.name) from None
-            if not everywhere:
-                self._room[e, sensitivities] = marched[-1]
-        if not everywhere:
-            self._ran[sensitivities] = point, marched
+            arrays[e, sensitivities] = out
+            marched.append(out)
         return marched
 
     def evaluate(self, point: Variables) -> Evaluation:
-        return self._evaluation(point, self.run(point, False))[0]
+        return self._evaluation(point, self._ran(point, False, self._scratch).results)[0]
 
     def _evaluation(self, point: Variables, marched: list[Propagation]) -> tuple[Evaluation, list[np.ndarray]]:
         defects = [out.end_states[:-1] - inner for out, inner in zip(marched, point.nodes, strict=True)]
         return self.frame.evaluation(point, self.records, [out.outputs for out in marched], defects,
                                      [np.zeros((len(d), 0)) for d in defects])
 
-    def linearize(self, point: Variables) -> LinearizedProblem:
-        marched = self.run(point, True)
-        evaluation, factors = self._evaluation(point, marched)
+    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+        workspace = workspace or Workspace()
+        ran = self._ran(point, True, workspace)
+        if ran.workspace is not workspace:
+            ran.workspace.release()  # its arrays belong to two now
+        evaluation, factors = self._evaluation(point, ran.results)
         chains = []
-        for e, (record, out, factor) in enumerate(zip(self.records, marched, factors, strict=True)):
+        for e, (record, out, factor) in enumerate(zip(self.records, ran.results, factors, strict=True)):
             assert out.jacobian is not None and out.end_jacobian is not None
             chains.append(SegmentChain(record.first, out.jacobian, record.weight * factor, evaluation.rhs[e], out.end_jacobian,
                                 evaluation.defects[e]))
-        return self.frame.linear(point, evaluation, chains)
+        return self.frame.linear(point, evaluation, chains, workspace)
 
     # what the statistics need
 
@@ -195,7 +225,7 @@ class Shooting:
             return self._linearization(point)
 
     def _linearization(self, point: Variables) -> ResidualJacobian:
-        marched = self.run(point, True)
+        marched = self._ran(point, True, Workspace()).results
         values = self.coordinates.values(point.unknowns)
         blocks, residuals, where = [], [], []
         for e, (record, out) in enumerate(zip(self.records, marched, strict=True)):

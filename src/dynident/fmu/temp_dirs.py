@@ -1,4 +1,4 @@
-"""Folders: where is an FMU unpacked, and who clears away what a process that was killed has left there?
+"""Temporary directories: where is an FMU unpacked, and who clears away what a process that was killed has left there?
 
 Each process has folders of its own and removes them at its end. A worker that is killed cannot; but then nobody holds
 the lock in its folder any more, and the next process to unpack or to end, the one that started the worker at the latest,
@@ -23,7 +23,7 @@ except ImportError:  # Windows, where a file that is open cannot be removed
 
 PREFIX = "dynident-fmu-"
 LOCK = ".in-use"
-_held: dict[Path, IO[bytes]] = {}  # the locks of this process's own folders
+_locks: dict[Path, IO[bytes]] = {}  # the locks of this process's own folders
 
 
 def new_folder(label: str) -> Path:
@@ -32,17 +32,17 @@ def new_folder(label: str) -> Path:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-"))
         lock = (folder / LOCK).open("wb")
-        if _locked(lock, without_locks=True) and (folder / LOCK).exists():
+        if _try_lock(lock, without_locks=True) and (folder / LOCK).exists():
             break
         lock.close()  # somebody took it for abandoned between the two lines above
-    _held[folder] = lock
-    util.Finalize(None, remove, (folder,), exitpriority=0)  # unlike atexit, this runs in workers that end by themselves
+    _locks[folder] = lock
+    util.Finalize(None, remove_folder, (folder,), exitpriority=0)  # unlike atexit, this runs in workers that end by themselves
     return folder
 
 
-def remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Remove a folder of this process."""
-    lock = _held.pop(folder, None)
+    lock = _locks.pop(folder, None)
     if lock is not None:
         if fcntl is None:
             lock.close()
@@ -54,25 +54,25 @@ def remove_abandoned() -> None:
     """Remove folders of this user whose processes have ended without doing so."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
-            if folder not in _held and not folder.is_symlink() and _own(folder) and (folder / LOCK).is_file():
-                _remove_unless_held(folder)
+            if folder not in _locks and not folder.is_symlink() and _is_own(folder) and (folder / LOCK).is_file():
+                _remove_unless_locked(folder)
 
 
-def _remove_unless_held(folder: Path) -> None:
+def _remove_unless_locked(folder: Path) -> None:
     if fcntl is None:
         (folder / LOCK).unlink()  # fails while its process has it open
         shutil.rmtree(folder, ignore_errors=True)
         return
     with (folder / LOCK).open("rb") as lock:
-        if _locked(lock, without_locks=False):
+        if _try_lock(lock, without_locks=False):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _own(folder: Path) -> bool:
+def _is_own(folder: Path) -> bool:
     return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
 
 
-def _locked(lock: IO[bytes], without_locks: bool) -> bool:
+def _try_lock(lock: IO[bytes], without_locks: bool) -> bool:
     """Whether the lock was free and is ours now; it is given back when the file is closed or the process ends.
 
     `without_locks` is the answer on a disk that knows no locks: there, nobody's folder is taken for abandoned.

@@ -1,4 +1,4 @@
-"""Choices: can an FMU do what is asked of it? The options, names and values of an FmuModel, judged all at once."""
+"""Options: can an FMU do what is asked of it? The options, names and values of an FmuModel, judged all at once."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.fmu.description import KINDS, NUMBERS, Description
-from dynident.fmu.loop import SCHEMES
-from dynident.fmu.slots import limits_of
+from dynident.fmu.description import INTERFACES, NUMBER_TYPES, FmuDescription
+from dynident.fmu.simulation_spec import ALIGNMENTS, SCHEMES
+from dynident.fmu.value_references import type_limits
 
-ALIGNMENTS = ("sampled", "feedthrough")
 USUAL_SCHEME, USUAL_ALIGNMENT = SCHEMES[0], ALIGNMENTS[0]
 MOST_NAMED = 5  # near names in an error
 MOST_COMPLAINTS = 3  # about a description, in a report
 
 
-def path_of(given: Any) -> Path:
+def as_path(given: Any) -> Path:
     if not isinstance(given, (str, os.PathLike)):
         raise ProblemError(f"FmuModel wants the path of an .fmu file, not {given!r}.")
     return Path(given)
 
 
-def listed(what: str, names: Any, faults: list[str]) -> list[str] | None:
+def as_names(what: str, names: Any, faults: list[str]) -> list[str] | None:
     """Names as a list; one name alone is a list of one."""
     if names is None or isinstance(names, str):
         return None if names is None else [names]
@@ -64,24 +63,24 @@ def numbers_by_name(values: Any, faults: list[str]) -> dict[str, float]:
     return found
 
 
-def choice_faults(d: Description, inputs: Sequence[str], outputs: Sequence[str], values: Mapping[str, float]) -> list[str]:
+def choice_faults(d: FmuDescription, inputs: Sequence[str], outputs: Sequence[str], values: Mapping[str, float]) -> list[str]:
     """Names that the FMU does not have or that cannot serve so, and values that it cannot take."""
     if not d.structured:
         return [f"{d.path.name} cannot be used: its description holds no ModelStructure, so that its states are not known. "
                 "Export it again."]
     return [*name_faults(d, "values", values, settable=True), *value_faults(d, values),
             *name_faults(d, "inputs", inputs, roles=("input",)), *name_faults(d, "outputs", outputs),
-            *same_place_faults(d, {"inputs": inputs, "values": tuple(values)})]
+            *alias_faults(d, {"inputs": inputs, "values": tuple(values)})]
 
 
-def value_faults(d: Description, values: Mapping[str, float]) -> list[str]:
+def value_faults(d: FmuDescription, values: Mapping[str, float]) -> list[str]:
     """Numbers that the type of their variable cannot hold."""
     faults = []
     for name, value in values.items():
         v = d.variables.get(name)
-        if v is None or v.type not in NUMBERS:
+        if v is None or v.type not in NUMBER_TYPES:
             continue
-        lowest, highest = limits_of(v, d.version)
+        lowest, highest = type_limits(v, d.version)
         if not v.real and value != round(value):
             faults.append(f"values: '{name}' is {value:g}, but of type {v.type}; give a whole number.")
         elif not lowest <= value <= highest:
@@ -90,7 +89,7 @@ def value_faults(d: Description, values: Mapping[str, float]) -> list[str]:
     return faults
 
 
-def same_place_faults(d: Description, chosen: Mapping[str, Sequence[str]]) -> list[str]:
+def alias_faults(d: FmuDescription, chosen: Mapping[str, Sequence[str]]) -> list[str]:
     """One variable under two of its names, or in two roles that each give it a value."""
     faults = []
     met: dict[tuple[str, int, int], tuple[str, str]] = {}
@@ -107,7 +106,7 @@ def same_place_faults(d: Description, chosen: Mapping[str, Sequence[str]]) -> li
     return faults
 
 
-def name_faults(d: Description, what: str, names: Iterable[str], roles: tuple[str, ...] = (), settable: bool = False
+def name_faults(d: FmuDescription, what: str, names: Iterable[str], roles: tuple[str, ...] = (), settable: bool = False
                 ) -> list[str]:
     faults, variables, file = [], d.variables, d.path.name
     for name in names:
@@ -117,7 +116,7 @@ def name_faults(d: Description, what: str, names: Iterable[str], roles: tuple[st
             near = near or [n for n in variables if name.lower() in n.lower()][:MOST_NAMED]
             hint = f" Near: {', '.join(near)}." if near else f" `dynident fmu info {file}` lists them."
             faults.append(f"{what}: '{name}' is not a variable of {file}.{hint}")
-        elif v.type not in NUMBERS:
+        elif v.type not in NUMBER_TYPES:
             faults.append(f"{what}: '{name}' is a {v.type}, not a number.")
         elif roles and v.causality not in roles:
             faults.append(f"{what}: '{name}' is a {v.causality} of {file}, not an {roles[0]}.")
@@ -128,7 +127,7 @@ def name_faults(d: Description, what: str, names: Iterable[str], roles: tuple[st
 
 def option_faults(kind: Any, integrator: Any, alignment: Any, limit: Any) -> list[str]:
     faults = []
-    for what, value, known in (("kind", kind, ("auto", *KINDS)), ("integrator", integrator, SCHEMES),
+    for what, value, known in (("kind", kind, ("auto", *INTERFACES)), ("integrator", integrator, SCHEMES),
                                ("alignment", alignment, ALIGNMENTS)):
         if value not in known:
             faults.append(f"{what} = {value!r} is not known to FmuModel.{did_you_mean(value, known)}")
@@ -150,14 +149,14 @@ def idle_option_faults(file: str, kind: str, integrator: str, alignment: str) ->
     return faults
 
 
-def complaints_of(d: Description) -> tuple[str, ...]:
+def complaint_notes(d: FmuDescription) -> tuple[str, ...]:
     """What is wrong in the description of an FMU that is used all the same."""
     said = [f"The description of {d.path.name} is not valid: {words.strip()}" for words in d.complaints[:MOST_COMPLAINTS]]
     more = len(d.complaints) - MOST_COMPLAINTS
     return (*said, f"`dynident fmu info {d.path.name}` says {more} more.") if more > 0 else tuple(said)
 
 
-def values_beyond_range(d: Description, values: Mapping[str, float]) -> tuple[str, ...]:
+def range_notes(d: FmuDescription, values: Mapping[str, float]) -> tuple[str, ...]:
     """A sentence about each value for which the FMU was not made."""
     held = ((d.variables[name], value) for name, value in values.items())
     return tuple(f"'{v.name}' is held at {value:g}, but {d.path.name} is made for values from {v.lower:g} to {v.upper:g}."

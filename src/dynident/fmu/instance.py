@@ -1,4 +1,4 @@
-"""Library: an FMU's code loaded into this process, and one instance of it through its life."""
+"""FMI instance: an FMU's code loaded into this process, and one instance of it through its life."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import DynidentError
-from dynident.fmu.loop_kernel import kernel
-from dynident.fmu.plan import Plan
-from dynident.fmu.slots import Slots, slots_for
+from dynident.fmu.simulation_spec import SimulationSpec
+from dynident.fmu.stepping_compiled import stepping_library
+from dynident.fmu.value_references import ReferenceGroup, group_references
 
-STATUS = ("OK", "warning", "discard", "error", "fatal error", "pending")
+STATUS = ("OK", "warning", "discard", "error", "fatal error", "pending")  # of FMI, in the order of its codes
 INSTANCE_NAME = b"dynident"
+MOST_MESSAGES = 1000  # of an instance that are kept
 
 pointer, real, size, number, flag = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t, ctypes.c_int, ctypes.c_ubyte
 LOG2 = ctypes.CFUNCTYPE(None, pointer, ctypes.c_char_p, number, ctypes.c_char_p, ctypes.c_char_p)
@@ -41,20 +42,20 @@ class _Callbacks2(ctypes.Structure):
                 ("environment", pointer)]
 
 
-class Instance:
-    """One instance of an FMU; `start` brings it to the begin of a simulation, by reset or as a fresh instance."""
+class FmuInstance:
+    """One instance of an FMU; `reset` brings it to the begin of a simulation, or makes it where there is none."""
 
-    def __init__(self, plan: Plan):
-        self.plan, self.folder = plan, Path(plan.folder)
-        self.version, self.exchange = plan.version, plan.exchange
+    def __init__(self, spec: SimulationSpec):
+        self.spec, self.folder = spec, Path(spec.folder)
+        self.version, self.exchange = spec.version, spec.exchange
         try:
-            self.library = ctypes.CDLL(str(self.folder / plan.library))
+            self.library = ctypes.CDLL(str(self.folder / spec.library))
         except OSError as error:
-            raise SimulationFailed(f"The code of {plan.file} cannot be loaded: {error}. A library or a "
+            raise SimulationFailed(f"The code of {spec.file} cannot be loaded: {error}. A library or a "
                                    "licence that it needs may be missing.", useless=True) from error
         self.functions: dict[str, Any] = {}
         self.messages: list[str] = []
-        self._keep = self._logger()
+        self._keep_alive = self._make_logger()
         self.handle: int | None = None
         self.used = False  # has been simulated since it was made or reset
 
@@ -67,7 +68,7 @@ class Instance:
             try:
                 found = getattr(self.library, full)
             except AttributeError:
-                raise SimulationFailed(f"{self.plan.file} lacks the function {full}, which FMI "
+                raise SimulationFailed(f"{self.spec.file} lacks the function {full}, which FMI "
                                        f"{self.version}.0 asks for.", useless=needed) from None
             found.argtypes, found.restype = list(arguments), result
             self.functions[name] = found
@@ -79,14 +80,14 @@ class Instance:
     def call(self, name: str, *arguments: Any, types: Sequence[Any] = ()) -> int:
         status = self.function(name, pointer, *types)(self.handle, *arguments)
         if status > 1 or status < 0:
-            said = STATUS[status] if 0 <= status < len(STATUS) else str(status)
-            raise SimulationFailed(f"fmi{self.version}{name} returned '{said}'.{self.last_message()}")
+            word = STATUS[status] if 0 <= status < len(STATUS) else str(status)
+            raise SimulationFailed(f"fmi{self.version}{name} returned '{word}'.{self.last_message()}")
         return status
 
     # life
 
-    def make(self) -> None:
-        name, token = INSTANCE_NAME, self.plan.token.encode()
+    def instantiate(self) -> None:
+        name, token = INSTANCE_NAME, self.spec.token.encode()
         resources = self.folder / "resources"
         if self.version == 2:
             text = ctypes.c_char_p
@@ -104,7 +105,7 @@ class Instance:
                                      pointer, pointer, result=pointer)
                 self.handle = make(name, token, where, 0, 0, 0, 0, None, 0, None, self._log, None)
         if not self.handle:
-            raise SimulationFailed(f"{self.plan.file} refused to be instantiated; a licence or a resource may "
+            raise SimulationFailed(f"{self.spec.file} refused to be instantiated; a licence or a resource may "
                                    f"be missing.{self.last_message()}")
         self.used = False
 
@@ -115,18 +116,18 @@ class Instance:
 
     def reset(self) -> None:
         if self.handle is None:
-            self.make()
+            self.instantiate()
         elif self.used:
             self.call("Reset")
             self.used = False
 
-    def initialize(self, begin: float, end: float | None, values: Sequence[tuple[Slots, np.ndarray]]) -> None:
+    def initialize(self, begin: float, end: float | None, values: Sequence[tuple[ReferenceGroup, np.ndarray]]) -> None:
         """From a clean instance to the begin of the simulation; `values` are set before initialisation."""
-        tolerance = self.plan.tolerance
+        tolerance = self.spec.tolerance
         given = [int(tolerance is not None), tolerance or 0.0, begin, int(end is not None), end or 0.0]
         self.used = True
-        for slots, vector in values:
-            self.set(slots, vector)
+        for group, vector in values:
+            self.set(group, vector)
         if self.version == 2:
             self.call("SetupExperiment", *given, types=(number, real, real, number, real))
             self.call("EnterInitializationMode")
@@ -141,55 +142,56 @@ class Instance:
 
     # values
 
-    def set(self, slots: Slots, vector: np.ndarray) -> None:
-        slots.fill(vector)
-        self._access(f"Set{slots.function}", slots)
+    def set(self, group: ReferenceGroup, vector: np.ndarray) -> None:
+        group.to_buffer(vector)
+        self._access(f"Set{group.function}", group)
 
-    def get(self, slots: Slots, vector: np.ndarray) -> None:
-        self._access(f"Get{slots.function}", slots)
-        slots.spill(vector)
+    def get(self, group: ReferenceGroup, vector: np.ndarray) -> None:
+        self._access(f"Get{group.function}", group)
+        group.from_buffer(vector)
 
-    def _access(self, name: str, slots: Slots) -> None:
-        where, count, data = slots.references.ctypes.data, slots.references.size, slots.buffer.ctypes.data
+    def _access(self, name: str, group: ReferenceGroup) -> None:
+        where, count, data = group.references.ctypes.data, group.references.size, group.buffer.ctypes.data
         if self.version == 2:
             self.call(name, where, count, data, types=(pointer, size, pointer))
         else:
-            self.call(name, where, count, data, slots.buffer.size, types=(pointer, size, pointer, size))
+            self.call(name, where, count, data, group.buffer.size, types=(pointer, size, pointer, size))
 
-    def slots(self, names: Sequence[str]) -> tuple[Slots, ...]:
-        return slots_for([self.plan.variables[n] for n in names], self.version, self.plan.variables, self.plan.constants)
+    def references(self, names: Sequence[str]) -> tuple[ReferenceGroup, ...]:
+        variables = self.spec.variables
+        return group_references([variables[n] for n in names], self.version, variables, self.spec.constants)
 
     # the message log
 
-    def _logger(self) -> list[Any]:
-        compiled = kernel()
+    def _make_logger(self) -> list[Any]:
+        compiled = stepping_library()
         if compiled is not None:
             self._log = ctypes.cast(compiled[f"dynident_fmu_log{self.version}"], pointer).value
             kept: list[Any] = []
         elif self.version == 2:
-            kept = [LOG2(lambda _, __, status, ___, text: self._heard(status, text))]
+            kept = [LOG2(lambda _, __, status, ___, text: self._append_message(status, text))]
             self._log = ctypes.cast(kept[0], pointer).value
         else:
-            kept = [LOG3(lambda _, status, __, text: self._heard(status, text))]
+            kept = [LOG3(lambda _, status, __, text: self._append_message(status, text))]
             self._log = ctypes.cast(kept[0], pointer).value
         runtime = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
         self._callbacks = _Callbacks2(self._log, ctypes.cast(runtime.calloc, pointer).value,
                                       ctypes.cast(runtime.free, pointer).value, None, None)
         return kept
 
-    def _heard(self, status: int, text: bytes | None) -> None:
-        if text and status >= 1 and len(self.messages) < 1000:
+    def _append_message(self, status: int, text: bytes | None) -> None:
+        if text and status >= 1 and len(self.messages) < MOST_MESSAGES:
             self.messages.append(text.decode(errors="replace"))
 
     def log(self) -> tuple[str, ...]:
         """What the FMU said so far, warnings and worse."""
-        compiled = kernel()
+        compiled = stepping_library()
         if compiled is not None:
             text = compiled.dynident_fmu_log() or b""
             compiled.dynident_fmu_log_clear()
-            self.messages = (self.messages + text.decode(errors="replace").splitlines())[-1000:]
+            self.messages = (self.messages + text.decode(errors="replace").splitlines())[-MOST_MESSAGES:]
         return tuple(self.messages)
 
     def last_message(self) -> str:
-        said = self.log()
-        return f" It says: {said[-1].strip()}" if said else ""
+        messages = self.log()
+        return f" It says: {messages[-1].strip()}" if messages else ""

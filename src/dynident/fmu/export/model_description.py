@@ -1,4 +1,4 @@
-"""Export description: the modelDescription.xml of an FMU that we write."""
+"""Model description: the modelDescription.xml of an FMU that we write."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dynident.problem.model import NominalValue
 
 
 @dataclass(frozen=True, eq=False)
-class Exported:
-    """What is written."""
+class ExportSpec:
+    """What is written into an FMU."""
 
     model: EquationModel
     identifier: str
@@ -28,7 +28,7 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class Line:
+class ExportedVariable:
     """One variable."""
 
     name: str
@@ -40,28 +40,28 @@ class Line:
     derivative_of: str | None = None
 
 
-def lines_of(said: Exported) -> list[Line]:
+def exported_variables(spec: ExportSpec) -> list[ExportedVariable]:
     """All variables in the order of their references; a state that is measured under its own name is an output."""
-    m = said.model
+    m = spec.model
     nx, nu, ny = len(m.states), len(m.inputs), len(m.outputs)
-    lines = [Line(n, i, "output" if n in m.outputs else "local", "continuous", "exact", said.starts[n])
+    lines = [ExportedVariable(n, i, "output" if n in m.outputs else "local", "continuous", "exact", spec.starts[n])
              for i, n in enumerate(m.states)]
-    lines += [Line(f"der({n})", nx + i, "local", "continuous", None, None, n) for i, n in enumerate(m.states)]
-    lines += [Line(n, 2 * nx + i, "input", "continuous", None, 0.0) for i, n in enumerate(m.inputs)]
-    lines += [Line(n, 2 * nx + nu + i, "output", "continuous", None, None)
+    lines += [ExportedVariable(f"der({n})", nx + i, "local", "continuous", None, None, n) for i, n in enumerate(m.states)]
+    lines += [ExportedVariable(n, 2 * nx + i, "input", "continuous", None, 0.0) for i, n in enumerate(m.inputs)]
+    lines += [ExportedVariable(n, 2 * nx + nu + i, "output", "continuous", None, None)
               for i, n in enumerate(m.outputs) if n not in m.states]
-    lines += [Line(n, 2 * nx + nu + ny + i, "parameter", "tunable", "exact", said.starts[n])
+    lines += [ExportedVariable(n, 2 * nx + nu + ny + i, "parameter", "tunable", "exact", spec.starts[n])
               for i, n in enumerate(m.parameters)]
     return lines
 
 
-def description_text(said: Exported) -> bytes:
-    second = said.version == "2"
+def model_description(spec: ExportSpec) -> bytes:
+    second = spec.version == "2"
     root = xml.Element("fmiModelDescription", {
-        "fmiVersion": "2.0" if second else "3.0", "modelName": said.model.name or said.identifier,
-        "guid" if second else "instantiationToken": said.token, "generationTool": f"dynident {__version__}",
+        "fmiVersion": "2.0" if second else "3.0", "modelName": spec.model.name or spec.identifier,
+        "guid" if second else "instantiationToken": spec.token, "generationTool": f"dynident {__version__}",
         "variableNamingConvention": "structured", **({"numberOfEventIndicators": "0"} if second else {})})
-    abilities = {"modelIdentifier": said.identifier}
+    abilities = {"modelIdentifier": spec.identifier}
     state = "canGetAndSetFMUstate" if second else "canGetAndSetFMUState"
     serial = "canSerializeFMUstate" if second else "canSerializeFMUState"
     derivative = "providesDirectionalDerivative" if second else "providesDirectionalDerivatives"
@@ -69,8 +69,8 @@ def description_text(said: Exported) -> bytes:
     not_needed = {"completedIntegratorStepNotNeeded": "true"} if second else {}
     xml.SubElement(root, "ModelExchange", {**common, **not_needed})
     xml.SubElement(root, "CoSimulation", {**common, "canHandleVariableCommunicationStepSize": "true"})
-    lines = lines_of(said)
-    units = sorted({said.model.units[line.name] for line in lines if said.model.units.get(line.name)})
+    lines = exported_variables(spec)
+    units = sorted({spec.model.units[line.name] for line in lines if spec.model.units.get(line.name)})
     if units:
         definitions = xml.SubElement(root, "UnitDefinitions")
         for unit in units:
@@ -79,32 +79,33 @@ def description_text(said: Exported) -> bytes:
     variables = xml.SubElement(root, "ModelVariables")
     if not second:
         last = max([line.reference for line in lines], default=-1) + 1
-        top = 2 * len(said.model.states) + sum(map(len, (said.model.inputs, said.model.outputs, said.model.parameters)))
+        top = 2 * len(spec.model.states) + sum(map(len, (spec.model.inputs, spec.model.outputs, spec.model.parameters)))
         xml.SubElement(variables, "Float64", {"name": _free_name("time", lines), "valueReference": str(max(last, top)),
                                               "causality": "independent", "variability": "continuous"})
     for line in lines:
-        _variable(variables, said, line, lines, second)
-    (_structure2 if second else _structure3)(xml.SubElement(root, "ModelStructure"), said, lines)
+        _write_variable(variables, spec, line, lines, second)
+    (_write_structure2 if second else _write_structure3)(xml.SubElement(root, "ModelStructure"), spec, lines)
     xml.indent(root)
     return xml.tostring(root, encoding="UTF-8", xml_declaration=True)
 
 
-def _free_name(name: str, lines: list[Line]) -> str:
+def _free_name(name: str, lines: list[ExportedVariable]) -> str:
     while any(line.name == name for line in lines):
         name += "_"
     return name
 
 
-def _variable(parent: xml.Element, said: Exported, line: Line, lines: list[Line], second: bool) -> None:
+def _write_variable(parent: xml.Element, spec: ExportSpec, line: ExportedVariable, lines: list[ExportedVariable],
+                    second: bool) -> None:
     attributes = {"name": line.name, "valueReference": str(line.reference), "causality": line.causality,
                   "variability": line.variability}
     if line.initial:
         attributes["initial"] = line.initial
     number = {}
-    unit = said.model.units.get(line.name)
+    unit = spec.model.units.get(line.name)
     if unit:
         number["unit"] = unit
-    known = said.given.get(line.name)
+    known = spec.given.get(line.name)
     if known is not None and np.isfinite(known.lower):
         number["min"] = repr(float(known.lower))
     if known is not None and np.isfinite(known.upper):
@@ -120,19 +121,19 @@ def _variable(parent: xml.Element, said: Exported, line: Line, lines: list[Line]
         xml.SubElement(parent, "Float64", {**attributes, **number})
 
 
-def _structure2(structure: xml.Element, said: Exported, lines: list[Line]) -> None:
+def _write_structure2(structure: xml.Element, spec: ExportSpec, lines: list[ExportedVariable]) -> None:
     place = {line.name: i + 1 for i, line in enumerate(lines)}
-    needs = _dependencies(said.model)
-    outputs = xml.SubElement(structure, "Outputs") if said.model.outputs else None
-    for name in said.model.outputs:
-        needed = [] if name in said.model.states else needs[name]
-        needed = [name] if name in said.model.states else needed
+    needs = _dependencies(spec.model)
+    outputs = xml.SubElement(structure, "Outputs") if spec.model.outputs else None
+    for name in spec.model.outputs:
+        needed = [] if name in spec.model.states else needs[name]
+        needed = [name] if name in spec.model.states else needed
         assert outputs is not None
         xml.SubElement(outputs, "Unknown", {"index": str(place[name]), "dependencies": " ".join(
             str(place[n]) for n in needed)})
-    if said.model.states:
+    if spec.model.states:
         derivatives = xml.SubElement(structure, "Derivatives")
-        for name in said.model.states:
+        for name in spec.model.states:
             xml.SubElement(derivatives, "Unknown", {"index": str(place[f"der({name})"]), "dependencies": " ".join(
                 str(place[n]) for n in needs[f"der({name})"])})
     unknown = [line for line in lines if line.derivative_of or (line.causality == "output" and line.initial is None)]
@@ -142,14 +143,14 @@ def _structure2(structure: xml.Element, said: Exported, lines: list[Line]) -> No
             xml.SubElement(initial, "Unknown", {"index": str(place[line.name])})
 
 
-def _structure3(structure: xml.Element, said: Exported, lines: list[Line]) -> None:
+def _write_structure3(structure: xml.Element, spec: ExportSpec, lines: list[ExportedVariable]) -> None:
     reference = {line.name: line.reference for line in lines}
-    needs = _dependencies(said.model)
-    for name in said.model.outputs:
-        needed = [name] if name in said.model.states else needs[name]
+    needs = _dependencies(spec.model)
+    for name in spec.model.outputs:
+        needed = [name] if name in spec.model.states else needs[name]
         xml.SubElement(structure, "Output", {"valueReference": str(reference[name]), "dependencies": " ".join(
             str(reference[n]) for n in needed)})
-    for name in said.model.states:
+    for name in spec.model.states:
         rate = f"der({name})"
         xml.SubElement(structure, "ContinuousStateDerivative", {"valueReference": str(reference[rate]),
                        "dependencies": " ".join(str(reference[n]) for n in needs[rate])})

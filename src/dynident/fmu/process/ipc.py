@@ -1,4 +1,4 @@
-"""Wire: messages between a session and the process in which a foreign FMU runs; numbers and text, no code."""
+"""IPC: messages between a session and the process in which a foreign FMU runs; numbers and text, no code."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HEAD = struct.Struct("<QQ")  # lengths of the text and of the numbers
 
 
 @dataclass(frozen=True, eq=False)
-class SentCourse:
-    """A course as it arrives on the other side."""
+class ReceivedInputs:
+    """Inputs along a record as they arrive on the other side."""
 
     time: np.ndarray
     substeps: np.ndarray
@@ -26,7 +26,7 @@ class SentCourse:
     needed: np.ndarray
 
 
-COURSE = ("time", "substeps", "u_begin", "u_end", "u_node", "wanted", "needed")
+INPUT_ARRAYS = ("time", "substeps", "u_begin", "u_end", "u_node", "wanted", "needed")
 
 
 def send(stream: BinaryIO, message: dict[str, Any], arrays: Sequence[np.ndarray] = ()) -> None:
@@ -39,8 +39,8 @@ def send(stream: BinaryIO, message: dict[str, Any], arrays: Sequence[np.ndarray]
 
 def receive(stream: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
     """The next message; EOFError where the other side is gone."""
-    head = _exactly(stream, HEAD.size)
-    text, body = (_exactly(stream, n) for n in HEAD.unpack(head))
+    head = _read_exactly(stream, HEAD.size)
+    text, body = (_read_exactly(stream, n) for n in HEAD.unpack(head))
     message = json.loads(text)
     arrays, place = [], 0
     for kind, shape in message.pop("arrays"):
@@ -51,7 +51,7 @@ def receive(stream: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
     return message, arrays
 
 
-def _exactly(stream: BinaryIO, count: int) -> bytes:
+def _read_exactly(stream: BinaryIO, count: int) -> bytes:
     data = stream.read(count)
     if len(data) < count:
         raise EOFError

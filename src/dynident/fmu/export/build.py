@@ -20,11 +20,11 @@ from dynident.codegen import compiler
 from dynident.codegen.c_source import c_source
 from dynident.errors import NotSupported, ProblemError
 from dynident.fmu.archive import platform_folders
-from dynident.fmu.export_description import Exported, description_text
+from dynident.fmu.export.model_description import ExportSpec, model_description
 from dynident.models.equations import EquationModel
 from dynident.problem.model import NominalValue
 
-USUAL_STEP = 1e-3  # seconds: longest step of the Runge-Kutta method inside, where nothing is said
+USUAL_STEP = 1e-3  # seconds: longest step of the Runge-Kutta method inside, where nothing is spec
 VERSIONS = ("2.0", "3.0")
 # zig's name of a machine, its folder in FMI 2.0 and 3.0, and the suffix of a library
 PLATFORMS = {"linux": ("x86_64-linux-gnu.2.17", "linux64", "x86_64-linux", ".so"),
@@ -60,13 +60,13 @@ def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, floa
     starts |= {n: float(values.get(f"{n}(0)", 0.0)) for n in model.states}
     identifier = re.sub(r"\W", "_", target.stem) or "model"
     identifier = identifier if re.match(r"[A-Za-z_]", identifier) else f"model_{identifier}"
-    said = Exported(model, identifier, starts, given or {}, version[0], step, _token(model, starts, version, step))
-    source = _source(said)
+    spec = ExportSpec(model, identifier, starts, given or {}, version[0], step, _make_token(model, starts, version, step))
+    source = _write_source(spec)
     with tempfile.TemporaryDirectory() as folder:
-        built = [_built(source, identifier, Path(folder), name, version) for name in platforms or ("",)]
+        built = [_build(source, identifier, Path(folder), name, version) for name in platforms or ("",)]
         aside = Path(folder, "made.fmu")
         with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("modelDescription.xml", description_text(said))
+            archive.writestr("modelDescription.xml", model_description(spec))
             for entry, library in built:
                 archive.write(library, entry)
             archive.writestr(f"sources/{identifier}.c", source)
@@ -80,14 +80,14 @@ def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, floa
     return target
 
 
-def _token(model: EquationModel, starts: Mapping[str, float], version: str, step: float) -> str:
+def _make_token(model: EquationModel, starts: Mapping[str, float], version: str, step: float) -> str:
     told = json.dumps([model.definition(), sorted(starts.items()), version, step], sort_keys=True)
     digest = hashlib.sha256(told.encode()).hexdigest()
     return f"{{{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}}}"
 
 
-def _source(said: Exported) -> str:
-    model = said.model
+def _write_source(spec: ExportSpec) -> str:
+    model = spec.model
     sizes = {"NX": len(model.states), "NU": len(model.inputs), "NY": len(model.outputs), "NP": len(model.parameters)}
     t, x, u, p = (ca.SX.sym(name, size) for name, size in zip("txup", (1, *[sizes[k] for k in ("NX", "NU", "NP")]),
                                                               strict=True))
@@ -97,18 +97,18 @@ def _source(said: Exported) -> str:
     change = ca.jtimes(ca.vertcat(rate, output), ca.vertcat(x, u, p), ca.vertcat(*seeds))
     functions = [ca.Function(name, [t, x, u, p, *more], [ca.densify(value)]) for name, more, value in (
         ("dyn_rate", [], rate), ("dyn_output", [], output), ("dyn_forward", seeds, change))]
-    line = [*(said.starts[n] for n in model.states), *np.zeros(sizes["NX"] + sizes["NU"] + sizes["NY"]),
-            *(said.starts[n] for n in model.parameters), 0.0]
+    line = [*(spec.starts[n] for n in model.states), *np.zeros(sizes["NX"] + sizes["NU"] + sizes["NY"]),
+            *(spec.starts[n] for n in model.parameters), 0.0]
     head = [f"#define {name} {size}" for name, size in sizes.items()]
-    head += [f"#define STEP {said.step!r}", f'#define TOKEN "{said.token}"',
+    head += [f"#define STEP {spec.step!r}", f'#define TOKEN "{spec.token}"',
              f"static const double START[] = {{{', '.join(float(v).hex() for v in line)}}};"]
-    parts = resources.files("dynident.fmu")
-    loops = [parts.joinpath(name).read_text() for name in ("export_model.c", f"export_fmi{said.version}.c")]
+    parts = resources.files("dynident.fmu.export")
+    loops = [parts.joinpath(name).read_text() for name in ("model.c", f"fmi{spec.version}.c")]
     generated = c_source(functions).replace("CASADI_SYMBOL_EXPORT ", "static ")
     return "\n".join([generated, *head, *loops])
 
 
-def _built(source: str, identifier: str, folder: Path, name: str, version: str) -> tuple[str, Path]:
+def _build(source: str, identifier: str, folder: Path, name: str, version: str) -> tuple[str, Path]:
     """The entry in the archive and the library on disk, for a named platform or this machine."""
     text = folder / f"{identifier}.c"
     text.write_text(source)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.black_box.difference_steps import ORDER, relative_noise, relative_steps, shows_noise
+from dynident.black_box.difference_steps import ORDER, estimate_noise, is_noise, optimal_steps
 
 MODEL = di.library.mass_spring_damper()
 TRUE = {"m": 2.0, "d": 0.5, "k": 3.0}
@@ -37,7 +37,7 @@ def test_noise_is_measured_whatever_its_size(level):
     rng = np.random.default_rng(1)
     t = np.linspace(0, 5, 2000)
     row = [np.sin((2 + 2e-4 * k) * t) * (1 + level * rng.normal(size=t.size)) for k in range(ORDER + 1)]
-    assert relative_noise(row) == pytest.approx(level, rel=0.2)
+    assert estimate_noise(row) == pytest.approx(level, rel=0.2)
 
 
 def test_noise_is_told_from_what_is_smooth_and_from_kinks():
@@ -45,7 +45,7 @@ def test_noise_is_told_from_what_is_smooth_and_from_kinks():
     noisy = [np.sin((2 + 2e-4 * k) * t) + 1e-9 * rng.normal(size=t.size) for k in range(ORDER + 1)]
     smooth = [np.sin((2 + 0.02 * k) * t) for k in range(ORDER + 1)]
     kinked = [np.sin((2 + 2e-4 * k) * t) + 1e-3 * max(0, k - 3) * (np.arange(t.size) == 700) for k in range(ORDER + 1)]
-    assert shows_noise(noisy) and not shows_noise(smooth) and not shows_noise(kinked)
+    assert is_noise(noisy) and not is_noise(smooth) and not is_noise(kinked)
 
 
 def test_steps_keep_the_noise_out_of_the_derivative():
@@ -57,7 +57,7 @@ def test_steps_keep_the_noise_out_of_the_derivative():
         return np.sin(p * t) * (1 + level * rng.normal(size=t.size))
 
     for level in (1e-15, 1e-10, 1e-6):
-        (step,), (both,) = relative_steps(level, np.array([1.0]))
+        (step,), (both,) = optimal_steps(level, np.array([1.0]))
         h = 2.0 * step
         back = outputs(2.0 - h, level) if both else outputs(2.0, level)
         slope = (outputs(2.0 + h, level) - back) / (2 * h if both else h)
@@ -88,14 +88,14 @@ def test_a_noisy_simulation_ends_at_its_noise_and_says_so(monkeypatch):
     """A solver with loose tolerances inside: repeatable, but rough in the parameters."""
     from dynident.transcription import simulators
 
-    plain = simulators.EquationRunner.run
+    plain = simulators.EquationSimulator.run
 
     def rough(self, p, x0, grid, states=False):
         outputs, reached = plain(self, p, x0, grid, states)
         seed = abs(hash(p.tobytes())) % 2**32
         return outputs + 1e-6 * np.random.default_rng(seed).normal(size=outputs.shape), reached
 
-    monkeypatch.setattr(simulators.EquationRunner, "run", rough)
+    monkeypatch.setattr(simulators.EquationSimulator, "run", rough)
     found = di.identify(problem(), di.least_squares(substeps=1), progress=False)
     exact = di.identify(problem(), di.single_shooting(), progress=False)
     for name in TRUE:  # the noise of the simulation is a thousandth of that of the data

@@ -11,30 +11,30 @@ import sys
 import threading
 import time
 
-from dynident.fmu.library import SimulationFailed
-from dynident.fmu.plan import Plan
-from dynident.fmu.simulator import Simulator
-from dynident.fmu.wire import SentCourse, receive, send
+from dynident.fmu.in_process import InProcessSimulator
+from dynident.fmu.instance import SimulationFailed
+from dynident.fmu.process.ipc import ReceivedInputs, receive, send
+from dynident.fmu.simulation_spec import SimulationSpec
 
-PARENT_LOOKED_FOR = 1.0  # seconds between looks; an FMU that hangs must not outlive the session
+PARENT_CHECKED = 1.0  # seconds between looks; an FMU that hangs must not outlive the session
 
 
-def leave_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(PARENT_LOOKED_FOR)
+        time.sleep(PARENT_CHECKED)
     os._exit(1)
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts means the session, which ends this process itself
-    threading.Thread(target=leave_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
     ask = os.fdopen(os.dup(0), "rb")
     answer = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)  # what the FMU prints must not meet the conversation
-    simulator: Simulator | None = None
-    courses: dict[int, SentCourse] = {}
+    simulator: InProcessSimulator | None = None
+    records: dict[int, ReceivedInputs] = {}
     while True:
         try:
             message, arrays = receive(ask)
@@ -42,14 +42,14 @@ def main() -> None:
             break
         try:
             if message["do"] == "open":
-                simulator = Simulator(Plan.from_data(message["plan"]))
+                simulator = InProcessSimulator(SimulationSpec.from_data(message["spec"]))
                 send(answer, {"good": True})
-            elif message["do"] == "course":
-                courses = courses if message["keep"] else {}
-                courses[message["course"]] = SentCourse(*arrays)
+            elif message["do"] == "inputs":
+                records = records if message["keep"] else {}
+                records[message["inputs"]] = ReceivedInputs(*arrays)
             elif simulator is not None:
-                outputs = simulator.run(arrays[0], courses[message["course"]], message["states"],  # type: ignore[arg-type]
-                                        message["slopes"])
+                outputs = simulator.run(arrays[0], records[message["inputs"]], message["states"],  # type: ignore[arg-type]
+                                        message["directions"])
                 send(answer, {"good": True, "notes": simulator.notes, "log": simulator.instance.log()}, [outputs])
                 simulator.notes = []
         except SimulationFailed as error:

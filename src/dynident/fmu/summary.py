@@ -1,19 +1,19 @@
-"""Info: what is in an FMU, for a reader who wants to know what can be estimated with it."""
+"""Summary: what is in an FMU, for a reader who wants to know what can be estimated with it."""
 
 from __future__ import annotations
 
 import math
 
-from dynident.fmu.description import KINDS, NUMBERS, Description, Variable
+from dynident.fmu.description import INTERFACES, NUMBER_TYPES, FmuDescription, FmuVariable
 
 HEAD = ("name", "type", "causality", "variability", "start", "unit", "between", "can be")
 
 
-def summary(description: Description, chosen: str | None = None) -> str:
+def summarize(description: FmuDescription, chosen: str | None = None) -> str:
     """A few lines: from where, which interfaces, which platforms."""
     d = description
     lines = [f"{d.path.name}: FMI {d.version}.0, model '{d.name}'{f', made by {d.tool}' if d.tool else ''}"]
-    for kind in KINDS:
+    for kind in INTERFACES:
         if kind in d.interfaces:
             it = d.interfaces[kind]
             can = [words for words, yes in (
@@ -34,7 +34,7 @@ def summary(description: Description, chosen: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def use_of(d: Description, v: Variable) -> str:
+def possible_use(d: FmuDescription, v: FmuVariable) -> str:
     """What a problem can do with a variable."""
     if v.can_be_estimated:
         return "estimated"
@@ -42,14 +42,14 @@ def use_of(d: Description, v: Variable) -> str:
         return "estimated as initial state"
     if v.causality == "input":
         return "input of a record"
-    if v.type not in NUMBERS:
+    if v.type not in NUMBER_TYPES:
         return ""
     if v.settable_before_start:
         return "set"
     return "measured" if v.causality != "independent" else ""
 
 
-def rows(description: Description, every: bool) -> list[tuple[str, ...]]:
+def variable_rows(description: FmuDescription, every: bool) -> list[tuple[str, ...]]:
     """One row per variable: parameters, inputs, outputs and states, or all."""
     d = description
     shown = []
@@ -57,12 +57,12 @@ def rows(description: Description, every: bool) -> list[tuple[str, ...]]:
         if every or v.causality in ("parameter", "input", "output", "structuralParameter") or v.name in d.states:
             between = "" if math.isinf(v.lower) and math.isinf(v.upper) else f"{v.lower:g} .. {v.upper:g}"
             start = "" if v.start is None else f"{v.start:g}"
-            shown.append((v.name, v.type, v.causality, v.variability, start, v.unit, between, use_of(d, v)))
+            shown.append((v.name, v.type, v.causality, v.variability, start, v.unit, between, possible_use(d, v)))
     return shown  # type: ignore[return-value]
 
 
-def table_text(description: Description, every: bool) -> str:
-    body = rows(description, every)
+def variable_table(description: FmuDescription, every: bool) -> str:
+    body = variable_rows(description, every)
     widths = [max(len(row[k]) for row in [HEAD, *body]) for k in range(len(HEAD))]
     lines = ["  ".join(word.ljust(w) for word, w in zip(row, widths, strict=True)).rstrip() for row in [HEAD, *body]]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
