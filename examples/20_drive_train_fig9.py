@@ -36,8 +36,8 @@ def reference(t: np.ndarray) -> np.ndarray:
     return 15 * (10 * s**3 - 15 * s**4 + 6 * s**5)
 
 
-def designed(criterion: object, limits: list[str], breakaway_unknown: bool = False) -> np.ndarray:
-    plan = di.design_input(nominal(breakaway_unknown), di.signals.Bernstein(5), criterion, limits, mode="forward",
+def designed(criterion: object, constraints: list[str], breakaway_unknown: bool = False) -> np.ndarray:
+    plan = di.design_input(nominal(breakaway_unknown), di.signals.Bernstein(5), criterion, constraints, mode="forward",
                            use_records=False, amplitude=0.3, starts=2)
     return plan.inputs["torque"]
 

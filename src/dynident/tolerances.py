@@ -57,3 +57,14 @@ UNBOUNDED_DISTANCE = 1e3  # times the start; where nothing is further away, no m
 UNBOUNDED_RETURN = 3.0  # times; an unknown that is still that much further away after a restart has not come back
 COMPARABLE_DEFECT = 1e-6  # of the states' size, up to which two costs are of the same kind
 SAME_FIT = 1.0  # standard errors; a cost that is higher by less fits as well
+
+# -- plans (design)
+
+PLAN_VIOLATION = 1e-9  # of a constraint's scale; what two simulations at different steps may differ by
+PLAN_EQUALITY = 1e-4  # of a constraint's scale; how closely a fine simulation must meet an equality
+PLAN_INTEGRATION = 1e-4  # relative change of outputs and sensitivities when steps are halved, small enough to plan with
+PLAN_SAME_COST = 1e-3  # of the cost, or of one; starts that end this close found the same optimum
+PLAN_SAME_MOTION = 1e-6  # of a state's size; a record with all modes that is further off left the mode it was planned for
+PLAN_ALONG_GUARD = 1e-3  # of what a plan moves through; closer to a guard than this it goes along it
+PLAN_STD_ACHIEVED = 1.25  # times the predicted standard deviation; noise levels are rarely known better
+PLAN_NOMINAL_SHIFT = 3.0  # standard deviations before the run; values that moved further were planned for another machine

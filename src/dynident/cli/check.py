@@ -13,7 +13,7 @@ def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python:
 
     Example: `dynident check problem.toml`
     """
-    from dynident.design import table
+    from dynident.design.config import check_table
     from dynident.methods.presets import usual_method
     from dynident.verbs.check import check
 
@@ -22,6 +22,6 @@ def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python:
     print(found)
     (method_named("", said.method) or usual_method(said.problem)).check_supports(said.problem)
     if said.design:
-        table.refuse(said.problem, said.design)
+        check_table(said.problem, said.design)
     if not found.ok:
         raise Stop(NOT_GOOD)

@@ -136,4 +136,4 @@ def monitored_expressions(model: EquationModel, texts: Sequence[str], t: ca.SX, 
     for names, symbols in ((model.parameters, p), (model.inputs, u), (model.states, x)):
         known |= {name: symbols[k] for k, name in enumerate(names)}
     known |= {f"{RATE_OF}{n}": f[k] for k, n in enumerate(model.states)}
-    return [parse_expression(text, known, f"limit '{text}'") for text in texts]
+    return [parse_expression(text, known, f"constraint '{text}'") for text in texts]

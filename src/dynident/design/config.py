@@ -1,4 +1,4 @@
-"""Table: a design as plain data, as it stands in a problem file."""
+"""Configuration: a design as plain data, as it stands in the [design] table of a problem file."""
 
 from __future__ import annotations
 
@@ -7,46 +7,50 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynident._util.progress import Tell
-from dynident.design.design_input import design_input, judged
+from dynident.design.argument_checks import DesignOptions, parse_arguments
+from dynident.design.design_input import design_input
 from dynident.design.plan import Plan
+from dynident.design.prior_information import problem_of
 from dynident.design.signals import SIGNALS, Signal
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.problem.problem import Problem
 
-EXAMPLE = 'Add for instance: [design] signal = "piecewise_linear", limits = ["abs(u) <= 1"].'
+EXAMPLE = 'Add for instance: [design] signal = "piecewise_linear", constraints = ["abs(u) <= 1"].'
 
 
-def plan_from(known: Problem | Estimate, table: Mapping[str, Any], progress: Tell | bool | None = None) -> Plan:
+def plan_from_table(known: Problem | Estimate, table: Mapping[str, Any], progress: Tell | bool | None = None) -> Plan:
     """The plan that a [design] table asks for; `progress` as in `design_input`."""
     return design_input(known, **_arguments(known, table), progress=progress)
 
 
-def refuse(known: Problem | Estimate, table: Mapping[str, Any]) -> None:
+def check_table(known: Problem | Estimate, table: Mapping[str, Any]) -> None:
     """Raise what is wrong with a [design] table, as far as that can be seen without any fit."""
-    judged(known, **_arguments(known, table))
+    given = _arguments(known, table)
+    main = (given.pop("signal"), given.pop("criterion", None), given.pop("constraints", ()),
+            given.pop("terminal_constraints", ()))
+    parse_arguments(known, *main, DesignOptions(**given))
 
 
 def _arguments(known: Problem | Estimate, table: Mapping[str, Any]) -> dict[str, Any]:
     """The table as arguments of `design_input`."""
     if not table:
         raise ProblemError(f"The problem file has no [design] table that says what may be planned. {EXAMPLE}")
-    problem = known if isinstance(known, Problem) else known.problem
     options = {key: value for key, value in table.items() if value is not None}
     if isinstance(options.get("duration"), (list, tuple)):
         options["duration"] = tuple(options["duration"])
-    return options | {"signal": _signals(options.get("signal"), problem.model.inputs)}
+    return options | {"signal": _signals(options.get("signal"), problem_of(known).model.inputs)}
 
 
-def _signals(said: Any, inputs: tuple[str, ...]) -> Signal | dict[str, Signal]:
-    if isinstance(said, Mapping) and "kind" not in said:
-        return {str(name): signal_from(own) for name, own in said.items()}
-    return dict.fromkeys(inputs, signal_from(said))
+def _signals(given: Any, inputs: tuple[str, ...]) -> Signal | dict[str, Signal]:
+    if isinstance(given, Mapping) and "kind" not in given:
+        return {str(name): signal_from(own) for name, own in given.items()}
+    return dict.fromkeys(inputs, signal_from(given))
 
 
-def signal_from(said: Any) -> Signal:
+def signal_from(given: Any) -> Signal:
     """A shape by its name, or by a table with its `kind` and options."""
-    options = {"kind": said} if isinstance(said, str) else dict(said) if isinstance(said, Mapping) else {}
+    options = {"kind": given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
     kind = options.pop("kind", None)
     if kind not in SIGNALS:
         raise ProblemError(f"design.signal: there is no signal '{kind}'.{did_you_mean(str(kind), SIGNALS)}")

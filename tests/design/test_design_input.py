@@ -1,4 +1,4 @@
-"""Input design: known optima, promises that are kept, limits that hold, and exact derivatives."""
+"""Input design: known optima, predicted standard deviations that are met, constraints that hold, and exact derivatives."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,10 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import eigh
 
 import dynident as di
-from dynident.design.limits import limits_from
-from dynident.design.modes import in_mode
-from dynident.design.search import Search
+from dynident.design.argument_checks import DesignOptions, parse_arguments
+from dynident.design.design_problem import build_design_problem
+from dynident.design.nlp import DesignNlp, first_constraint_points
+from dynident.design.optimize import draw_start
 from problems import MACHINES, _servo_rate
 
 AXIS = MACHINES["servo_axis"]
@@ -41,8 +42,9 @@ def test_one_rate_of_a_first_order_system_wants_the_full_input_all_the_time():
     time = np.linspace(0, 4, 41)
     run = di.Experiment(time, {"u": 0 * time}, {"y": 0 * time}, {"y": di.Gaussian(0.1)}, {"x": 0.0})
     plan = di.design_input(di.Problem(model, [run], [di.Parameter("a", 0.8)]), di.signals.PiecewiseConstant(8),
-                           limits=["abs(u) <= 1"], starts=2, progress=(stages := []).append)
-    assert {stage.start for stage in stages} == {1, 2} and [stage.asked for stage in stages] == list(range(1, len(stages) + 1))
+                           constraints=["abs(u) <= 1"], starts=2, progress=(stages := []).append)
+    assert {stage.start for stage in stages} == {1, 2}
+    assert [stage.evaluations for stage in stages] == list(range(1, len(stages) + 1))
     u = plan.inputs["u"][:-1]  # the last sample drives nothing
     assert plan.converged
     assert np.allclose(np.abs(u), 1.0, atol=1e-3) and abs(np.sum(np.sign(u))) == u.size
@@ -77,10 +79,10 @@ def test_box_lucas_two_rates_are_found():
     assert high == pytest.approx(6.86, abs=0.02)
 
 
-# promises
+# predicted standard deviations
 
 
-def test_promise_is_met_by_the_spread_of_200_refits(estimate):
+def test_predicted_std_is_that_of_200_refits(estimate):
     """The predicted covariance is that of repeated runs: 200 of them know a std to 5 %, eigenvalues to a third."""
     plan = di.design_input(estimate, di.signals.Multisine(4), "D", ["abs(u) <= 3", "abs(v) <= 0.5"], use_records=False,
                            duration=1.5, starts=2)
@@ -91,27 +93,27 @@ def test_promise_is_met_by_the_spread_of_200_refits(estimate):
     spread = di.bootstrap(fitted, repeats=200, seed=4)
     for name in wanted:
         assert spread.std(name) == pytest.approx(plan.std_after[name], rel=0.17)  # three standard deviations
-    promised = fitted.uncertainty.matrix
-    ratios = eigh(np.cov(spread.samples.T), promised, eigvals_only=True)
+    predicted = fitted.uncertainty.matrix
+    ratios = eigh(np.cov(spread.samples.T), predicted, eigvals_only=True)
     edge = np.sqrt(len(wanted) / 200)
     assert np.all(ratios > (1 - edge) ** 2 * 0.8) and np.all(ratios < (1 + edge) ** 2 * 1.25)
 
 
 def test_information_of_earlier_records_adds_up(estimate):
-    """What a plan promises after is what the next plan finds before, once the record is in."""
-    first = di.design_input(estimate, di.signals.PiecewiseLinear(6), limits=["abs(u) <= 3"], duration=1.0, starts=1)
+    """What a plan predicts is what the next plan finds before, once the record is in."""
+    first = di.design_input(estimate, di.signals.PiecewiseLinear(6), constraints=["abs(u) <= 3"], duration=1.0, starts=1)
     joined = estimate.problem.changed(experiments=[*estimate.problem.experiments,
                                                    first.experiment({"position": first.record.outputs["position"]})])
     at = [di.Parameter(n, v) for n, v in first.values.items()]
-    second = di.design_input(joined.changed(parameters=at), di.signals.PiecewiseLinear(6), limits=["abs(u) <= 3"],
+    second = di.design_input(joined.changed(parameters=at), di.signals.PiecewiseLinear(6), constraints=["abs(u) <= 3"],
                              duration=1.0, starts=1)
     for name, std in first.std_after.items():
         assert first.std_after[name] < first.std_before[name]
         assert second.std_before[name] == pytest.approx(std, rel=1e-3)
 
 
-def test_kept_says_so_and_notices_more_noise_than_promised(estimate):
-    plan = di.design_input(estimate, di.signals.PiecewiseLinear(6), limits=["abs(u) <= 3"], duration=1.0, starts=1)
+def test_compare_says_so_and_notices_more_noise_than_predicted(estimate):
+    plan = di.design_input(estimate, di.signals.PiecewiseLinear(6), constraints=["abs(u) <= 3"], duration=1.0, starts=1)
     rng = np.random.default_rng(2)
     y = plan.record.outputs["position"]
 
@@ -122,19 +124,19 @@ def test_kept_says_so_and_notices_more_noise_than_promised(estimate):
         records = [*estimate.problem.experiments, run] if known else [run]
         return di.identify(estimate.problem.changed(experiments=records), di.single_shooting())
 
-    assert plan.kept(fitted(1e-4, True)).kept
-    worse = plan.kept(fitted(5e-4, False))
-    assert not worse.kept and "noise of 'position'" in str(worse)
+    assert plan.compare(fitted(1e-4, True)).as_predicted
+    worse = plan.compare(fitted(5e-4, False))
+    assert not worse.as_predicted and "noise of 'position'" in str(worse)
 
 
-# limits
+# constraints
 
 
-def test_every_limit_holds_in_an_independent_simulation_at_ten_times_finer_steps(estimate):
+def test_every_constraint_holds_in_an_independent_simulation_at_ten_times_finer_steps(estimate):
     limits = {"u": 2.5, "v": 0.25, "q": 0.08, "rate": 60.0, "acceleration": 1.5}
     plan = di.design_input(estimate, di.signals.PiecewiseLinear(10), "std:M",
                            ["abs(u) <= 2.5", "abs(v) <= 0.25", "abs(q) <= 0.08", "abs(der_u) <= 60", "abs(der_v) <= 1.5"],
-                           ends=["v == 0"], duration=1.5, starts=2)
+                           terminal_constraints=["v == 0"], duration=1.5, starts=2)
     time, u = plan.time, plan.inputs["u"]
     fine = np.linspace(0, time[-1], 10 * (time.size - 1) + 1)
     p = {**AXIS.truth, **plan.values}
@@ -148,16 +150,16 @@ def test_every_limit_holds_in_an_independent_simulation_at_ten_times_finer_steps
                          ("acceleration", acceleration)):
         assert np.max(np.abs(values)) <= limits[name] * (1 + 1e-6)
     assert abs(x[1, -1]) < 1e-4 * np.max(np.abs(x[1]))
-    assert all(use.holds for use in plan.limits)
+    assert all(use.holds for use in plan.constraints)
 
 
-def test_limit_that_cannot_be_met_is_named(estimate):
+def test_constraint_that_cannot_be_met_is_named(estimate):
     with pytest.raises(di.NotConverged, match=r"q >= 0\.5"):
-        di.design_input(estimate, di.signals.Bernstein(3), limits=["abs(u) <= 0.5"], ends=["q >= 0.5"], duration=0.5,
-                        starts=1)
+        di.design_input(estimate, di.signals.Bernstein(3), constraints=["abs(u) <= 0.5"], duration=0.5, starts=1,
+                        terminal_constraints=["q >= 0.5"])
 
 
-def test_input_without_a_limit_is_refused(estimate):
+def test_input_without_a_constraint_is_refused(estimate):
     with pytest.raises(di.ProblemError, match="Nothing limits the input 'u'"):
         di.design_input(estimate, di.signals.Bernstein(3))
 
@@ -168,7 +170,7 @@ def test_parameters_that_no_input_can_tell_apart_are_refused():
     run = di.Experiment(time, {"u": 0 * time}, {"y": 0 * time}, {"y": di.Gaussian(0.1)}, {"x": 0.0})
     with pytest.raises(di.ProblemError, match=r"No input can determine a, b: only a\*b is determined"):
         di.design_input(di.Problem(model, [run], [di.Parameter("a", 0.8), di.Parameter("b", 1.0)]),
-                        di.signals.PiecewiseConstant(8), limits=["abs(u) <= 1"])
+                        di.signals.PiecewiseConstant(8), constraints=["abs(u) <= 1"])
 
 
 def test_several_inputs_several_records_and_a_free_duration_run():
@@ -176,12 +178,12 @@ def test_several_inputs_several_records_and_a_free_duration_run():
     time = np.linspace(0, 2, 41)
     run = di.Experiment(time, {"u": 0 * time, "w": 0 * time}, {"y": 0 * time}, {"y": di.Gaussian(0.1)}, {"x": 0.0})
     problem = di.Problem(model, [run], [di.Parameter(n, 1.0) for n in "abc"])
-    limits = ["abs(u) <= 1", "abs(w) <= 1"]
-    one = di.design_input(problem, {"u": di.signals.PiecewiseConstant(6), "w": di.signals.Multisine(3)}, limits=limits,
-                          use_records=False)
-    two = di.design_input(problem, di.signals.PiecewiseConstant(6), limits=limits, records=2, use_records=False)
+    constraints = ["abs(u) <= 1", "abs(w) <= 1"]
+    one = di.design_input(problem, {"u": di.signals.PiecewiseConstant(6), "w": di.signals.Multisine(3)},
+                          constraints=constraints, use_records=False)
+    two = di.design_input(problem, di.signals.PiecewiseConstant(6), constraints=constraints, records=2, use_records=False)
     assert len(two.records) == 2 and two.cost < one.cost
-    free = di.design_input(problem, di.signals.PiecewiseConstant(6), limits=limits, duration=(1.0, 3.0),
+    free = di.design_input(problem, di.signals.PiecewiseConstant(6), constraints=constraints, duration=(1.0, 3.0),
                            use_records=False)
     assert free.record.duration == pytest.approx(3.0, abs=0.06)  # longer always tells more
 
@@ -195,7 +197,7 @@ def test_robust_plan_is_better_where_the_belief_is_wrong(robust):
         u = plan.inputs["u"]
         return max(0.1 / np.linalg.norm(u * np.exp(-k * u)) / k for k in (0.2, 0.5, 1.0, 2.0))
 
-    options = {"limits": ["0.01 <= u <= 10"], "use_records": False}
+    options = {"constraints": ["0.01 <= u <= 10"], "use_records": False}
     local = di.design_input(problem, di.signals.PiecewiseConstant(2), "D", **options)
     wide = di.design_input(problem, di.signals.PiecewiseConstant(2), "D", robust=robust, box={"k": (0.2, 2.0)},
                            samples=6, **options)
@@ -219,12 +221,14 @@ def test_derivatives_are_those_of_central_differences(estimate, criterion, signa
     if criterion == "selective" and "free" in signal:
         pytest.skip("the selective cost has a fixed time")
     shape, duration = SIGNALS[signal]
-    limits = limits_from(AXIS.model, ["abs(u) <= 3", "abs(v) <= 0.5", "abs(der_u) <= 50", "abs(der_v) <= 5"], ["q == 0"])
-    search = Search(in_mode(estimate, ""), {"u": shape}, CRITERIA[criterion], limits, duration, None, None, (), 1, "", {},
-                    1, True, None, 0)
-    w, program, h = search.start(), search.program(limits), 1e-6
-    exact = program.ask(w)
-    plus, minus = ([program.ask(w + sign * h * e) for e in np.eye(w.size)] for sign in (1, -1))
+    problem = build_design_problem(parse_arguments(
+        estimate, shape, CRITERIA[criterion], ["abs(u) <= 3", "abs(v) <= 0.5", "abs(der_u) <= 50", "abs(der_v) <= 5"],
+        ["q == 0"], DesignOptions(duration=duration)))
+    nlp = DesignNlp(problem, problem.simulation, problem.constraints,
+                    first_constraint_points(problem.constraints, problem.inputs.samples))
+    w, h = draw_start(problem, problem.simulation, problem.generator()), 1e-6
+    exact = nlp.evaluate(w)
+    plus, minus = ([nlp.evaluate(w + sign * h * e) for e in np.eye(w.size)] for sign in (1, -1))
     slope = np.array([(a.value - b.value) / (2 * h) for a, b in zip(plus, minus, strict=True)])
     rows = np.array([(a.constraints - b.constraints) / (2 * h) for a, b in zip(plus, minus, strict=True)]).T
     rounding = 1e-3 if criterion == "modified E" else 1e-5  # differences of a condition number of 1e10 keep few digits
@@ -232,7 +236,7 @@ def test_derivatives_are_those_of_central_differences(estimate, criterion, signa
     assert np.allclose(exact.jacobian, rows, atol=1e-6 * np.max(np.abs(rows)))
 
 
-def test_motion_profile_moves_from_rest_to_rest_within_its_limits():
+def test_motion_profile_moves_from_rest_to_rest_within_its_bounds():
     """The input is the velocity of a cart that carries a pendulum of unknown length and damping."""
     model = di.EquationModel(states={"x": "u", "angle": "rate", "rate": "-p*angle - d*rate - k*u"}, inputs=["u"],
                              outputs={"angle": "angle"})
@@ -241,7 +245,7 @@ def test_motion_profile_moves_from_rest_to_rest_within_its_limits():
                         {"x": 0.0, "angle": 0.0, "rate": 0.0})
     problem = di.Problem(model, [run], [di.Parameter("p", 9.0), di.Parameter("d", 0.3), di.Parameter("k", 1.0)])
     shape = di.signals.MotionProfile(jerk=5.0, acceleration=1.0, velocity=0.5, pieces=12)
-    plan = di.design_input(problem, shape, limits=["abs(x) <= 0.4"], use_records=False, starts=2)
+    plan = di.design_input(problem, shape, constraints=["abs(x) <= 0.4"], use_records=False, starts=2)
     u, h = plan.inputs["u"], plan.time[1]
     acceleration = np.diff(u) / h
     assert np.max(np.abs(u)) <= 0.5 * (1 + 1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.design.border import border_of
+from dynident.design.guard_constraints import guard_constraints
 from dynident.errors import NotConverged, NotSupported, ProblemError
 from dynident.models.equations import EquationModel
 from dynident.models.hybrid import Mode, Transition
@@ -50,31 +50,31 @@ def test_a_plan_for_a_mode_counts_what_all_modes_of_the_records_told_and_stays(i
     assert record.experiment({"position": np.zeros(record.time.size)}).mode == "forward"
 
 
-def test_the_promise_of_a_plan_for_a_mode_is_kept():
+def test_a_plan_for_a_mode_is_as_sharp_as_predicted():
     model = block()
     estimate = fitted(model)
     options = {"criterion": "std:Fc", "starts": 1, "mode": "forward", "initial": MOVING}
-    along = di.design_input(estimate, SHAPE, limits=["abs(u) <= 3"], **options)
+    along = di.design_input(estimate, SHAPE, constraints=["abs(u) <= 3"], **options)
     assert any("goes along 'v >= 0', the border of the mode 'forward'" in note for note in along.notes)
-    plan = di.design_input(estimate, SHAPE, limits=["abs(u) <= 3", "v >= 0.05"], **options)
+    plan = di.design_input(estimate, SHAPE, constraints=["abs(u) <= 3", "v >= 0.05"], **options)
     assert not plan.notes
     ran = di.simulate(model, TRUTH, plan.experiment({"position": np.zeros(plan.time.size)})).outputs["position"]
     ran = ran + 1e-3 * np.random.default_rng(1).standard_normal(ran.size)
     both = estimate.problem.changed(experiments=[*estimate.problem.experiments, plan.experiment({"position": ran})])
-    kept = plan.kept(di.identify(both, di.single_shooting()))
-    assert kept.kept, kept
+    check = plan.compare(di.identify(both, di.single_shooting()))
+    assert check.as_predicted, check
 
 
-def test_a_transition_that_no_limit_can_say_is_found_in_the_finished_plan():
+def test_a_transition_that_no_inequality_can_say_is_found_in_the_finished_plan():
     estimate = fitted(block("", "v < 0 and q > -100"))
-    with pytest.raises(NotConverged, match=r"leaves the mode 'forward' at t = .*not \(v < 0 and q > -100\).*Give a limit"):
+    with pytest.raises(NotConverged, match=r"leaves the mode 'forward' at t = .*not \(v < 0 and q > -100\).*Give a constraint"):
         di.design_input(estimate, SHAPE, "std:Fc", ["abs(u) <= 3"], starts=1, mode="forward", initial=MOVING)
     plan = di.design_input(estimate, SHAPE, "std:Fc", ["abs(u) <= 3", "v >= 0.01"], starts=1, mode="forward",
                            initial=MOVING)
     assert min(plan.record.states["v"]) > 0
 
 
-def test_an_invariant_that_no_limit_can_say_is_found_in_the_finished_plan():
+def test_an_invariant_that_no_inequality_can_say_is_found_in_the_finished_plan():
     estimate = fitted(block("v > 0.4 or u > 2"))
     with pytest.raises(NotConverged, match=r"leaves the invariant of the mode 'forward' .*v > 0.4 or u > 2"):
         di.design_input(estimate, SHAPE, "std:Fc", ["abs(u) <= 3"], starts=1, mode="forward", initial=MOVING)
@@ -111,7 +111,7 @@ def test_what_only_another_direction_tells_is_refused_without_records():
         di.design_input(problem, SHAPE, None, ["abs(u) <= 2"], mode="forward", use_records=False)
 
 
-@pytest.mark.parametrize(("condition", "holds", "limits", "unwritten"), [
+@pytest.mark.parametrize(("condition", "holds", "inequalities", "unwritten"), [
     ("v > 0 or v == 0 and u > Fc", True, ("v >= 0",), ()),
     ("v < 0 or v == 0 and u < -Fc", True, ("v <= 0",), ()),
     ("v == 0 and push <= Fs and push >= -Fs", True, ("v == 0", "push <= Fs", "-Fs <= push"), ()),
@@ -124,6 +124,6 @@ def test_what_only_another_direction_tells_is_refused_without_records():
     ("x > 1 and y > 3 or x > 1 and y < 2", True, (), ("x > 1 and y > 3 or (x > 1 and y < 2)",)),
     ("x != 0", True, (), ()),
     ("", True, (), ())])
-def test_borders_are_written_as_limits_where_they_can_be(condition, holds, limits, unwritten):
-    found = border_of(condition, holds)
-    assert (found.limits, found.unwritten) == (limits, unwritten)
+def test_guards_are_written_as_inequalities_where_they_can_be(condition, holds, inequalities, unwritten):
+    found = guard_constraints(condition, holds)
+    assert (found.inequalities, found.unwritten) == (inequalities, unwritten)

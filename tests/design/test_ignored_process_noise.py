@@ -21,6 +21,6 @@ def test_noise_that_acts_on_the_system_is_not_forgotten_in_silence(method, said)
     estimate = di.identify(problem, method, progress=False)
     name = problem.model.inputs[0]
     size = float(np.max(np.abs(problem.experiments[0].inputs[name])))
-    plan = di.design_input(estimate, di.signals.PiecewiseConstant(4), limits=[f"abs({name}) <= {size}"], starts=1, iterations=5,
-                           progress=False)
+    plan = di.design_input(estimate, di.signals.PiecewiseConstant(4), constraints=[f"abs({name}) <= {size}"], starts=1,
+                           iterations=5, progress=False)
     assert any(said in note and "too small" in note for note in plan.notes) == bool(said)

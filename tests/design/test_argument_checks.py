@@ -15,7 +15,7 @@ NAN = float("nan")
 
 
 def planned(**options: Any) -> di.Plan:
-    said: dict[str, Any] = {"signal": di.signals.PiecewiseConstant(8), "limits": ["abs(u) <= 1"], "starts": 1,
+    said: dict[str, Any] = {"signal": di.signals.PiecewiseConstant(8), "constraints": ["abs(u) <= 1"], "starts": 1,
                             "progress": False}
     return di.design_input(PROBLEM, **(said | options))
 
@@ -34,8 +34,8 @@ def planned(**options: Any) -> di.Plan:
     ({"robust": "worst", "box": {"a": (2, 1)}}, "the lower one first"),
     ({"amplitude": {"w": 1.0}}, "amplitude names 'w', which is not an input"),
     ({"amplitude": -1.0}, "amplitude is -1.0; give a positive number"),
-    ({"limits": ["abs(w) <= 1"]}, "'w' is not declared"),
-    ({"limits": ["abs(u) <= nan"]}, "'nan' is no number"),
+    ({"constraints": ["abs(w) <= 1"]}, "'w' is not declared"),
+    ({"constraints": ["abs(u) <= nan"]}, "'nan' is no number"),
     ({"criterion": "D:a"}, "D speaks of all wanted parameters"),
     ({"criterion": "std"}, "name the parameter whose standard deviation is meant"),
     ({"criterion": 5}, "criterion = 5; use one of D, A, E"),

@@ -7,7 +7,7 @@ import dynident as di
 
 TIME = np.arange(0, 3, 0.01)
 SHAPE = di.signals.PiecewiseLinear(5)
-LIMITS = ["abs(u) <= 4"]
+BOUNDED = ["abs(u) <= 4"]
 
 
 def axis(inertia):
@@ -28,7 +28,7 @@ def planned(record, inertia, names, constraints=(), **options):
     problem = di.Problem(axis(inertia), [record], [di.Parameter(n, starts[n], lower=1, upper=500) for n in names],
                          constraints=list(constraints))
     estimate = di.identify(problem, di.single_shooting())
-    return estimate, di.design_input(estimate, SHAPE, options.pop("criterion", "D"), LIMITS, starts=1, **options)
+    return estimate, di.design_input(estimate, SHAPE, options.pop("criterion", "D"), BOUNDED, starts=1, **options)
 
 
 @pytest.mark.parametrize("criterion", ["A", "D", "E", "modified_E", "std:Fv"])
@@ -53,7 +53,7 @@ def test_an_equality_counts_where_no_record_does(record):
 def test_parameters_that_no_constraint_tells_apart_are_still_refused(record):
     with pytest.raises(di.ProblemError, match="No input can determine m1, m2"):
         di.design_input(di.Problem(axis("m1 + m2"), [record], [di.Parameter(n, 45.0, lower=1, upper=500)
-                                                               for n in ("m1", "m2", "Fv")]), SHAPE, "D", LIMITS)
+                                                               for n in ("m1", "m2", "Fv")]), SHAPE, "D", BOUNDED)
 
 
 @pytest.mark.parametrize(("limit", "binds"), [("Fv <= 3*m1", True), ("Fv <= 9*m1", False)])
@@ -66,19 +66,17 @@ def test_an_inequality_counts_where_it_holds_the_estimate(record, limit, binds):
 
 
 def test_draws_of_a_robust_plan_keep_the_constraint(record):
-    from dynident.design.modes import in_mode
-    from dynident.design.search import Search
+    from dynident.design.argument_checks import DesignOptions, parse_arguments
+    from dynident.design.design_problem import build_design_problem
 
     estimate, _ = planned(record, "m1 + m2", ["m1", "m2", "Fv"], ["m1 == m2"])
-    search = Search(in_mode(estimate, ""), {"u": SHAPE}, di.criteria.d_optimal(), (), None, None, None, (), 1, "average", {},
-                    5, True, 4.0, 0)
-    for scenario in search.scenarios:
-        m1, m2, _ = scenario.values
+    options = DesignOptions(robust="average", samples=5, amplitude=4.0)
+    for m1, m2, _ in build_design_problem(parse_arguments(estimate, SHAPE, None, (), (), options)).scenarios:
         assert m1 == pytest.approx(m2, rel=1e-5)
 
 
-def test_bounds_on_states_are_said_to_be_no_limit_of_the_plan(record):
+def test_bounds_on_states_are_said_to_be_no_constraint_of_the_plan(record):
     problem = di.Problem(axis("M"), [record], [di.Parameter("M", 95.0), di.Parameter("Fv", 200.0)],
                          constraints=["-1 <= v <= 1"])
-    plan = di.design_input(problem, SHAPE, "D", LIMITS, starts=1)
+    plan = di.design_input(problem, SHAPE, "D", BOUNDED, starts=1)
     assert any("'-1 <= v <= 1' bounds states" in note for note in plan.notes)
