@@ -28,7 +28,7 @@ from dynident.statistics.covariance import magnitudes
 from dynident.statistics.identifiability import Identifiability, identifiability
 from dynident.tolerances import SINGULAR_VALUE_PROJECTION
 from dynident.transcription.initial_guess import start_values
-from dynident.transcription.shooting import Shooting, usual_segments
+from dynident.transcription.shooting import Shooting, default_segments
 
 UNIFORM = np.sqrt(3)  # radius over std of errors that are evenly distributed within bounds
 
@@ -242,7 +242,7 @@ def _rows(problem: Problem, nominal: Mapping[str, float], std: np.ndarray) -> np
     noise_std = {n: float(s) for n, s in zip(problem.model.outputs, std, strict=True) if np.isfinite(s)}
     gaussian = problem.changed(experiments=[_with_gaussian_noise(e) for e in problem.experiments])
     scheme, last = integrator_named("runge_kutta"), None
-    for segments in ([1] * len(problem.experiments), [usual_segments(e.samples) for e in problem.experiments]):
+    for segments in ([1] * len(problem.experiments), [default_segments(e.samples) for e in problem.experiments]):
 
         def make(substeps: int, segments: list[int] = segments) -> Shooting:
             finite = Shooting(gaussian, scheme, segments, substeps, noise_std)
