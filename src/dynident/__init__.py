@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dynident.estimate.estimate import Estimate, Trajectory
     from dynident.estimate.validation import Validation
     from dynident.fleet.file import read_fleet
-    from dynident.fleet.question import Fleet
+    from dynident.fleet.fleet import Fleet
     from dynident.fleet.run import fleet
     from dynident.fmu.model import FmuModel
     from dynident.io.problem_file.read import read_problem, write_problem
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 PUBLIC = {
     "Bounded": "problem.noise", "Comparison": "verbs.compare", "DynidentError": "errors",
     "EquationModel": "models.equations", "Estimate": "estimate.estimate", "Experiment": "problem.experiment",
-    "Fleet": "fleet.question", "FmuModel": "fmu.model", "fleet": "fleet.run", "read_fleet": "fleet.file",
+    "Fleet": "fleet.fleet", "FmuModel": "fmu.model", "fleet": "fleet.run", "read_fleet": "fleet.file",
     "Gaussian": "problem.noise", "InitialState": "problem.parameter", "Mode": "models.hybrid", "NotConverged": "errors",
     "NotSupported": "errors", "Parameter": "problem.parameter", "Prior": "problem.parameter",
     "Problem": "problem.problem", "ProblemError": "errors", "Trajectory": "estimate.estimate",

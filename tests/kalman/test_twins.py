@@ -13,8 +13,8 @@ import pytest
 from linear_oracle import oscillator
 
 import dynident as di
-import dynident.kalman as kalman_package
 from dynident.codegen.compiler import compiler, load_library
+from dynident.kalman import method
 from dynident.kalman.backend import AdjointState, FilterLayout, backend_for, interpreted_backend
 from dynident.kalman.compiled_filter import CompiledFilter, record_kernels, source_text
 from dynident.kalman.filter_adjoint import adjoint_measurement
@@ -209,5 +209,5 @@ def test_twin_gives_the_numbers_of_the_compiled_loop(twin: Twin):
 
 def test_every_twin_is_compared():
     """A file named after a kernel is its twin; filter_record is run by every filter above that is not a square root."""
-    files = {path.stem for path in Path(kalman_package.__file__).parent.glob("filter_*.py")}
+    files = {path.stem for path in Path(method.__file__).parent.glob("filter_*.py")}
     assert {twin.loop for twin in TWINS} | {"filter_record"} == files

@@ -86,10 +86,11 @@ class DesignProblem:
 
     def with_fixed_duration(self, duration: float) -> DesignProblem:
         """On the true grid of samples, once the duration is chosen."""
-        samples, sim = round(duration / self.layout.sample_time) + 1, self.simulation
+        samples, model = round(duration / self.layout.sample_time) + 1, self.simulation.model
         layout = replace(self.layout, samples=samples)
         inputs = InputTrajectory(self.inputs.signals, samples, duration, False)
-        simulation = planned_simulation(self.model, inputs, sim.model.initial, sim.model.free, sim.model.watched, sim.substeps)
+        simulation = planned_simulation(self.model, inputs, model.initial, model.free, model.monitored,
+                                        self.simulation.substeps)
         prior = prior_information(self.mode.known, self.mode.problem, layout, self.options.use_records)
         return replace(self, layout=layout, prior=prior, simulation=simulation)
 

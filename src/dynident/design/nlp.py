@@ -14,7 +14,7 @@ from dynident.design.design_problem import DesignProblem
 from dynident.design.input_parametrization import InputTrajectory, Values, evaluate_formula
 from dynident.design.sensitivity_simulation import PlannedSimulation, SensitivityResult
 from dynident.design.signals import SignalConstraint
-from dynident.solvers.slsqp import Asked, DenseResult, minimise
+from dynident.solvers.slsqp import NlpEvaluation, SlsqpResult, minimize_slsqp
 
 FIRST_POINTS = 50  # samples per record at which a constraint is asked for before its peaks are known
 
@@ -69,7 +69,7 @@ class DesignNlp:
         """Constraints that a simulation has to follow."""
         return [own for own in self.constraints if own.input_rate is None]
 
-    def evaluate(self, w: np.ndarray) -> Asked:
+    def evaluate(self, w: np.ndarray) -> NlpEvaluation:
         """Cost, constraints and their derivatives; raises where the simulation diverges."""
         problem, c = self.problem, self.problem.coefficients(w)
         values, gradients, rows = [], [], self._input_rows(c)
@@ -82,14 +82,14 @@ class DesignNlp:
         jacobian = [own.derivatives * problem.scale / own.scale for own in rows]
         g = [own.values / own.scale for own in rows]
         if not problem.worst_case:
-            return Asked(float(np.mean(values)), np.mean(gradients, axis=0), np.concatenate([*g, np.zeros(0)]),
+            return NlpEvaluation(float(np.mean(values)), np.mean(gradients, axis=0), np.concatenate([*g, np.zeros(0)]),
                          np.vstack(jacobian) if jacobian else np.zeros((0, self.count)))
         wide = [np.hstack([own, np.zeros((len(own), 1))]) for own in jacobian]
         epigraph = np.hstack([np.array(gradients), -np.ones((len(values), 1))])  # cost of a scenario <= last variable
-        return Asked(float(w[-1]), np.eye(self.count)[-1], np.concatenate([*g, np.array(values) - w[-1]]),
+        return NlpEvaluation(float(w[-1]), np.eye(self.count)[-1], np.concatenate([*g, np.array(values) - w[-1]]),
                      np.vstack([*wide, epigraph]))
 
-    def scenario_costs(self, at: Asked) -> np.ndarray:
+    def scenario_costs(self, at: NlpEvaluation) -> np.ndarray:
         """Behind the last variable, where the worst case counts."""
         return at.constraints[-len(self.problem.scenarios):]
 
@@ -107,19 +107,20 @@ class DesignNlp:
         low, high, labels = ([each[k] for each in blocks for _ in range(each[3])] for k in (1, 2, 0))
         return np.array(low, float), np.array(high, float), tuple(str(label) for label in labels)
 
-    def violations(self, at: Asked) -> np.ndarray:
+    def violations(self, at: NlpEvaluation) -> np.ndarray:
         """Of the constraints that are the user's, scaled; positive outside."""
         low, high, labels = self.bounds
         return np.maximum(at.constraints - high, low - at.constraints)[:len(labels) - self.problem.worst_case * len(
             self.problem.scenarios)]
 
-    def solve(self, start: np.ndarray, iterations: int, evaluate: Callable[[np.ndarray], Asked] | None = None) -> DenseResult:
+    def solve(self, start: np.ndarray, iterations: int, evaluate: Callable[[np.ndarray], NlpEvaluation] | None = None
+              ) -> SlsqpResult:
         """From variables at which the machine can be simulated; `evaluate` may watch the evaluations."""
         low, high = (np.tile(own, self.problem.records) for own in self.problem.coefficient_bounds)
         if self.problem.worst_case:
             low, high, start = np.append(low, -np.inf), np.append(high, np.inf), np.append(start, 0.0)
             start[-1] = float(np.max(self.scenario_costs(self.evaluate(start))))
-        return minimise(evaluate or self.evaluate, start, (low, high), self.bounds[:2], iterations)
+        return minimize_slsqp(evaluate or self.evaluate, start, (low, high), self.bounds[:2], iterations)
 
     def _cost(self, results: Sequence[SensitivityResult], c: np.ndarray) -> tuple[float, np.ndarray]:
         inputs, problem = self.simulation.inputs, self.problem

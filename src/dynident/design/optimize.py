@@ -24,7 +24,7 @@ from dynident.design.design_problem import DesignProblem
 from dynident.design.nlp import DesignNlp, first_constraint_points
 from dynident.design.sensitivity_simulation import PlannedSimulation, choose_substeps
 from dynident.errors import NotConverged, ProblemError, SimulationDiverged
-from dynident.solvers.slsqp import Asked, DenseResult
+from dynident.solvers.slsqp import NlpEvaluation, SlsqpResult
 from dynident.tolerances import SLSQP_FEASIBILITY
 
 MAX_TIGHTENINGS = 15  # of one optimum
@@ -57,8 +57,8 @@ def progress_line(progress: DesignProgress, seconds: float) -> str:
 class Candidate:
     """A local optimum on its way to keeping all constraints between the samples."""
 
-    optimum: DenseResult  # at which its start ended
-    result: DenseResult  # with constraints as tight as they are now
+    optimum: SlsqpResult  # at which its start ended
+    result: SlsqpResult  # with constraints as tight as they are now
     nlp: DesignNlp
     tightenings: int = 0
     violations: tuple[list[Peak], ...] | None = None  # per constraint; None: not verified yet
@@ -71,8 +71,8 @@ class DesignState:
     constraints: tuple[PathConstraint, ...]  # as asked for, each with its scale
     nlp: DesignNlp  # with constraints at some samples
     starts: tuple[np.ndarray, ...]  # variables to optimise from
-    optima: tuple[DenseResult, ...] = ()  # one per start so far
-    ranking: tuple[DenseResult, ...] | None = None  # feasible optima still to be verified, lowest cost first
+    optima: tuple[SlsqpResult, ...] = ()  # one per start so far
+    ranking: tuple[SlsqpResult, ...] | None = None  # feasible optima still to be verified, lowest cost first
     candidate: Candidate | None = None  # being verified
     best: Candidate | None = None  # keeps all constraints
     refusal: str = ""  # why the last candidate was given up
@@ -197,7 +197,7 @@ def choose_candidate(problem: DesignProblem, state: DesignState, report: Report)
     if ranking is None:
         feasible = [own for own in state.optima if own.feasible and np.isfinite(own.value)]
         if not feasible:
-            least = min(state.optima, key=lambda own: float(np.max(own.excess)))
+            least = min(state.optima, key=lambda own: float(np.max(own.violation)))
             raise NotConverged(describe_violations(state.constraints, state.nlp, least))
         ranking = tuple(sorted(feasible, key=lambda own: own.value))
     if not ranking or (state.best is not None and ranking[0].value >= state.best.result.value):
@@ -234,11 +234,11 @@ def _current(state: DesignState) -> Candidate:
     return state.candidate
 
 
-def _solve(state: DesignState, nlp: DesignNlp, start: np.ndarray, report: Report) -> tuple[DenseResult, DesignState]:
+def _solve(state: DesignState, nlp: DesignNlp, start: np.ndarray, report: Report) -> tuple[SlsqpResult, DesignState]:
     """A local optimum; every evaluation is counted and reported."""
     number, starts, evaluations = min(len(state.optima) + 1, len(state.starts)), len(state.starts), state.evaluations
 
-    def evaluate(w: np.ndarray) -> Asked:
+    def evaluate(w: np.ndarray) -> NlpEvaluation:
         nonlocal evaluations
         at, evaluations = nlp.evaluate(w), evaluations + 1
         report(DesignProgress(number, starts, state.candidate is not None, evaluations, float(at.value)))
@@ -251,11 +251,11 @@ def _solve(state: DesignState, nlp: DesignNlp, start: np.ndarray, report: Report
 # what stood in the way
 
 
-def describe_violations(constraints: tuple[PathConstraint, ...], nlp: DesignNlp, result: DenseResult) -> str:
+def describe_violations(constraints: tuple[PathConstraint, ...], nlp: DesignNlp, result: SlsqpResult) -> str:
     """Which constraints an optimum violates."""
     scale = {own.text: own.scale for own in reversed(constraints)}
     worst: dict[str, float] = {}
-    for label, violation in zip(nlp.bounds[2], result.excess, strict=True):
+    for label, violation in zip(nlp.bounds[2], result.violation, strict=True):
         if label and violation > SLSQP_FEASIBILITY:  # less is rounding
             worst[label] = max(worst.get(label, 0.0), float(violation) * scale.get(label, 1.0))
     if not worst:

@@ -54,7 +54,7 @@ class PlannedSimulation:
         out = self.propagator.run(self._grid(np.hstack([sampled.values, sampled.derivatives])),
                                   np.array([0, inputs.samples - 1]), model.first_state(x0)[None], model.values(p, stretch),
                                   derivatives, None)
-        ny, nq, nw = len(model.model.outputs), model.unknowns, len(model.watched)
+        ny, nq, nw = len(model.model.outputs), model.unknowns, len(model.monitored)
         d_inputs = np.zeros((inputs.samples, len(inputs.slices), inputs.count))
         for place, (i, j) in enumerate(inputs.pairs):
             d_inputs[:, i, j] += sampled.derivatives[:, place]

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynident.errors import DynidentError
 from dynident.kalman.method import FilterMethod
-from dynident.kalman.setup import FilterRecord, FilterSetup
+from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 NOT_FINITE, NOT_POSITIVE, TIME_GOES_BACK = 1, 2, 3  # as in filter_common.c; 0 is no fault
 FAULTS = {NOT_FINITE: "the estimate is no longer finite", NOT_POSITIVE: "the covariance is no longer positive",
@@ -105,7 +105,7 @@ class FilterBackend(Protocol):
         """A memory that knows only this; t: the time at which x holds (the first sample's where None)."""
         ...
 
-    def filter_record(self, memory: np.ndarray, record: FilterRecord, for_smoother: bool = False) -> FilteredSamples:
+    def filter_record(self, memory: np.ndarray, record: FilterExperiment, for_smoother: bool = False) -> FilteredSamples:
         """All samples of a record; `memory` stays as it is."""
         ...
 

@@ -26,7 +26,7 @@ from dynident.kalman.backend import (
 from dynident.kalman.jacobian_codegen import output_jacobian, sparsity_tables, step_jacobian_by_rows, step_jacobian_scalar
 from dynident.kalman.method import COVARIANCE_UPDATES
 from dynident.kalman.model_functions import functions_without_derivatives
-from dynident.kalman.setup import FilterRecord, FilterSetup
+from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 SCALAR_FUNCTIONS, SIMD_FUNCTIONS = "elementary.c", "elementary_simd.c"  # tanh of our own, for a number or for several
 SOURCE_VERSION = 5  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
@@ -148,7 +148,7 @@ class CompiledFilter:
             raise FilterStopped(NOT_POSITIVE, 0, since, "the start", self.setup.method)
         return memory
 
-    def filter_record(self, memory: np.ndarray, record: FilterRecord, for_smoother: bool = False) -> FilteredSamples:
+    def filter_record(self, memory: np.ndarray, record: FilterExperiment, for_smoother: bool = False) -> FilteredSamples:
         samples = len(record.time)
         out = np.empty((samples, self.layout.sample_size))
         smoother_data = np.empty((samples, self.smoother_data_size)) if for_smoother else None
