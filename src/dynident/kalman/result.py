@@ -59,8 +59,8 @@ def stopped_estimate(setup: FilterSetup, stop: FilterStopped) -> Estimate:
                              {n: np.full(r.time.size, np.nan) for n in model.outputs}) for r in setup.records)
     residuals = tuple({n: np.full(e.samples, np.nan) for n in e.outputs} for e in setup.problem.experiments)
     return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.held_values()},
-                    uncertainty=uncertainty, converged=False, cost=float("nan"),
-                    status=Status(f"The filter stopped. {stop}", StatusCode.FILTER_STOPPED),
+                    uncertainty=uncertainty, converged=False,
+                    status=Status.of(StatusCode.FILTER_STOPPED, why=stop), cost=float("nan"),
                     trajectories=empty, residuals=residuals, noise_std=noise_std(setup.problem, setup.noise_std),
                     counts={"samples": stop.sample})
 
@@ -181,15 +181,12 @@ def _out_of_bounds(setup: FilterSetup, known: FilterCovariance) -> list[str]:
 
 def _status(samples: int, filtered: FilterResult) -> Status:
     if filtered.diverged:
-        return Status(f"Filtered {samples} samples, but the filter diverged: it no longer follows the record. Look at the "
-                      "notes on the discretization, give more process noise, start closer, or leave outliers out (gate).",
-                      StatusCode.FILTER_DIVERGED)
-    if not filtered.tests:
-        return Status(f"Filtered {samples} samples to the end; they are too few to judge the filter.",
-                      StatusCode.FILTERED_UNJUDGED)
-    judged = "as the filter foresaw them" if filtered.consistent else "NOT as the filter foresaw them"
-    return Status(f"Filtered {samples} samples to the end; the innovations are {judged}.",
-                  StatusCode.FILTERED if filtered.consistent else StatusCode.FILTERED_INCONSISTENT)
+        code = StatusCode.FILTER_DIVERGED
+    elif not filtered.tests:
+        code = StatusCode.FILTERED_UNJUDGED
+    else:
+        code = StatusCode.FILTERED if filtered.consistent else StatusCode.FILTERED_INCONSISTENT
+    return Status.of(code, samples=samples)
 
 
 def _notes(setup: FilterSetup, filtered: FilterResult, counts: Mapping[str, int], done: FilterPass, outside: Mapping[str, float]
