@@ -45,12 +45,13 @@ class StartResult:
     values: Mapping[str, float]
     cost: float
     converged: bool
-    status: str
+    status: Status
     criterion: float = np.nan
 
     def __post_init__(self) -> None:
         if np.isnan(self.criterion):
             object.__setattr__(self, "criterion", float("inf") if np.isnan(self.cost) else self.cost)
+        object.__setattr__(self, "status", Status.from_text(self.status))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class Estimate:
     values: Mapping[str, float]  # estimated and held quantities by printed name
     uncertainty: Uncertainty
     converged: bool
-    status: Status  # a sentence, with a code that programs branch on; plain text is taken too
+    status: Status  # a sentence, with a code that a program can branch on
     cost: float  # sum of squared residuals, each divided by its std; with priors
     trajectories: tuple[Trajectory, ...]  # one per experiment
     residuals: tuple[Mapping[str, np.ndarray], ...]  # per experiment: measured - model, NaN where not measured
@@ -70,7 +71,7 @@ class Estimate:
     notes: tuple[str, ...] = ()  # warnings and remarks, each a sentence, most important first
     history: tuple[Iteration, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)  # iterations, simulations, jacobians, ...
-    times: Mapping[str, float] = field(default_factory=dict)  # seconds: compile, fit (or filter), statistics, ...
+    times: Mapping[str, float] = field(default_factory=dict)  # seconds: compile, integrate, solve, ...
     statistics: Mapping[str, float] = field(default_factory=dict)  # aic, bic, chi2, dof, reduced_chi2, fit_<output>
     validations: tuple[Any, ...] = ()  # Validation objects made of this estimate
     starts: tuple[StartResult, ...] = ()  # all starts, where there were several
@@ -78,8 +79,7 @@ class Estimate:
     smoothed: SmootherResult | None = None  # where the model errs, where the method lets it
 
     def __post_init__(self) -> None:
-        if not isinstance(self.status, Status):
-            object.__setattr__(self, "status", Status(self.status))
+        object.__setattr__(self, "status", Status.from_text(self.status))
 
     def __str__(self) -> str:
         return str(hooks.call("estimate_text", self))

@@ -114,7 +114,7 @@ class MultiStart(Method):
                 elif is_lost(ended.error):
                     begin = _begin(started(problem, ended.task[0]))
                     why = describe(ended.error, ended.attempts)
-                    yield ended.number, StartResult(begin, {}, float("inf"), False, why), None
+                    yield ended.number, StartResult(begin, {}, float("inf"), False, Status(why)), None
                 else:
                     raise ended.error
 
@@ -195,9 +195,9 @@ def run_start(common: tuple[Method, Problem, Callable[..., object] | None], plac
         e = method.identify(problem, None, report or (lambda _: None))
     except NotConverged as stopped:
         if stopped.estimate is None:
-            return StartResult(begin, {}, float("inf"), False, str(stopped)), None
+            return StartResult(begin, {}, float("inf"), False, Status(str(stopped))), None
         e = stopped.estimate
     except DynidentError as reason:
-        return StartResult(begin, {}, float("inf"), False, str(reason)), None
+        return StartResult(begin, {}, float("inf"), False, Status(str(reason))), None
     values = {n: float(e.values[n]) for n in problem.names}
     return StartResult(begin, values, e.cost, e.converged, e.status, criterion(e)), e
