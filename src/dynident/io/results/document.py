@@ -46,7 +46,7 @@ class Step(BaseModel):
     number: int
     cost: float
     step: float
-    mismatch: float
+    max_defect: float
     values: tuple[float, ...]
 
 
