@@ -103,7 +103,7 @@ def cpu_of_children() -> float:
 
 
 def handing_out(folder: Path) -> float:
-    """CPU seconds per task of everything around a fit: parcel, pool, result, commit."""
+    """CPU seconds per task of everything around a fit: payload, pool, result, commit."""
     fleet = asked(folder)
     found = fit_record(fleet.task_spec, fleet.records[0])
     count = 400

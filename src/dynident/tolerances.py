@@ -72,3 +72,7 @@ PLAN_SAME_MOTION = 1e-6  # of a state's size; a record with all modes that is fu
 PLAN_ALONG_GUARD = 1e-3  # of what a plan moves through; closer to a guard than this it goes along it
 PLAN_STD_ACHIEVED = 1.25  # times the predicted standard deviation; noise levels are rarely known better
 PLAN_NOMINAL_SHIFT = 3.0  # standard deviations before the run; values that moved further were planned for another machine
+
+# -- simulation
+
+STEP_HALVING_TOLERANCE = 1e-7  # of the largest value of a signal; a simulation that halving its steps changes by less is right

@@ -52,10 +52,15 @@ def memory_size(setup: FilterSetup) -> int:
     return plain if setup.method.filter != "horizon" else plain + 1 + nodes * (1 + nu + 3 * ny + n) + n * n
 
 
+def filter_text(*names: str) -> str:
+    """Kernels of this folder, one behind the other."""
+    return kernel_text(*names, package="dynident.kalman")
+
+
 def update_kernels(filter_kind: str) -> tuple[str, ...]:
     """The kernel texts that make a filter, in the order in which they need each other."""
     own = {"unscented": ("filter_unscented.c",), "horizon": ("filter_adjoint.c", "filter_linear.c", "filter_horizon.c")}
-    return ("filter_common.c", *own.get(filter_kind, ("filter_linear.c", "filter_extended.c")), "filter_begin.c")
+    return ("filter_common.c", *own.get(filter_kind, ("filter_linear.c", "filter_extended.c")), "filter_initialize.c")
 
 
 def record_kernels(filter_kind: str) -> tuple[str, ...]:
@@ -77,8 +82,8 @@ def source_text(setup: FilterSetup, names: tuple[str, ...], more: Sequence[ca.Fu
     generated = _static_source([*functions, *more], SIMD_FUNCTIONS if unscented and lane != 1 else SCALAR_FUNCTIONS)
     choices = {**compile_time_sizes(setup), **({} if lane is None else {"LANE": lane})}
     sizes = "\n".join(f"#define {name} {value}" for name, value in choices.items())
-    return "\n".join([sizes, kernel_text("filter_simd.c"), generated, sparsity_tables(augmented), step,
-                      kernel_text(*names)])
+    return "\n".join([sizes, filter_text("filter_simd.c"), generated, sparsity_tables(augmented), step,
+                      filter_text(*names)])
 
 
 def _static_source(functions: Sequence[ca.Function], elementary: str) -> str:
@@ -108,7 +113,7 @@ def library_for(setup: FilterSetup) -> ctypes.CDLL | None:
 @functools.lru_cache(maxsize=64)
 def _library(recipe: FilterRecipe) -> ctypes.CDLL | None:
     names = record_kernels(recipe.setup.method.filter)
-    text = kernel_text("filter_simd.c", *names, SCALAR_FUNCTIONS, SIMD_FUNCTIONS)
+    text = filter_text("filter_simd.c", *names) + kernel_text(SCALAR_FUNCTIONS, SIMD_FUNCTIONS)
     key = (f"filter {SOURCE_VERSION} {hashlib.sha256(text.encode()).hexdigest()} casadi {version('casadi')} "
            f"{recipe.key}")
     library = load_library(key, lambda: source_text(recipe.setup, names))

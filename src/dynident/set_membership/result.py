@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from dynident.errors import ProblemError
+from dynident.errors import SimulationDiverged
 from dynident.estimate.enclosure import Band, Enclosure, Refutation
 from dynident.estimate.estimate import Estimate, Trajectory
+from dynident.integrators.grid import grid_of
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.interval_observer import Passage
 from dynident.set_membership.intervals import Rigour
 from dynident.set_membership.setup import Question
-from dynident.verbs.simulate import simulate
+from dynident.transcription.simulators import refine_steps, simulator_for
 
 MOST_KEPT = 4000  # boxes of a paving that an estimate keeps
 
@@ -131,10 +132,9 @@ def _middle(question: Question, answer: Answer, e: int) -> tuple[np.ndarray, np.
 def _of_the_middle(question: Question, answer: Answer, e: int) -> dict[str, np.ndarray]:
     """States of a simulation; not known where it diverges, which says nothing about values that fit."""
     model, run = question.model, question.problem.experiments[e]
-    p, x = _middle(question, answer, e)
-    values = {**dict(zip(model.parameters, p, strict=True)),
-              **{f"{n}(0)": value for n, value in zip(model.states, x, strict=True)}}
+    grid = grid_of(model, run, everywhere=True)
     try:
-        return dict(simulate(model, values, run).states)
-    except ProblemError:
-        return {n: np.full(run.time.size, np.nan) for n in model.states}
+        states = refine_steps(simulator_for(model, "runge_kutta", ()), *_middle(question, answer, e), grid).states[grid.offset:]
+    except SimulationDiverged:
+        states = np.full((run.time.size, len(model.states)), np.nan)
+    return {n: states[:, i].copy() for i, n in enumerate(model.states)}
