@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dynident.io.problem_file.read import read_problem, write_problem
     from dynident.io.readers.csv import read_csv
     from dynident.io.readers.tables import read_mat, read_parquet, read_table
-    from dynident.io.results.folder import load
+    from dynident.io.results.load import load
     from dynident.methods.presets import (
         boundary_value,
         full_discretization,
@@ -64,7 +64,7 @@ PUBLIC = {
     "Transition": "models.hybrid",
     "Validation": "estimate.validation", "check": "verbs.check", "compare": "verbs.compare",
     "full_discretization": "methods.presets", "identify": "verbs.identify", "kalman": "methods.presets",
-    "least_squares": "methods.presets", "load": "io.results.folder", "process_pool": "parallel.process_pool",
+    "least_squares": "methods.presets", "load": "io.results.load", "process_pool": "parallel.process_pool",
     "moving_horizon": "methods.presets",
     "multiple_shooting": "methods.presets", "multistart": "methods.presets",
     "Plan": "design.plan", "bootstrap": "verbs.bootstrap", "boundary_value": "methods.presets",
@@ -96,14 +96,14 @@ hooks.register({
     "estimate_html": "dynident.report.notebook.estimate_fragment",
     "estimate_figure": "dynident.report.plots.estimate_figure",
     "validate": "dynident.verbs.validate.validate",
-    "save": "dynident.io.results.folder.save",
+    "save": "dynident.io.results.save.save",
     "comparison_text": "dynident.report.terminal.comparison_text",
     "text_table": "dynident.report.text_table.plain_table",
     "profile_text": "dynident.report.profile_text.profile_text",
     "profile_figure": "dynident.report.profile_plot.profile_figure",
     "plan_text": "dynident.report.plan_text.plan_text",
     "plan_figure": "dynident.report.plan_plot.plan_figure",
-    "write_columns": "dynident.io.results.trajectory_tables.save_columns",
+    "write_columns": "dynident.io.results.signal_tables.save_columns",
     "boundary_text": "dynident.report.boundary_text.boundary_text",
     "boundary_figure": "dynident.report.boundary_plot.boundary_figure",
     "iterations_figure": "dynident.report.boundary_plot.iterations_figure",

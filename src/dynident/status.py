@@ -98,6 +98,11 @@ class Status(str):
         return str(self), self.code.value
 
     @classmethod
+    def from_text(cls, words: str) -> Status:
+        """The same words, with a code in any case."""
+        return words if isinstance(words, Status) else cls(words)
+
+    @classmethod
     def of(cls, code: StatusCode, **facts: Any) -> Status:
         """The clause of a code, filled in."""
         return cls(CLAUSES[code].format(**facts), code)

@@ -61,7 +61,8 @@ def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python:
 
     `first` may refuse problem and table before they are fitted.
     """
-    from dynident.io.results.folder import AS_GIVEN, load
+    from dynident.io.results.load import load
+    from dynident.io.results.save import AS_GIVEN
 
     if path.is_dir():
         given = path / AS_GIVEN

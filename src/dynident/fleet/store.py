@@ -19,7 +19,7 @@ import numpy as np
 
 from dynident import __version__
 from dynident._util.atomic import NotWritten
-from dynident._util.plain import plain
+from dynident._util.codec import encode
 from dynident.errors import DynidentError, NotSupported, ProblemError
 from dynident.fleet.task import TaskResult
 
@@ -75,7 +75,7 @@ class FleetStore:
     def keep(self, number: int, record: str, result: TaskResult) -> None:
         """One result of a pass; a second one for the same record changes nothing."""
         said = {key: value for key, value in vars(result).items() if key not in BINARY}
-        row = number, record, result.status, json.dumps(plain(said), ensure_ascii=False), _pack_arrays(result.arrays)
+        row = number, record, result.status, json.dumps(encode(said), ensure_ascii=False), _pack_arrays(result.arrays)
         with self._committed() as base:
             base.execute("INSERT OR IGNORE INTO result VALUES (?, ?, ?, ?, ?)", row)
 

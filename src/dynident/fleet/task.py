@@ -95,7 +95,7 @@ def task_result(estimate: Estimate, arrays: Mapping[str, np.ndarray], read: tupl
                if key == "reduced_chi2" or key.startswith("fit_")}
     own = {} if covariance is None else {"covariance": covariance}
     return TaskResult(
-        CONVERGED if estimate.converged else NOT_CONVERGED, estimate.status,
+        CONVERGED if estimate.converged else NOT_CONVERGED, str(estimate.status),
         {name: float(estimate.values[name]) if uncertainty.is_informed(name) else np.nan for name in names},
         {name: float(uncertainty.std(name)) for name in names},
         {name: float(low) for name, (low, _) in intervals.items()},

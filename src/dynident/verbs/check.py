@@ -39,7 +39,8 @@ def check(problem: Problem) -> Check:
     """Excitation, rank, collinear groups, constraints, scaling, sampling, with advice; around the start values."""
     at, jumps = _with_jumps(problem, linearization_at_start(problem))
     coordinates = transforms_of(problem, at.values)
-    tied, _ = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities().joined(at, AS_EXACT_AS_DATA)
+    constraints = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities()
+    tied, _ = constraints.joined(at, AS_EXACT_AS_DATA)
     found = _blamed(problem, diagnose(problem, tied))
     return Check((*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *jumps, *found.findings))
 
