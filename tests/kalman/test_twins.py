@@ -151,7 +151,7 @@ def common_numbers(setup: FilterSetup, compiled: bool) -> list[np.ndarray]:
     P[:, 1] = P[1, :] = 0.0  # known exactly
     if compiled:
         L, multipliers, projected, x = np.zeros_like(P), np.zeros(x.size), np.zeros(1), x.copy()
-        settings = layout.pack_settings(setup, setup.records[0].first_order_hold)
+        settings = layout.pack_settings(setup)
         call(probe(setup, PROBE).probe_common, P, x, settings, L, multipliers, projected)
         return [L, x, projected, multipliers]
     x, projected, multipliers = project_onto_bounds(FilterModel.of(setup), x, P)

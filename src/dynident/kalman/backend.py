@@ -51,9 +51,10 @@ class FilterLayout:
     def sample_size(self) -> int:
         return self.sample["projected"].stop
 
-    def pack_settings(self, setup: FilterSetup, first_order_hold: np.ndarray) -> np.ndarray:
+    def pack_settings(self, setup: FilterSetup) -> np.ndarray:
+        """What the kernels are told once, as their flat array."""
         packed = np.zeros(self.settings["gate"].stop)
-        for name, value in {**setup.settings(), "first_order_hold": first_order_hold}.items():
+        for name, value in setup.settings().items():
             values = np.atleast_1d(np.asarray(value, float))
             packed[self.settings[name].start:self.settings[name].start + values.size] = values
         return packed

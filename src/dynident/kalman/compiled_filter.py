@@ -141,7 +141,8 @@ class CompiledFilter:
         sizes = np.zeros(4, np.int64)
         library.dynident_filter_sizes(sizes.ctypes.data)
         self.memory_size, settings_size, sample_size, self.smoother_data_size = (int(size) for size in sizes)
-        assert settings_size == self.layout.settings["gate"].stop and sample_size == self.layout.sample_size
+        self.settings = self.layout.pack_settings(setup)
+        assert settings_size == self.settings.size and sample_size == self.layout.sample_size
 
     def initialize(self, x: np.ndarray, P: np.ndarray, t: float | None = None, u: np.ndarray | None = None) -> np.ndarray:
         memory = np.zeros(self.memory_size)
@@ -158,7 +159,7 @@ class CompiledFilter:
         out = np.empty((samples, self.layout.sample_size))
         smoother_data = np.empty((samples, self.smoother_data_size)) if for_smoother else None
         where, after = ctypes.c_longlong(0), memory.copy()
-        arrays = [after, self.layout.pack_settings(self.setup, record.first_order_hold), record.time, record.inputs,
+        arrays = [after, self._settings_with(record.first_order_hold), record.time, record.inputs,
                   record.outputs, np.ascontiguousarray(record.variance)]
         fault = self.library.dynident_filter_record(
             samples, *[a.ctypes.data for a in arrays], len(record.variance), out.ctypes.data,
@@ -179,9 +180,14 @@ class CompiledFilter:
 
     def updater(self, memory: np.ndarray, first_order_hold: np.ndarray, packed: np.ndarray, out: np.ndarray
                 ) -> Callable[[], int]:
-        arrays = memory, self.layout.pack_settings(self.setup, first_order_hold), packed, out
+        arrays = memory, self._settings_with(first_order_hold), packed, out
         pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in arrays]  # which keep their arrays alive
         return functools.partial(self.library.dynident_filter_update, *pointers)
+
+    def _settings_with(self, first_order_hold: np.ndarray) -> np.ndarray:
+        settings = self.settings.copy()
+        settings[self.layout.settings["first_order_hold"]][:first_order_hold.size] = first_order_hold
+        return settings
 
     def estimate(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, P = np.empty(self.layout.n), np.empty((self.layout.n, self.layout.n))

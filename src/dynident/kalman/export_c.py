@@ -175,7 +175,7 @@ def _user_units_function(setup: FilterSetup) -> ca.Function:
 
 
 def _settings_table(setup: FilterSetup, layout: FilterLayout) -> str:
-    packed = layout.pack_settings(setup, setup.records[0].first_order_hold)
+    packed = layout.pack_settings(setup)
     single = ("per_sample", "max_step", "gate")
     rows = [f".{key} = {_number(packed[where][0]) if key in single else _row(packed[where])}"
             for key, where in layout.settings.items()]
