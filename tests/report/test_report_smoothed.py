@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet
 import pytest
-from boundary.test_boundary_value import THESIS, fitted, simulated, spring
 
 import dynident as di
+from boundary.test_boundary_value import THESIS, fitted, simulated, spring
 from dynident.estimate.smoother_result import PseudoTimeStep
 from dynident.io.results.smoother_tables import read_smoothed, smoothed_table
 from dynident.report.sections import convergence, model_errors, pseudo_time_steps, unmeasured_states

@@ -6,6 +6,10 @@ as a parcel; only a few tasks are handed out ahead of those that are done, so th
 
 from __future__ import annotations
 
+import hashlib
+import pickle
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing, nullcontext
@@ -132,3 +136,32 @@ def describe_loss(error: BaseException, attempts: int) -> BaseException:
     if isinstance(error, DynidentError) or not is_lost(error):
         return error
     return WorkerLost(describe(error, attempts))
+
+
+KEPT = 4  # parcels per process; a run has one or two
+
+_unpacked: OrderedDict[str, Any] = OrderedDict()
+alone = threading.RLock()  # CasADi crashes where two threads of a process use it: they take turns
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Bytes and their hash."""
+
+    digest: str
+    content: bytes
+
+    def unpacked(self) -> Any:
+        """The content; the same object for every task of this process."""
+        with alone:
+            if self.digest not in _unpacked:
+                _unpacked[self.digest] = pickle.loads(self.content)
+                while len(_unpacked) > KEPT:
+                    _unpacked.popitem(last=False)
+            _unpacked.move_to_end(self.digest)
+            return _unpacked[self.digest]
+
+
+def pack(content: Any) -> Payload:
+    written = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    return Payload(hashlib.sha256(written).hexdigest(), written)

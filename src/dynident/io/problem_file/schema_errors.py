@@ -25,7 +25,7 @@ from dynident.io.problem_file.schema import (
     TransitionTable,
     shown,
 )
-from dynident.io.problem_file.toml_text import Path, line_of, printed
+from dynident.io.problem_file.write import Path, line_of, printed
 
 File = TypeVar("File", ProblemTable, FleetFileTable)
 
