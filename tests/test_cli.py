@@ -19,7 +19,8 @@ import dynident.verbs.identify
 from dynident.cli import COMMANDS, main
 from dynident.codegen.compiler import compiler
 from dynident.errors import NotConverged, NotSupported
-from dynident.io.results.folder import load, reserved
+from dynident.io.results.load import load
+from dynident.io.results.save import reserved
 
 PROBLEM = """
 [model]

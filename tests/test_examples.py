@@ -170,7 +170,7 @@ def test_planned_records_are_as_sharp_as_predicted_and_find_the_friction(example
 
 def test_fleet_shows_the_axis_with_too_much_friction(example):
     known, said = example("19")
-    assert {s.machine for s in known["result"].standouts if not s.record} == {"axis06"}
+    assert {s.machine for s in known["result"].outliers if not s.record} == {"axis06"}
     assert known["result"].good
     shared = known["result"].shared
     assert abs(shared.values[0] - 200) < 4 * shared.std("Fv")

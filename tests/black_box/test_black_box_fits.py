@@ -1,4 +1,4 @@
-"""Claims about least squares on simulations: steps follow the noise, workers change nothing, a search helps."""
+"""Claims about least squares on simulations: workers change nothing, a search helps, noise is said."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.black_box.difference_steps import ORDER, estimate_noise, is_noise, optimal_steps
+from dynident.black_box.evaluation_cache import EvaluationCache
+from dynident.errors import SimulationDiverged
+from dynident.integrators.grid import grid_of
+from dynident.transcription.simulators import simulator_for
 
 MODEL = di.library.mass_spring_damper()
 TRUE = {"m": 2.0, "d": 0.5, "k": 3.0}
@@ -32,40 +35,6 @@ def test_it_agrees_with_exact_derivatives():
         assert found.uncertainty.std(name) == pytest.approx(std, rel=1e-4)
 
 
-@pytest.mark.parametrize("level", [1e-13, 1e-9, 1e-6, 1e-4])
-def test_noise_is_measured_whatever_its_size(level):
-    rng = np.random.default_rng(1)
-    t = np.linspace(0, 5, 2000)
-    row = [np.sin((2 + 2e-4 * k) * t) * (1 + level * rng.normal(size=t.size)) for k in range(ORDER + 1)]
-    assert estimate_noise(row) == pytest.approx(level, rel=0.2)
-
-
-def test_noise_is_told_from_what_is_smooth_and_from_kinks():
-    t, rng = np.linspace(0, 5, 2000), np.random.default_rng(1)
-    noisy = [np.sin((2 + 2e-4 * k) * t) + 1e-9 * rng.normal(size=t.size) for k in range(ORDER + 1)]
-    smooth = [np.sin((2 + 0.02 * k) * t) for k in range(ORDER + 1)]
-    kinked = [np.sin((2 + 2e-4 * k) * t) + 1e-3 * max(0, k - 3) * (np.arange(t.size) == 700) for k in range(ORDER + 1)]
-    assert is_noise(noisy) and not is_noise(smooth) and not is_noise(kinked)
-
-
-def test_steps_keep_the_noise_out_of_the_derivative():
-    """A derivative by these steps errs by no more than a few times the best that is possible."""
-    rng = np.random.default_rng(2)
-    t = np.linspace(0, 5, 2000)
-
-    def outputs(p, level):
-        return np.sin(p * t) * (1 + level * rng.normal(size=t.size))
-
-    for level in (1e-15, 1e-10, 1e-6):
-        (step,), (both,) = optimal_steps(level, np.array([1.0]))
-        h = 2.0 * step
-        back = outputs(2.0 - h, level) if both else outputs(2.0, level)
-        slope = (outputs(2.0 + h, level) - back) / (2 * h if both else h)
-        error = np.linalg.norm(slope - t * np.cos(2 * t)) / np.linalg.norm(t * np.cos(2 * t))
-        best = 3 * level ** (2 / 3) if both else 2 * level**0.5
-        assert error < 30 * best
-
-
 @pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(2), lambda: ProcessPoolExecutor(2)],
                          ids=["threads", "processes"])
 def test_workers_change_no_number(make):
@@ -73,6 +42,19 @@ def test_workers_change_no_number(make):
     with make() as pool:
         together = di.identify(problem(), di.least_squares(), executor=pool, progress=False)
     assert dict(together.values) == dict(alone.values)
+
+
+def test_a_simulation_that_diverges_in_another_process_is_a_failed_trial():
+    """Nothing else: the pool goes on, and the reason is the same as here."""
+    asked = problem()
+    simulator = simulator_for(MODEL, "runge_kutta", ())
+    grids = [grid_of(MODEL, asked.experiments[0])]
+    rows = [np.array(list(TRUE.values())), np.array([1e-9, 0.5, 3.0])]
+    alone = EvaluationCache(asked, simulator).outputs(rows, grids)
+    with ProcessPoolExecutor(1) as pool:
+        there = EvaluationCache(asked, simulator, pool).outputs(rows, grids)
+    assert np.array_equal(there[0][0], alone[0][0], equal_nan=True)
+    assert isinstance(there[1], SimulationDiverged) and str(there[1]) == str(alone[1])
 
 
 def test_a_search_needs_bounds_and_leads_out_of_a_wrong_valley():

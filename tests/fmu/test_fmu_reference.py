@@ -9,7 +9,7 @@ import pytest
 import reference_fmus as made
 from fmu_makers import fmpy, needs_compiler
 from reference_fmus import reference_fmu
-from test_fmu_loop import ball_height
+from test_fmu_stepping import ball_height
 
 import dynident as di
 from dynident.fmu.summary import variable_rows

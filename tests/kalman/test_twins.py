@@ -13,8 +13,8 @@ import pytest
 from linear_oracle import oscillator
 
 import dynident as di
-import dynident.kalman as kalman_package
 from dynident.codegen.compiler import compiler, load_library
+from dynident.kalman import method
 from dynident.kalman.backend import AdjointState, FilterLayout, backend_for, interpreted_backend
 from dynident.kalman.compiled_filter import CompiledFilter, record_kernels, source_text
 from dynident.kalman.filter_adjoint import adjoint_measurement
@@ -150,7 +150,7 @@ def common_numbers(setup: FilterSetup, compiled: bool) -> list[np.ndarray]:
     P[:, 1] = P[1, :] = 0.0  # known exactly
     if compiled:
         L, multipliers, projected, x = np.zeros_like(P), np.zeros(x.size), np.zeros(1), x.copy()
-        settings = layout.pack_settings(setup, setup.records[0].first_order_hold)
+        settings = layout.pack_settings(setup)
         call(probe(setup, PROBE).probe_common, P, x, settings, L, multipliers, projected)
         return [L, x, projected, multipliers]
     x, projected, multipliers = project_onto_bounds(FilterModel.of(setup), x, P)
@@ -208,5 +208,5 @@ def test_twin_gives_the_numbers_of_the_compiled_loop(twin: Twin):
 
 def test_every_twin_is_compared():
     """A file named after a kernel is its twin; filter_record is run by every filter above that is not a square root."""
-    files = {path.stem for path in Path(kalman_package.__file__).parent.glob("filter_*.py")}
+    files = {path.stem for path in Path(method.__file__).parent.glob("filter_*.py")}
     assert {twin.loop for twin in TWINS} | {"filter_record"} == files

@@ -56,12 +56,12 @@ class FiniteDifference:
         return self.length > SEEN_ABOVE_NOISE * self.noise
 
 
-class NoFiniteNeighbour(SimulationDiverged):
-    """Nothing is finite close to a point at which the simulation is."""
+class NoFiniteNeighbour(Exception):
+    """Nothing is finite close to a point at which the simulation is; `beside` is where it failed, and how."""
 
     def __init__(self, beside: np.ndarray, bad: SimulationDiverged):
-        super().__init__(bad.time, bad.node)
-        self.beside, self.args = beside, bad.args
+        super().__init__(str(bad))
+        self.beside = beside
 
 
 def measure_noise(point: DifferencePoint) -> float:

@@ -13,7 +13,7 @@ def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python:
 
     Example: `dynident check problem.toml`
     """
-    from dynident.design.config import check_table
+    from dynident.design.design_input import check_table
     from dynident.methods.method import refuse
     from dynident.methods.presets import usual_method
     from dynident.verbs.check import check

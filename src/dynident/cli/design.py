@@ -40,7 +40,7 @@ def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = Fal
 
     Example: `dynident design problem.toml --out next_input.csv`
     """
-    from dynident.design.config import check_table, plan_from_table
+    from dynident.design.design_input import check_table, plan_from_table
     from dynident.design.optimize import progress_line
 
     prior, table = what_is_known(known, at_start, allow_outside, allow_python, first=check_table)
@@ -61,7 +61,8 @@ def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python:
 
     `first` may refuse problem and table before they are fitted.
     """
-    from dynident.io.results.folder import AS_GIVEN, load
+    from dynident.io.results.load import load
+    from dynident.io.results.save import AS_GIVEN
 
     if path.is_dir():
         given = path / AS_GIVEN

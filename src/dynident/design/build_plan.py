@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import linprog
 
-from dynident.design.constraint_verification import constraint_uses
+from dynident.design.constraints import constraint_uses
 from dynident.design.design_problem import DesignProblem
 from dynident.design.nlp import embed_sensitivities
 from dynident.design.optimize import Candidate, DesignState

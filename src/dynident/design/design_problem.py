@@ -15,8 +15,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from dynident.design.argument_checks import DesignOptions, ParsedDesign, signal_faults
-from dynident.design.constraint_verification import FineSimulation, simulate_finely
-from dynident.design.constraints import PathConstraint, input_range
+from dynident.design.constraints import FineSimulation, PathConstraint, input_range, simulate_finely
 from dynident.design.criteria import Criterion
 from dynident.design.guard_constraints import ModeConstraint
 from dynident.design.input_parametrization import InputTrajectory

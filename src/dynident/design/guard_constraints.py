@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dynident.design.constraint_verification import FineSimulation
-from dynident.design.constraints import PathConstraint, parse_constraints
+from dynident.design.constraints import FineSimulation, PathConstraint, parse_constraints
 from dynident.design.plan import ConstraintUse
 from dynident.design.prior_information import nominal_values_of, problem_of
 from dynident.errors import NotConverged, NotSupported, ProblemError, did_you_mean

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.design.constraint_verification import Peak, add_constraint_points, find_violations
-from dynident.design.constraints import PathConstraint
+from dynident.design.constraints import PathConstraint, Peak, add_constraint_points, find_violations
 from dynident.design.design_problem import DesignProblem
 from dynident.design.nlp import DesignNlp, first_constraint_points
 from dynident.design.sensitivity_simulation import PlannedSimulation, choose_substeps

@@ -15,11 +15,9 @@ import numpy as np
 
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
-from dynident.integrators import integrator_named
 from dynident.linalg.rank import column_lengths, truncated_svd
 from dynident.methods.active_constraints import ActiveConstraints
-from dynident.methods.direct import ShootingMethod
-from dynident.methods.substeps import choose_substeps
+from dynident.methods.linearize_at import linearize_at
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter
@@ -29,7 +27,6 @@ from dynident.statistics.covariance import magnitudes
 from dynident.statistics.identifiability import Identifiability, identifiability
 from dynident.tolerances import SINGULAR_VALUE_PROJECTION
 from dynident.transcription.initial_guess import start_values
-from dynident.transcription.shooting import Shooting
 
 UNIFORM = np.sqrt(3)  # radius over std of errors that are evenly distributed within bounds
 
@@ -242,22 +239,10 @@ def _rows(problem: Problem, nominal: Mapping[str, float], std: np.ndarray) -> np
     values = np.array([nominal[name] for name in problem.names])
     noise_std = {n: float(s) for n, s in zip(problem.model.outputs, std, strict=True) if np.isfinite(s)}
     gaussian = problem.changed(experiments=[_with_gaussian_noise(e) for e in problem.experiments])
-    scheme, last = integrator_named("runge_kutta"), None
-    for method in (ShootingMethod("design", 1), ShootingMethod("design")):
-        segments = [method.segments_for(e.samples) for e in problem.experiments]
-
-        def make(substeps: int, segments: list[int] = segments) -> Shooting:
-            finite = Shooting(gaussian, scheme, segments, substeps, noise_std)
-            finite.frame.start_values = values
-            return finite
-
-        try:
-            count, _ = choose_substeps(make)
-            finite = make(count)
-            return finite.linearization(finite.start()).jacobian
-        except SimulationDiverged as bad:
-            last = bad
-    raise ProblemError(f"At the nominal values {last}; nothing can be planned from there.")
+    try:
+        return linearize_at(gaussian, values, noise_std).jacobian
+    except SimulationDiverged as bad:
+        raise ProblemError(f"At the nominal values {bad}; nothing can be planned from there.") from None
 
 
 def project_out(rows: np.ndarray, nuisance: np.ndarray) -> np.ndarray:

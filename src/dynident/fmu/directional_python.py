@@ -1,4 +1,4 @@
-"""Directional derivatives in Python: fmu_directional.c without a compiler; the same arithmetic in the same order and bits.
+"""Directional derivatives in Python: directional.c without a compiler; the same arithmetic in the same order and bits.
 
 Model Exchange by Runge-Kutta together with the derivatives of states and outputs by parameters and initial states. No
 events: where one comes, the derivative jumps in a way that the FMU does not tell.
@@ -24,7 +24,7 @@ def differentiate_exchange(instance: FmuInstance, references: ValueReferences, i
                            directions: DirectionalReferences, outputs: np.ndarray, derivatives: np.ndarray
                            ) -> StepFailure | None:
     """Fill `outputs` (nodes, outputs) and `derivatives` (nodes, columns, outputs); dynident_fmu_directional of
-    fmu_directional.c."""
+    directional.c."""
     loop, node = ModelExchange(InstanceCalls(instance, references, inputs), StepSettings(True, "runge_kutta")), 0
     try:
         with np.errstate(all="ignore"):

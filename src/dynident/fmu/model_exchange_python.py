@@ -1,4 +1,4 @@
-"""Model Exchange in Python: fmu_model_exchange.c without a compiler; the same arithmetic in the same order and bits.
+"""Model Exchange in Python: model_exchange.c without a compiler; the same arithmetic in the same order and bits.
 
 A loop leads from one frozen state to the next; functions have the names of those in C. The adaptive scheme "cvodes" is
 here alone.
@@ -20,7 +20,7 @@ from dynident.fmu.stepping_compiled import EXCHANGE_FUNCTIONS, StepCall, StepFai
 from dynident.fmu.stepping_python import InstanceCalls, Stopped
 from dynident.fmu.value_references import ValueReferences
 
-# as in fmu_model_exchange.c, where each has its reason
+# as in model_exchange.c, where each has its reason
 NEWTON_LIMIT, NEWTON_SMALL, MOST_EVENTS, MOST_DISCRETE, EVENT_CLOSE, MOST_HALVINGS = 25, 1e-10, 10000, 1000, 1e-12, 60
 NEWTON_ENOUGH, NEWTON_SIZE, SEEN_MOVE = 1e-6, 1e-6, 2.2e-13
 
@@ -203,7 +203,7 @@ def event_crossed(before: ExchangeState, after: ExchangeState) -> bool:
 
 def simulate_exchange(instance: FmuInstance, references: ValueReferences, inputs: FmuInputs, settings: StepSettings,
                       outputs: np.ndarray) -> StepFailure | None:
-    """Fill `outputs` (nodes, outputs); dynident_fmu_exchange of fmu_model_exchange.c."""
+    """Fill `outputs` (nodes, outputs); dynident_fmu_exchange of model_exchange.c."""
     loop, node = ModelExchange(InstanceCalls(instance, references, inputs), settings), 0
     try:
         with np.errstate(all="ignore"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -133,16 +134,6 @@ def _same_simulator(identity: str, declared: tuple[str, ...]) -> FmuRecordSimula
     return FmuRecordSimulator(same_model(*json.loads(identity)), declared)
 
 
-class FmuDiverged(SimulationDiverged):
-    """A simulation of an FMU that came to no good end, in the FMU's words."""
-
-    def __init__(self, sentence: str, time: float, lost: bool):
-        super().__init__(time, 0)
-        self.args, self.lost = (sentence.rstrip("."),), lost  # who tells it goes on with words of their own
-
-    def __reduce__(self) -> tuple:
-        return FmuDiverged, (*self.args, self.time, self.lost)
-
-
-def _diverged(error: SimulationFailed) -> FmuDiverged:
-    return FmuDiverged(str(error), error.time, error.crash)
+def _diverged(error: SimulationFailed) -> SimulationDiverged:
+    """In the FMU's words, which name the time; who tells it goes on with words of their own."""
+    return SimulationDiverged(math.nan, 0, what=str(error).rstrip("."), lost=error.crash)

@@ -1,6 +1,7 @@
-"""Compiled stepping: fmu.c and what it needs to know of an instance, where this machine has a compiler.
+"""Compiled stepping: the loops in C and what they need to know of an instance, where this machine has a compiler.
 
-`stepping_python.py` and `model_exchange_python.py` do the same without one.
+`stepping.c` (Co-Simulation), `model_exchange.c` and `directional.c` each have a twin in Python beside them that does the
+same without one: `stepping_python.py`, `model_exchange_python.py`, `directional_python.py`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from dynident.fmu.value_references import DirectionalReferences, ReferenceGroup,
 if TYPE_CHECKING:
     from dynident.fmu.instance import FmuInstance
 
-C_FILES = ("fmu.c", "fmu_model_exchange.c", "fmu_directional.c")  # one text, in this order
+C_FILES = ("stepping.c", "model_exchange.c", "directional.c")  # one text, in this order
 ASKED_TO_END = -1  # in the place of a status: a step of FMI 3.0 asks for the end beside its status
-# functions of Model Exchange in FMI 2.0 and 3.0, in the order of the fields of `Fmu` in fmu.c
+# functions of Model Exchange in FMI 2.0 and 3.0, in the order of the fields of `Fmu` in stepping.c
 EXCHANGE_FUNCTIONS = {
     2: ("SetTime", "SetContinuousStates", "GetContinuousStates", "GetDerivatives", "GetEventIndicators",
         "CompletedIntegratorStep", "EnterEventMode", "NewDiscreteStates", "EnterContinuousTimeMode"),
@@ -36,7 +37,7 @@ EXCHANGE_FUNCTIONS = {
 
 
 class StepCall(IntEnum):
-    """What a simulation ended in: a call of FMI, or what is none; the codes of fmu.c."""
+    """What a simulation ended in: a call of FMI, or what is none; the codes of stepping.c."""
 
     SET = 1
     GET = 2
@@ -79,7 +80,7 @@ def stepping_library() -> ctypes.CDLL | None:
 
 @functools.cache
 def _library(_: str) -> ctypes.CDLL | None:
-    parts = resources.files("dynident.codegen")
+    parts = resources.files("dynident.fmu")
     text = "".join(parts.joinpath(name).read_text() for name in C_FILES)
     library = load_library(f"fmu {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
     if library is not None:
@@ -93,7 +94,7 @@ def _library(_: str) -> ctypes.CDLL | None:
 
 
 class _CGroup(ctypes.Structure):
-    """`Group` of fmu.c."""
+    """`Group` of stepping.c."""
 
     _fields_ = [("kind", ctypes.c_longlong), ("references", ctypes.c_longlong), ("values", ctypes.c_longlong),
                 ("reference", ctypes.c_void_p), ("column", ctypes.c_void_p), ("base", ctypes.c_void_p),
@@ -101,7 +102,7 @@ class _CGroup(ctypes.Structure):
 
 
 class _CFmu(ctypes.Structure):
-    """`Fmu` of fmu.c."""
+    """`Fmu` of stepping.c."""
 
     _fields_ = [("instance", ctypes.c_void_p), *[(n, ctypes.c_longlong) for n in (
         "version", "states", "indicators", "input_groups", "output_groups", "inputs", "outputs", "needs_completed")],
@@ -111,7 +112,7 @@ class _CFmu(ctypes.Structure):
 
 
 class _CInputs(ctypes.Structure):
-    """`Inputs` of fmu.c."""
+    """`Inputs` of stepping.c."""
 
     _fields_ = [("nodes", ctypes.c_longlong), *[(n, ctypes.c_void_p) for n in (
         "time", "substeps", "u_begin", "u_end", "u_node", "wanted")],
@@ -119,7 +120,7 @@ class _CInputs(ctypes.Structure):
 
 
 class _CDirections(ctypes.Structure):
-    """`Directions` of fmu_directional.c."""
+    """`Directions` of directional.c."""
 
     _fields_ = [("columns", ctypes.c_longlong), *[(n, ctypes.c_void_p) for n in (
         "states", "rates", "outputs", "by", "initial", "derivative")]]
@@ -157,7 +158,7 @@ def differentiate_compiled(compiled: ctypes.CDLL, instance: FmuInstance, referen
 
 def _structures(instance: FmuInstance, references: ValueReferences, inputs: FmuInputs, steps: np.ndarray, exchange: bool
                 ) -> tuple[_CFmu, _CInputs, list]:
-    """Instance and inputs as the structures of fmu.c, and what must live as long as they do."""
+    """Instance and inputs as the structures of stepping.c, and what must live as long as they do."""
     groups = [_c_groups(some, [instance.address(f"{verb}{g.function}") for g in some])
               for verb, some in (("Set", references.inputs), ("Get", references.outputs))]
     fmu = _CFmu(instance.handle, instance.version, references.states, references.indicators, len(references.inputs),

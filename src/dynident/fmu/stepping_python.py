@@ -1,7 +1,6 @@
-"""Python stepping: fmu.c without a compiler; the same arithmetic in the same order and bits.
+"""Python stepping: stepping.c without a compiler; the same arithmetic in the same order and bits.
 
-Here: the calls that both interfaces make, and Co-Simulation. The twin of fmu_model_exchange.c and fmu_directional.c is
-`model_exchange_python.py`.
+The calls that both interfaces make, and Co-Simulation.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, eq=False)
 class InstanceCalls:
-    """The calls of one simulation; functions have the names of those in fmu.c."""
+    """The calls of one simulation; functions have the names of those in stepping.c."""
 
     instance: FmuInstance
     references: ValueReferences
@@ -89,7 +88,7 @@ class InstanceCalls:
 
 def simulate_cosimulation(instance: FmuInstance, references: ValueReferences, inputs: FmuInputs, steps: CommunicationSteps,
                           settings: StepSettings, outputs: np.ndarray) -> StepFailure | None:
-    """Fill `outputs` (nodes, outputs); dynident_fmu_cosimulate of fmu.c."""
+    """Fill `outputs` (nodes, outputs); dynident_fmu_cosimulate of stepping.c."""
     calls, node, now = InstanceCalls(instance, references, inputs), 0, float(inputs.time[0])
     try:
         with np.errstate(all="ignore"):

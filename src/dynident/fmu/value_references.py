@@ -10,7 +10,7 @@ import numpy as np
 
 from dynident.fmu.description import FmuVariable
 
-# codes of fmu.c and how numpy calls the same type
+# codes of stepping.c and how numpy calls the same type
 TYPE_CODES = {"Real": 0, "Float64": 0, "Float32": 1, "Int8": 2, "UInt8": 3, "Int16": 4, "UInt16": 5, "Integer": 6,
               "Int32": 6, "UInt32": 7, "Int64": 8, "UInt64": 9}
 NUMPY_TYPES = ("float64", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

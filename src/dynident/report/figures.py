@@ -14,7 +14,8 @@ from dynident.design.plan import Plan
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.report.charts import DOTS_UP_TO, with_unit
-from dynident.report.signal_charts import TWO_SIDED_95, SignalRecord, fitted_records, kept_samples, mode_strips
+from dynident.report.downsampling import kept_samples
+from dynident.report.signal_charts import TWO_SIDED_95, SignalRecord, fitted_records, mode_strips
 from dynident.statistics.profile_likelihood import LEVEL, Profile
 from dynident.transcription.nlp_structure import NlpStructure
 

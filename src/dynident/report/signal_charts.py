@@ -12,6 +12,7 @@ import numpy as np
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.validation import Validation
 from dynident.report.charts import Panel, curve, stacked, with_unit
+from dynident.report.downsampling import POINTS
 from dynident.report.result_table import counted
 
 POINTS_ON_PAGE = 150_000  # over all curves; some 3 MB of numbers
@@ -115,27 +116,7 @@ def _mode_panel(record: SignalRecord, points: int) -> Panel:
     return Panel("mode", traces, MODE_HEIGHT, bare=True)
 
 
-POINTS = 4000  # drawn per curve; two per bucket, and more buckets than a screen has columns
 
 
-def kept_samples(values: np.ndarray, points: int = POINTS) -> np.ndarray:
-    """Indices to draw, rising: all of a short record; else the lowest and highest of each bucket and both ends.
-
-    Missing values (NaN) are passed over; a bucket that holds nothing else keeps one of them, so that a gap stays a gap.
-    """
-    values = np.asarray(values, float)
-    buckets = max(points // 2 - 1, 1)  # the two ends come on top
-    if values.size <= max(points, 4):
-        return np.arange(values.size)
-    edges = np.linspace(0, values.size, buckets + 1).astype(int)[:-1]  # where each bucket begins
-    bucket = np.searchsorted(edges, np.arange(values.size), side="right") - 1
-    lowest = _first_where(values == np.fmin.reduceat(values, edges)[bucket], edges)
-    highest = _first_where(values == np.fmax.reduceat(values, edges)[bucket], edges)
-    return np.unique(np.concatenate([[0, values.size - 1], lowest, highest]))
 
 
-def _first_where(hit: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """In each bucket the first sample that is hit, or the bucket's first sample where none is (all missing)."""
-    candidates = np.where(hit, np.arange(hit.size), hit.size)
-    first = np.minimum.reduceat(candidates, edges)
-    return np.where(first < hit.size, first, edges)

@@ -71,13 +71,14 @@ def _state_scale(problem: Problem, start: np.ndarray) -> np.ndarray:
 class Objective:
     """Unknowns, priors and loss of a problem, and how residuals become an evaluation."""
 
-    def __init__(self, problem: Problem, loss: str = "squared"):
+    def __init__(self, problem: Problem, loss: str = "squared", start_values: np.ndarray | None = None):
         self.problem, self.loss = problem, loss
         self.free = np.array(sorted({int(i) for b in problem.bindings for i in np.flatnonzero(b.parameter_unknown >= 0)}),
                              dtype=int)
         self.names = problem.names
-        self.start_values, self.state_scale = _read_off(problem)
-        self.coordinates: Transforms = transforms_of(problem, self.start_values)
+        first, self.state_scale = _read_off(problem)
+        self.coordinates: Transforms = transforms_of(problem, first)
+        self.start_values = first if start_values is None else start_values
         self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
 
     def values(self, point: Variables) -> np.ndarray:

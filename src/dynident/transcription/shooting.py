@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -53,9 +55,18 @@ class ExperimentData(WeightedData):
         self.first = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
 
+    def with_outputs(self, outputs: Mapping[int, np.ndarray]) -> ExperimentData:
+        """With other measured values of some outputs, by their number; what was missing stays missing."""
+        changed = copy.copy(self)
+        changed.measured = self.measured.copy()
+        for j, values in outputs.items():
+            present = self.weight[self.grid.offset:, j] > 0
+            changed.measured[self.grid.offset:, j] = np.where(present, values, 0.0)
+        return changed
+
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _PropagatedRecords:
     """The records as they were run at a point, and where that stands in memory."""
 
     point: Variables
@@ -72,9 +83,10 @@ class Shooting:
     """The finite problem of single and multiple shooting (eqs. (4), (5) of the direct-methods paper)."""
 
     def __init__(self, problem: Problem, integrator: Integrator, segments: Sequence[int], substeps: int,
-                 std: Mapping[str, float], loss: str = "squared"):
+                 std: Mapping[str, float], loss: str = "squared", start_values: np.ndarray | None = None):
+        """`start_values` of the unknowns, where they are not those of the problem."""
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
-        self.frame = Objective(problem, loss)
+        self.frame = Objective(problem, loss, start_values)
         self.march: Propagator = propagator_for(problem.model, integrator, tuple(int(i) for i in self.frame.free))
         self.records = [ExperimentData(problem, e, segments[e], substeps, std) for e in range(len(problem.experiments))]
         self.names, self.coordinates = self.frame.names, self.frame.coordinates
@@ -85,7 +97,22 @@ class Shooting:
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_norm = self.frame.node_norm
         self._scratch = Workspace()  # of evaluations, which keep nothing of it
-        self._last_runs: dict[bool, _Run] = {}  # without and with sensitivities
+        self._last_runs: dict[bool, _PropagatedRecords] = {}  # without and with sensitivities
+
+    def with_bounds(self, lower: np.ndarray, upper: np.ndarray) -> Shooting:
+        """The same problem within other bounds, in solver coordinates; what is compiled and known serves both."""
+        return self._with(coordinates=replace(self.coordinates, lower=lower, upper=upper))
+
+    def with_data(self, outputs: Sequence[Mapping[str, np.ndarray]]) -> Shooting:
+        """The same problem with other measured values, by record and output; what was missing stays missing."""
+        names = self.problem.model.outputs
+        return self._with(records=[record.with_outputs({names.index(name): y for name, y in own.items()})
+                                   for record, own in zip(self.records, outputs, strict=True)])
+
+    def _with(self, **changes: Any) -> Shooting:
+        changed = copy.copy(self)
+        vars(changed).update(changes)
+        return changed
 
     @property
     def noise(self) -> float:
@@ -157,14 +184,14 @@ class Shooting:
         ran.workspace.release()
         return ran.results
 
-    def _ran(self, point: Variables, sensitivities: bool, workspace: Workspace) -> _Run:
+    def _ran(self, point: Variables, sensitivities: bool, workspace: Workspace) -> _PropagatedRecords:
         """The last run where it was at this very point, else one in the workspace."""
         for known in (True,) if sensitivities else (False, True):
             if known in self._last_runs and self._last_runs[known].at(point):
                 return self._last_runs[known]
         workspace.renew()
         results = self._simulate(point, sensitivities, workspace)
-        ran = self._last_runs[sensitivities] = _Run(point, results, workspace, workspace.lease)
+        ran = self._last_runs[sensitivities] = _PropagatedRecords(point, results, workspace, workspace.lease)
         return ran
 
     def _simulate(self, point: Variables, sensitivities: bool, workspace: Workspace, everywhere: bool = False

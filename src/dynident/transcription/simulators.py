@@ -18,8 +18,8 @@ from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
+from dynident.tolerances import STEP_HALVING_TOLERANCE
 
-SAME_SIMULATION = 1e-7  # relative to the signals: the agreement of a simulation with one of half the step
 MOST_SUBSTEPS = 1024  # per sample
 
 
@@ -162,7 +162,7 @@ class RefinedSimulation:
 
     @property
     def converged(self) -> bool:
-        return self.change <= SAME_SIMULATION
+        return self.change <= STEP_HALVING_TOLERANCE
 
 
 def refine_steps(simulator: Simulator, p: np.ndarray, x0: np.ndarray, grid: Grid) -> RefinedSimulation:
@@ -175,7 +175,7 @@ def refine_steps(simulator: Simulator, p: np.ndarray, x0: np.ndarray, grid: Grid
         fine = grid.with_substeps(count)
         before, signals = signals, _signals(simulator, p, x0, fine, count >= MOST_SUBSTEPS)
         change = _relative_change(before, signals)
-        if change <= SAME_SIMULATION:
+        if change <= STEP_HALVING_TOLERANCE:
             break
     assert signals is not None  # the last one raises
     return RefinedSimulation(*signals, fine, change)

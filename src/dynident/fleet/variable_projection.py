@@ -1,4 +1,4 @@
-"""Linear: what does one record say about the shared parameters, once its own unknowns are taken out?
+"""Variable projection: what does one record say about the shared parameters, once its own unknowns are taken out?
 
 At the record's optimum the residuals are linearised in all unknowns, r + J_own own + J shared, and projected onto what no
 own unknown can change. What remains, a triangle of the size of the shared parameters, is all that the fleet needs to
@@ -15,7 +15,7 @@ import numpy as np
 from dynident.black_box.method import differences_at_start
 from dynident.errors import NotSupported
 from dynident.estimate.estimate import Estimate
-from dynident.fleet.question import Question
+from dynident.fleet.fleet import TaskSpec
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.linalg.rank import column_lengths, truncated_svd
 from dynident.methods.refit import Refit
@@ -28,8 +28,8 @@ from dynident.tolerances import SINGULAR_VALUE_PROJECTION
 
 
 @dataclass(frozen=True, eq=False)
-class Eliminated:
-    """A record as the fleet sees it, in the user's units."""
+class ReducedRecord:
+    """A record as the fleet sees it, its own unknowns eliminated, in the user's units."""
 
     at: np.ndarray  # (shared,) where it was linearised
     rows: np.ndarray  # (shared, shared + 1): triangle and residual
@@ -41,24 +41,24 @@ class Eliminated:
         return {"at": self.at, "rows": self.rows, "follow": self.follow, "size": np.array([self.cost, self.freedom])}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Eliminated:
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> ReducedRecord:
         cost, freedom = arrays["size"]
         return cls(arrays["at"], arrays["rows"], arrays["follow"], float(cost), int(freedom))
 
 
-def eliminated(question: Question, problem: Problem, estimate: Estimate) -> Eliminated:
-    """`problem` has the shared parameters free; the estimate may have held them."""
+def reduce_record(spec: TaskSpec, problem: Problem, estimate: Estimate) -> ReducedRecord:
+    """`problem` has the shared parameters free; the estimate may have fixed them."""
     linearized = estimate.uncertainty.linearized
     if linearized is None:
         raise NotSupported("Parameters that a fleet shares need a method that solves a least squares problem, such as "
                            "single_shooting() or multiple_shooting().")
-    asked = without_shared_priors(with_noise(problem, estimate.noise_std), question.shared)
-    at = _linearization(replace(estimate, problem=asked))
+    asked = without_shared_priors(with_noise(problem, estimate.noise_std), spec.shared)
+    at = _residual_jacobian(replace(estimate, problem=asked))
     names = list(asked.names)
-    shared = [names.index(name) for name in question.shared]
+    shared = [names.index(name) for name in spec.shared]
     own = [i for i, name in enumerate(names) if i not in shared]
     moving = [i for i in own if names[i] not in linearized.active]
-    basis, inverse = _range(at.jacobian[:, moving])
+    basis, inverse = _range_basis(at.jacobian[:, moving])
     J = at.jacobian[:, shared]
     left = np.column_stack([J, at.residuals])
     left = left - basis @ (basis.T @ left)
@@ -68,25 +68,25 @@ def eliminated(question: Question, problem: Problem, estimate: Estimate) -> Elim
     follow = np.zeros((len(own), len(shared)))
     follow[[own.index(i) for i in moving]] = -inverse @ J
     measured = int(np.count_nonzero(at.rows.output >= 0))
-    return Eliminated(at.values[shared], rows, follow, float(at.residuals @ at.residuals), measured - len(moving))
+    return ReducedRecord(at.values[shared], rows, follow, float(at.residuals @ at.residuals), measured - len(moving))
 
 
-def _linearization(estimate: Estimate) -> ResidualJacobian:
+def _residual_jacobian(estimate: Estimate) -> ResidualJacobian:
     problem = estimate.problem
     if isinstance(problem.model, EquationModel):
         refit = Refit(estimate, "a fleet with shared parameters")
         return refit.finite.linearization(refit.point)
-    return differences_at_start(begun_at(problem, {n: float(estimate.values[n]) for n in problem.names}))
+    return differences_at_start(with_starts(problem, {n: float(estimate.values[n]) for n in problem.names}))
 
 
-def _range(J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _range_basis(J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """An orthonormal basis of the columns, and the pseudo-inverse; columns are compared in their own lengths."""
     lengths = column_lengths(J)
     svd = truncated_svd(J / lengths, SINGULAR_VALUE_PROJECTION)
     return svd.range_basis, svd.pseudo_inverse() / lengths[:, None]
 
 
-def begun_at(problem: Problem, values: Mapping[str, float]) -> Problem:
+def with_starts(problem: Problem, values: Mapping[str, float]) -> Problem:
     """The problem of one record with other start values, initial states included."""
     def moved(p: Parameter | InitialState) -> Parameter | InitialState:
         name = p.name if isinstance(p, Parameter) else f"{p.state}(0)"
@@ -98,8 +98,8 @@ def begun_at(problem: Problem, values: Mapping[str, float]) -> Problem:
     return problem.changed(parameters=(*(moved(p) for p in problem.parameters), *silent))
 
 
-def held_at(problem: Problem, values: Mapping[str, float]) -> Problem:
-    """The problem with some parameters held."""
+def with_fixed(problem: Problem, values: Mapping[str, float]) -> Problem:
+    """The problem with some parameters fixed."""
     return problem.changed(parameters=tuple(
         replace(p, start=values[p.name], free=False, prior=None) if isinstance(p, Parameter) and p.name in values else p
         for p in problem.parameters))

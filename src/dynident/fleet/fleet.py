@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
-from dynident.fleet.records import Record, records_from
+from dynident.fleet.records import FleetRecord, records_from
 from dynident.methods.method import Method
 from dynident.methods.presets import method_from, usual_method
 from dynident.problem.model import Model
@@ -21,7 +21,7 @@ RETRIES = 1  # of a record whose task did not come to its end
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class TaskSpec:
     """What travels to the workers: everything but the records."""
 
     model: Any  # a Model
@@ -32,7 +32,7 @@ class Question:
     shared: tuple[str, ...]
     limit: float | None  # s
 
-    def problem(self, record: Record) -> Problem:
+    def problem(self, record: FleetRecord) -> Problem:
         return Problem(self.model, [record.read(self.reading, self.model)], self.parameters, self.constraints)
 
     def method_for(self, problem: Problem, record: str) -> Method:
@@ -41,7 +41,7 @@ class Question:
         options = method.options()
         if "seed" not in options:
             return method
-        return method_from({**options, "seed": seed_of(options["seed"], record)})
+        return method_from({**options, "seed": derive_seed(options["seed"], record)})
 
     def content_hash(self) -> str:
         """Of everything that the answers depend on, apart from the records."""
@@ -61,7 +61,7 @@ class Fleet:
     """
 
     model: Any
-    records: Any  # kept as a tuple of Record
+    records: Any  # kept as a tuple of FleetRecord
     parameters: Sequence[Parameter | InitialState] = ()
     method: Any = None  # a Method, its name or its options
     reading: Mapping[str, Any] = field(default_factory=dict)
@@ -105,18 +105,18 @@ class Fleet:
         return faults
 
     @property
-    def question(self) -> Question:
-        return Question(self.model, tuple(self.parameters), tuple(self.constraints), self.method, self.reading,
+    def task_spec(self) -> TaskSpec:
+        return TaskSpec(self.model, tuple(self.parameters), tuple(self.constraints), self.method, self.reading,
                         tuple(self.shared), self.timeout)
 
     def content_hash(self) -> str:
-        return self.question.content_hash()
+        return self.task_spec.content_hash()
 
-    def problem(self, record: Record) -> Problem:
+    def problem(self, record: FleetRecord) -> Problem:
         """The problem of one record, to look at it by itself."""
-        return self.question.problem(record)
+        return self.task_spec.problem(record)
 
 
-def seed_of(seed: int, record: str) -> int:
+def derive_seed(seed: int, record: str) -> int:
     """A seed for one record, whoever fits it and when."""
     return int.from_bytes(hashlib.sha256(f"{seed} {record}".encode()).digest()[:4], "big")

@@ -1,4 +1,4 @@
-"""How a result is kept on disk, as plain data, and read again without a new fit.
+"""How is a result kept on disk, as plain data?
 
 A result is a folder: `estimate.json` (values, uncertainty, how they were found), `trajectories.parquet` and
 `trajectories.csv` (the same table twice: one to load, one to look at), `validations.parquet` if there are any,
@@ -13,31 +13,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
-from dynident._util.atomic import atomic_replace, atomic_write, finish_replacing, is_half_replaced
+from dynident._util.atomic import atomic_replace, atomic_write, finish_replacing
 from dynident._util.lock import exclusive
 from dynident.errors import DynidentError, ProblemError
-from dynident.estimate.estimate import Estimate, Trajectory
+from dynident.estimate.estimate import Estimate
 from dynident.io.problem_file.read import read_problem, write_problem
-from dynident.io.results.document import (
-    WAY_OUT,
-    Saved,
-    history_of,
-    method_data,
-    method_of,
-    read_saved,
-    starts_of,
-    to_text,
-    uncertainty_of,
-    validations_of,
-)
+from dynident.io.results.estimate_json import method_data, read_saved, to_text
 from dynident.io.results.export import parameter_set
-from dynident.io.results.filter_tables import filtered_table, read_filtered
-from dynident.io.results.smoother_tables import read_smoothed, smoothed_table
-from dynident.io.results.trajectory_tables import estimate_table, read_signals, validation_table, write_csv, write_parquet
+from dynident.io.results.signal_tables import (
+    estimate_table,
+    filtered_table,
+    smoothed_table,
+    validation_table,
+    write_csv,
+    write_parquet,
+)
 from dynident.problem.model import nominal_values
-from dynident.problem.problem import Problem
 
 ESTIMATE, PROBLEM, REPORT = "estimate.json", "problem.toml", "report.html"
 TABLE, TABLE_TO_LOOK_AT = "trajectories.parquet", "trajectories.csv"
@@ -105,51 +96,6 @@ def write_report(estimate: Estimate, folder: str | Path) -> Path:
     with atomic_write(page) as aside:
         html(estimate, aside)
     return page
-
-
-def load(folder: str | Path) -> Estimate:
-    """The estimate as it was saved; nothing is simulated. A problem that was changed since is met with a note."""
-    folder = Path(folder)
-    if is_half_replaced(folder):
-        with exclusive(folder):
-            finish_replacing(folder)
-    saved = read_saved(folder / ESTIMATE)
-    missing = [name for name in saved.files if not (folder / name).is_file()]
-    if missing:
-        raise ProblemError(f"the result in {folder} is not complete: {', '.join(missing)} "
-                           f"{'is' if len(missing) == 1 else 'are'} missing. {WAY_OUT}")
-    problem = read_problem(folder / PROBLEM).problem
-    signals = _signals(folder / TABLE, {e.name: tuple(e.outputs) for e in problem.experiments})
-    validated = {str(k): tuple(data.get("fit", ())) for k, data in enumerate(saved.validations)}
-    validation_signals = _signals(folder / VALIDATIONS, validated) if validated else []
-    try:
-        return Estimate(
-            problem=problem, method=method_of(saved), values=saved.values, uncertainty=uncertainty_of(saved),
-            converged=saved.converged, status=saved.status, cost=saved.cost,
-            trajectories=tuple(trajectory for trajectory, _ in signals),
-            residuals=tuple(residuals for _, residuals in signals), noise_std=saved.noise_std,
-            notes=_notes(saved, problem), history=history_of(saved), starts=starts_of(saved), counts=saved.counts,
-            times=saved.times,
-            statistics=saved.statistics,
-            validations=validations_of(saved, validation_signals),
-            filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None,
-            smoothed=read_smoothed(folder / SMOOTHED) if SMOOTHED in saved.files else None)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ProblemError(f"{folder / ESTIMATE} is damaged ({error!r}). {WAY_OUT}") from error
-
-
-def _signals(table: Path, measured: dict[str, tuple[str, ...]]) -> list[tuple[Trajectory, dict[str, np.ndarray]]]:
-    try:
-        return read_signals(table, measured)
-    except ValueError as error:
-        raise ProblemError(f"{table} cannot be used: {error}. {WAY_OUT}") from error
-
-
-def _notes(saved: Saved, problem: Problem) -> tuple[str, ...]:
-    if problem.content_hash() in (saved.problem_hash, saved.written_problem_hash):
-        return saved.notes
-    return (f"The problem beside this result ({PROBLEM} or its data) is not the one that was fitted: it was changed "
-            "after the fit. Values and intervals belong to the older problem.", *saved.notes)
 
 
 def _hash_of(problem_file: Path) -> str:

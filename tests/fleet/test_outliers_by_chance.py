@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynident.fleet.standouts import standouts
+from dynident.fleet.outliers import find_outliers
 
 FLEETS = 400
 
@@ -16,7 +16,7 @@ def shown(machines: int, odd: float = 0.0) -> float:
     for seed in range(FLEETS):
         values = 20 + np.random.default_rng(seed + 1000).standard_normal(machines)
         values[0] += odd
-        seen += bool(standouts("Fc", names, names, values, np.full(machines, 0.1))[0])
+        seen += bool(find_outliers("Fc", names, names, values, np.full(machines, 0.1))[0])
     return seen / FLEETS
 
 
