@@ -81,8 +81,8 @@ def convergence_figure(estimate: Estimate) -> Figure:
         above.plot(count, cost, "o-", color=FITTED, ms=4, lw=1.4)
         above.set(ylabel="cost", yscale="log" if np.all(cost > 0) else "linear")
         step = np.array([entry.step for entry in estimate.history])
-        mismatch = np.array([entry.mismatch for entry in estimate.history])
-        for name, color, length in (("scaled step", SECOND, step), ("violated matching", MEASURED, mismatch)):
+        max_defect = np.array([entry.max_defect for entry in estimate.history])
+        for name, color, length in (("scaled step", SECOND, step), ("max defect", MEASURED, max_defect)):
             if np.any(length > 0):
                 shown = np.where(length > 0, length, np.nan)  # a logarithmic axis has no place for zero
                 below.plot(count, shown, "o-", color=color, ms=4, lw=1.4, label=name)
