@@ -29,7 +29,7 @@ from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
 from dynident.boundary.smoothing.setup import setup_of
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.codegen.batched import BatchedFunction
-from dynident.integrators.runge_kutta import RUNGE_KUTTA
+from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.integrators.scheme import StepFunction
 from dynident.linalg.condensing import CondensedProblem
 from dynident.solvers.gauss_newton import GaussNewton
@@ -239,7 +239,7 @@ def one_pass(nodes: int) -> float:
 
     def call() -> object:
         reduced = CondensedProblem(finite.linearize(point))
-        return reduced.expand(reduced.rows.minimiser(), reduced.linear.evaluation)
+        return reduced.expand(reduced.rows.solve(), reduced.linear.evaluation)
 
     return best(call, repeats=5)
 

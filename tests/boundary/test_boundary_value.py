@@ -463,17 +463,18 @@ def test_links_leave_drifting_parameters_as_they_are():
     assert finite.still == len(setup.drifting) > 0
     chain = finite.linearize(finite.start()).chains[0]
     n = len(setup.inner.model.states)
-    assert chain.still == finite.still
-    assert np.all(chain.link[:-1, n - chain.still:] == np.eye(chain.link.shape[2])[n - chain.still:n])
+    assert chain.constant_states == finite.still
+    constant = slice(n - chain.constant_states, n)
+    assert np.all(chain.transition[:-1, constant] == np.eye(chain.transition.shape[2])[constant])
 
 
 def test_factors_of_a_point_are_not_disturbed_by_another_linearisation():
     setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
     finite = WeakConstraintProblem(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)
     here = finite.start()
-    there = here.moved(np.full(here.unknowns.size, 0.1), tuple(np.zeros_like(n) for n in here.nodes))
+    there = here.step_along(np.full(here.unknowns.size, 0.1), tuple(np.zeros_like(n) for n in here.nodes))
     reduced = CondensedProblem(finite.linearize(here, Workspace()))
-    step, evaluation = reduced.rows.minimiser(), finite.evaluate(there)
+    step, evaluation = reduced.rows.solve(), finite.evaluate(there)
     gradient, nodes = reduced.gradient(evaluation), reduced.expand(step, evaluation)[0]
     CondensedProblem(finite.linearize(there, Workspace()))
     np.testing.assert_array_equal(reduced.gradient(finite.evaluate(there)), gradient)

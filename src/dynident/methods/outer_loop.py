@@ -235,7 +235,7 @@ def check_start(setup: DirectSetup, state: OuterState) -> OuterState:
     except SimulationDiverged as bad:
         raise refusal(setup, finite, start, bad) from None
     state = replace(state, start=start, variables=start)
-    if not finite.cheap_slopes:  # the start alone is not worth the simulations that its intervals take
+    if not finite.jacobian_is_cheap:  # the start alone is not worth the simulations that its intervals take
         return state
     held = np.zeros(len(finite.names), int)
     there = SolverResult(start, evaluation, False, Status.of(StatusCode.AT_START), (), held)
@@ -343,7 +343,7 @@ def reweight(setup: DirectSetup, state: OuterState) -> OuterState:
     noise_std = estimate_noise_std(problem, shooting.linearization(there), dict(state.noise_std), robust, fixed)
     change = max(abs(np.log(noise_std[name] / state.noise_std[name])) for name in noise_std)
     measured = {name for e in problem.experiments for name in e.outputs}
-    alone = len(measured) == 1 and not finite.frame.priors and not robust and (
+    alone = len(measured) == 1 and not finite.objective.priors and not robust and (
         all(isinstance(n, Gaussian) and n.std is None for n in problem.noise_of(next(iter(measured)))))
     return replace(state, noise_std=noise_std, changed=state.changed or (not alone and change > NOISE_STD_CONVERGED))
 
@@ -376,7 +376,7 @@ def refine(setup: DirectSetup, state: OuterState) -> OuterState:
 def _residual_level(finite: Any, cost: float) -> float:
     """Size of the weighted residuals where they are smaller than the noise that was given, else 1."""
     freedom = max(1, finite.residual_count - len(finite.names))
-    return min(1.0, float(np.sqrt(max(cost, finite.floor) / freedom)))
+    return min(1.0, float(np.sqrt(max(cost, finite.rounding_cost) / freedom)))
 
 
 def settled(setup: DirectSetup, state: OuterState) -> bool:

@@ -58,7 +58,7 @@ class Refit:
         for record, trajectory in zip(finite.records, estimate.trajectories, strict=True):
             named = self.problem.model.states
             states = np.array([trajectory.states[name] for name in named]).reshape(len(named), len(trajectory.time)).T
-            nodes.append(states[record.first[1:-1] - record.grid.offset])
+            nodes.append(states[record.segment_starts[1:-1] - record.grid.offset])
         return finite, Variables(finite.coordinates.coordinates(self.values), tuple(nodes))
 
     @property

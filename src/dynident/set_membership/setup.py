@@ -151,7 +151,7 @@ def _bound_faults(problem: Problem) -> list[str]:
 
 
 def _contract_initial_state(setup: SetMembershipSetup, experiment: int) -> SetMembershipSetup:
-    """The initial state narrowed by what the first sample measured; refused where that leaves nothing."""
+    """The initial state contracted by what the first sample measured; refused where that leaves nothing."""
     record, layout = setup.records[experiment], setup.automaton.layout
     lo, hi = setup.box(experiment, setup.low, setup.high)
     rows = stack_rows(layout, lo[:, None], hi[:, None], record.steps[0])

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dynident.set_membership.flows.lohner import ROUNDING, TINY, OutputEnclosure
+from dynident.set_membership.flows.lohner import ROUNDING, OutputEnclosure
+from dynident.set_membership.intervals.arithmetic import TINY
 
 SMALL_SLOPE = 1e-300  # a coefficient below it bounds nothing
 

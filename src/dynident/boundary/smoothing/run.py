@@ -150,7 +150,7 @@ class Fit:
         if not np.any(relative_distance(c, here, begin) > SUSPECT):
             return outcome
         std = np.sqrt(np.maximum(np.diag(SmootherCovariance(finite, outcome.point).covariance()), 0.0))
-        left_open = np.any(std > np.abs(c.values(here) / c.slope(here)))
+        left_open = np.any(std > np.abs(c.values(here) / c.derivative(here)))
         return unless_run_off(finite, outcome, begin, self.setup.printed(), self.expected(finite, outcome),
                               lambda point: self.solve(finite, point, told=False), SUSPECT if left_open else UNBOUNDED_DISTANCE)
 
@@ -295,7 +295,7 @@ class Fit:
         std = np.sqrt(np.maximum(np.diag(SmootherCovariance(finite, outcome.point).covariance()), 0.0))
         aside = BESIDE * np.where(std < FAR * np.abs(outcome.point.unknowns), std, 0.0)  # not along what the data do not see
         signs = np.random.default_rng(0).choice([-1.0, 1.0], std.size)
-        beside = outcome.point.moved(signs * aside, tuple(np.zeros_like(nodes) for nodes in outcome.point.nodes))
+        beside = outcome.point.step_along(signs * aside, tuple(np.zeros_like(nodes) for nodes in outcome.point.nodes))
         try:
             there = GaussNewton(self.setup.method.iterations).solve(finite, beside)
         except SimulationDiverged:

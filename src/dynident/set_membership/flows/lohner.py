@@ -20,10 +20,9 @@ from dynident.set_membership.flows.interval_automaton import VariableLayout, at_
 from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow
 from dynident.set_membership.flows.nonsmooth import Smoothness
 from dynident.set_membership.intervals import make_interval_kernel
-from dynident.set_membership.intervals.arithmetic import Interval, add, midpoint
+from dynident.set_membership.intervals.arithmetic import TINY, Interval, add, midpoint
 
 ROUNDING = 2.0**-50  # times the sum of absolute terms: more than any sum of up to eight products can lose
-TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)

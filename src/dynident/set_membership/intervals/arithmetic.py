@@ -14,6 +14,7 @@ Interval = tuple[Any, Any]  # (lo, hi): arrays, or numbers, of one shape
 PHI = float.fromhex("0x1.0000000000002p-53")
 ETA = 5e-324
 LARGEST = np.finfo(float).max
+TINY = 1e-300  # absolute: more than any underflow can lose
 
 
 def round_down(c: Any) -> Any:
