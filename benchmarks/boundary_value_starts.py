@@ -29,7 +29,7 @@ from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
 from dynident.boundary.smoothing.setup import setup_of
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.codegen.batched import BatchedFunction
-from dynident.integrators.runge_kutta import RUNGE_KUTTA
+from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.integrators.scheme import StepFunction
 from dynident.linalg.condensing import CondensedProblem
 from dynident.solvers.gauss_newton import GaussNewton

@@ -8,7 +8,7 @@ import pytest
 import dynident as di
 from dynident.errors import ProblemError
 from dynident.io.problem_file.read import read_problem, write_problem
-from dynident.io.problem_file.toml_text import line_of, to_toml
+from dynident.io.problem_file.write import line_of, to_toml
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian
