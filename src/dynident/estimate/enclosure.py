@@ -59,7 +59,7 @@ class Enclosure(Uncertainty):
     forgiven: int = 0  # samples that were allowed to be wrong
     refutation: Refutation | None = None
     bands: tuple[Band, ...] = ()
-    held: Mapping[str, float] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
     last: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, unknowns, boxes) at the end of a record
     plot_pair: tuple[str, ...] = ()  # the two unknowns to draw; the first two unless said
     truth: Mapping[str, float | np.ndarray] = field(default_factory=dict)  # to be drawn: a number, or one per sample
@@ -106,8 +106,8 @@ class Enclosure(Uncertainty):
     def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
         """(low, high), whatever the level; NaN where nothing fits."""
         check_single_kind(kind)
-        if name in self.held:
-            return self.held[name], self.held[name]
+        if name in self.fixed:
+            return self.fixed[name], self.fixed[name]
         i = index_of(name, self.names)
         return float(self.low[i]), float(self.high[i])
 
@@ -118,8 +118,8 @@ class Enclosure(Uncertainty):
 
     def remark(self, name: str) -> str:
         """A few words for the table, or nothing."""
-        if name in self.held:
-            return "held"
+        if name in self.fixed:
+            return "fixed"
         i = index_of(name, self.names)
         if self.empty:
             return "refuted"
@@ -129,7 +129,7 @@ class Enclosure(Uncertainty):
             return "one side learnt"
         return ""
 
-    def removed(self) -> float:
+    def excluded_volume(self) -> float:
         """The share of the first box that is proved to be impossible, by volume of the unknowns that had a width."""
         width = self.prior_high - self.prior_low
         free = np.isfinite(width) & (width > 0)
