@@ -31,6 +31,7 @@ class Linearized:
 
     value: np.ndarray
     factors: Any  # Factors
+    rounding: np.ndarray | float = 0.0  # (equations,) what rounding leaves of F there, roughly; 0 where it is not known
 
 
 class SquareSystem(Protocol):

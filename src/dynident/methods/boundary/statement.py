@@ -59,6 +59,7 @@ class Statement:
     ends: TracedEnds
     conditions: int
     same_slopes: bool  # derivatives that no state or parameter changes, as those of linear equations: no guess matters
+    free: tuple[str, ...] = ()  # states to which any number can be added: no rate depends on them, no condition on their level
 
     def values(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> np.ndarray:
         """(conditions,) what the boundary function gives, finite or not."""
@@ -96,7 +97,8 @@ def statement_of(rate: Callable[..., Any] | EquationModel, boundary: Callable[..
         raise ProblemError(faults)
     ends = TracedEnds(column(begin), column(end), column(p), column(conditions))
     straight = bool(ca.is_linear(column(conditions), ca.vertcat(column(begin), column(end), column(p))))
-    return Statement(tuple(names), tuple(parameters), model, used, ends, wanted, straight and _straight(model))
+    return Statement(tuple(names), tuple(parameters), model, used, ends, wanted, straight and _straight(model),
+                     _free(model, column(begin), column(end), column(conditions)))
 
 
 def _state_names(rate: Any, count: int, states: Sequence[str] | None, faults: list[str]) -> list[str]:
@@ -128,6 +130,14 @@ def _straight(model: EquationModel) -> bool:
     """Whether the rate has the same derivatives everywhere."""
     t, x, p = (ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("p", len(model.parameters)))
     return bool(ca.is_linear(model.rate(t, x, ca.SX(0, 1), p), ca.vertcat(x, p)))
+
+
+def _free(model: EquationModel, begin: ca.SX, end: ca.SX, conditions: ca.SX) -> tuple[str, ...]:
+    """States whose level nothing determines; read off the expressions, so that no rounding has a say."""
+    t, x, p = (ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("p", len(model.parameters)))
+    inside = ca.jacobian(model.rate(t, x, ca.SX(0, 1), p), x)
+    level = ca.simplify(ca.jacobian(conditions, begin) + ca.jacobian(conditions, end))
+    return tuple(name for k, name in enumerate(model.states) if inside[:, k].is_zero() and level[:, k].is_zero())
 
 
 def _of_model(model: EquationModel, names: list[str], parameters: Sequence[str], faults: list[str]

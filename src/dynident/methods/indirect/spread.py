@@ -8,6 +8,7 @@ import numpy as np
 
 from dynident.discretizations.finite import Point
 from dynident.discretizations.smoothing import Smoothing
+from dynident.integrators.march import Diverged
 from dynident.solvers.outcome import TINY_DAMPING
 from dynident.solvers.reduced import Reduced
 from dynident.solvers.smooth import SmoothSweep
@@ -48,14 +49,21 @@ class Spreads:
         return whole
 
     def along(self) -> list[np.ndarray]:
-        """Per experiment (nodes, n, n): covariance of states and free parameters at each node, as values."""
+        """Per experiment (nodes, n, n): covariance of states and free parameters at each node, as values.
+
+        Diverged where there is none: derivatives that multiply to more than the largest number are as good as infinite, whether
+        or not the last bit of one of them says so.
+        """
         unknowns = self.covariance()
         found = []
         for smooth, spread in zip(self._smooth, self.linear.spreads, strict=True):
             J = np.zeros((spread.unknown.size, len(unknowns)))
             free = np.flatnonzero(spread.unknown >= 0)
             J[free, spread.unknown[free]] = spread.slope[free]
-            found.append(smooth.covariances(J @ unknowns @ J.T))
+            with np.errstate(over="ignore", invalid="ignore"):
+                found.append(smooth.covariances(J @ unknowns @ J.T))
+        if not all(np.all(np.isfinite(each)) for each in found):
+            raise Diverged(np.nan, 0, what="the derivatives of the simulation are not finite")
         return found
 
     @functools.cached_property
