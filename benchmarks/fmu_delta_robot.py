@@ -26,7 +26,7 @@ from dynident.models.fmu.choices import ALIGNMENTS
 from dynident.models.fmu.export import export_fmu
 from dynident.models.fmu.library import Instance
 from dynident.models.fmu.simulator import Simulator
-from dynident.models.library.delta_robot import TABLE_1, delta_robot, pick_and_place
+from dynident.papers.delta_robot import TABLE_1, delta_robot, pick_and_place
 
 NOISE = 0.05
 TRUE = {name: estimate for name, (_, estimate) in TABLE_1.items()}

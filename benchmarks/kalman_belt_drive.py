@@ -20,9 +20,9 @@ from timing import Line, Result, best, in_fresh_process, main, of_peer, once, sp
 import dynident as di
 from dynident.export.filter_c import write_filter
 from dynident.kernels.compiler import compiler
-from dynident.methods.kalman.engine import Engine, Later, engine_for
-from dynident.methods.kalman.options import KalmanMethod
-from dynident.methods.kalman.setup import Setup, setup_of
+from dynident.methods.kalman.backend import AdjointState, FilterBackend, backend_for
+from dynident.methods.kalman.method import KalmanMethod
+from dynident.methods.kalman.setup import FilterSetup, build_setup
 from dynident.models.library import TYPICAL, belt_drive
 
 SAMPLES = 100_000
@@ -48,27 +48,25 @@ def problem_of(samples: int) -> di.Problem:
                                                di.Parameter("d", start=1.5 * TRUTH["d"], lower=0)])
 
 
-def setup(samples: int, **options) -> Setup:
-    return setup_of(KalmanMethod(**{"process_noise": PROCESS, **options}), problem_of(samples))
+def setup(samples: int, **options) -> FilterSetup:
+    return build_setup(KalmanMethod(**{"process_noise": PROCESS, **options}), problem_of(samples))
 
 
-def begin(engine: Engine, its: Setup) -> None:
+def initialize(backend: FilterBackend, its: FilterSetup) -> np.ndarray:
     record = its.records[0]
     start, std = np.concatenate([record.initial, its.theta]), np.concatenate([record.initial_std, its.theta_std])
-    engine.begin(start, np.diag(std**2), record.start, record.inputs[0])
+    return backend.initialize(start, np.diag(std**2), record.start, record.inputs[0])
 
-
-def per_step(its: Setup, repeats: int = 5, smoother: bool = False) -> tuple[float, np.ndarray]:
+def per_step(its: FilterSetup, repeats: int = 5, smoother: bool = False) -> tuple[float, np.ndarray]:
     """CPU seconds per sample of a whole record, and the last estimate."""
-    engine, n = engine_for(its), its.augmented.size
+    backend, n = backend_for(its), its.augmented.size
     last: list[np.ndarray] = []
 
     def run() -> None:
-        begin(engine, its)
-        samples, links = engine.record(its.records[0], smoother)
-        if smoother:
-            engine.smooth(samples, links, Later(np.zeros(n), np.zeros((n, n))))
-        last[:] = [samples[-1, :n].copy()]
+        done = backend.filter_record(initialize(backend, its), its.records[0], smoother)
+        if done.smoother_data is not None:
+            backend.smooth(done.samples, done.smoother_data, AdjointState.zero(n))
+        last[:] = [done.samples[-1, :n].copy()]
 
     seconds = best(run, repeats)
     return seconds / len(its.records[0].time), last[0]
@@ -80,7 +78,7 @@ def without_compiler(samples: int) -> list[float]:
     return [seconds, *last]
 
 
-def case_of(its: Setup) -> dict[str, Any]:
+def case_of(its: FilterSetup) -> dict[str, Any]:
     """The same record, model, noise and start as plain numbers, for others."""
     record = its.records[0]
     return {"h": 1e-3, "parameters": dict(TRUTH), "start": [*record.initial, *its.theta],
@@ -88,7 +86,7 @@ def case_of(its: Setup) -> dict[str, Any]:
             "inputs": record.inputs[:, 0].tolist(), "outputs": record.outputs.tolist()}
 
 
-def exported(its: Setup) -> tuple[float, np.ndarray]:
+def exported(its: FilterSetup) -> tuple[float, np.ndarray]:
     """The exported C compiled with -O2, called in a C loop; seconds per sample and the last estimate."""
     loop = """
 #include "belt.h"
@@ -133,16 +131,16 @@ def one_update() -> float:
     return min(times) / 200
 
 
-def ipopt_window(its: Setup, horizon: int = 10) -> float:
+def ipopt_window(its: FilterSetup, horizon: int = 10) -> float:
     """Seconds to solve one window of the same length in Ipopt (warm start, Gauss-Newton Hessian is not used)."""
     import casadi as ca
 
-    from dynident.methods.kalman import stages
+    from dynident.methods.kalman.model_functions import measurement_function, next_states, symbols
 
-    s = stages.symbols(its.augmented)
-    nxt = stages.next_states(its.augmented, its.integrator, s)
+    s = symbols(its.augmented)
+    nxt = next_states(its.augmented, its.integrator, s)
     step = ca.Function("step", [s["t"], s["h"], s["a"], s["u0"], s["u1"], s["p"]], [ca.vertcat(nxt, s["a"][4:])])
-    look = ca.Function("look", [s["t"], s["a"], s["u0"], s["p"]], [stages.outputs(its.augmented, s)])
+    look = ca.Function("look", [s["t"], s["a"], s["u0"], s["p"]], [measurement_function(its.augmented, s)])
     record = its.records[0]
     x, prior, weight = ca.SX.sym("x", 6, horizon + 1), ca.SX.sym("prior", 6), ca.SX.sym("W", 6, 6)
     u, y = ca.SX.sym("u", 1, horizon + 1), ca.SX.sym("y", 2, horizon + 1)
@@ -150,9 +148,9 @@ def ipopt_window(its: Setup, horizon: int = 10) -> float:
     cost = ca.sumsqr(weight @ (x[:, 0] - prior))
     equal = []
     for k in range(horizon + 1):
-        cost += ca.sumsqr((y[:, k] - look(0, x[:, k], u[:, k], its.held)) / std)
+        cost += ca.sumsqr((y[:, k] - look(0, x[:, k], u[:, k], its.fixed)) / std)
         if k:
-            moved = step(0, 1e-3, x[:, k - 1], u[:, k - 1], u[:, k - 1], its.held)
+            moved = step(0, 1e-3, x[:, k - 1], u[:, k - 1], u[:, k - 1], its.fixed)
             noisy = np.flatnonzero(its.q > 0)
             quiet = np.flatnonzero(its.q == 0)
             cost += ca.sumsqr((x[noisy.tolist(), k] - moved[noisy.tolist()]) / np.sqrt(its.q[noisy] * 1e-3))
@@ -161,11 +159,10 @@ def ipopt_window(its: Setup, horizon: int = 10) -> float:
                                         "p": ca.vertcat(prior, ca.vec(weight), ca.vec(u), ca.vec(y))},
                        {"ipopt.print_level": 0, "print_time": False, "ipopt.sb": "yes",
                         "ipopt.warm_start_init_point": "yes", "ipopt.mu_init": 1e-6})
-    engine = engine_for(its)
-    begin(engine, its)
-    samples, _ = engine.record(record)
-    first = 1000
-    _, P = engine.present()
+    backend = backend_for(its)
+    done = backend.filter_record(initialize(backend, its), record)
+    samples, first = done.samples, 1000
+    _, P = backend.estimate(done.memory)
     W = np.linalg.inv(np.linalg.cholesky(P + 1e-18 * np.diag(np.diag(P))))
     guess = samples[first:first + horizon + 1, :6].T
     data = np.concatenate([samples[first, :6], W.ravel(order="F"), record.inputs[first:first + horizon + 1].ravel(),
@@ -193,7 +190,7 @@ def at_least(what: str, value: float, target: float) -> Line:
 
 def run() -> Result:
     whole, short = setup(SAMPLES), setup(SHORT)
-    plain, _ = per_step(setup(SAMPLES, form="plain"))
+    plain, _ = per_step(setup(SAMPLES, covariance_update="plain"))
     ours, reference = per_step(whole)
     _, reference_short = per_step(short, 1)
     free_of_compiler, *_ = in_fresh_process(__file__, "--interpreted", 20_000, environment={"DYNIDENT_CC": "none"})
@@ -212,7 +209,7 @@ def run() -> Result:
         at_least("NumPy loop / ours without a compiler", by_hand["seconds"] / free_of_compiler, 8),
         Line("filter.update from Python", spoken(update), "at most 10 us", update <= 10e-6),
         at_most("Joseph / plain", ours / plain, 1.2),
-        Line("square root / plain", f"{per_step(setup(SAMPLES, form='square_root'))[0] / plain:.2f}"),
+        Line("square root / plain", f"{per_step(setup(SAMPLES, covariance_update='square_root'))[0] / plain:.2f}"),
         at_most("unscented / extended", per_step(setup(SAMPLES, filter="unscented"))[0] / plain, 4.5),
         at_most("filter and smoother / extended", per_step(whole, 3, smoother=True)[0] / plain, 3.2),
         at_most("moving horizon of 10 / extended", horizon / plain, 150),

@@ -13,6 +13,7 @@ import numpy as np
 from timing import Line, Result, main, once, spoken
 
 import dynident as di
+from dynident.papers.drive_train import drive_train, drive_train_record, driving_cycles
 
 CAP = 300
 CYCLES = 40.0  # s: five of them
@@ -24,8 +25,8 @@ DATA = Path(__file__).parents[1] / "tests" / "data" / "two_exponential.csv"
 
 
 def rig_problem(start: float, end: float) -> di.Problem:
-    rig = di.library.drive_train_record(*di.library.driving_cycles(start, end))
-    return di.Problem(di.library.drive_train(), [rig.experiment], [
+    rig = drive_train_record(*driving_cycles(start, end))
+    return di.Problem(drive_train(), [rig.experiment], [
         di.Parameter(name, 0.5 * (a + b), a, b) for name, (a, b) in BOUNDS.items()])
 
 

@@ -15,12 +15,13 @@ import numpy as np
 from timing import Line, Result, best, growth, in_fresh_process, main, once
 
 import dynident as di
-from dynident.integrators.verified.automaton import Automaton
-from dynident.integrators.verified.boxes import Boxes, Step
-from dynident.integrators.verified.flow import FlowChoice
-from dynident.integrators.verified.hybrid_step import HybridStep
-from dynident.integrators.verified.pieces import Sample
-from dynident.kernels.interval import interval_kernel
+from dynident.papers.drive_train import drive_train, drive_train_record, driving_cycles
+from dynident.set_membership.flows.boxes import Boxes, Step
+from dynident.set_membership.flows.hybrid_step import HybridStep
+from dynident.set_membership.flows.interval_automaton import Automaton
+from dynident.set_membership.flows.measurement_update import Sample
+from dynident.set_membership.flows.mode_flow import FlowChoice
+from dynident.set_membership.intervals import interval_kernel
 
 BOXES = (1_000, 4_000, 16_000)
 SECONDS = (8.0, 16.0, 32.0)  # of driving: whole cycles, so that each has its share of rest and motion
@@ -65,7 +66,7 @@ def codac_seconds(count: int) -> float:
 
 def stride_seconds(count: int) -> float:
     """CPU seconds of a whole step of the recursion, forward and backward, over sliding boxes."""
-    step = HybridStep(Automaton(di.library.drive_train()), FlowChoice(3))
+    step = HybridStep(Automaton(drive_train()), FlowChoice(3))
     lo, hi = (side[:5] for side in boxes(count))
     step_in_time = Step.between(0.0, H, np.array([0.3]), np.array([0.3]), np.zeros(1, bool), np.zeros(1))
     sample = Sample(step_in_time, np.array([0.0, -np.inf]), np.array([0.2, np.inf]))
@@ -75,9 +76,9 @@ def stride_seconds(count: int) -> float:
 
 def record_seconds(seconds: float) -> float:
     """CPU seconds of the recursion over a record of driving cycles; of a hundredth, it is the set-up."""
-    rig = di.library.drive_train_record(*di.library.driving_cycles(0.0, seconds))
+    rig = drive_train_record(*driving_cycles(0.0, seconds))
     bounds = {"alpha": (-4.6, -4.4), "beta": (60.0, 70.0), "T_Fs": (0.0, 0.3)}
-    problem = di.Problem(di.library.drive_train(), [rig.experiment], [
+    problem = di.Problem(drive_train(), [rig.experiment], [
         di.Parameter(n, 0.5 * (a + b), a, b) for n, (a, b) in bounds.items()])
     method = di.set_membership(algorithm="recursive", cap=200, reset={"T_Fs": "speed"})
     return min(once(lambda: di.identify(problem, method, progress=False))[0] for _ in range(2))

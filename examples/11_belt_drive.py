@@ -19,7 +19,7 @@ import numpy as np
 import dynident as di
 from dynident.integrators.operations import operation_counts
 from dynident.models.library import TYPICAL, belt_drive
-from dynident.models.library.belt_drive_rig import Motion, closed_loop, set_points
+from dynident.papers.belt_drive_rig import Motion, closed_loop, set_points
 
 SCHEMES = {"EF": "euler", "SE": "symplectic_euler", "Heun": "heun", "LP": "leapfrog_printed", "RK3": "simpson",
            "RK4": "runge_kutta"}
@@ -133,7 +133,7 @@ def table_3(its: Rig, tuning: Tuning, histories: dict) -> dict[str, tuple[float,
     problem, found = problem_for(its), {}
     for label, scheme in SCHEMES.items():
         method = di.kalman(integrator=scheme, process_noise=tuning.process, initial_std=tuning.initial,
-                           noise_per=tuning.per)
+                           process_noise_unit=tuning.per)
         try:
             record = di.identify(problem, method, progress=False).filtered.records[0]
         except di.NotConverged as stopped:

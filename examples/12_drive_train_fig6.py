@@ -15,12 +15,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import dynident as di
+from dynident.papers.drive_train import drive_train, drive_train_record, driving_cycles
 
 short = "--short" in sys.argv
-time, torque = di.library.driving_cycles(0.0, 4.0) if short else di.library.driving_cycles(40.0, 80.0)
-rig = di.library.drive_train_record(time, torque)
+time, torque = driving_cycles(0.0, 4.0) if short else driving_cycles(40.0, 80.0)
+rig = drive_train_record(time, torque)
 first = {"alpha": (-6, 0), "beta": (10, 1000), "T_Fs": (0, 0.3)}  # the first box
-problem = di.Problem(di.library.drive_train(), [rig.experiment], [
+problem = di.Problem(drive_train(), [rig.experiment], [
     di.Parameter(name, start=(low + high) / 2, lower=low, upper=high) for name, (low, high) in first.items()])
 
 common = {"algorithm": "recursive", "cap": 40 if short else 1000, "runs": 1 if short else 3, "reset": {"T_Fs": "speed"}}

@@ -13,7 +13,7 @@ import numpy as np
 
 import dynident as di
 from dynident.models.fmu.export import export_fmu
-from dynident.models.library.delta_robot import TABLE_1, UNITS, delta_robot, pick_and_place
+from dynident.papers.delta_robot import TABLE_1, UNITS, delta_robot, pick_and_place
 
 NOISE = 0.05  # N m
 WORDS = {"lower_arm_mass": "Mass of lower arm", "upper_arm_mass": "Mass of upper arm",

@@ -9,8 +9,9 @@ the paper: here it is the polynomial of order five from rest to rest over 15 rad
 import numpy as np
 
 import dynident as di
+from dynident.papers.drive_train import drive_train
 
-rig = di.library.drive_train()
+rig = drive_train()
 time = np.arange(801) * 0.01
 encoder = di.Bounded(np.pi / 4096)  # half of one count of 4096 per turn
 record = di.Experiment(time, {"torque": 0 * time}, {"angle": 0 * time}, {"angle": encoder}, {"angle": 0.0, "speed": 0.0})

@@ -17,6 +17,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import dynident as di
+from dynident.papers.drive_train import drive_train, drive_train_record, driving_cycles
 
 short = "--short" in sys.argv
 cycles, boxes = (1, 40) if short else (5, 200)
@@ -26,7 +27,7 @@ record = di.Experiment(time, {"torque": 0 * time}, {"angle": 0 * time}, {"angle"
 
 
 def nominal(free: bool) -> di.Problem:
-    return di.Problem(di.library.drive_train(), [record], [
+    return di.Problem(drive_train(), [record], [
         di.Parameter("alpha", -4.5), di.Parameter("beta", 65.0), di.Parameter("T_Fs", 0.12, free=free)])
 
 
@@ -43,7 +44,7 @@ def designed(criterion: object, limits: list[str], breakaway_unknown: bool = Fal
 
 selective = di.criteria.Selective("alpha", reference, {"alpha": 0.01, "beta": 10.0}, epsilon=0.01)
 torques = {
-    "Fig. 6": di.library.driving_cycles(0.0, 8.0)[1],
+    "Fig. 6": driving_cycles(0.0, 8.0)[1],
     "Fig. 7, tracking": designed(di.criteria.Selective("alpha", reference), ["torque <= 0.6"]),
     "Fig. 8, cost (19)": designed(selective, ["torque <= 0.6"]),
     "default design": designed("std:beta", ["torque <= 0.6", "angle <= 15", "speed <= 6"], breakaway_unknown=True)}
@@ -54,8 +55,8 @@ together = di.set_membership(cap=100, reset={"T_Fs": "speed"})
 rigs, estimates, batches = {}, {}, {}
 for name, torque in torques.items():
     driven = np.append(np.tile(np.append(torque[:800], np.zeros(300)), cycles), 0.0)
-    rigs[name] = di.library.drive_train_record(np.arange(driven.size) * 0.01, driven)
-    problem = di.Problem(di.library.drive_train(), [rigs[name].experiment], [
+    rigs[name] = drive_train_record(np.arange(driven.size) * 0.01, driven)
+    problem = di.Problem(drive_train(), [rigs[name].experiment], [
         di.Parameter(n, 0.5 * (low + high), low, high) for n, (low, high) in bounds.items()])
     estimates[name] = di.identify(problem, method, progress=False)
     if not short:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from pathlib import Path
 
 import dynident
@@ -21,3 +22,10 @@ def test_type_checkers_see_the_same_names():
     seen = {alias.asname or alias.name for node in block.body if isinstance(node, ast.ImportFrom)
             for alias in node.names}
     assert seen == set(dynident.__all__)
+
+
+def test_a_public_function_is_not_hidden_by_the_folder_of_its_name():
+    folders = {path.parent.name for path in Path(dynident.__file__).parent.glob("*/__init__.py")}
+    for name in sorted(folders & set(dynident.PUBLIC)):
+        importlib.import_module(f"dynident.{name}")
+        assert callable(getattr(dynident, name))

@@ -16,7 +16,7 @@ import dynident
 from dynident.cli import app
 from dynident.discretizations.losses import LOSSES
 from dynident.files.tables import READERS
-from dynident.integrators import INTEGRATORS
+from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
 from dynident.maths import CONSTANTS, FUNCTIONS
 from dynident.methods.presets import METHODS
 from dynident.models.library import __all__ as LIBRARY
@@ -44,7 +44,8 @@ def integrators() -> str:
         return words[type(integrator).__name__] + form
 
     return table(["name", "order", "kind", "remark"],
-                 [[f"`{i.name}`", getattr(i, "order", "adaptive"), kind(i), i.summary] for i in INTEGRATORS])
+                 [[f"`{i.name}`", getattr(i, "order", "adaptive"), kind(i), i.summary]
+                  for i in [*INTEGRATORS, *map(integrator_named, PAPER_VARIANTS)]])
 
 
 def solvers() -> str:

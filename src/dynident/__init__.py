@@ -1,7 +1,11 @@
 """dynident: parameters of dynamical systems from measured records, with intervals that keep their promise."""
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from dynident._util import hooks
 
 __version__ = "0.1.0"
 
@@ -87,12 +91,43 @@ __all__ = [
 ]
 
 
+# What data classes call of the layers above them: how they are printed, drawn, checked on other records and saved.
+hooks.register({
+    "estimate_text": "dynident.report.terminal.estimate_text",
+    "estimate_html": "dynident.report.fragment.estimate_fragment",
+    "estimate_figure": "dynident.report.plots.estimate_figure",
+    "validate": "dynident.methods.validate.validate",
+    "save": "dynident.files.results.save",
+    "comparison_text": "dynident.report.terminal.comparison_text",
+    "text_table": "dynident.report.tabular.plain_table",
+    "profile_text": "dynident.report.profile_text.profile_text",
+    "profile_figure": "dynident.report.profile_plot.profile_figure",
+    "plan_text": "dynident.report.plan_text.plan_text",
+    "plan_figure": "dynident.report.plan_plot.plan_figure",
+    "write_columns": "dynident.files.trajectories.save_columns",
+    "boundary_text": "dynident.report.boundary_text.boundary_text",
+    "boundary_figure": "dynident.report.boundary_plot.boundary_figure",
+    "iterations_figure": "dynident.report.boundary_plot.iterations_figure",
+})
+
+
 def __getattr__(name: str) -> Any:
     if name in PUBLIC:
         return getattr(importlib.import_module(f"dynident.{PUBLIC[name]}"), name)
     if name in MODULES:
         return importlib.import_module(f"dynident.{MODULES[name]}")
     raise AttributeError(f"dynident has no attribute '{name}'")
+
+
+class _PublicFirst(ModuleType):
+    """A public function stays in front of the folder of the same name, which importing would put in its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in PUBLIC or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _PublicFirst
 
 
 def __dir__() -> list[str]:

@@ -7,13 +7,13 @@ import dynident as di
 from dynident.discretizations.collocation import FullDiscretization
 from dynident.discretizations.finite import Point
 from dynident.discretizations.program import Program
-from dynident.integrators import INTEGRATORS, integrator_named
+from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
 from dynident.integrators.collocate import InterpretedCollocator
 from dynident.integrators.grid import grid_of
 from dynident.integrators.scheme import Adaptive
 from problems import MACHINES
 
-SCHEMES = [i.name for i in INTEGRATORS if not isinstance(i, Adaptive)]
+SCHEMES = [i.name for i in [*INTEGRATORS, *map(integrator_named, PAPER_VARIANTS)] if not isinstance(i, Adaptive)]
 
 
 def finite_of(scheme: str, machine: str = "mass_spring_damper", steps: int = 1, **changes) -> FullDiscretization:

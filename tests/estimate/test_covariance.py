@@ -76,7 +76,7 @@ def test_intervals_do_not_depend_on_units(factor, phi):
     before = covariance_of(x, parameters, phi=phi)
     parameters[1] = Parameter("b", factor)
     after = covariance_of(scaled, parameters, phi=phi)
-    assert before.printed == after.printed
+    assert before.default_kind == after.default_kind
     for kind in ("plain", "corrected"):
         np.testing.assert_allclose(np.array(after.interval("b", kind=kind)) / factor, before.interval("b", kind=kind),
                                    rtol=1e-6)
@@ -187,7 +187,7 @@ def test_a_file_gives_back_the_same_intervals(phi):
         for name in "abc":
             for kind in ("plain", "corrected"):
                 assert after.interval(name, kind=kind) == before.interval(name, kind=kind)
-        assert (after.printed, after.why, after.combinations) == (before.printed, before.why, before.combinations)
+        assert (after.default_kind, after.why, after.combinations) == (before.default_kind, before.why, before.combinations)
 
 
 def test_corrected_matrix_is_the_dense_sandwich():

@@ -36,7 +36,7 @@ def coverage(phi: float, samples: int = 500, std: float | None = None, holes: bo
             for i, name in enumerate(problem.names):
                 low, high = covariance.interval(name, kind=None if kind == "printed" else kind)
                 hits[kind][i] += low <= TRUTH[i] <= high
-        hits["chosen"] += covariance.printed == "corrected"
+        hits["chosen"] += covariance.default_kind == "corrected"
     return {kind: count / repeats for kind, count in hits.items()}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.integrators import INTEGRATORS, integrator_named
+from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
 from dynident.integrators.adaptive import AdaptiveMarch
 from dynident.integrators.grid import grid_of
 from dynident.integrators.interpreted import CHUNK, InterpretedMarch
@@ -15,7 +15,7 @@ from dynident.integrators.scheme import Adaptive, Implicit
 from dynident.kernels import compiler
 from problems import MACHINES, independent_states
 
-ALL = [i for i in INTEGRATORS if not isinstance(i, Adaptive)]
+ALL = [i for i in [*INTEGRATORS, *map(integrator_named, PAPER_VARIANTS)] if not isinstance(i, Adaptive)]
 needs_compiler = pytest.mark.skipif(compiler.compiler() is None, reason="this machine has no C compiler")
 RICH = di.EquationModel(states={"q": "v", "v": "-a*sin(q) - b*v*abs(v) + c*u + 0.1*cos(t)"},
                         outputs={"y": "q + g*u", "power": "v*q"}, inputs=["u"], parameters=["a", "b", "c", "g"])
@@ -141,7 +141,7 @@ def test_outputs_see_the_input_of_their_own_sample():
     np.testing.assert_allclose(y, [0, 0, 10, 10 + 1 - np.exp(-1)], atol=1e-6)
 
 
-@pytest.mark.parametrize("integrator", INTEGRATORS, ids=lambda i: i.name)
+@pytest.mark.parametrize("integrator", [*INTEGRATORS, *map(integrator_named, PAPER_VARIANTS)], ids=lambda i: i.name)
 @pytest.mark.parametrize("samples", [1, 2])
 def test_few_samples_no_inputs_and_no_parameters_run_through_the_same_code(integrator, samples):
     model = di.EquationModel(states={"q": "v", "v": "-q"})

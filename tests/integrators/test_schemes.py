@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.integrators import INTEGRATORS, integrator_named
+from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
 from dynident.integrators.grid import grid_of
 from dynident.integrators.march import march_for
 from dynident.integrators.scheme import Adaptive
 from problems import independent_states
 
-FIXED_STEP = [i for i in INTEGRATORS if not isinstance(i, Adaptive)]
+FIXED_STEP = [i for i in [*INTEGRATORS, *map(integrator_named, PAPER_VARIANTS)] if not isinstance(i, Adaptive)]
 ONE_STAGE = [integrator_named("gauss_legendre", 1), integrator_named("radau", 1)]  # midpoint and implicit Euler
 OSCILLATOR = di.EquationModel(states={"q": "v", "v": "-a*sin(q) - d*v + u + 0.3*cos(2*t)"}, inputs=["u"],
                               parameters=["a", "d"])

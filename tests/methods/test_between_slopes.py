@@ -21,7 +21,8 @@ def decay(model: di.EquationModel, *parameters: di.Parameter) -> di.Problem:
 def test_square_from_zero_finds_what_is_found_from_one(method):
     at_zero, at_one = (di.identify(decay(SQUARE, di.Parameter("a", start=a)), method, progress=False) for a in (0.0, 1.0))
     assert at_zero.values["a"] == pytest.approx(at_one.values["a"], abs=1e-3 * at_one.uncertainty.std("a"))
-    assert "beside" in at_zero.status and "beside" not in at_one.status
+    assert at_zero.status.code == "converged_from_perturbed_start" or "beside" in at_zero.status  # an attempt of the smoother
+    assert at_one.status.code == "converged" and "beside" not in at_one.status
 
 
 def test_a_minimum_without_slope_is_kept():

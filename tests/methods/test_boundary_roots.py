@@ -63,7 +63,7 @@ def test_noise_sizes_are_estimated_by_root_finders_too():
 def test_a_size_that_the_data_do_not_tell_is_not_called_estimated():
     """With so weak a model its errors follow every sample, and the likelihood rises until no measurement error is left."""
     problem = started(shaken(101, 0.01, False, dict.fromkeys("mkb", 1.0)), m=1.3, k=1.3, b=1.3)
-    with pytest.raises(di.NotConverged, match=r"did not settle.*Give a std, or measurement_weight"):
+    with pytest.raises(di.NotConverged, match=r"did not converge.*Give a std, or measurement_weight"):
         fitted(problem, model_weight=1.0)
 
 
@@ -79,7 +79,7 @@ def swung(seed: int) -> di.Experiment:
 @pytest.mark.parametrize("weight, seed", [(1e-4, 0), (1e-2, 0), (1e-2, 3), (0.1, 3)])
 def test_a_size_on_which_the_likelihood_does_not_depend_does_not_settle(weight, seed):
     """A Kalman filter's likelihood is flat from 1e-3 down for each of these: any smaller size is as good."""
-    with pytest.raises(di.NotConverged, match="did not settle"):
+    with pytest.raises(di.NotConverged, match="standard deviations did not converge"):
         fitted(started(swung(seed), m=2.0, k=2.0, b=2.0), model_weight={"v": weight}, restarts=0)
 
 

@@ -12,7 +12,7 @@ from linear_oracle import oscillator
 
 import dynident as di
 from dynident.export.filter_c import export_filter
-from dynident.methods.kalman.options import KalmanMethod
+from dynident.methods.kalman.method import KalmanMethod
 
 CC = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(CC is None, reason="no C compiler")
@@ -45,8 +45,9 @@ class Exported:
 
 @needs_compiler
 @pytest.mark.parametrize("options", [
-    {"form": "joseph"}, {"form": "square_root"}, {"filter": "unscented"}, {"filter": "iterated", "gate": 4.0},
-    {"filter": "horizon", "horizon": 6, "iterations": 1}, {"bounds": "transform", "substeps": 2}],
+    {"covariance_update": "joseph"}, {"covariance_update": "square_root"}, {"filter": "unscented"},
+    {"filter": "iterated", "gate": 4.0},
+    {"filter": "horizon", "horizon": 6, "iterations": 1}, {"bound_handling": "transform", "substeps": 2}],
     ids=["joseph", "square_root", "unscented", "iterated", "horizon", "transform"])
 def test_exported_filter_gives_the_numbers_of_the_python_filter(tmp_path, options):
     problem, *_ = oscillator(150, seed=29, free=("k", "d"))

@@ -34,7 +34,7 @@ def fall(start=0.0, **more):
     return di.Experiment(when, {}, {"y": y}, **{"noise": {"y": di.Gaussian(0.01)}, "start": start, **more})
 
 
-@pytest.mark.parametrize("method", [STILL, di.moving_horizon(process_noise={}), di.kalman(process_noise={}, repeat=3)])
+@pytest.mark.parametrize("method", [STILL, di.moving_horizon(process_noise={}), di.kalman(process_noise={}, passes=3)])
 @pytest.mark.parametrize("log", [False, True])
 def test_filter_begins_at_the_mean_of_a_prior_and_not_at_the_start(method, log):
     problem = di.Problem(MODEL, [record(3)], [di.Parameter("a", 1.0, free=False),
@@ -208,7 +208,7 @@ def test_initial_state_outside_of_its_bounds_is_said():
 
 
 @pytest.mark.parametrize("other", [
-    {"process_noise": {"x": 0.1}}, {"substeps": 3}, {"gate": 4.0}, {"noise_per": "sample"}])
+    {"process_noise": {"x": 0.1}}, {"substeps": 3}, {"gate": 4.0}, {"process_noise_unit": "sample"}])
 def test_saved_state_of_other_options_is_refused(other, tmp_path):
     problem = di.Problem(MODEL, [record(50)], BOTH)
     online = STILL.start(problem)
@@ -238,8 +238,8 @@ def test_update_refuses_what_is_no_finite_number():
             online.update(0.0, {"u": 0.0}, {"y": y})
     with pytest.raises(di.ProblemError, match="input 'u'"):
         online.update(0.0, {"u": "hi"}, {"y": 0.0})
-    assert np.isnan(online.update(0.0, {"u": 0.0}, {"y": np.nan}).whitened["y"])  # missing
-    assert np.isfinite(online.update(0.1, {"u": np.array(0.0)}, {"y": np.array(0.1)}).whitened["y"])
+    assert np.isnan(online.update(0.0, {"u": 0.0}, {"y": np.nan}).whitened_innovations["y"])  # missing
+    assert np.isfinite(online.update(0.1, {"u": np.array(0.0)}, {"y": np.array(0.1)}).whitened_innovations["y"])
 
 
 def test_start_names_the_experiments_there_are():
@@ -265,12 +265,12 @@ def test_file_that_holds_no_state_is_refused(tmp_path):
 
 
 def test_way_out_of_a_lost_covariance_is_one_that_the_filter_takes():
-    from dynident.methods.kalman.engine import Stopped
+    from dynident.methods.kalman.backend import FilterStopped
 
-    said = {kind: str(Stopped(2, 0, 0.0, "run", di.kalman(filter=kind))) for kind in ("extended", "unscented")}
-    assert 'form="square_root"' in said["extended"]
+    said = {kind: str(FilterStopped(2, 0, 0.0, "run", di.kalman(filter=kind))) for kind in ("extended", "unscented")}
+    assert 'covariance_update="square_root"' in said["extended"]
     assert "square_root" not in said["unscented"] and 'filter="extended"' in said["unscented"]
-    assert "square_root" not in str(Stopped(2, 0, 0.0, "run", di.kalman(form="square_root")))
+    assert "square_root" not in str(FilterStopped(2, 0, 0.0, "run", di.kalman(covariance_update="square_root")))
 
 
 def spring(integrator, substeps=1):

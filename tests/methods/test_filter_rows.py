@@ -10,11 +10,17 @@ import pytest
 
 import dynident as di
 from dynident.kernels.compiler import compiler, load_library
-from dynident.methods.kalman import engine, stages
-from dynident.methods.kalman.engine import CompiledEngine, Later, engine_for
-from dynident.methods.kalman.interpreted import InterpretedEngine
-from dynident.methods.kalman.options import KalmanMethod
-from dynident.methods.kalman.setup import setup_of
+from dynident.methods.kalman.backend import AdjointState, backend_for, interpreted_backend
+from dynident.methods.kalman.compiled_filter import (
+    CompiledFilter,
+    declare_arguments,
+    record_kernels,
+    source_text,
+    update_kernels,
+)
+from dynident.methods.kalman.method import KalmanMethod
+from dynident.methods.kalman.model_functions import next_states, symbols
+from dynident.methods.kalman.setup import build_setup
 
 ROUNDING = 1e-9  # of a filter over some hundred steps, relative
 SCHEMES = ["euler", "heun", "simpson", "runge_kutta", "symplectic_euler", "leapfrog", "leapfrog_printed"]
@@ -24,7 +30,7 @@ void probe(const double *t, const double *h, const double *a, const double *u0, 
   const double *arg[6] = {t, h, a, u0, u1, p};
   double rows[NX * W];
   int i, j;
-  dyn_next_rows(arg, next, rows);
+  dyn_next_jacobian(arg, next, rows);
   for (i = 0; i < NX; i++) for (j = 0; j < N; j++) F[i * N + j] = rows[i * W + j];
 }
 """
@@ -52,17 +58,18 @@ def chain(states: int, free: int, samples: int = 60):
 
 def made(problem, **options):
     noise = dict.fromkeys(problem.model.states, 0.05)
-    return setup_of(KalmanMethod(**{"process_noise": noise, **options}), problem)
+    return build_setup(KalmanMethod(**{"process_noise": noise, **options}), problem)
 
 
-def numbers(filter, its, links: bool = True):
+def numbers(backend, its):
     """Everything that a filter and its smoother say about the record."""
     record, n = its.records[0], its.augmented.size
     std = np.concatenate([np.full(len(record.initial), 0.3), its.theta_std])
-    filter.begin(np.concatenate([record.initial, its.theta]), np.diag(std**2), record.start, record.inputs[0])
-    samples, more = filter.record(record, links)
-    smooth = filter.smooth(samples, more, Later(np.zeros(n), np.zeros((n, n))))
-    return samples, smooth.states, smooth.variances, smooth.P_first, smooth.start.matrix
+    memory = backend.initialize(np.concatenate([record.initial, its.theta]), np.diag(std**2), record.start,
+                                record.inputs[0])
+    done = backend.filter_record(memory, record, for_smoother=True)
+    smooth = backend.smooth(done.samples, done.smoother_data, AdjointState.zero(n))
+    return done.samples, smooth.states, smooth.variances, smooth.P_first, smooth.start.matrix
 
 
 def agree(ours, theirs):
@@ -80,11 +87,11 @@ def test_rows_are_the_derivative_of_a_step(scheme):
     record = di.Experiment(time, {"u": time}, {"place": time}, {"place": di.Gaussian(1.0)}, hold="linear")
     its = made(di.Problem(model, [record], [di.Parameter("k", 2.0), di.Parameter("c", 3.0, log=True),
                                             di.Parameter("d", 0.5, free=False)]), integrator=scheme)
-    s = stages.symbols(its.augmented)
-    after = stages.next_states(its.augmented, its.integrator, s)
+    s = symbols(its.augmented)
+    after = next_states(its.augmented, its.integrator, s)
     inputs = [s[k] for k in ("t", "h", "a", "u0", "u1", "p")]
     exact = ca.Function("exact", inputs, [after, ca.jacobian(after, s["a"])])
-    text = engine.source_text(its, engine.parts("extended")) + PROBE
+    text = source_text(its, update_kernels("extended")) + PROBE
     library = load_library(f"test {text}", lambda: text)
     rng = np.random.default_rng(1)
     for _ in range(5):
@@ -100,29 +107,29 @@ def test_rows_are_the_derivative_of_a_step(scheme):
 @pytest.mark.parametrize(("states", "free"), [(1, 0), (1, 1), (2, 1), (3, 2), (7, 2)])
 def test_every_size_gives_the_numbers_of_plain_formulas(states, free, filter):
     its = made(chain(states, free), filter=filter)
-    agree(numbers(engine_for(its), its), numbers(InterpretedEngine(its), its))
+    agree(numbers(backend_for(its), its), numbers(interpreted_backend(its), its))
 
 
 @needs_compiler
-@pytest.mark.parametrize("options", [{"form": "joseph"}, {"form": "plain"}, {"filter": "unscented"}], ids=str)
+@pytest.mark.parametrize("options", [{"covariance_update": "joseph"}, {"covariance_update": "plain"},
+                                     {"filter": "unscented"}], ids=str)
 @pytest.mark.parametrize("lane", [1, 2, 4])
 def test_every_width_gives_the_same_numbers(lane, options):
     its = made(chain(3, 2), **options)
-    names = engine.with_record_loop(its.method.filter)
-    text = engine.source_text(its, names, lane=lane)
+    names = record_kernels(its.method.filter)
+    text = source_text(its, names, lane=lane)
     library = load_library(f"test {text}", lambda: text)
-    engine.declare(library)
-    agree(numbers(CompiledEngine(its, library), its), numbers(InterpretedEngine(its), its))
+    agree(numbers(CompiledFilter(its, declare_arguments(library)), its), numbers(interpreted_backend(its), its))
 
 
 @needs_compiler
 def test_forces_that_do_not_depend_on_the_speed_are_asked_for_twice_only():
-    from dynident.methods.kalman.rows import step_with_rows
+    from dynident.methods.kalman.jacobian_codegen import step_jacobian_by_rows
 
     model = di.EquationModel(states={"q": "v", "v": "-k*q**3"}, outputs=["q"])
     record = di.Experiment([0.0, 1.0, 2.0], outputs={"q": [0.0, 1.0, 0.0]}, noise={"q": di.Gaussian(1.0)})
     its = made(di.Problem(model, [record], [di.Parameter("k", 2.0)]), integrator="leapfrog")
-    functions, _ = step_with_rows(its.augmented, its.integrator)
+    functions, _ = step_jacobian_by_rows(its.augmented, its.integrator)
     asked = [f for f in functions if f.name().startswith("dyn_rate") and any(
         f.instruction_id(k) in (ca.OP_SQ, ca.OP_MUL) for k in range(f.n_instructions()))]
     assert len(asked) == 2

@@ -12,16 +12,14 @@ from scipy import stats
 import dynident as di
 from dynident.estimate.filtered import nees
 from dynident.kernels.compiler import compiler
-from dynident.methods.kalman.engine import Later, engine_for, interpreted_engine
-from dynident.methods.kalman.interpreted import InterpretedEngine
-from dynident.methods.kalman.interpreted_horizon import InterpretedHorizon
-from dynident.methods.kalman.options import KalmanMethod
-from dynident.methods.kalman.setup import setup_of
+from dynident.methods.kalman.backend import backend_for
+from dynident.methods.kalman.method import KalmanMethod
+from dynident.methods.kalman.setup import build_setup
 
 ROUNDING = 1e-9  # of a filter over some hundred steps, relative to the signals
 KNOWN = {"process_noise": {"v": 0.3}, "initial_std": {"q": 0.2, "v": 0.1}, "integrator": "heun"}
-KINDS = [{"form": "plain"}, {"form": "joseph"}, {"form": "square_root"}, {"filter": "unscented"},
-         {"filter": "iterated"}]
+KINDS = [{"covariance_update": "plain"}, {"covariance_update": "joseph"}, {"covariance_update": "square_root"},
+         {"filter": "unscented"}, {"filter": "iterated"}]
 IDS = ["plain", "joseph", "square_root", "unscented", "iterated"]
 P0 = np.diag([0.04, 0.01])
 X0 = np.array([1.0, 0.0])
@@ -78,7 +76,7 @@ def test_parameters_agree_with_the_batch_estimate(method):
         pytest.skip("12,000 samples of a moving horizon take minutes without a C compiler")
     problem, *_ = oscillator(4000, seed=7, process=0.0, free=("k", "d"))
     batch = di.identify(problem, di.single_shooting(integrator="heun", substeps=1))
-    estimate = di.identify(problem, method(integrator="heun", process_noise={}, repeat=3,
+    estimate = di.identify(problem, method(integrator="heun", process_noise={}, passes=3,
                                            initial_std={"k": 4.0, "d": 2.0, "q": 1.0, "v": 1.0}))
     for name in ("k", "d"):
         std = batch.uncertainty.std(name)
@@ -126,48 +124,6 @@ def test_noise_levels_are_found_by_maximum_likelihood():
     assert estimate.filtered.consistent
 
 
-@pytest.mark.parametrize("options", [*KINDS, {"substeps": 3}, {"gate": 3.0}, {"noise_per": "sample"}], ids=str)
-def test_without_a_compiler_the_numbers_are_the_same(options):
-    problem, *_ = oscillator(250, seed=17, free=("k", "d"))
-    setup = setup_of(KalmanMethod(**{**KNOWN, **options}), with_gaps(problem))
-    record = setup.records[0]
-    size = setup.augmented.size
-    found = []
-    for engine in (engine_for(setup), InterpretedEngine(setup)):
-        for links in (False, True):
-            start = np.concatenate([record.initial, setup.theta])
-            engine.begin(start, np.diag(np.concatenate([record.initial_std, setup.theta_std]) ** 2), record.start,
-                         record.inputs[0])
-            samples, more = engine.record(record, links)
-            found.append(samples)
-            if links:
-                whole = engine.smooth(samples, more, Later(np.zeros(size), np.zeros((size, size))))
-                found.append(np.column_stack([whole.states, whole.variances]))
-    for samples in (found[1], found[3], found[4]):
-        np.testing.assert_allclose(samples, found[0], rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(found[5], found[2], rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("options", [{}, {"form": "square_root"}, {"gate": 2.0}, {"iterations": 1}], ids=str)
-def test_without_a_compiler_a_moving_horizon_gives_the_same_numbers(options):
-    problem, *_ = oscillator(60, seed=17, free=("k", "d"))
-    bounded = [replace(p, lower=5.0) if isinstance(p, di.Parameter) and p.name == "k" else p for p in problem.parameters]
-    setup = setup_of(KalmanMethod(**{**KNOWN, "filter": "horizon", "horizon": 5, **options}),
-                     with_gaps(problem).changed(parameters=bounded))
-    record, found = setup.records[0], []
-    for make in (engine_for, interpreted_engine):
-        engine = make(setup)
-        engine.begin(np.concatenate([record.initial, setup.theta]),
-                     np.diag(np.concatenate([record.initial_std, setup.theta_std]) ** 2), record.start, record.inputs[0])
-        samples, _ = engine.record(record)
-        found.append(samples)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-8)
-    assert isinstance(engine, InterpretedHorizon) and np.sum(samples[:, engine.layout.sample["projected"]]) > 10
-    again = interpreted_engine(setup)
-    again.remember(engine.memory())
-    np.testing.assert_array_equal(again.memory(), engine.memory())
-
-
 @pytest.mark.parametrize("options", [*KINDS, {"filter": "horizon", "horizon": 5, "iterations": 1}],
                          ids=[*IDS, "horizon"])
 def test_sample_by_sample_is_the_whole_record(options):
@@ -198,14 +154,14 @@ def test_record_in_parts_is_the_whole_record():
 def test_covariance_stays_positive_over_a_million_steps(form):
     """No process noise, accurate measurements: the covariance shrinks towards rounding and must stay a covariance."""
     problem, *_ = oscillator(1_000_000, seed=23, process=0.0, std=1e-6, free=("k", "d"))
-    method = KalmanMethod(form=form, integrator="heun", process_noise={}, initial_std={"k": 4.0, "d": 2.0})
-    setup = setup_of(method, problem)
-    engine, record = engine_for(setup), setup.records[0]
-    engine.begin(np.concatenate([record.initial, setup.theta]),
-                 np.diag(np.concatenate([record.initial_std, setup.theta_std]) ** 2), record.start, record.inputs[0])
-    samples, _ = engine.record(record)
-    _, P = engine.present()
+    method = KalmanMethod(covariance_update=form, integrator="heun", process_noise={}, initial_std={"k": 4.0, "d": 2.0})
+    setup = build_setup(method, problem)
+    backend, record = backend_for(setup), setup.records[0]
+    memory = backend.initialize(np.concatenate([record.initial, setup.theta]), np.diag(np.concatenate(
+        [record.initial_std, setup.theta_std]) ** 2), record.start, record.inputs[0])
+    done = backend.filter_record(memory, record)
+    samples, P = done.samples, backend.estimate(done.memory)[1]
     std = np.sqrt(np.diag(P))
-    assert np.all(samples[:, engine.layout.sample["variance"]] > 0)
+    assert np.all(samples[:, backend.layout.sample["variance"]] > 0)
     assert np.array_equal(P, P.T) or form == "square_root"
     assert np.min(np.linalg.eigvalsh(P / std / std[:, None])) > -1e-12

@@ -23,7 +23,7 @@ def test_parameters_stay_within_their_bounds_and_it_is_counted():
     initial = [p for p in problem.parameters if isinstance(p, di.InitialState)]
     tight = problem.changed(parameters=[di.Parameter("k", start=6, lower=5), di.Parameter("d", start=0.5, lower=0),
                                         *initial])  # the truth, k = 4, lies outside
-    for method in (di.kalman(**KNOWN), di.moving_horizon(**KNOWN), di.kalman(**KNOWN, form="square_root")):
+    for method in (di.kalman(**KNOWN), di.moving_horizon(**KNOWN), di.kalman(**KNOWN, covariance_update="square_root")):
         estimate = di.identify(tight, method)
         assert np.min(estimate.filtered.records[0].values[:, 2]) >= 5
         assert estimate.counts["projections"] > 0 and any("bound" in note for note in estimate.notes)
@@ -36,7 +36,7 @@ def test_transformed_parameters_cannot_leave_and_agree_with_plain_ones():
     close = problem.changed(parameters=[di.Parameter("k", start=4.5, lower=0, upper=20),
                                         di.Parameter("d", start=0.5, lower=0), *initial])
     plain = di.identify(close, di.kalman(**noise))
-    for other in (di.identify(close, di.kalman(**noise, bounds="transform")),
+    for other in (di.identify(close, di.kalman(**noise, bound_handling="transform")),
                   di.identify(close.changed(parameters=[replace(p, log=True) if isinstance(p, di.Parameter) else p
                                                         for p in close.parameters]), di.kalman(**noise))):
         for name in ("k", "d"):
@@ -111,7 +111,7 @@ def test_unstable_and_inaccurate_steps_are_warned_of():
 
 def test_wrong_words_are_all_said_at_once():
     with pytest.raises(di.ProblemError) as error:
-        di.kalman(filter="extnded", form="josef", substeps=0, gate=-1, process_noise={"v": -1})
+        di.kalman(filter="extnded", covariance_update="josef", substeps=0, gate=-1, process_noise={"v": -1})
     assert len(error.value.faults) == 5 and "Did you mean 'extended'" in str(error.value)
     problem, *_ = oscillator(50, seed=59)
     with pytest.raises(di.ProblemError, match="neither a state nor a free parameter"):
@@ -146,7 +146,7 @@ def test_saved_filter_goes_on_where_it_was(tmp_path):
         resumed.resume(tmp_path / "state.npz")
         assert feed(resumed, range(100, 200)).parameters == straight.parameters
     with pytest.raises(di.ProblemError, match="another model or with other options"):
-        di.kalman(**KNOWN, form="square_root").start(problem).resume(tmp_path / "state.npz")
+        di.kalman(**KNOWN, covariance_update="square_root").start(problem).resume(tmp_path / "state.npz")
     with np.load(tmp_path / "state.npz") as saved:
         np.savez(tmp_path / "elsewhere.npz", **{**saved, "memory": saved["memory"][:-1]})
     with pytest.raises(di.ProblemError, match="another kind of machine"):

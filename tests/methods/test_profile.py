@@ -40,7 +40,7 @@ def test_profile_of_a_product_names_its_partner_and_is_structural():
     bounds = {"lower": 0.01, "upper": 100}
     profile = di.profile(di.identify(di.Problem(model, [run], [di.Parameter("a", 0.5, **bounds),
                                                                di.Parameter("b", 2.0, **bounds)])))
-    assert profile.verdict("a") == profile.verdict("b") == STRUCTURAL
+    assert profile.identifiability("a") == profile.identifiability("b") == STRUCTURAL
     assert profile.partners("a") == ("b",)
     a, b = profile.curves["a"].path.T
     assert np.allclose(a * b, a[0] * b[0], rtol=1e-3)
@@ -51,8 +51,8 @@ def test_parameter_that_the_record_never_excites_is_blamed_on_the_record():
     run = di.Experiment(TIME, {"u": 0 * TIME}, {"y": y}, {"y": di.Gaussian(0.01)}, {"x": 1.0})
     model = di.EquationModel(states={"x": "-a*x + b*u"}, inputs=["u"], outputs={"y": "x"})
     profile = di.profile(di.identify(di.Problem(model, [run], [di.Parameter("a", 0.5), di.Parameter("b", 2.0)])))
-    assert profile.verdict("a") == IDENTIFIABLE
-    assert profile.verdict("b") == RECORD_HIDES
+    assert profile.identifiability("a") == IDENTIFIABLE
+    assert profile.identifiability("b") == RECORD_HIDES
     assert np.all(np.isinf(profile.interval("b")))
 
 
@@ -65,7 +65,7 @@ def test_michaelis_menten_below_saturation_has_no_upper_limit():
     problem = di.Problem(model, [run], [di.Parameter("V", 1.0, lower=0), di.Parameter("K", 5.0, lower=0)])
     profile = di.profile(di.identify(problem, di.single_shooting()))
     for name, partner in (("V", "K"), ("K", "V")):
-        assert profile.verdict(name) == "practically not identifiable: no upper limit"
+        assert profile.identifiability(name) == "practically not identifiable: no upper limit"
         assert np.isfinite(profile.interval(name)[0])
         assert profile.partners(name) == (partner,)
 
@@ -135,7 +135,7 @@ def test_a_parameter_on_its_bound_leaves_the_others_identifiable():
     estimate = resting_on_a_bound()
     assert estimate.uncertainty.active == {"k": "upper"}
     profile = di.profile(estimate)
-    assert {profile.verdict(name) for name in estimate.problem.names} == {IDENTIFIABLE}
+    assert {profile.identifiability(name) for name in estimate.problem.names} == {IDENTIFIABLE}
     low, high = profile.interval("k")
     assert high == estimate.values["k"] and profile.remark("k") == "at its upper bound"
     model, runs = estimate.problem.model, list(estimate.problem.experiments)

@@ -123,7 +123,7 @@ def test_real_slide_foretells_the_other_record(slide):
 
 
 def test_real_slide_says_that_its_residuals_are_not_noise(slide):
-    assert slide.uncertainty.printed == "corrected"
+    assert slide.uncertainty.default_kind == "corrected"
     assert any("autocorrelated" in note for note in slide.notes)
 
 

@@ -37,7 +37,8 @@ def spring(*start: float) -> di.Problem:
 
 @pytest.mark.parametrize("method", [di.multiple_shooting(), di.full_discretization()], ids=lambda m: m.kind)
 def test_a_mass_that_runs_off_is_no_optimum(method):
-    with pytest.raises(di.NotConverged, match="m, k, b ran off: ten times as far from the start the model fits") as stopped:
+    words = "minimum lies at infinity in m, k, b: ten times as far from the start the model fits"
+    with pytest.raises(di.NotConverged, match=words) as stopped:
         di.identify(spring(-0.7, 4.5, 0.66), method)
     assert abs(stopped.value.estimate.values["m"]) > 1e3 * 0.7
     assert "NOT CONVERGED" in str(stopped.value.estimate)
@@ -51,7 +52,7 @@ def test_an_optimum_far_away_is_one():
     y = 1e5 * slope + np.random.default_rng(1).standard_normal(TIME.size)
     run = di.Experiment(TIME, {"u": u}, {"y": y}, {"y": di.Gaussian(1e-3)}, hold="linear", initial={"x": 0.0})
     found = di.identify(di.Problem(model, [run], [di.Parameter("c", start=1.0)]), di.single_shooting())
-    assert found.converged and "infinity" not in found.status
+    assert found.converged and found.status.code == "converged"
     assert found.values["c"] == pytest.approx(slope @ y / (slope @ slope), rel=1e-9)
 
 
@@ -60,7 +61,7 @@ def test_a_logarithm_that_runs_off_to_zero_is_no_optimum(method):
     """The record falls, and a positive rate can only let it rise: the smaller, the better."""
     model = di.EquationModel(states={"x": "r*x"}, outputs={"y": "x"})
     run = di.Experiment(TIME, {}, {"y": np.exp(-0.3 * TIME)}, {"y": di.Gaussian(STD)})
-    with pytest.raises(di.NotConverged, match="r ran off"):
+    with pytest.raises(di.NotConverged, match="infinity in r"):
         di.identify(di.Problem(model, [run], [di.Parameter("r", start=0.1, log=True)]), method)
 
 
@@ -78,6 +79,6 @@ def test_bounds_keep_boundary_value_from_turning_signs():
     own = spring(-0.7, 4.5, 0.66)
     bounded = own.changed(parameters=[di.Parameter("m", start=-0.7, lower=-1e9, upper=-0.1) if p is own.parameters[2] else p
                                       for p in own.parameters])
-    with pytest.raises(di.NotConverged, match="ran off") as stopped:
+    with pytest.raises(di.NotConverged, match="minimum lies at infinity") as stopped:
         di.identify(bounded, di.boundary_value(**WEIGHTS), progress=False)
     assert stopped.value.estimate.values["m"] <= -0.1

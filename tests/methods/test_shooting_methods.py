@@ -78,7 +78,7 @@ def test_errors_that_keep_company_are_flagged_and_the_wider_interval_is_printed(
     run = machine.record(None)
     run = replace(run, outputs={"position": run.outputs["position"] + errors})
     estimate = found(di.Problem(MSD.model, [run], MSD.parameters()))
-    assert estimate.uncertainty.printed == "corrected"
+    assert estimate.uncertainty.default_kind == "corrected"
     assert any("autocorrelated" in note for note in estimate.notes)
     assert estimate.uncertainty.std("k", "corrected") > 2 * estimate.uncertainty.std("k", "plain")
 

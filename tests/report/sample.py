@@ -81,7 +81,7 @@ def covariance(problem: Problem, found: np.ndarray) -> Covariance:
     near = np.array([[(-0.8) ** abs(i - j) for j in range(found.size)] for i in range(found.size)])
     matrix = near * np.outer(std, std)
     return Covariance(
-        problem.names, found, matrix, dof=794.0, corrected=2.25 * matrix, printed="corrected",
+        problem.names, found, matrix, dof=794.0, corrected=2.25 * matrix, default_kind="corrected",
         why="the residuals of 'velocity' fail the whiteness test", active={"Fc": "lower"},
         bound_std={"plain": {"Fc": 0.6}, "corrected": {"Fc": 0.9}}, undetermined=("offset",),
         combinations=("offset / Fv = 0.119",), held=problem.held_values())

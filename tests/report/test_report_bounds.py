@@ -7,7 +7,7 @@ import pytest
 
 import dynident as di
 from dynident.kernels.compiler import compiler
-from dynident.models.library.drive_train import RigTruth, drive_train_record, driving_cycles
+from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record, driving_cycles
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,
                                 reason="proved bounds need a C compiler, or crival")
@@ -20,7 +20,7 @@ def rig():
 
 @pytest.fixture(scope="module")
 def estimate(rig):
-    problem = di.Problem(di.library.drive_train(), [rig.experiment], [
+    problem = di.Problem(drive_train(), [rig.experiment], [
         di.Parameter("alpha", -3, -6, 0), di.Parameter("beta", 100, 10, 1000), di.Parameter("T_Fs", 0.1, 0, 0.3)])
     return di.identify(problem, di.set_membership("recursive", cap=12, reset={"T_Fs": "speed"}), progress=False)
 

@@ -143,7 +143,7 @@ def test_limit_of_iterations_is_said_and_the_best_point_kept(method):
     limited = replace(method, iterations=2)
     problem = MSD.problem(3)
     estimate = stopped(problem, limited)
-    assert "at the limit of 2 iterations" in estimate.status
+    assert estimate.status.code == "iteration_limit" and "at the limit of 2 iterations" in estimate.status
     first = estimate.history[0].cost
     assert estimate.cost < first
     assert estimate.history[-1].values == pytest.approx([estimate.values[n] for n in problem.names])
@@ -161,24 +161,24 @@ def test_interrupt_ends_with_the_last_point_marked(method, after):
 
     problem = MSD.problem(3)
     estimate = stopped(problem, method, impatient)
-    assert "by the user" in estimate.status
+    assert estimate.status.code == "interrupted"
     assert estimate.counts["interrupted"] == 1
     assert [estimate.values[n] for n in problem.names] == pytest.approx(told[-1].values)
     assert len(estimate.history) == after + 1
 
 
 def test_interrupt_between_two_solves_keeps_what_was_reached(monkeypatch):
-    from dynident.methods import fitting
+    from dynident.methods import direct, outer_loop
 
     def impatient(*arguments, **options):
         raise KeyboardInterrupt
 
-    reference = found(MSD.problem(3), SINGLE)
-    monkeypatch.setattr(fitting.Fit, "better_steps", impatient)
+    reference, loop = found(MSD.problem(3), SINGLE), outer_loop.DIRECT_LOOP
+    monkeypatch.setattr(direct, "DIRECT_LOOP", replace(loop, round=(outer_loop.transcribe, outer_loop.solve, impatient)))
     estimate = stopped(MSD.problem(3), SINGLE)
-    assert "by the user" in estimate.status and estimate.counts["interrupted"] == 1
+    assert estimate.status.code == "interrupted" and estimate.counts["interrupted"] == 1
     assert estimate.values["k"] == pytest.approx(reference.values["k"], rel=1e-6)
-    monkeypatch.setattr(fitting, "easier_start", impatient)
+    monkeypatch.setattr(direct, "DIRECT_LOOP", replace(loop, prepare=(*loop.prepare[:-1], impatient)))
     estimate = stopped(MSD.problem(3), MULTIPLE)
     assert estimate.values["k"] == 3.0  # nothing but the start was there
 

@@ -19,7 +19,7 @@ from dynident.errors import NotSupported, ProblemError
 if TYPE_CHECKING:
     from dynident.files.columns import Request
     from dynident.files.stream import Lines
-    from dynident.methods.kalman.online import Known, OnlineFilter
+    from dynident.methods.kalman.online import FilterEstimate, OnlineFilter
     from dynident.problem.problem import Problem
 
 WIDTH = 52  # columns of the table at a terminal, so that what stands above and below it fits a line
@@ -49,7 +49,7 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
     Example: `dynident watch problem.toml --from drive.csv --follow`
     """
     from dynident.files.stream import Lines
-    from dynident.methods.kalman.options import KalmanMethod
+    from dynident.methods.kalman.method import KalmanMethod
     from dynident.methods.presets import kalman, method_from
 
     said = read(problem, allow_outside, allow_python)
@@ -137,7 +137,7 @@ def _piped(stream: TextIO) -> Iterator[str | None]:
 
 
 def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept: Path) -> None:
-    from dynident.methods.kalman.engine import Stopped
+    from dynident.methods.kalman.backend import FilterStopped
 
     count, mean, saved, known = 0, None, time.monotonic(), None
     resumed = online.time
@@ -157,7 +157,7 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept:
                     saved = time.monotonic()
         except KeyboardInterrupt:
             pass
-        except Stopped as stop:
+        except FilterStopped as stop:
             complain(str(stop))
             raise Stop(NOT_GOOD) from None
         if known is not None:
@@ -171,9 +171,9 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept:
     print(f"{counted(count, lines.skipped)}{where}.")
 
 
-def _averaged(mean: float | None, known: Known) -> float | None:
+def _averaged(mean: float | None, known: FilterEstimate) -> float | None:
     """The running mean of the squared innovations, with one more sample."""
-    seen = sum(1 for value in known.whitened.values() if value == value)
+    seen = sum(1 for value in known.whitened_innovations.values() if value == value)
     if not seen:
         return mean
     size = known.nis / seen
@@ -185,7 +185,7 @@ class _display:
 
     def __enter__(self) -> Callable[..., None]:
         self.last, self.live = 0.0, None
-        self.shown: Known | None = None
+        self.shown: FilterEstimate | None = None
         if sys.stdout.isatty():
             from rich.live import Live
 
@@ -197,7 +197,7 @@ class _display:
         if self.live is not None:
             self.live.stop()
 
-    def show(self, known: Known, count: int, skipped: int, mean: float | None, last: bool) -> None:
+    def show(self, known: FilterEstimate, count: int, skipped: int, mean: float | None, last: bool) -> None:
         now = time.monotonic()
         if known is self.shown or (not last and now - self.last < (REFRESH if self.live else BETWEEN_LINES)):
             return
@@ -219,7 +219,7 @@ def verdict(mean: float | None) -> str:
     return f"innovations {mean:.2f} where 1 is right ({sure})"
 
 
-def picture(known: Known, count: int, skipped: int, mean: float | None) -> Any:
+def picture(known: FilterEstimate, count: int, skipped: int, mean: float | None) -> Any:
     from rich.table import Table
 
     from dynident.report.terminal import clean

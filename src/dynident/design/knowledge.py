@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.linalg import null_space
 
 from dynident.discretizations.coordinates import coordinates_of
 from dynident.discretizations.guess import start_values
@@ -24,8 +23,9 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem, Unknown
+from dynident.solvers.rank import column_lengths, truncated_svd
+from dynident.tolerances import SINGULAR_VALUE_PROJECTION
 
-SAME = 1e-10  # relative; directions weaker than this are rounding
 UNIFORM = np.sqrt(3)  # radius over std of errors that are evenly distributed within bounds
 
 
@@ -74,7 +74,8 @@ class Knowledge:
             return np.eye(len(self.names))
         rows = self.tight.rows * self.scale
         lengths = np.linalg.norm(rows, axis=1)
-        return null_space(rows[lengths > 0] / lengths[lengths > 0, None], rcond=SAME)
+        unit = rows[lengths > 0] / lengths[lengths > 0, None]
+        return truncated_svd(unit, SINGULAR_VALUE_PROJECTION, null_space=True).null_space
 
 
 def knowledge_of(known: Problem | Estimate, plan_for: Problem, planned: int, samples: int, sample_time: float,
@@ -206,7 +207,7 @@ def _rows(problem: Problem, believed: Mapping[str, float], std: np.ndarray) -> n
             return finite
 
         try:
-            count, _ = choose_substeps(make, lambda finite: finite.start())
+            count, _ = choose_substeps(make)
             finite = make(count)
             return finite.linearization(finite.start()).jacobian
         except Diverged as bad:
@@ -217,9 +218,7 @@ def _rows(problem: Problem, believed: Mapping[str, float], std: np.ndarray) -> n
 def without(rows: np.ndarray, gone: np.ndarray) -> np.ndarray:
     """What the rows tell of the others where unknowns that are gone stay unknown: across what these can explain."""
     theirs = rows[:, gone]
-    sizes = np.linalg.norm(theirs, axis=0)
-    along, strength, _ = np.linalg.svd(theirs[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
-    along = along[:, strength > SAME * np.max(strength, initial=0.0)]
+    along = truncated_svd(theirs / column_lengths(theirs), SINGULAR_VALUE_PROJECTION).range_basis
     left = rows - along @ (along.T @ rows)
     left[:, gone] = 0.0
     return left

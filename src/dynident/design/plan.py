@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynident._util import hooks
 from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.problem.experiment import Experiment
@@ -67,12 +68,8 @@ class PlannedRecord:
 
     def to_csv(self, path: str | Path) -> Path:
         """Time and inputs, one row per sample, as a controller reads them."""
-        from dynident.files.atomic import written_aside  # the files sit below; asked only when written
-        from dynident.files.problem_tables import write_columns
-
-        with written_aside(path) as aside:
-            write_columns({"time": self.time, **{n: np.asarray(u) for n, u in self.inputs.items()}}, aside)
-        return Path(path)
+        columns = {"time": self.time, **{n: np.asarray(u) for n, u in self.inputs.items()}}
+        return Path(hooks.call("write_columns", columns, path))
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,7 @@ class Plan:
         for name in self.std_after:
             if name not in estimate.problem.names:
                 raise ProblemError(f"the estimate has no unknown '{name}', which the plan speaks of.")
-            found[name] = float(estimate.uncertainty.std(name)) if hasattr(estimate.uncertainty, "std") else np.nan
+            found[name] = float(estimate.uncertainty.std(name))
             reach = self.std_before[name] if np.isfinite(self.std_before[name]) else abs(self.values[name])
             moved[name] = abs(float(estimate.values[name]) - self.values[name]) / reach if reach > 0 else 0.0
         ran = {e.name for e in estimate.problem.experiments}
@@ -162,14 +159,10 @@ class Plan:
 
     def plot(self) -> Figure:
         """Inputs and expected outputs over time."""
-        from dynident.report.plan_plot import plan_figure
-
-        return plan_figure(self)
+        return hooks.call("plan_figure", self)
 
     def __str__(self) -> str:
-        from dynident.report.plan_text import plan_text
-
-        return plan_text(self)
+        return str(hooks.call("plan_text", self))
 
 
 def promise(names: Sequence[str], std: np.ndarray, wanted: np.ndarray) -> dict[str, float]:

@@ -13,7 +13,7 @@ import numpy as np
 from dynident.discretizations.finite import Chain, Evaluation, Linear, Point
 from dynident.discretizations.frame import Frame, Signals
 from dynident.discretizations.guess import states_at
-from dynident.discretizations.shooting import Shooting
+from dynident.discretizations.shooting import Shooting, usual_segments
 from dynident.integrators.collocate import Collocated, Collocator, collocator_for, stage_unknowns
 from dynident.integrators.grid import grid_of
 from dynident.integrators.march import Diverged, march_for
@@ -145,8 +145,16 @@ class FullDiscretization:
 
     # what the statistics need
 
-    def as_shooting(self, point: Point, segments: list[int]) -> tuple[Shooting, Point]:
+    def transfer(self, point: Point, before: FullDiscretization) -> Point:
+        """A point of the same problem with other weights or steps."""
+        if before.steps == self.steps:
+            return point
+        times = [record.grid.time for record in before.records]
+        return self.from_states(point.unknowns, times, [before.states(point, e) for e in range(len(times))])
+
+    def to_shooting(self, point: Point) -> tuple[Shooting, Point]:
         """The same solution seen as multiple shooting with the same steps: for trajectories and derivatives along time."""
+        segments = [usual_segments(e.samples) for e in self.problem.experiments]
         shooting = Shooting(self.problem, self.integrator, segments, self.steps, self.std, self.loss)
         nodes = []
         for e, (fine, coarse) in enumerate(zip(self.records, shooting.records, strict=True)):

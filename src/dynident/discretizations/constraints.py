@@ -12,8 +12,7 @@ from dynident.discretizations.coordinates import Coordinates
 from dynident.models.text import parse_expression
 from dynident.problem.constraint import Constraint
 from dynident.problem.problem import Problem
-
-ACTIVE = 1e-6  # relative; an inequality this close to its limit holds the estimate
+from dynident.tolerances import ACTIVE_CONSTRAINT
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,7 @@ class ParameterConstraints:
     def active(self, xi: np.ndarray) -> np.ndarray:
         """Which of them hold the estimate."""
         values, jacobian = self.at(xi)
-        near = ACTIVE * (np.abs(values) + np.sum(np.abs(jacobian * xi), axis=1) + 1e-300)
+        near = ACTIVE_CONSTRAINT * (np.abs(values) + np.sum(np.abs(jacobian * xi), axis=1) + 1e-300)
         return (values - self.lower <= near) | (self.upper - values <= near)
 
 

@@ -14,8 +14,8 @@ from dynident.discretizations.losses import robust
 from dynident.integrators.grid import Grid
 from dynident.integrators.march import Diverged
 from dynident.problem.problem import Problem, known_std
+from dynident.tolerances import RESIDUAL_ROUNDING
 
-SMALLEST_RESIDUAL = 1e-12  # relative to the data; a fit this close is exact in double precision
 LOOKS = 50  # places at which a record is asked how large its states are
 
 
@@ -92,7 +92,7 @@ class Frame:
 
     def floor(self, signals: Sequence[Signals]) -> float:
         """A cost below this is rounding."""
-        return SMALLEST_RESIDUAL**2 * sum(float(np.sum((s.measured * s.weight) ** 2)) for s in signals)
+        return RESIDUAL_ROUNDING**2 * sum(float(np.sum((s.measured * s.weight) ** 2)) for s in signals)
 
     def evaluation(self, point: Point, signals: Sequence[Signals], outputs: Sequence[np.ndarray],
                    defects: Sequence[np.ndarray], corrections: Sequence[np.ndarray]) -> tuple[Evaluation, list[np.ndarray]]:

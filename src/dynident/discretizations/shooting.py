@@ -171,6 +171,14 @@ class Shooting:
 
     # what the statistics need
 
+    def to_shooting(self, point: Point) -> tuple[Shooting, Point]:
+        """The problem and a point of it by shooting, as every transcription can show them."""
+        return self, point
+
+    def transfer(self, point: Point, before: Shooting) -> Point:
+        """A point of the same problem with other weights or steps."""
+        return point
+
     def linearization(self, point: Point) -> Linearization:
         """Residuals and their total derivative in the user's units, inner nodes eliminated; squared loss.
 

@@ -214,6 +214,14 @@ class Simulation:
     def run_everywhere(self, point: Point) -> list[Marched]:
         return self.run(point, False)  # a box that is simulated once more for its states gives outputs as it likes
 
+    def to_shooting(self, point: Point) -> tuple[Simulation, Point]:
+        """A simulation shoots, with one segment a record."""
+        return self, point
+
+    def transfer(self, point: Point, before: Simulation) -> Point:
+        """A point of the same problem with other weights or steps."""
+        return point
+
     def _outputs(self, point: Point) -> Outputs:
         return self._counted(lambda: self.box.at(self.frame.values(point), self.grids))
 

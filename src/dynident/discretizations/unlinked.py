@@ -32,7 +32,7 @@ class Unlinked:
             np.append(c.upper, np.full(scale.size, np.inf)), np.append(c.scale, scale))
         self.names = shooting.names + tuple(f"node {k}" for k in range(scale.size))
         self.residual_count, self.floor, self.node_norm = shooting.residual_count, shooting.floor, shooting.node_norm
-        self.cheap_slopes, self.noise = shooting.cheap_slopes, shooting.noise
+        self.cheap_slopes, self.noise, self.counts = shooting.cheap_slopes, shooting.noise, shooting.counts
         nodes_of = [n.ravel() for n in begin.nodes] if free_nodes else []
         self._start = Point(np.concatenate([begin.unknowns, *nodes_of]))
         self._last = self._start, begin  # a point and its linked form: one object for one point, which need not run twice

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dynident.errors import ProblemError, did_you_mean
+from dynident._util import hooks
+from dynident.estimate.uncertainty import LEVEL, Uncertainty, check_single_kind, index_of
 
 
 @dataclass(frozen=True, eq=False)
-class Bootstrap:
+class Bootstrap(Uncertainty):
     """Refits to redrawn data; keeps the contract of an uncertainty."""
 
     names: tuple[str, ...]
@@ -29,40 +30,40 @@ class Bootstrap:
         return (f"The interval holds the given share of {len(self.samples)} refits to data that were drawn anew from "
                 f"the fitted model with {drawn}; {self.failed} refits failed and are left out.")
 
-    def std(self, name: str) -> float:
-        return 0.0 if name in self.held else float(np.std(self.samples[:, self._index(name)], ddof=1))
+    def std(self, name: str, kind: str | None = None) -> float:
+        check_single_kind(kind)
+        return 0.0 if name in self.held else float(np.std(self.samples[:, index_of(name, self.names)], ddof=1))
 
-    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
         """Percentiles of the refits, mirrored at the estimate (the basic bootstrap), so that a bias is not doubled."""
+        check_single_kind(kind)
         if name in self.held:
             return self.held[name], self.held[name]
-        i = self._index(name)
+        i = index_of(name, self.names)
         low, high = np.quantile(self.samples[:, i], [(1 - level) / 2, (1 + level) / 2])
         return float(2 * self.estimated[i] - high), float(2 * self.estimated[i] - low)
 
     def bias(self, name: str) -> float:
         """Mean of the refits minus the estimate."""
-        i = self._index(name)
+        i = index_of(name, self.names)
         return float(np.mean(self.samples[:, i]) - self.estimated[i])
 
     def remark(self, name: str) -> str:
         return "held" if name in self.held else ""
 
-    def correlation(self) -> np.ndarray:
+    def correlation(self, kind: str | None = None) -> np.ndarray:
+        check_single_kind(kind)
         return np.atleast_2d(np.corrcoef(self.samples.T))
 
-    def __str__(self) -> str:
-        from dynident.report.tabular import plain_table
+    def covariance(self) -> np.ndarray:
+        return np.atleast_2d(np.cov(self.samples.T))
 
+    def __str__(self) -> str:
         rows = [[name, f"{value:.6g}", f"{self.std(name):.3g}", f"{self.bias(name):.2g}",
                  "[{:.6g}, {:.6g}]".format(*self.interval(name))]
                 for name, value in zip(self.names, self.estimated, strict=True)]
-        return f"{plain_table(['name', 'value', 'std', 'bias', '95% interval'], rows)}\n\n{self.meaning}"
-
-    def _index(self, name: str) -> int:
-        if name not in self.names:
-            raise ProblemError(f"'{name}' is not an unknown of this estimate.{did_you_mean(name, self.names)}")
-        return self.names.index(name)
+        table = hooks.call("text_table", ["name", "value", "std", "bias", "95% interval"], rows)
+        return f"{table}\n\n{self.meaning}"
 
     def to_data(self) -> dict[str, Any]:
         """Numbers and text only, for files."""

@@ -12,11 +12,13 @@ from dynident.discretizations.finite import Linearization
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.autocorrelation import ColouredNoise, Series, coloured_noise, effective_dof, series_of
 from dynident.estimate.distributions import student_quantile
-from dynident.estimate.identifiability import SMALLEST_SINGULAR, identifiability
+from dynident.estimate.identifiability import identifiability
 from dynident.estimate.leeway import NOTICED, Errors, Leeway, Limit, bound_slope, limit_leeway
 from dynident.estimate.residuals import CONFIDENCE, whiteness
 from dynident.estimate.spread import FEWEST_DOF, Response, Sensitivity, independent_noise, response
+from dynident.estimate.uncertainty import Uncertainty, check_level, index_of
 from dynident.problem.problem import Problem
+from dynident.tolerances import SINGULAR_VALUE
 
 KINDS = ("plain", "corrected")
 OPEN_BEYOND = 10.0  # std over the start or scale; a linearised model says nothing that far away
@@ -26,7 +28,7 @@ OPEN_FACTOR = 10.0  # the same for logarithms: one standard deviation is a facto
 
 
 @dataclass(frozen=True, eq=False)
-class Covariance:
+class Covariance(Uncertainty):
     """Intervals from the linearised least-squares problem, plain and corrected for autocorrelated residuals.
 
     `matrix` and `corrected` hold the covariance within what the data determine, in the user's units; an unknown on an
@@ -40,7 +42,7 @@ class Covariance:
     dof: float = np.inf  # of the noise estimate; infinite where every std was given
     corrected: np.ndarray | None = None  # (unknowns, unknowns), errors as autocorrelated as the residuals are
     corrected_dof: np.ndarray | None = None  # (unknowns,): what the correlated noise leaves, differs per unknown
-    printed: str = "plain"  # which of the two `interval` uses by default
+    default_kind: str = "plain"  # which of the two `interval` uses by default
     why: str = ""  # the reason for it, a sentence
     active: Mapping[str, str] = field(default_factory=dict)  # name -> "lower" or "upper"
     bound_std: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # kind -> name -> std if released
@@ -59,7 +61,7 @@ class Covariance:
         if self.assumed:
             return f"In repeated experiments the interval holds the true value with the stated probability, if {self.assumed}."
         noise = "of the given size" if np.isinf(self.dof) else "whose size is estimated from the residuals"
-        if self.printed == "corrected":
+        if self.default_kind == "corrected":
             errors = f"measurement errors that are correlated in time as the residuals are ({self.why})"
         else:
             errors = f"independent normal measurement errors {noise}"
@@ -74,7 +76,7 @@ class Covariance:
         kind = self._kind(kind)
         if name in self.held:
             return 0.0
-        i = self._index(name)
+        i = index_of(name, self.names)
         if name in self.active:
             return float(self.bound_std.get(kind, {}).get(name, np.inf))
         if name in self.undetermined or name in self.open:
@@ -87,12 +89,11 @@ class Covariance:
 
         What another unknown on a bound, or an inequality, leaves open adds to the side to which this one would follow.
         """
-        if not 0 < level < 1:
-            raise ProblemError(f"level = {level} is not a probability; use for instance level=0.95.")
+        check_level(level)
         kind = self._kind(kind)
         if name in self.held:
             return self.held[name], self.held[name]
-        i = self._index(name)
+        i = index_of(name, self.names)
         value, std = float(self.values[i]), self.std(name, kind)
         side = self.active.get(name)
         reach = self._quantile(i, level if side else (1 + level) / 2, kind) * std if np.isfinite(std) else np.inf
@@ -112,7 +113,7 @@ class Covariance:
         """A few words for the table, or nothing."""
         if name in self.held:
             return "held"
-        self._index(name)
+        index_of(name, self.names)
         if name in self.active:
             return f"at its {self.active[name]} bound"
         if name in self.undetermined:
@@ -135,12 +136,24 @@ class Covariance:
         std = np.sqrt(np.where(known & (np.diag(matrix) > 0), np.diag(matrix), np.nan))
         return matrix / std / std[:, None]
 
+    def covariance(self) -> np.ndarray:
+        return self.matrix
+
+    @property
+    def linearized(self) -> Covariance:
+        return self
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Independent errors, and errors as autocorrelated as the residuals are where these can be had."""
+        return KINDS if self.corrected is not None else KINDS[:1]
+
     def to_data(self) -> dict[str, Any]:
         """Plain lists, numbers and text; infinite and missing numbers as text, since JSON has none."""
         data: dict[str, Any] = {"kind": "covariance"}
         data |= {key: list(getattr(self, key)) for key in _TEXTS}
         data |= {key: _plain(getattr(self, key)) for key in _ARRAYS}
-        data |= {"dof": _plain(self.dof), "printed": self.printed, "why": self.why, "assumed": self.assumed,
+        data |= {"dof": _plain(self.dof), "default_kind": self.default_kind, "why": self.why, "assumed": self.assumed,
                  "active": dict(self.active),
                  "leeway": [loose.to_data() for loose in self.leeway],
                  "held": _plain(dict(self.held)), "bound_std": _plain({k: dict(v) for k, v in self.bound_std.items()})}
@@ -154,18 +167,13 @@ class Covariance:
             fields["null"] = fields["null"].reshape(len(fields["names"]), -1)
         size = len(fields["names"])
         fields["matrix"] = fields["matrix"].reshape(size, size)
-        return cls(**fields, dof=float(data["dof"]), printed=data["printed"], why=data["why"],
+        return cls(**fields, dof=float(data["dof"]), default_kind=data["default_kind"], why=data["why"],
                    assumed=str(data.get("assumed", "")),
                    leeway=tuple(Leeway.from_data(loose) for loose in data.get("leeway", ())),
                    active=dict(data["active"]), held=_number(data["held"]), bound_std=_number(data["bound_std"]))
 
-    def _index(self, name: str) -> int:
-        if name not in self.names:
-            raise ProblemError(f"'{name}' is not an unknown of this estimate.{did_you_mean(name, self.names)}")
-        return self.names.index(name)
-
     def _kind(self, kind: str | None) -> str:
-        kind = self.printed if kind is None else kind
+        kind = self.default_kind if kind is None else kind
         if kind not in KINDS:
             raise ProblemError(f"kind = '{kind}' is not known; use \"plain\" or \"corrected\".")
         if kind == "corrected" and self.corrected is None:
@@ -203,7 +211,7 @@ def _number(value: Any) -> Any:
 
 
 def covariance_from(problem: Problem, linearization: Linearization, active: Mapping[str, str], noise_estimated: bool,
-                    smallest: float = SMALLEST_SINGULAR, limits: Sequence[Limit] = ()) -> Covariance:
+                    smallest: float = SINGULAR_VALUE, limits: Sequence[Limit] = ()) -> Covariance:
     """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
 
     `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
@@ -228,7 +236,7 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
         for name, r in released.items():
             gain[names.index(name)] = r.gain[names.index(name)]
         corrected_dof = effective_dof(errors.noise, sensitivity.influence(gain), errors.left_over)
-    printed, why = _which(problem, linearization, errors.noise)
+    default_kind, why = _which(problem, linearization, errors.noise)
     compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
     known = identifiability([names[i] for i in free], values[free], scales[free], compact, smallest)
     null = np.zeros((len(names), known.null.shape[1]))
@@ -239,7 +247,7 @@ def covariance_from(problem: Problem, linearization: Linearization, active: Mapp
     covariance = Covariance(
         names=names, values=values, matrix=fit.covariance(middles["plain"]), dof=errors.dof, active=dict(active),
         corrected=fit.covariance(middles["corrected"]) if "corrected" in middles else None,
-        corrected_dof=corrected_dof, printed=printed, why=why, bound_std=bound_std,
+        corrected_dof=corrected_dof, default_kind=default_kind, why=why, bound_std=bound_std,
         leeway=(*of_bounds(problem, slopes, bound_std, errors.dof, corrected_dof),
                 *(limit_leeway(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
         undetermined=known.undetermined, combinations=known.combinations, null=null,

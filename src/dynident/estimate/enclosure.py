@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dynident.errors import ProblemError, did_you_mean
+from dynident.errors import ProblemError
+from dynident.estimate.uncertainty import LEVEL, Uncertainty, check_single_kind, index_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class Band:
 
 
 @dataclass(frozen=True, eq=False)
-class Enclosure:
+class Enclosure(Uncertainty):
     """Guaranteed intervals; `level` of `interval` plays no part, since nothing is left to chance."""
 
     names: tuple[str, ...]
@@ -60,10 +61,12 @@ class Enclosure:
     bands: tuple[Band, ...] = ()
     held: Mapping[str, float] = field(default_factory=dict)
     last: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, unknowns, boxes) at the end of a record
-    paving: tuple[str, ...] = ()  # the two unknowns to draw; the first two unless said
+    plot_pair: tuple[str, ...] = ()  # the two unknowns to draw; the first two unless said
     truth: Mapping[str, Any] = field(default_factory=dict)  # to be drawn: a number, or one per sample
 
-    heading = "guaranteed bounds"  # of the column in a table of results
+    @property
+    def heading(self) -> str:
+        return "guaranteed bounds"
 
     @property
     def empty(self) -> bool:
@@ -84,41 +87,42 @@ class Enclosure:
         return f"{self.rigour[:1].upper()}{self.rigour[1:]}."
 
     @property
-    def answer_in_a_word(self) -> str:
+    def verdict(self) -> str:
         """A word that stands for the whole answer, where 'converged' would mislead."""
         return "Refuted" if self.empty else ""
 
-    def drawn_with(self, paving: Sequence[str], truth: Mapping[str, Any]) -> Enclosure:
-        """A copy that is drawn with a paving of two chosen unknowns, and beside what is known to be true."""
-        for name in paving:
-            self._index(name)
-        if len(paving) not in (0, 2):
-            raise ProblemError(f"a paving shows two unknowns, not {len(paving)}: {', '.join(paving)}.")
+    def with_plot_pair(self, pair: Sequence[str], truth: Mapping[str, Any]) -> Enclosure:
+        """A copy that is drawn as a paving of two chosen unknowns, and beside what is known to be true."""
+        for name in pair:
+            index_of(name, self.names)
+        if len(pair) not in (0, 2):
+            raise ProblemError(f"a paving shows two unknowns, not {len(pair)}: {', '.join(pair)}.")
         for name in truth:
             if all(name not in band.low for band in self.bands):
-                self._index(name)
-        return replace(self, paving=tuple(paving), truth=dict(truth))
+                index_of(name, self.names)
+        return replace(self, plot_pair=tuple(pair), truth=dict(truth))
 
-    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
         """(low, high), whatever the level; NaN where nothing fits."""
+        check_single_kind(kind)
         if name in self.held:
             return self.held[name], self.held[name]
-        i = self._index(name)
+        i = index_of(name, self.names)
         return float(self.low[i]), float(self.high[i])
 
-    def learnt(self, name: str) -> bool:
+    def is_informed(self, name: str) -> bool:
         """Whether the data excluded any of what was possible before."""
-        i = self._index(name)
+        i = index_of(name, self.names)
         return not (self.prior_low.size and self.low[i] <= self.prior_low[i] and self.high[i] >= self.prior_high[i])
 
     def remark(self, name: str) -> str:
         """A few words for the table, or nothing."""
         if name in self.held:
             return "held"
-        i = self._index(name)
+        i = index_of(name, self.names)
         if self.empty:
             return "refuted"
-        if not self.learnt(name):
+        if not self.is_informed(name):
             return "nothing learnt"
         if self.prior_low.size and (self.low[i] <= self.prior_low[i] or self.high[i] >= self.prior_high[i]):
             return "one side learnt"
@@ -164,11 +168,6 @@ class Enclosure:
                       for b in data["bands"])
         return cls(names=tuple(data["names"]), rigour=data["rigour"], forgiven=int(data["forgiven"]),
                    held=dict(data["held"]), bands=bands, refutation=Refutation(**said) if said else None, **fields)
-
-    def _index(self, name: str) -> int:
-        if name not in self.names:
-            raise ProblemError(f"'{name}' is not an unknown of this estimate.{did_you_mean(name, self.names)}")
-        return self.names.index(name)
 
 
 _ARRAYS = ("low", "high", "prior_low", "prior_high", "outer", "inner", "last")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dynident._util import hooks
 from dynident.estimate.filtered import Filtered
 from dynident.estimate.smoothed import Smoothed
 from dynident.estimate.uncertainty import Uncertainty
@@ -76,29 +77,19 @@ class Estimate:
     smoothed: Smoothed | None = None  # where the model errs, where the method lets it
 
     def __str__(self) -> str:
-        from dynident.report.terminal import estimate_text  # the report sits below; asked only when printed
-
-        return estimate_text(self)
+        return str(hooks.call("estimate_text", self))
 
     def _repr_html_(self) -> str:
-        from dynident.report.fragment import estimate_fragment
-
-        return estimate_fragment(self)
+        return str(hooks.call("estimate_html", self))
 
     def plot(self, **options: Any) -> Any:
         """Measured against fitted signals and residuals, as a matplotlib figure."""
-        from dynident.report.plots import estimate_figure
-
-        return estimate_figure(self, **options)
+        return hooks.call("estimate_figure", self, **options)
 
     def validate(self, experiment: Experiment) -> Validation:
         """Fit and residual tests on a record that was not fitted."""
-        from dynident.methods.validate import validate
-
-        return validate(self, experiment)
+        return cast("Validation", hooks.call("validate", self, experiment))
 
     def save(self, folder: str | Path) -> Path:
         """Write the result as data (JSON, CSV, Parquet, TOML, HTML) into a folder."""
-        from dynident.files.results import save
-
-        return save(self, folder)
+        return Path(hooks.call("save", self, folder))

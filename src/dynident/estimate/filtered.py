@@ -50,7 +50,7 @@ class Filtered:
     records: tuple[FilteredRecord, ...]
     parameters: tuple[str, ...]  # those among the names that are parameters
     process_noise: Mapping[str, float] = field(default_factory=dict)  # standard deviation per second or per sample
-    noise_per: str = "second"
+    process_noise_unit: str = "second"
     estimated: tuple[str, ...] = ()  # process noise and outputs whose level was found by maximum likelihood
     initial_std: Mapping[str, float] = field(default_factory=dict)
     loglik: float = np.nan

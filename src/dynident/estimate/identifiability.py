@@ -9,10 +9,9 @@ import numpy as np
 
 from dynident.errors import DynidentError
 from dynident.estimate.combinations import undetermined_in_words
+from dynident.solvers.rank import truncated_svd, unit_columns
+from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
-SMALLEST_SINGULAR = 1e-8  # relative, columns of length one; below it a direction is rounding and not information
-NO_EFFECT = 1e-14  # of the largest effect of any parameter over its own magnitude; below it a column is rounding
-UNTOUCHED = 1e-5  # component along an undetermined direction up to which a parameter still counts as determined
 COLLINEAR = 10.0  # condition index from which columns are near-collinear: two that correlate by 0.98 (Brun et al. 2001)
 TAKES_PART = 0.25  # of the largest entry of a weak direction; parameters above it are named as its group
 
@@ -55,7 +54,7 @@ class Identifiability:
 
 
 def identifiability(names: Sequence[str], values: np.ndarray, scales: np.ndarray, jacobian: np.ndarray,
-                    smallest: float = SMALLEST_SINGULAR) -> Identifiability:
+                    smallest: float = SINGULAR_VALUE) -> Identifiability:
     """Judge sensitivities (residuals, unknowns) of residuals that are in units of their standard deviation.
 
     `scales` holds a typical magnitude per unknown, NaN where none is known. `smallest` is the relative singular value
@@ -70,12 +69,10 @@ def identifiability(names: Sequence[str], values: np.ndarray, scales: np.ndarray
         raise DynidentError(f"the sensitivity to {', '.join(bad)} is not finite; the model cannot be differentiated "
                             f"at these values ({here}). Start elsewhere, or narrow the bounds.")
     unit, norms, dead = unit_columns(jacobian, scales)
-    _, s, right = np.linalg.svd(np.linalg.qr(unit, mode="r"), full_matrices=True)
-    s = np.concatenate([s, np.zeros(len(names) - s.size)])  # fewer residuals than unknowns
-    rank = int(np.sum(s > smallest * max(s[0], 1.0))) if len(names) else 0
-    null = right[rank:].T  # (unknowns, unknowns - rank), in units of 1/norms
-    touched = np.sqrt(np.sum(null**2, axis=1)) > UNTOUCHED
-    spread = np.sqrt(np.sum((right[:rank].T / s[:rank]) ** 2, axis=1)) / norms
+    svd = truncated_svd(np.linalg.qr(unit, mode="r"), smallest, null_space=True)
+    s, rank, null = svd.singular_values, svd.rank, svd.null_space  # in units of 1/norms
+    touched = np.sqrt(np.sum(null**2, axis=1)) > NULL_SPACE_COMPONENT
+    spread = np.sqrt(np.sum(svd.scaled_directions**2, axis=1)) / norms
     std = np.where(touched, np.inf, spread)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(values == 0, np.inf, std / np.abs(values))
@@ -86,19 +83,8 @@ def identifiability(names: Sequence[str], values: np.ndarray, scales: np.ndarray
         no_effect=tuple(n for n, d in zip(names, dead, strict=True) if d),
         undetermined=tuple(n for n, t in zip(names, touched, strict=True) if t),
         tied=tuple(tied for tied, _ in words), combinations=tuple(text for _, text in words),
-        groups=_groups(names, unit, s[:rank], right[:rank]),
+        groups=_groups(names, unit, s[:rank], svd.row_basis),
         std=std, relative_std=relative)
-
-
-def unit_columns(jacobian: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The Jacobian with columns of length one, their lengths, and which columns have no effect at all (set to zero)."""
-    peaks = np.max(np.abs(jacobian), axis=0, initial=0.0)
-    safe = np.where(peaks > 0, peaks, 1.0)
-    norms = safe * np.sqrt(np.sum((jacobian / safe) ** 2, axis=0))  # peaks first: 1e-200 squared would vanish
-    effects = norms * np.where(np.isfinite(scales), scales, 0.0)
-    dead = (peaks == 0) | ((effects > 0) & (effects < NO_EFFECT * np.max(effects, initial=0.0)))
-    norms = np.where(dead & (norms == 0), 1.0, norms)
-    return np.where(dead, 0.0, jacobian / norms), norms, dead
 
 
 def _groups(names: tuple[str, ...], unit: np.ndarray, s: np.ndarray, right: np.ndarray) -> tuple[CollinearGroup, ...]:

@@ -15,8 +15,8 @@ import numpy as np
 
 from dynident.estimate.autocorrelation import ColouredNoise, effective_dof
 from dynident.estimate.distributions import student_quantile
-from dynident.estimate.identifiability import SMALLEST_SINGULAR, UNTOUCHED
 from dynident.estimate.spread import Response, Sensitivity, response
+from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
 NOTICED = 0.1  # of the half width that an unknown has anyhow; one that follows by less is not named
 
@@ -79,13 +79,13 @@ def bound_slope(sensitivity: Sensitivity, fit: Response, j: int, side: str, know
     """(unknowns,) how the fitted ones make up for unknown j going inwards by a unit, the others on bounds held."""
     slope = -fit.gain @ (sensitivity.triangle[:, j] * sensitivity.lengths[j])
     if not known:  # what goes on without end must not be rounding
-        slope[np.abs(slope) * sensitivity.lengths < UNTOUCHED * sensitivity.lengths[j]] = 0.0
+        slope[np.abs(slope) * sensitivity.lengths < NULL_SPACE_COMPONENT * sensitivity.lengths[j]] = 0.0
     slope[j] = 0.0
     return np.asarray(slope if side == "lower" else -slope)
 
 
 def limit_leeway(limit: Limit, sensitivity: Sensitivity, fit: Response, free: Sequence[int], errors: Errors,
-                 smallest: float = SMALLEST_SINGULAR) -> Leeway:
+                 smallest: float = SINGULAR_VALUE) -> Leeway:
     """The same for an inequality: its row says where the unknowns go, the problem without it how far."""
     slope = fit.gain @ sensitivity.basis[limit.row] * limit.weight
     jacobian = errors.jacobian.copy()
@@ -96,8 +96,8 @@ def limit_leeway(limit: Limit, sensitivity: Sensitivity, fit: Response, free: Se
     own = np.zeros_like(limit.inward)
     own[list(free)] = limit.inward[list(free)] / without.lengths[list(free)]
     seen = own @ ((released.gain * without.lengths[:, None]) @ without.triangle)
-    if np.linalg.norm(own - seen) > UNTOUCHED * np.linalg.norm(own):
-        slope[np.abs(slope) * sensitivity.lengths < UNTOUCHED * np.max(np.abs(slope) * sensitivity.lengths)] = 0.0
+    if np.linalg.norm(own - seen) > NULL_SPACE_COMPONENT * np.linalg.norm(own):
+        slope[np.abs(slope) * sensitivity.lengths < NULL_SPACE_COMPONENT * np.max(np.abs(slope) * sensitivity.lengths)] = 0.0
         return Leeway(limit.text, slope, {}, {}, limit.room)
     std = {"plain": float(np.sqrt(move @ without.covariance(errors.variance) @ move))}
     dof = {"plain": errors.dof}

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from dynident._util import hooks
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.covariance import Covariance
 from dynident.estimate.distributions import student_quantile
-from dynident.estimate.uncertainty import Uncertainty
+from dynident.estimate.uncertainty import LEVEL, Uncertainty, check_single_kind
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEVEL = 0.95
 PARTNER_SHARE = 0.25  # of the largest effect among those that follow; smaller ones are not named
 FOLLOWS = 0.1  # of the parameter's own effect; what follows with less does not make up for it
 FLAT = 1e-3  # rise of the weighted sum of squares; a profile that stays below it is flat
@@ -67,7 +67,7 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class Profile(Uncertainty):
     """Intervals from likelihood profiles; an unknown that was not profiled keeps its linearised interval."""
 
     names: tuple[str, ...]
@@ -82,15 +82,16 @@ class Profile:
     @property
     def meaning(self) -> str:
         errors = "independent normal measurement errors"
-        if self.base.printed == "corrected":
+        if self.base.default_kind == "corrected":
             errors = ("measurement errors that are correlated in time as the residuals are (the threshold is widened "
                       "as for the linearised interval)")
         return ("The interval holds all values at which a refit of the other unknowns describes the data almost as "
                 "well (likelihood profile); with the stated probability it holds the true one if the model is right "
                 f"and disturbed by {errors}. It need not be symmetric, and is open where the data set no limit.")
 
-    def interval(self, name: str, level: float = LEVEL) -> tuple[float, float]:
+    def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
         """(low, high); infinite where the data set no limit; one-sided for an estimate that rests on a bound."""
+        check_single_kind(kind)
         if name not in self.curves:
             return self.base.interval(name, level)
         if not 0 < level <= self.traced:
@@ -100,9 +101,9 @@ class Profile:
         rests, value = self.base.active.get(name), float(self.estimated[self.names.index(name)])
         return (value if rests == "lower" else low), (value if rests == "upper" else high)
 
-    def std(self, name: str) -> float:
+    def std(self, name: str, kind: str | None = None) -> float:
         """The linearised one: a profile has no standard deviation."""
-        return self.base.std(name)
+        return self.base.std(name, kind)
 
     def reach(self, name: str, level: float) -> float:
         """The root of the rise that counts as too much at a level, of a t distribution where noise was estimated."""
@@ -111,11 +112,11 @@ class Profile:
     def remark(self, name: str) -> str:
         if name not in self.curves:
             return self.base.remark(name)
-        verdict = self.verdict(name)
+        verdict = self.identifiability(name)
         at_bound = self.base.remark(name) if name in self.base.active else ""
         return at_bound if verdict == IDENTIFIABLE else verdict.split(":")[0]
 
-    def verdict(self, name: str, level: float = LEVEL) -> str:
+    def identifiability(self, name: str, level: float = LEVEL) -> str:
         """One of five sentences without their full stop."""
         curve = self._curve(name)
         if curve.flat:
@@ -137,19 +138,22 @@ class Profile:
         chosen = [i for i in others if moved[i] >= max(PARTNER_SHARE * largest, FOLLOWS * moved[own]) and moved[i] > 0]
         return tuple(self.names[i] for i in sorted(chosen, key=lambda i: -moved[i]))
 
-    def correlation(self) -> np.ndarray:
-        return self.base.correlation()
+    def correlation(self, kind: str | None = None) -> np.ndarray:
+        return self.base.correlation(kind)
+
+    def covariance(self) -> np.ndarray:
+        return self.base.matrix
+
+    @property
+    def linearized(self) -> Covariance:
+        return self.base
 
     def plot(self) -> Figure:
         """All curves with their thresholds, and the paths of the others."""
-        from dynident.report.profile_plot import profile_figure  # the report sits below; asked only when drawn
-
-        return profile_figure(self)
+        return hooks.call("profile_figure", self)
 
     def __str__(self) -> str:
-        from dynident.report.profile_text import profile_text
-
-        return profile_text(self)
+        return str(hooks.call("profile_text", self))
 
     def to_data(self) -> dict[str, Any]:
         """Plain data; infinite numbers live in `base` only."""
@@ -180,17 +184,10 @@ def reach(base: Covariance, name: str, level: float) -> float:
         return np.inf
     probability = level if name in base.active else (1 + level) / 2  # from a bound there is one side alone
     quantile = student_quantile(probability, base.dof)
-    if base.printed != "corrected" or base.corrected is None or base.corrected_dof is None:
+    if base.default_kind != "corrected" or base.corrected is None or base.corrected_dof is None:
         return quantile
     i = base.names.index(name)
     plain, wide = base.std(name, "plain"), base.std(name, "corrected")
     if not (0 < plain < np.inf and 0 < wide < np.inf and base.corrected_dof[i] > 0):
         return quantile
     return student_quantile(probability, base.corrected_dof[i]) * wide / plain
-
-
-def covariance_of(uncertainty: Uncertainty) -> Covariance | None:
-    """The linearised covariance that an uncertainty is or rests on, or None."""
-    if isinstance(uncertainty, Profile):
-        return uncertainty.base
-    return uncertainty if isinstance(uncertainty, Covariance) else None

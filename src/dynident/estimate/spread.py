@@ -9,8 +9,9 @@ import numpy as np
 
 from dynident.discretizations.finite import Linearization, Rows
 from dynident.estimate.blocks import Part, block_qr
-from dynident.estimate.identifiability import SMALLEST_SINGULAR, UNTOUCHED, unit_columns
 from dynident.problem.problem import Problem, known_std
+from dynident.solvers.rank import truncated_svd, unit_columns
+from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
 FEWEST_DOF = 0.5  # degrees of freedom; with fewer the residuals hold no word about the noise
 
@@ -68,16 +69,15 @@ class Response:
         return 0.5 * (covariance + covariance.T)
 
 
-def response(sensitivity: Sensitivity, columns: Sequence[int], smallest: float = SMALLEST_SINGULAR) -> Response:
+def response(sensitivity: Sensitivity, columns: Sequence[int], smallest: float = SINGULAR_VALUE) -> Response:
     """Fit only these columns, the other unknowns fixed; from the singular values, never from normal equations."""
     columns = list(columns)
-    u, s, vt = np.linalg.svd(sensitivity.triangle[:, columns], full_matrices=False)
-    keep = s > smallest * max(np.max(s, initial=0.0), 1.0)
-    gain = np.zeros((sensitivity.unknowns, u.shape[0]))
-    gain[columns] = (vt[keep].T / s[keep]) @ u[:, keep].T / sensitivity.lengths[columns, None]
+    svd = truncated_svd(sensitivity.triangle[:, columns], smallest)
+    gain = np.zeros((sensitivity.unknowns, len(svd.left)))
+    gain[columns] = svd.pseudo_inverse() / sensitivity.lengths[columns, None]
     determined = np.zeros(sensitivity.unknowns, bool)
-    determined[columns] = 1 - np.sum(vt[keep] ** 2, axis=0) <= UNTOUCHED**2
-    return Response(gain, u[:, keep], determined)
+    determined[columns] = 1 - np.sum(svd.row_basis**2, axis=0) <= NULL_SPACE_COMPONENT**2
+    return Response(gain, svd.range_basis, determined)
 
 
 def independent_noise(problem: Problem, linearization: Linearization, left_over: np.ndarray,

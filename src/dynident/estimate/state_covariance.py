@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.distributions import normal_quantile
+from dynident.estimate.uncertainty import LEVEL, Uncertainty, check_level, check_single_kind, index_of
 from dynident.models.augmented import Coordinate
 
 ASSUMED = "as assumed, not estimated"
 
 
 @dataclass(frozen=True, eq=False)
-class StateCovariance:
+class StateCovariance(Uncertainty):
     """Means and covariance in the filter's coordinates, per unknown of the problem."""
 
     names: tuple[str, ...]
@@ -36,20 +36,21 @@ class StateCovariance:
         return promise if self.consistent else (
             f"{promise} The innovations say that they are not: do not rely on these intervals.")
 
-    def std(self, name: str) -> float:
+    def std(self, name: str, kind: str | None = None) -> float:
         """Standard deviation in the user's units; zero where held."""
+        check_single_kind(kind)
         if name in self.held:
             return 0.0
-        i = self._index(name)
+        i = index_of(name, self.names)
         return float(abs(self.coordinates[i].slope(self.mean[i])) * np.sqrt(max(self.matrix[i, i], 0.0)))
 
-    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
         """(low, high) from the normal distribution in the filter's coordinates."""
-        if not 0 < level < 1:
-            raise ProblemError(f"level = {level} is not a probability; use for instance level=0.95.")
+        check_level(level)
+        check_single_kind(kind)
         if name in self.held:
             return self.held[name], self.held[name]
-        i = self._index(name)
+        i = index_of(name, self.names)
         reach = normal_quantile((1 + level) / 2) * float(np.sqrt(max(self.matrix[i, i], 0.0)))
         low, high = (float(self.coordinates[i].value(self.mean[i] + side * reach)) for side in (-1, 1))
         return low, high
@@ -57,14 +58,19 @@ class StateCovariance:
     def remark(self, name: str) -> str:
         if name in self.held:
             return "held"
-        self._index(name)
+        index_of(name, self.names)
         return self.remarks.get(name, "")
 
-    def correlation(self) -> np.ndarray:
+    def correlation(self, kind: str | None = None) -> np.ndarray:
         """(unknowns, unknowns); NaN in the rows of unknowns without a variance."""
+        check_single_kind(kind)
         variance = np.diag(self.matrix)
         std = np.sqrt(np.where(variance > 0, variance, np.nan))
         return self.matrix / std / std[:, None]
+
+    def covariance(self) -> np.ndarray:
+        """In the filter's coordinates."""
+        return self.matrix
 
     def to_data(self) -> dict[str, Any]:
         return {"kind": "state_covariance", "names": list(self.names), "mean": [float(v) for v in self.mean],
@@ -79,8 +85,3 @@ class StateCovariance:
         matrix = np.array(data["matrix"], float).reshape(len(names), len(names))
         return cls(names, np.array(data["mean"], float), matrix, coordinates, dict(data["remarks"]),
                    {k: float(v) for k, v in data["held"].items()}, bool(data["consistent"]))
-
-    def _index(self, name: str) -> int:
-        if name not in self.names:
-            raise ProblemError(f"'{name}' is not an unknown of this estimate.{did_you_mean(name, self.names)}")
-        return self.names.index(name)

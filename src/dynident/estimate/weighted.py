@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.estimate.covariance import Covariance, magnitudes, of_bounds, open_names
-from dynident.estimate.identifiability import SMALLEST_SINGULAR, UNTOUCHED, identifiability
+from dynident.estimate.identifiability import identifiability
 from dynident.problem.problem import Problem
+from dynident.solvers.rank import column_lengths, truncated_svd
+from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
 
 def weighted_covariance(problem: Problem, values: np.ndarray, triangle: np.ndarray, active: Mapping[str, str],
-                        assumed: str, middle: np.ndarray | None = None, smallest: float = SMALLEST_SINGULAR) -> Covariance:
+                        assumed: str, middle: np.ndarray | None = None, smallest: float = SINGULAR_VALUE) -> Covariance:
     """The covariance at a minimum; `triangle` (rows, unknowns) is a factor of half the Hessian in the user's units.
 
     Where weights are inverse variances that is all. Where they are not, `middle` (unknowns, unknowns) is the covariance of
@@ -33,7 +35,7 @@ def weighted_covariance(problem: Problem, values: np.ndarray, triangle: np.ndarr
         slopes[name] = np.zeros(len(names))
         slopes[name][free] = answer @ triangle[:, names.index(name)] * (-1 if side == "lower" else 1)
         effects = np.linalg.norm(triangle * slopes[name], axis=0)
-        slopes[name][effects < UNTOUCHED * np.max(effects, initial=0.0)] = 0.0
+        slopes[name][effects < NULL_SPACE_COMPONENT * np.max(effects, initial=0.0)] = 0.0
         which = sorted([*free, names.index(name)])
         spread = _inverse(triangle[:, which], smallest, _part(middle, which))
         at = which.index(names.index(name))
@@ -53,10 +55,7 @@ def _part(middle: np.ndarray | None, which: list[int]) -> np.ndarray | None:
 
 def _inverse(triangle: np.ndarray, smallest: float, middle: np.ndarray | None) -> np.ndarray:
     """(T'T)^-1, or (T'T)^-1 middle (T'T)^-1, within what the rows determine."""
-    lengths = np.sqrt(np.sum(triangle**2, axis=0))
-    lengths = np.where(lengths > 0, lengths, 1.0)
-    _, s, right = np.linalg.svd(triangle / lengths, full_matrices=False)
-    kept = s > smallest * max(s[0], 1.0) if s.size else np.zeros(0, bool)
-    directions = right[kept].T / s[kept]
+    lengths = column_lengths(triangle)
+    directions = truncated_svd(triangle / lengths, smallest).scaled_directions
     inverse = directions @ directions.T / lengths / lengths[:, None]
     return inverse if middle is None else inverse @ middle @ inverse

@@ -16,10 +16,11 @@ from dynident.estimate.state_covariance import StateCovariance
 from dynident.files.atomic import written_aside
 from dynident.integrators.operations import operation_counts
 from dynident.kernels.generate import kernel_text
-from dynident.methods.kalman.engine import Layout, defines, memory_size, parts, source_text
-from dynident.methods.kalman.likelihood import estimate_levels
-from dynident.methods.kalman.options import KalmanMethod
-from dynident.methods.kalman.setup import Setup, setup_of
+from dynident.methods.kalman.backend import FilterLayout
+from dynident.methods.kalman.compiled_filter import compile_time_sizes, memory_size, source_text, update_kernels
+from dynident.methods.kalman.likelihood import estimate_noise
+from dynident.methods.kalman.method import KalmanMethod
+from dynident.methods.kalman.setup import FilterSetup, build_setup
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -53,8 +54,8 @@ typedef struct {{ double memory[{memory}]; }} {name}_filter;
 typedef struct {{
   double state[{nx}], state_std[{nx}];
   double parameter[{nt_size}], parameter_std[{nt_size}];
-  double predicted[{ny}]; /* outputs as foreseen before the sample */
-  double nis;             /* squared innovations over their foreseen variance: about {ny} on average */
+  double predicted[{ny}]; /* outputs as predicted before the sample */
+  double nis;             /* normalised innovations squared: about {ny} on average */
 }} {name}_result;
 
 /* Each returns 0, or 1 (no longer finite), 2 (covariance no longer positive), 3 (time went back). After a fault
@@ -79,11 +80,11 @@ def export_filter(estimate: Estimate, folder: str | Path, name: str = "filter", 
     if not isinstance(estimate.method, KalmanMethod):
         raise NotSupported("Only a result of kalman() or moving_horizon() holds a filter to export. Fit with one of "
                            "them.")
-    setup, _ = estimate_levels(setup_of(estimate.method, estimate.problem))
-    return write_filter(_warmed(setup, estimate) if warm else setup, folder, name)
+    setup, _ = estimate_noise(build_setup(estimate.method, estimate.problem))
+    return write_filter(_start_warm(setup, estimate) if warm else setup, folder, name)
 
 
-def _refuse_what_a_stream_lacks(setup: Setup) -> None:
+def _refuse_unexportable(setup: FilterSetup) -> None:
     """What the first record says of its own samples and nothing says of those to come."""
     record = setup.records[0]
     if len(record.variance) > 1:
@@ -94,11 +95,11 @@ def _refuse_what_a_stream_lacks(setup: Setup) -> None:
                            "but the first sample sets the time of the exported filter. Leave `start` out and fit again.")
 
 
-def write_filter(setup: Setup, folder: str | Path, name: str = "filter") -> tuple[Path, Path]:
+def write_filter(setup: FilterSetup, folder: str | Path, name: str = "filter") -> tuple[Path, Path]:
     """The two files of a filter; returns their paths (.c, .h)."""
     if not NAME.fullmatch(name):
         raise ProblemError(f"'{name}' cannot be the name of the filter in C; use small letters, digits and _.")
-    _refuse_what_a_stream_lacks(setup)
+    _refuse_unexportable(setup)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     code, header = folder / f"{name}.c", folder / f"{name}.h"
@@ -108,8 +109,8 @@ def write_filter(setup: Setup, folder: str | Path, name: str = "filter") -> tupl
     return code, header
 
 
-def c_text(setup: Setup, name: str) -> str:
-    layout = Layout(setup)
+def c_text(setup: FilterSetup, name: str) -> str:
+    layout = FilterLayout(setup)
     record = setup.records[0]
     tables = {"SETTINGS_TABLE": _settings_table(setup, layout),
               "FIRST_X_TABLE": _row(np.concatenate([record.initial, setup.theta])),
@@ -121,28 +122,29 @@ def c_text(setup: Setup, name: str) -> str:
     for key, text in tables.items():
         face = face.replace(key, text)
     head = f"/* Written by dynident {__version__}; see {name}.h. */\n\n#include \"{name}.h\"\n"
-    return "\n".join([head, source_text(setup, parts(setup.method.filter), [_in_user_units(setup)], lane=1), face])
+    filter_text = source_text(setup, update_kernels(setup.method.filter), [_user_units_function(setup)], lane=1)
+    return "\n".join([head, filter_text, face])
 
 
-def header_text(setup: Setup, name: str) -> str:
-    model, sizes = setup.augmented.model, defines(setup)
+def header_text(setup: FilterSetup, name: str) -> str:
+    model, sizes = setup.augmented.model, compile_time_sizes(setup)
     words = {key: ", ".join(names) or "none" for key, names in (
         ("inputs", model.inputs), ("outputs", model.outputs), ("states", model.states),
         ("parameters", setup.augmented.names[len(model.states):]))}
     return HEADER.format(
-        name=name, upper=name.upper(), guard=f"{name.upper()}_H", model=_plain(model.name) or "unnamed",
+        name=name, upper=name.upper(), guard=f"{name.upper()}_H", model=_without_comment_marks(model.name) or "unnamed",
         version=__version__, facts="\n".join(f"   {line}".rstrip() for line in facts(setup)), memory=memory_size(setup),
         nx=sizes["NX"], nt=sizes["NT"], nu=sizes["NU"], ny=sizes["NY"], nt_size=max(sizes["NT"], 1),
-        n=setup.augmented.size, coordinates=_coordinates_said(setup), **words)
+        n=setup.augmented.size, coordinates=_coordinate_note(setup), **words)
 
 
-def _coordinates_said(setup: Setup) -> str:
+def _coordinate_note(setup: FilterSetup) -> str:
     moved = [n for n, c in zip(setup.augmented.names[len(setup.augmented.model.states):], setup.augmented.coordinates,
                                strict=True) if c.kind != "value"]
     return f"; of {', '.join(moved)} in the filter's own coordinates" if moved else ""
 
 
-def facts(setup: Setup) -> list[str]:
+def facts(setup: FilterSetup) -> list[str]:
     """Which model, which discretization, how many operations: lines for the header."""
     model, method, integrator = setup.augmented.model, setup.method, setup.integrator
     free = setup.augmented.names[len(model.states):]
@@ -150,20 +152,21 @@ def facts(setup: Setup) -> list[str]:
     ways = {"horizon": f"moving horizon of {method.horizon} samples"}
     unmeasured = [n for n in model.outputs if n not in setup.problem.experiments[0].outputs]
     derived = "with its Jacobian " if method.filter != "unscented" else ""
-    return [f"{_plain(n)}' = {_plain(text)}" for n, text in model.definition()["states"].items()] + [
-        "", f"Filter: {ways.get(method.filter, method.filter)}, covariance form '{method.form}'.",
-        f"Discretization: {integrator.name} (order {integrator.order}), steps of at most {setup.longest:g} s.",
+    return [f"{_without_comment_marks(n)}' = {_without_comment_marks(text)}"
+            for n, text in model.definition()["states"].items()] + [
+        "", f"Filter: {ways.get(method.filter, method.filter)}, covariance update '{method.covariance_update}'.",
+        f"Discretization: {integrator.name} (order {integrator.order}), steps of at most {setup.max_step:g} s.",
         f"One step {derived}takes {step}.",
         *([f"Not measured in the record: {', '.join(unmeasured)}. Hand over NAN for it: the size of its errors is not "
            "known."] if unmeasured else [])]
 
 
-def _plain(text: str) -> str:
+def _without_comment_marks(text: str) -> str:
     """Names come from files: nothing in them may end a comment."""
     return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", " ")
 
 
-def _in_user_units(setup: Setup) -> ca.Function:
+def _user_units_function(setup: FilterSetup) -> ca.Function:
     """Values and slopes in the user's units, of the augmented state."""
     a = ca.SX.sym("a", setup.augmented.size)
     nx = len(setup.augmented.model.states)
@@ -172,9 +175,9 @@ def _in_user_units(setup: Setup) -> ca.Function:
     return ca.Function("dyn_values", [a], [ca.densify(ca.vertcat(*values)), ca.densify(ca.vertcat(*slopes))])
 
 
-def _settings_table(setup: Setup, layout: Layout) -> str:
-    packed = layout.packed_settings(setup)
-    single = ("per_sample", "longest", "gate")
+def _settings_table(setup: FilterSetup, layout: FilterLayout) -> str:
+    packed = layout.pack_settings(setup, setup.records[0].first_order_hold)
+    single = ("per_sample", "max_step", "gate")
     rows = [f".{key} = {_number(packed[where][0]) if key in single else _row(packed[where])}"
             for key, where in layout.settings.items()]
     return "{\n  " + ",\n  ".join(rows) + "\n}"
@@ -190,7 +193,7 @@ def _number(value: float) -> str:
     return repr(float(value))
 
 
-def _warmed(setup: Setup, estimate: Estimate) -> Setup:
+def _start_warm(setup: FilterSetup, estimate: Estimate) -> FilterSetup:
     binding, problem = setup.problem.bindings[-1], setup.problem
     names = [problem.unknowns[binding.parameter_unknown[i]].name for i in setup.augmented.free]
     coordinates = setup.augmented.coordinates

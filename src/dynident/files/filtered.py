@@ -38,7 +38,7 @@ def filtered_table(filtered: Filtered) -> pa.Table:
         tables.append(pa.table(columns))
     first = filtered.records[0]
     said = {"names": first.names, "outputs": first.outputs, "parameters": filtered.parameters,
-            "process_noise": dict(filtered.process_noise), "noise_per": filtered.noise_per,
+            "process_noise": dict(filtered.process_noise), "process_noise_unit": filtered.process_noise_unit,
             "estimated": filtered.estimated, "initial_std": dict(filtered.initial_std), "loglik": str(filtered.loglik),
             "tests": [test.to_data() for test in filtered.tests]}
     return pa.concat_tables(tables).replace_schema_metadata({KEY: json.dumps(said).encode()})
@@ -51,7 +51,7 @@ def read_filtered(path: Path) -> Filtered:
     experiments = np.asarray(table["experiment"].to_pylist(), dtype=object)
     order = list(dict.fromkeys(experiments))
     records = tuple(_record(table.filter(pa.array(experiments == name)), name, said) for name in order)
-    return Filtered(records, tuple(said["parameters"]), said["process_noise"], said["noise_per"],
+    return Filtered(records, tuple(said["parameters"]), said["process_noise"], said["process_noise_unit"],
                     tuple(said["estimated"]), said["initial_std"], float(said["loglik"]),
                     tuple(ResidualTest.from_data(test) for test in said["tests"]))
 

@@ -58,6 +58,12 @@ def write_csv(table: pa.Table, path: str | Path) -> None:
         pyarrow.csv.write_csv(table, aside)
 
 
+def save_columns(columns: Mapping[str, np.ndarray], path: str | Path) -> Path:
+    """Columns of equal length as a CSV file, whole or not at all; returns its path."""
+    write_csv(pa.table({name: _column(values) for name, values in columns.items()}), path)
+    return Path(path)
+
+
 def write_parquet(table: pa.Table, path: str | Path) -> None:
     with written_aside(path) as aside:
         pyarrow.parquet.write_table(table, aside)

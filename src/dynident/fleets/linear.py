@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from dynident.discretizations.finite import Linearization
 from dynident.errors import NotSupported
-from dynident.estimate.covariance import Covariance
 from dynident.estimate.estimate import Estimate
 from dynident.fleets.question import Question
 from dynident.methods.black_box import differences_at_start
@@ -25,8 +23,8 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
-
-SMALLEST = 1e-10  # of the largest singular value: own directions below it are seen by nothing
+from dynident.solvers.rank import column_lengths, truncated_svd
+from dynident.tolerances import SINGULAR_VALUE_PROJECTION
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +48,8 @@ class Eliminated:
 
 def eliminated(question: Question, problem: Problem, estimate: Estimate) -> Eliminated:
     """`problem` has the shared parameters free; the estimate may have held them."""
-    uncertainty: Any = estimate.uncertainty
-    if not isinstance(uncertainty, Covariance):
+    linearized = estimate.uncertainty.linearized
+    if linearized is None:
         raise NotSupported("Parameters that a fleet shares need a method that solves a least squares problem, such as "
                            "single_shooting() or multiple_shooting().")
     asked = without_shared_priors(with_noise(problem, estimate.noise_std), question.shared)
@@ -59,7 +57,7 @@ def eliminated(question: Question, problem: Problem, estimate: Estimate) -> Elim
     names = list(asked.names)
     shared = [names.index(name) for name in question.shared]
     own = [i for i, name in enumerate(names) if i not in shared]
-    moving = [i for i in own if names[i] not in uncertainty.active]
+    moving = [i for i in own if names[i] not in linearized.active]
     basis, inverse = _range(at.jacobian[:, moving])
     J = at.jacobian[:, shared]
     left = np.column_stack([J, at.residuals])
@@ -83,11 +81,9 @@ def _linearization(estimate: Estimate) -> Linearization:
 
 def _range(J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """An orthonormal basis of the columns, and the pseudo-inverse; columns are compared in their own lengths."""
-    lengths = np.linalg.norm(J, axis=0)
-    lengths = np.where(lengths > 0, lengths, 1.0)
-    U, S, Vt = np.linalg.svd(J / lengths, full_matrices=False)
-    kept = S / (S[0] if S.size and S[0] > 0 else 1.0) > SMALLEST
-    return U[:, kept], (Vt[kept].T / S[kept] @ U[:, kept].T) / lengths[:, None]
+    lengths = column_lengths(J)
+    svd = truncated_svd(J / lengths, SINGULAR_VALUE_PROJECTION)
+    return svd.range_basis, svd.pseudo_inverse() / lengths[:, None]
 
 
 def begun_at(problem: Problem, values: Mapping[str, float]) -> Problem:

@@ -85,21 +85,20 @@ def _stopwatch(limit: float | None) -> Callable[..., object]:
 
 
 def found(estimate: Estimate, arrays: Mapping[str, np.ndarray], stamp: str, fingerprint: str, seconds: float) -> Found:
-    uncertainty: Any = estimate.uncertainty
+    uncertainty = estimate.uncertainty
     names = estimate.problem.names
     intervals = {name: uncertainty.interval(name, LEVEL) for name in names}
-    std = getattr(uncertainty, "std", lambda name: np.nan)
-    remark = getattr(uncertainty, "remark", lambda name: "")
-    learnt = getattr(uncertainty, "learnt", lambda name: True)  # else the middle of what was possible is no value
+    remarks = {name: uncertainty.remark(name) for name in names}
+    covariance = uncertainty.covariance()
     numbers = {key: float(value) for key, value in estimate.statistics.items()
                if key == "reduced_chi2" or key.startswith("fit_")}
-    own = {"covariance": np.asarray(uncertainty.matrix)} if hasattr(uncertainty, "matrix") else {}
+    own = {} if covariance is None else {"covariance": covariance}
     return Found(
         CONVERGED if estimate.converged else NOT_CONVERGED, estimate.status,
-        {name: float(estimate.values[name]) if learnt(name) else np.nan for name in names},
-        {name: float(std(name)) for name in names},
+        {name: float(estimate.values[name]) if uncertainty.is_informed(name) else np.nan for name in names},
+        {name: float(uncertainty.std(name)) for name in names},
         {name: float(low) for name, (low, _) in intervals.items()},
-        {name: float(high) for name, (_, high) in intervals.items()}, {n: remark(n) for n in names if remark(n)},
+        {name: float(high) for name, (_, high) in intervals.items()}, {name: words for name, words in remarks.items() if words},
         {name: float(size) for name, size in estimate.noise_std.items()},
         {"cost": float(estimate.cost), "iterations": float(estimate.counts.get("iterations", 0)), **numbers},
         tuple(estimate.notes), {**own, **arrays}, stamp, fingerprint, seconds)

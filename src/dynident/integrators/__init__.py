@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
+
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
@@ -11,7 +13,6 @@ from dynident.integrators.gauss_legendre import GAUSS_LEGENDRE, gauss_legendre
 from dynident.integrators.hermite_simpson import HERMITE_SIMPSON
 from dynident.integrators.heun import HEUN
 from dynident.integrators.leapfrog import LEAPFROG
-from dynident.integrators.leapfrog_printed import LEAPFROG_PRINTED
 from dynident.integrators.radau import RADAU, radau
 from dynident.integrators.runge_kutta import RUNGE_KUTTA
 from dynident.integrators.scheme import Integrator
@@ -20,8 +21,9 @@ from dynident.integrators.symplectic_euler import SYMPLECTIC_EULER
 from dynident.integrators.trapezoid import TRAPEZOID
 
 INTEGRATORS: tuple[Integrator, ...] = (
-    EULER, HEUN, SIMPSON, RUNGE_KUTTA, SYMPLECTIC_EULER, LEAPFROG, LEAPFROG_PRINTED, TRAPEZOID, HERMITE_SIMPSON,
+    EULER, HEUN, SIMPSON, RUNGE_KUTTA, SYMPLECTIC_EULER, LEAPFROG, TRAPEZOID, HERMITE_SIMPSON,
     GAUSS_LEGENDRE, RADAU, CVODES)
+PAPER_VARIANTS = {"leapfrog_printed": "dynident.papers.leapfrog_printed:LEAPFROG_PRINTED"}  # loaded when asked for
 OF_CHOSEN_DEGREE = {"gauss_legendre": gauss_legendre, "radau": radau}
 HIGHEST_DEGREE = 7  # beyond it the weights lose digits, and nobody needs the order
 
@@ -37,4 +39,8 @@ def integrator_named(name: str, degree: int | None = None) -> Integrator:
     for integrator in INTEGRATORS:
         if integrator.name == name:
             return integrator
-    raise ProblemError(f"There is no integrator '{name}'.{did_you_mean(name, [i.name for i in INTEGRATORS])}")
+    for variant, place in PAPER_VARIANTS.items():
+        if variant == name:
+            return resolve_name(place)
+    known = [*(i.name for i in INTEGRATORS), *PAPER_VARIANTS]
+    raise ProblemError(f"There is no integrator '{name}'.{did_you_mean(name, known)}")

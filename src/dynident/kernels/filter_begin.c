@@ -1,6 +1,6 @@
 /* How every filter begins: nothing remembered but where it starts. */
 
-static int dyn_begin(dyn_memory *m, double t, double started, const double *u, const double *x, const double *P) {
+static int dyn_initialize(dyn_memory *m, double t, double started, const double *u, const double *x, const double *P) {
   memset(m, 0, sizeof *m);
   m->t = t;
   m->started = started;
@@ -11,7 +11,7 @@ static int dyn_begin(dyn_memory *m, double t, double started, const double *u, c
 #else
   {
     int i;
-    for (i = 0; i < N; i++) memcpy(m->P + i * KEPT, P + i * N, sizeof(double) * N);
+    for (i = 0; i < N; i++) memcpy(m->P + i * ROW_STRIDE, P + i * N, sizeof(double) * N);
   }
   return FINE;
 #endif

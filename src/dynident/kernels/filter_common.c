@@ -3,9 +3,9 @@
    The text in front of this one defines NX NT NU NY NP (states, parameters as still states, inputs, outputs, parameters
    of the model) and the functions, with a = (states, coordinates of the free parameters),
      dyn_next      (t, h, a, u0, u1, p) -> next states
-     dyn_next_rows (t, h, a, u0, u1, p) -> next states, their derivative in a (row by row, W apart)
-     dyn_seen      (t, a, u, p)         -> outputs
-     dyn_seen_jac  (t, a, u, p)         -> outputs, their derivative in a (row by row, N apart)
+     dyn_next_jacobian (t, h, a, u0, u1, p) -> next states, their derivative in a (row by row, W apart)
+     dyn_output      (t, a, u, p)         -> outputs
+     dyn_output_jacobian  (t, a, u, p)         -> outputs, their derivative in a (row by row, N apart)
    Every struct is made of doubles only, so that it is one flat array elsewhere. No memory is ever allocated. */
 
 #define TWO_PI 6.283185307179586
@@ -14,28 +14,28 @@
 enum { FINE = 0, NOT_FINITE = 1, NOT_POSITIVE = 2, TIME_GOES_BACK = 3 };
 
 typedef struct {        /* what the filter is told once */
-  double p[SIZE(NP)];   /* held parameters; places of free ones are not read */
+  double p[SIZE(NP)];   /* fixed parameters; places of free ones are not read */
   double q[N];          /* variance that process noise adds, per second or per sample */
   double per_sample;    /* 1: q is per sample */
   double lower[SIZE(NT)], upper[SIZE(NT)];
-  double linear[SIZE(NU)]; /* 1: the input moves linearly between samples, 0: it is held */
-  double longest;       /* seconds: no step is longer */
+  double first_order_hold[SIZE(NU)]; /* 1: the input moves linearly between samples, 0: zero-order hold */
+  double max_step;       /* seconds: no step is longer */
   double gate;          /* standard deviations beyond which a measurement is left out; 0: none is */
 } dyn_settings;
 
 typedef struct {        /* what is known after a sample */
   double x[N], variance[N];
-  double predicted[SIZE(NY)]; /* outputs as foreseen before the sample */
+  double predicted[SIZE(NY)]; /* outputs as predicted before the sample */
   double whitened[SIZE(NY)];  /* innovations, made independent and of variance 1; NaN where there is none */
   double used[SIZE(NY)];      /* 1 used, 0 missing, 2 left out by the gate */
-  double nis, loglik, projected; /* squared innovations; log-likelihood; parameters put back on a bound */
+  double nis, loglik, projected; /* normalised innovations squared; log-likelihood; parameters projected onto a bound */
 } dyn_sample;
 
 typedef struct {        /* what a smoother needs beside it: x = A x_last, then x += c (e - h x) for each row */
   double P[N * N];      /* after the sample */
   double A[NX * N];     /* how the states followed from the last sample; parameters stood still */
   double h[SIZE(NY)][N], c[SIZE(NY)][N], e[SIZE(NY)]; /* measurements, gains, innovations, whitened; 0 if not used */
-} dyn_link;
+} dyn_smoother_data;
 
 static int all_finite(const double *v, int n) {
   int i;
@@ -43,16 +43,16 @@ static int all_finite(const double *v, int n) {
   return 1;
 }
 
-static int steps_over(const dyn_settings *s, double gap) {
-  const double count = ceil(gap / s->longest * (1 - 1e-6)); /* jitter of 1 ppm adds no step */
+static int substep_count(const dyn_settings *s, double gap) {
+  const double count = ceil(gap / s->max_step * (1 - 1e-6)); /* jitter of 1 ppm adds no step */
   return count > 1 ? (int)count : 1;
 }
 
-static void inputs_between(const dyn_settings *s, const double *from, const double *to, int m, int count,
+static void interpolate_inputs(const dyn_settings *s, const double *from, const double *to, int m, int count,
                            double *u0, double *u1) {
   int a;
   for (a = 0; a < NU; a++) {
-    const double slope = s->linear[a] * (to[a] - from[a]) / count;
+    const double slope = s->first_order_hold[a] * (to[a] - from[a]) / count;
     u0[a] = from[a] + m * slope;
     u1[a] = from[a] + (m + 1) * slope;
   }
@@ -60,7 +60,7 @@ static void inputs_between(const dyn_settings *s, const double *from, const doub
 
 /* The lower factor of a symmetric matrix; a direction without variance gives a column of zeros. 0 if it has a negative one.
    Roots are taken at the end: until then only quotients wait for each other. */
-MELT int cholesky(const double *P, double *L) {
+INLINE int cholesky(const double *P, double *L) {
   double whole[N * N], pivots[N]; /* L before its columns are scaled to a diagonal of 1 */
   int i, j, k;
   for (j = 0; j < N; j++) {
@@ -89,15 +89,15 @@ MELT int cholesky(const double *P, double *L) {
   return 1;
 }
 
-/* A of no time at all */
-static void stand_still(double *A) {
+/* The transition matrix A of no time at all */
+static void identity_transition(double *A) {
   int i;
   memset(A, 0, sizeof(double) * NX * N);
   for (i = 0; i < NX; i++) A[i * N + i] = 1;
 }
 
 /* A <- F A, both for the states only: parameters stand still. A stands row by row. */
-static void follow(const double *restrict F, double *restrict A) {
+static void chain_transition(const double *restrict F, double *restrict A) {
   double next[NX * N];
   int i, j, l;
   for (i = 0; i < NX; i++) {
@@ -123,7 +123,7 @@ static void adjoint_step(const double *A, double *lambda) {
 
 /* Parameters outside of their bounds: the nearest point inside, in the metric of the covariance (P, full, its rows `wide`
    apart). The state moves by -P lambda; lambda is added to where it is asked for. */
-MELT int put_back(double *x, const double *P, int wide, const dyn_settings *s, double *lambda) {
+INLINE int project_onto_bounds(double *x, const double *P, int wide, const dyn_settings *s, double *lambda) {
   int a, i, moved = 0;
   for (a = 0; a < NT; a++) {
     const int row = NX + a;

@@ -10,7 +10,7 @@ int FILTER_INIT(FILTER_TYPE *filter) {
   double P[N * N] = {0}, u[SIZE(NU)] = {0};
   int i;
   for (i = 0; i < N; i++) P[i * N + i] = first_std[i] * first_std[i];
-  return dyn_begin((dyn_memory *)filter->memory, 0, 0, u, first_x, P);
+  return dyn_initialize((dyn_memory *)filter->memory, 0, 0, u, first_x, P);
 }
 
 int FILTER_UPDATE(FILTER_TYPE *filter, double t, const double *u, const double *y, RESULT_TYPE *result) {
@@ -37,7 +37,7 @@ int FILTER_UPDATE(FILTER_TYPE *filter, double t, const double *u, const double *
 
 void FILTER_COVARIANCE(const FILTER_TYPE *filter, double *P) {
   double x[N];
-  dyn_present((const dyn_memory *)filter->memory, x, P);
+  dyn_estimate((const dyn_memory *)filter->memory, x, P);
 }
 
 /* A memory that does not fit stops the compiler here. */

@@ -1,7 +1,7 @@
-/* Lanes: numbers that a processor works on at once. Rows of matrices are W numbers long, W a multiple of LANE.
+/* SIMD lanes: numbers that a processor works on at once. Rows of matrices are W numbers long, W a multiple of LANE.
 
-   AT(p) stands for LANE numbers from p on. With LANE 1 this is plain C99; otherwise it is the vector extension of GCC and
-   Clang, as wide as the registers: one that is wider than they are is slower than none. A number in front of AT
+   VEC(p) stands for LANE numbers from p on. With LANE 1 this is plain C99; otherwise it is the vector extension of GCC and
+   Clang, as wide as the registers: one that is wider than they are is slower than none. A number in front of VEC
    multiplies all of them. Loops run to N and may read up to LANE - 1 numbers behind it. */
 
 #include <math.h>
@@ -12,15 +12,15 @@
 #endif
 
 #if defined(__GNUC__)
-#define MELT static inline __attribute__((always_inline)) /* into its caller, where sizes and choices are known */
+#define INLINE static inline __attribute__((always_inline)) /* into its caller, where sizes and choices are known */
 #else
-#define MELT static
+#define INLINE static
 #endif
 
 #if defined(__clang__)
-#define IN_LANES _Pragma("clang loop vectorize(enable)") /* the loop that follows; GCC does it unasked */
+#define VECTORIZE _Pragma("clang loop vectorize(enable)") /* the loop that follows; GCC does it unasked */
 #else
-#define IN_LANES
+#define VECTORIZE
 #endif
 
 #define SIZE(n) ((n) > 0 ? (n) : 1)
@@ -36,25 +36,25 @@
 #endif
 #endif
 
-#define WHOLE(n, lane) (((n) + (lane) - 1) / (lane) * (lane))
-#define W WHOLE(N, LANE)
+#define ROUND_UP(n, lane) (((n) + (lane) - 1) / (lane) * (lane))
+#define W ROUND_UP(N, LANE)
 
 #if LANE > 1
-typedef double dyn_lane __attribute__((vector_size(8 * LANE), aligned(8), may_alias));
-#define NOTHING ((dyn_lane){0})
+typedef double dyn_vector __attribute__((vector_size(8 * LANE), aligned(8), may_alias));
+#define ZERO_VEC ((dyn_vector){0})
 #else
-typedef double dyn_lane;
-#define NOTHING 0.0
+typedef double dyn_vector;
+#define ZERO_VEC 0.0
 #endif
 
-#define AT(p) (*(dyn_lane *)(p))
-#define SEEN_AT(p) (*(const dyn_lane *)(p))
+#define VEC(p) (*(dyn_vector *)(p))
+#define CONST_VEC(p) (*(const dyn_vector *)(p))
 
 /* Four single numbers at once: written one by one, lanes that read them would have to wait. */
 #if LANE == 4
-#define FOUR(to, a, b, c, d) AT(to) = (dyn_lane){a, b, c, d}
+#define STORE4(to, a, b, c, d) VEC(to) = (dyn_vector){a, b, c, d}
 #elif LANE == 2
-#define FOUR(to, a, b, c, d) AT(to) = (dyn_lane){a, b}, AT((to) + 2) = (dyn_lane){c, d}
+#define STORE4(to, a, b, c, d) VEC(to) = (dyn_vector){a, b}, VEC((to) + 2) = (dyn_vector){c, d}
 #else
-#define FOUR(to, a, b, c, d) (to)[0] = a, (to)[1] = b, (to)[2] = c, (to)[3] = d
+#define STORE4(to, a, b, c, d) (to)[0] = a, (to)[1] = b, (to)[2] = c, (to)[3] = d
 #endif

@@ -14,7 +14,6 @@ from dynident.discretizations.losses import robust
 from dynident.discretizations.shooting import Shooting
 from dynident.estimate.covariance import Covariance, covariance_from
 from dynident.estimate.estimate import Estimate, Trajectory
-from dynident.estimate.identifiability import SMALLEST_SINGULAR
 from dynident.estimate.information import information_of
 from dynident.estimate.residuals import noise_level, outliers
 from dynident.estimate.validation import fit_percent
@@ -24,8 +23,8 @@ from dynident.methods.substeps import HARMLESS
 from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.problem import Problem, known_std
 from dynident.solvers.outcome import Outcome
-
-EXACT = 1e-11  # as SMALLEST_SINGULAR, for derivatives without error: an unstable model shows parameters that late
+from dynident.status import fit_status
+from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_EXACT
 
 ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed by independent errors that lie evenly about "
             "zero; they need not be normal, since the {loss} loss gives little weight to those far out")
@@ -41,9 +40,9 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
     tied, limits = (tight or Tight()).joined(weighted_down(at, finite.loss))
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(sizes),
-                                  smallest=SMALLEST_SINGULAR if finite.noise else EXACT, limits=limits)
+                                  smallest=SINGULAR_VALUE if finite.noise else SINGULAR_VALUE_EXACT, limits=limits)
     fixed = fixed_unknowns(outcome.held, tight)
-    if finite.loss != "squared" and uncertainty.printed == "plain":
+    if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
     values = {**dict(zip(problem.names, (float(v) for v in at.values), strict=True)), **problem.held_values()}
     cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
@@ -55,17 +54,10 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: Outcome, 
         counts = {**counts, "interrupted": 1}
     return Estimate(
         problem=problem, method=method, values=values, uncertainty=uncertainty, converged=outcome.converged,
-        status=sentence(outcome, solver), cost=cost, trajectories=trajectories, residuals=residuals,
+        status=fit_status(outcome.reason, outcome.converged, solver), cost=cost, trajectories=trajectories, residuals=residuals,
         noise_std=noise_std(problem, sizes), notes=tuple(notes), history=outcome.history, counts=counts,
         times={**times, "trust": time.perf_counter() - began},
         statistics={**information_of(problem, residuals, fixed=fixed), **fits(problem, trajectories)})
-
-
-def sentence(outcome: Outcome, solver: str) -> str:
-    by = f" ({solver})" if solver else ""
-    if outcome.converged:
-        return f"Converged {outcome.reason} from one start{by}."
-    return f"Did not converge: stopped {outcome.reason}{by}. The best point so far is kept."
 
 
 def trajectories_of(problem: Problem, finite: Shooting, marched: list[Marched]
@@ -135,7 +127,7 @@ def remarks(problem: Problem, finite: Shooting, at: Linearization, uncertainty: 
         test = noise_level(float(seen @ seen), seen.size - at.jacobian.shape[1] + fixed)
         if not test.passed:
             notes.append(as_sentence(test.sentence))
-    if uncertainty.printed == "corrected":
+    if uncertainty.default_kind == "corrected":
         notes.append(f"The residuals are autocorrelated ({uncertainty.why}): the corrected intervals are printed.")
     far = outliers(at.residuals[measured], "the residuals", 1.0)
     if not far.passed:
@@ -159,7 +151,7 @@ def resting(uncertainty: Covariance) -> list[str]:
                  f"The constraint '{loose.text}' holds the estimate as if it were an equality")
         which = "the interval of {} allows" if len(others) == 1 else "the intervals of {} allow"
         allows = f", and {which.format(', '.join(others))} for values inside of it" if others else ""
-        told = np.isfinite(loose.std.get(uncertainty.printed, np.inf)) or not others
+        told = np.isfinite(loose.std.get(uncertainty.default_kind, np.inf)) or not others
         notes.append(f"{begin}{allows}." + ("" if told else f" The data do not tell it apart from {', '.join(others)}."))
     return notes
 

@@ -17,8 +17,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.integrators.march import Diverged
 from dynident.methods import noise
-from dynident.methods.direct import option_faults, plain_options, whole
-from dynident.methods.fitting import Fit
+from dynident.methods.direct import fit, option_faults, plain_options, whole
 from dynident.methods.restraints import constrained_solver, refuse_integrator, refuse_state_bounds
 from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
@@ -71,9 +70,9 @@ class LeastSquares:
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         self.refuse(problem)
         way = _Transcription(self, problem, executor)
-        estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
+        estimate = fit(way, problem, tell)  # type: ignore[arg-type]
         if not estimate.counts.get("interrupted") and way.refuted(estimate):
-            estimate = Fit(way, problem, tell).go()  # type: ignore[arg-type]
+            estimate = fit(way, problem, tell)  # type: ignore[arg-type]
         counts = {**estimate.counts, "simulations": way.box.simulations}
         return replace(estimate, method=self, counts=counts,
                        notes=(*estimate.notes, *way.notes, *way.box.notes))
@@ -84,7 +83,7 @@ def differences_at_start(problem: Problem) -> Linearization:
     way = _Transcription(LeastSquares(), problem, None)
     sizes = noise.first_sizes(problem)
     try:
-        substeps, _ = choose_substeps(lambda n: way.shooting(problem, n, sizes), lambda finite: finite.start())
+        substeps, _ = choose_substeps(lambda n: way.shooting(problem, n, sizes))
         finite = way.shooting(problem, substeps, sizes)
         return finite.linearization(finite.start())
     except Diverged as bad:
@@ -110,25 +109,23 @@ class _Transcription:
     def integrate(self) -> Any:
         return BlackBoxScheme(self.box.runner.scheme)
 
+    @property
+    def iterations(self) -> int:
+        return self.method.iterations
+
     def steps(self) -> int | str:
         return self.method.substeps
 
-    def finite(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Simulation:
-        made = Simulation(problem, self.box, steps, sizes, self.loss)
+    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Simulation:
+        made = Simulation(problem, self.box, substeps, noise_std, self.loss)
         if self.method.search and self.searched is None:
             self.searched = self._search(made)
         if self.searched is not None:
             made.frame.start_values = made.coordinates.values(self.searched.unknowns)
         return made
 
-    def shooting(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Any:
-        return Simulation(problem, self.box, steps, sizes, self.loss)
-
-    def as_shooting(self, finite: Any, point: Point) -> tuple[Any, Point]:
-        return finite, point
-
-    def carried(self, point: Point, before: Any, after: Any) -> Point:
-        return point
+    def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
+        return Simulation(problem, self.box, substeps, noise_std, self.loss)
 
     def solver(self, finite: FiniteProblem) -> Any:
         if self.problem.constraints:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from dynident._util import hooks
 from dynident.errors import DynidentError, NotConverged, ProblemError, did_you_mean
 from dynident.estimate.bootstrap import Bootstrap
 from dynident.estimate.estimate import Estimate
@@ -125,14 +125,11 @@ class LeaveOneOut:
 
     def shifts(self, name: str) -> dict[str, float]:
         """How far a value moves without each record, in standard deviations of the whole estimate."""
-        uncertainty: Any = self.whole.uncertainty
-        std = uncertainty.std(name)
+        std = self.whole.uncertainty.std(name)
         return {p.experiment: (float(p.estimate.values[name]) - float(self.whole.values[name])) / std
                 for p in self.parts if p.estimate is not None and name in p.estimate.values}
 
     def __str__(self) -> str:
-        from dynident.report.tabular import plain_table
-
         problem = self.whole.problem
         shared = [u.name for u in problem.unknowns if len(u.experiments) == len(problem.experiments)]
         rows = []
@@ -140,8 +137,8 @@ class LeaveOneOut:
             moved = [f"{self.shifts(n).get(part.experiment, np.nan):+.2f}" for n in shared]
             fits = part.validation.fit.items() if part.validation else ()
             rows.append([part.experiment, *moved, part.reason or ", ".join(f"{o} {v:.1f} %" for o, v in fits)])
-        return "Change without each record, in standard deviations, and how well it is foretold:\n" + plain_table(
-            ["without", *shared, "fit of it"], rows)
+        return "Change without each record, in standard deviations, and how well it is foretold:\n" + hooks.call(
+            "text_table", ["without", *shared, "fit of it"], rows)
 
 
 def leave_one_out(estimate: Estimate, executor: Executor | None = None) -> LeaveOneOut:

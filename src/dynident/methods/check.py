@@ -158,7 +158,7 @@ def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -
             return finite
 
         try:
-            substeps, _ = choose_substeps(make, lambda finite: finite.start())
+            substeps, _ = choose_substeps(make)
             finite = make(substeps)
             return finite.linearization(finite.start())
         except Diverged as bad:

@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dynident._util import hooks
 from dynident.discretizations.sizes import sizes_of
 from dynident.errors import NotConverged, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate
@@ -45,9 +46,9 @@ class Comparison(Mapping[str, Estimate]):
         return NOT_REACHED in self.failed.values() or any(e.counts.get("interrupted") for e in self.estimates.values())
 
     def __str__(self) -> str:
-        from dynident.report.terminal import comparison_text
-
-        return comparison_text(self) if self.estimates else "\n".join(f"{k}: {why}" for k, why in self.failed.items())
+        if not self.estimates:
+            return "\n".join(f"{label}: {reason}" for label, reason in self.failed.items())
+        return str(hooks.call("comparison_text", self))
 
 
 def compare(problem: Problem, methods: Wanted | Iterable[Wanted], executor: Executor | None = None,

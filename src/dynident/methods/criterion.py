@@ -16,10 +16,10 @@ from dynident.estimate.estimate import Estimate, StartResult
 from dynident.methods.method import minimised
 from dynident.methods.noise import FIRST_SHARE, sizes_wanted, spread
 from dynident.problem.problem import known_std
-from dynident.solvers.outcome import SETTLED
+from dynident.tolerances import STEP_TOLERANCE
 
 SAME_COST = 1e-3  # of the best cost, and of 1 where that is smaller: 1e-3 of a squared standard error is 0.03 of one
-FINEST = FIRST_SHARE * SETTLED  # of a signal's spread: what solvers and integrators leave of data without noise
+FINEST = FIRST_SHARE * STEP_TOLERANCE  # of a signal's spread: what solvers and integrators leave of data without noise
 
 
 def criterion(estimate: Estimate) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ from dynident.discretizations.shooting import Shooting, segment_starts, usual_se
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
+from dynident.integrators.march import Diverged
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.methods import noise
-from dynident.methods.fitting import Fit
+from dynident.methods.assemble import assemble
+from dynident.methods.outer_loop import DIRECT_LOOP, DirectSetup, OuterState, Transcription, initial_state, refusal
 from dynident.methods.restraints import (
     constrained_solver,
     refuse_integrator,
@@ -26,10 +28,13 @@ from dynident.methods.restraints import (
     refuse_state_bounds,
     refuse_without_states,
 )
+from dynident.methods.tight import Tight
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.nlp import HESSIANS
+from dynident.solvers.outcome import Outcome
+from dynident.status import Status, StatusCode
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class ShootingMethod:
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         self.refuse(problem)
-        return Fit(self, problem, tell).go()
+        return fit(self, problem, tell)
 
     def refuse(self, problem: Problem) -> None:
         check_problem(problem, self.kind)
@@ -88,17 +93,11 @@ class ShootingMethod:
             return self.segments
         return usual_segments(samples)
 
-    def finite(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Shooting:
+    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
         segments = [self.segments_for(e.samples) for e in problem.experiments]
-        return Shooting(problem, self.integrate(), segments, steps, sizes, self.loss)
+        return Shooting(problem, self.integrate(), segments, substeps, noise_std, self.loss)
 
     shooting = finite
-
-    def as_shooting(self, finite: Shooting, point: Point) -> tuple[Shooting, Point]:
-        return finite, point
-
-    def carried(self, point: Point, before: Shooting, after: Shooting) -> Point:
-        return point
 
     def solver(self, finite: Shooting) -> Any:
         return solver_for(self.solver_name, finite, self.iterations, finite.problem)
@@ -145,7 +144,7 @@ class FullDiscretizationMethod:
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         self.refuse(problem)
-        return Fit(self, problem, tell).go()
+        return fit(self, problem, tell)
 
     def refuse(self, problem: Problem) -> None:
         check_problem(problem, self.kind, one_mode=True)
@@ -160,25 +159,16 @@ class FullDiscretizationMethod:
     def steps(self) -> int | str:
         return self.steps_per_sample
 
-    def finite(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> FullDiscretization:
+    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> FullDiscretization:
         scheme = self.integrate()
         assert not isinstance(scheme, Adaptive)
-        return FullDiscretization(problem, scheme, steps, sizes, self.loss)
+        return FullDiscretization(problem, scheme, substeps, noise_std, self.loss)
 
-    def shooting(self, problem: Problem, steps: int, sizes: Mapping[str, float]) -> Shooting:
-        return Shooting(problem, self.integrate(), self._segments(problem), steps, sizes, self.loss)
+    def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+        return Shooting(problem, self.integrate(), self._segments(problem), substeps, noise_std, self.loss)
 
     def _segments(self, problem: Problem) -> list[int]:
         return [ShootingMethod("shooting").segments_for(e.samples) for e in problem.experiments]
-
-    def as_shooting(self, finite: FullDiscretization, point: Point) -> tuple[Shooting, Point]:
-        return finite.as_shooting(point, self._segments(finite.problem))
-
-    def carried(self, point: Point, before: FullDiscretization, after: FullDiscretization) -> Point:
-        if before.steps == after.steps:
-            return point
-        times = [record.grid.time for record in before.records]
-        return after.from_states(point.unknowns, times, [before.states(point, e) for e in range(len(times))])
 
     def solver(self, finite: FullDiscretization) -> Any:
         name = self.solver_name
@@ -190,6 +180,41 @@ class FullDiscretizationMethod:
 
     def advice(self, problem: Problem) -> list[str]:
         return []
+
+
+def fit(method: Transcription, problem: Problem, report: Callable[..., object]) -> Estimate:
+    """The estimate of a direct method, converged or not; `report` takes each iteration."""
+    setup = DirectSetup(problem, method, report)
+    return direct_estimate(setup, DIRECT_LOOP.run(setup, initial_state(setup)))
+
+
+def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
+    """What follows from the last state, with the final weights."""
+    assert state.solved is not None
+    solved, times = state.solved, state.log.times()
+    finite, result = solved.finite, replace(solved.result, history=state.log.history)
+    again = finite
+    if (solved.substeps, solved.noise_std) != (state.substeps, state.noise_std):
+        again = setup.method.finite(setup.problem, state.substeps, state.noise_std)
+    counts = {**state.log.counts, "compiled kernels": state.log.compiled_libraries, "substeps": state.substeps,
+              "variables": len(finite.names) + finite.equality_count, "equalities": finite.equality_count}
+
+    def build(result: Outcome, simulated: tuple[Shooting, Point] | None = None) -> Estimate:
+        shooting, point = simulated or again.to_shooting(again.transfer(result.point, finite))
+        return assemble(setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std,
+                        state.integration_error, counts, times, state.solver,
+                        Tight.at(setup.problem, finite.coordinates, result.point.unknowns))
+
+    try:
+        return build(result, state.simulated if again is finite else None)
+    except Diverged as bad:  # states that fit no trajectory of the model
+        if result.converged:
+            raise
+        why = Status.of(StatusCode.DIVERGED, reason=result.reason, why=bad)
+        try:
+            return build(replace(result, point=finite.start(), reason=why))
+        except Diverged as bad:
+            raise refusal(setup, finite, finite.start(), bad) from None
 
 
 def check_problem(problem: Problem, kind: str, one_mode: bool = False) -> None:

@@ -7,16 +7,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.discretizations.finite import FiniteProblem, Point
+from dynident.discretizations.finite import Point
 from dynident.discretizations.shooting import SAMPLES_PER_SEGMENT, Shooting, usual_segments
 from dynident.discretizations.unlinked import Unlinked
 from dynident.integrators.march import Diverged
 from dynident.integrators.scheme import Integrator
+from dynident.methods.run_log import Listener, RunLog, run_solver
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.outcome import Outcome
@@ -24,11 +25,9 @@ from dynident.solvers.outcome import Outcome
 ITERATIONS = 30  # for a start; what is not found by then is left to the method itself
 NEAR = 0.1  # standard errors; the noise in the nodes moves it by more
 
-Solve = Callable[[LevenbergMarquardt, FiniteProblem, Point, Mapping[str, int]], Outcome]
-
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class RelaxedStart:
     """Values of the unknowns, and the states of each record that go with them."""
 
     unknowns: np.ndarray
@@ -37,38 +36,42 @@ class Start:
     outcome: Outcome  # of the last solve
 
 
-def easier_start(problem: Problem, integrator: Integrator, steps: int, sizes: Mapping[str, float], loss: str,
-                 iterations: int, solve: Solve) -> Start | None:
-    """None where records are too short to be cut, do not show every state, or the model diverges on every piece."""
-    solver = LevenbergMarquardt(min(iterations, ITERATIONS), settled=NEAR)
+def relaxed_start(problem: Problem, integrator: Integrator, substeps: int, noise_std: Mapping[str, float], loss: str,
+                  max_iterations: int, log: RunLog, listener: Listener) -> tuple[RelaxedStart | None, RunLog]:
+    """The start, and the log with what it took.
 
-    def cut(segments: Callable[[int], int]) -> Shooting:
-        return Shooting(problem, integrator, [segments(e.samples) for e in problem.experiments], steps, sizes, loss)
+    None where records are too short to be cut, do not show every state, or the model diverges on every piece.
+    """
+    solver = LevenbergMarquardt(min(max_iterations, ITERATIONS), settled=NEAR)
+    samples = [e.samples for e in problem.experiments]
 
-    def fitted(shooting: Shooting, begin: Point, free_nodes: bool) -> tuple[Point, Outcome]:
-        unlinked = Unlinked(shooting, begin, free_nodes)
-        outcome = solve(solver, unlinked, unlinked.start(), shooting.counts)
-        return unlinked.linked(outcome.point), outcome
+    def cut(segments: Sequence[int]) -> Shooting:
+        return Shooting(problem, integrator, segments, substeps, noise_std, loss)
 
-    usual = cut(usual_segments)
+    def solve(shooting: Shooting, begin: Point, free_nodes: bool, log: RunLog) -> tuple[Point, Outcome, RunLog]:
+        relaxed = Unlinked(shooting, begin, free_nodes)
+        outcome, log = run_solver(solver, relaxed, relaxed.start(), log, listener)
+        return relaxed.linked(outcome.point), outcome, log
+
+    usual = cut([usual_segments(n) for n in samples])
     if not usual.equality_count or not usual.shown:
-        return None
+        return None, log
     try:
         here = usual.start()
-        short = cut(lambda samples: max(1, (samples - 1) // SAMPLES_PER_SEGMENT))
+        short = cut([max(1, (n - 1) // SAMPLES_PER_SEGMENT) for n in samples])
         if short.equality_count > usual.equality_count:
-            there, outcome = fitted(short, short.start(), False)
+            there, outcome, log = solve(short, short.start(), False, log)
             moved = replace(here, unknowns=there.unknowns)
             better = _cost(usual, moved, True) < _cost(usual, here, False)  # as a rule, and its slopes are there then
             here = moved if better else here
             if outcome.interrupted:
-                return _start(usual, here, outcome)
-        here, outcome = fitted(usual, here, False)
+                return _start(usual, here, outcome), log
+        here, outcome, log = solve(usual, here, False, log)
         if not outcome.interrupted:
-            here, outcome = fitted(usual, here, True)
-        return _start(usual, here, outcome)
+            here, outcome, log = solve(usual, here, True, log)
+        return _start(usual, here, outcome), log
     except Diverged:
-        return None
+        return None, log
 
 
 def _cost(shooting: Shooting, point: Point, slopes: bool) -> float:
@@ -78,6 +81,6 @@ def _cost(shooting: Shooting, point: Point, slopes: bool) -> float:
         return np.inf
 
 
-def _start(shooting: Shooting, point: Point, outcome: Outcome) -> Start:
+def _start(shooting: Shooting, point: Point, outcome: Outcome) -> RelaxedStart:
     states = [out.states for out in shooting.run(point, False)]
-    return Start(point.unknowns, [record.grid.time for record in shooting.records], states, outcome)
+    return RelaxedStart(point.unknowns, [record.grid.time for record in shooting.records], states, outcome)

@@ -15,7 +15,7 @@ from dynident.errors import ProblemError
 from dynident.estimate.covariance import magnitudes
 from dynident.integrators.march import Diverged
 from dynident.problem.problem import Problem
-from dynident.solvers.beside import NO_SLOPE
+from dynident.tolerances import ZERO_SENSITIVITY
 
 CHANGED = 1e-9  # of the residuals; a change by less is none
 SIZES = (0.1, 1.0, 0.01)  # of a typical change, to either side: where a change is looked for
@@ -33,7 +33,7 @@ def with_secants(problem: Problem, at: Linearization, linearize: Callable[[np.nd
     if not np.isfinite(largest):  # a course that blows up, which is said by whoever judges the sensitivities
         return jacobian, ()
     norms = np.linalg.norm(jacobian[measured] / (largest or 1.0), axis=0) * typical  # of squares that stay finite
-    for i in np.flatnonzero(norms <= NO_SLOPE * np.max(norms, initial=0.0)):
+    for i in np.flatnonzero(norms <= ZERO_SENSITIVITY * np.max(norms, initial=0.0)):
         secant = _secant(at, int(i), typical, lower, upper, linearize)
         if secant is not None:
             jacobian[measured, i] = secant[measured]

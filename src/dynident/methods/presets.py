@@ -10,12 +10,12 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.methods.black_box import LeastSquares
 from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
 from dynident.methods.indirect.options import BoundaryValueMethod, Weight
-from dynident.methods.kalman.options import KalmanMethod
+from dynident.methods.kalman.method import KalmanMethod
 from dynident.methods.method import Method
 from dynident.methods.multistart import MultiStart
-from dynident.methods.set_membership.method import SetMembership
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
+from dynident.set_membership.method import SetMembership
 
 
 def single_shooting(integrator: str = "runge_kutta", substeps: int | str = "auto", solver: str = "auto",
@@ -38,21 +38,22 @@ def full_discretization(scheme: str = "hermite_simpson", degree: int | None = No
 
 
 def kalman(filter: str = "extended", integrator: str = "runge_kutta", substeps: int = 1,
-           process_noise: Mapping[str, float | str] | str | None = None, noise_per: str = "second",
-           initial_std: Mapping[str, float] | None = None, form: str = "joseph", smoother: bool = False,
-           repeat: int = 1, gate: float | None = None, bounds: str = "project", iterations: int = 3) -> KalmanMethod:
+           process_noise: Mapping[str, float | str] | str | None = None, process_noise_unit: str = "second",
+           initial_std: Mapping[str, float] | None = None, covariance_update: str = "joseph", smoother: bool = False,
+           passes: int = 1, gate: float | None = None, bound_handling: str = "project", iterations: int = 3
+           ) -> KalmanMethod:
     """Sample by sample, parameters as states that stand still; for online use and for disturbed systems."""
-    return KalmanMethod("kalman", filter, integrator, substeps, process_noise, noise_per, initial_std or {}, form,
-                        smoother, repeat, gate, bounds, iterations)
+    return KalmanMethod("kalman", filter, integrator, substeps, process_noise, process_noise_unit, initial_std or {},
+                        covariance_update, smoother, passes, gate, bound_handling, iterations)
 
 
 def moving_horizon(horizon: int = 10, integrator: str = "runge_kutta", substeps: int = 1,
-                   process_noise: Mapping[str, float | str] | str | None = None, noise_per: str = "second",
-                   initial_std: Mapping[str, float] | None = None, form: str = "joseph", repeat: int = 1,
-                   gate: float | None = None, bounds: str = "project", iterations: int = 1) -> KalmanMethod:
+                   process_noise: Mapping[str, float | str] | str | None = None, process_noise_unit: str = "second",
+                   initial_std: Mapping[str, float] | None = None, covariance_update: str = "joseph", passes: int = 1,
+                   gate: float | None = None, bound_handling: str = "project", iterations: int = 1) -> KalmanMethod:
     """After each sample, Gauss-Newton steps over the last ones; steadier than a filter far from the answer."""
-    return KalmanMethod("moving_horizon", "horizon", integrator, substeps, process_noise, noise_per, initial_std or {},
-                        form, False, repeat, gate, bounds, iterations, horizon)
+    return KalmanMethod("moving_horizon", "horizon", integrator, substeps, process_noise, process_noise_unit,
+                        initial_std or {}, covariance_update, False, passes, gate, bound_handling, iterations, horizon)
 
 
 def least_squares(search: int = 0, integrator: str = "runge_kutta", substeps: int | str = "auto", loss: str = "squared",

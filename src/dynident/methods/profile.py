@@ -14,7 +14,7 @@ from dynident.discretizations.finite import Point
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.covariance import Covariance, covariance_from, magnitudes
 from dynident.estimate.estimate import Estimate
-from dynident.estimate.profile import FLAT, Curve, Profile, covariance_of, reach
+from dynident.estimate.profile import FLAT, Curve, Profile, reach
 from dynident.estimate.spread import Sensitivity
 from dynident.integrators.march import Diverged
 from dynident.methods.noise import sizes_wanted
@@ -78,7 +78,7 @@ def _base(estimate: Estimate) -> tuple[Covariance, np.ndarray]:
     refit = Refit(estimate, "profile")
     at = refit.finite.linearization(refit.point)
     lengths = Sensitivity.of(at.jacobian, magnitudes(estimate.problem, at.values)).lengths
-    known = covariance_of(estimate.uncertainty)
+    known = estimate.uncertainty.linearized
     if known is None:
         known = covariance_from(estimate.problem, at, {}, noise_estimated=bool(sizes_wanted(estimate.problem)))
     return known, lengths

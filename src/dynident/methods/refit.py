@@ -20,7 +20,8 @@ from dynident.methods.noise import sizes_wanted
 from dynident.methods.restraints import refuse_constraints
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
-from dynident.solvers.outcome import SETTLED, Outcome
+from dynident.solvers.outcome import Outcome
+from dynident.tolerances import STEP_TOLERANCE
 
 GENTLE = 1e-9  # damping of a start that is known to be close
 ITERATIONS = 50
@@ -32,7 +33,7 @@ class Refit:
     One simulation per record where that is possible at the estimate, else the segments of multiple shooting.
     """
 
-    def __init__(self, estimate: Estimate, what: str, settled: float = SETTLED):
+    def __init__(self, estimate: Estimate, what: str, settled: float = STEP_TOLERANCE):
         problem = estimate.problem
         refuse_other_sums(estimate, what)
         check_problem(problem, what)

@@ -113,7 +113,7 @@ def _linearization(problem: Problem, values: np.ndarray) -> Linearization:
         finite.frame.start_values = values
         return finite
 
-    count, _ = choose_substeps(make, lambda finite: finite.start())
+    count, _ = choose_substeps(make)
     finite = make(count)
     return finite.linearization(finite.start())
 

@@ -63,15 +63,15 @@ def _carried_on(coarse: Marched, fine: Marched, first: np.ndarray) -> np.ndarray
     return moved
 
 
-def choose_substeps(make: Callable[[int], Shooting], point: Callable[[Shooting], Point], level: float = 1.0,
+def choose_substeps(make: Callable[[int], Shooting], point: Point | None = None, level: float = 1.0,
                     linked: bool = False) -> tuple[int, float]:
-    """The smallest number of sub-steps (1, 2, 4, ...) that is good enough at a point, and its error."""
+    """The smallest number of sub-steps (1, 2, 4, ...) that is good enough at a point, or at the start, and its error."""
     count, finite = 1, make(1)
     if isinstance(finite.integrator, Adaptive):
         return 1, 0.0
     while True:
         finer = make(2 * count)
-        error = integration_error(finite, finer, point(finite), level, linked)
+        error = integration_error(finite, finer, finite.start() if point is None else point, level, linked)
         if error <= 1 or count == MOST:
             return count, error
         count, finite = 2 * count, finer

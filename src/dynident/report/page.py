@@ -52,9 +52,10 @@ def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = (), 
     """
     estimate = replace(estimate, validations=(*estimate.validations, *validations))
     if paving or truth:
-        if not hasattr(estimate.uncertainty, "drawn_with"):
+        drawn = estimate.uncertainty.with_plot_pair(paving, truth or {})
+        if drawn is None:
             raise NotSupported(f"paving and truth are drawn beside guaranteed bounds; {method_name(estimate)} gives none.")
-        estimate = replace(estimate, uncertainty=estimate.uncertainty.drawn_with(paving, truth or {}))
+        estimate = replace(estimate, uncertainty=drawn)
     bodies = [(section, section.body(estimate)) for section in SECTIONS]
     parts = [Part(section.anchor, section.title, body) for section, body in bodies if body is not None]
     model = str(estimate.problem.model.definition().get("name") or "")

@@ -19,7 +19,7 @@ def profile_text(profile: Profile) -> str:
         low, high = profile.interval(name, LEVEL)
         text, interval = written(value, low, high)
         linear = written(value, *profile.base.interval(name, LEVEL))[1]
-        rows.append([name, text, interval, linear, profile.verdict(name), ", ".join(profile.partners(name)) or "-",
+        rows.append([name, text, interval, linear, profile.identifiability(name), ", ".join(profile.partners(name)) or "-",
                      _stops(curve.ends)])
     head = ["name", "value", f"{LEVEL:.0%} by profile", "linearised", "verdict", "followed by", "ends"]
     if not any(row[-1] for row in rows):

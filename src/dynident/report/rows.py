@@ -49,16 +49,16 @@ def result_rows(estimate: Estimate) -> list[Row]:
 
 
 def interval_heading(estimate: Estimate) -> str:
-    """What the column of intervals is called; an uncertainty that is no 95 % interval brings a `heading`."""
-    return getattr(estimate.uncertainty, "heading", "95 % interval")
+    """What the column of intervals is called."""
+    return estimate.uncertainty.heading
 
 
 def verdict(estimate: Estimate) -> tuple[str, str]:
     """'Converged' or 'NOT CONVERGED', and what follows; the status may say the word itself, it is not said twice.
 
-    An uncertainty may bring a word of its own (`answer_in_a_word`), as one that refutes does.
+    An uncertainty may bring a word of its own, as one that refutes does.
     """
-    word = getattr(estimate.uncertainty, "answer_in_a_word", "") or ("Converged" if estimate.converged else "NOT CONVERGED")
+    word = estimate.uncertainty.verdict or ("Converged" if estimate.converged else "NOT CONVERGED")
     status = estimate.status.strip()
     begins_with_it = status.lower().startswith(word.lower())
     rest = status[len(word):] if begins_with_it else status
@@ -135,7 +135,7 @@ def method_options(estimate: Estimate) -> str:
 
 
 def _options(estimate: Estimate) -> dict[str, Any]:
-    return estimate.method.options() if hasattr(estimate.method, "options") else {}
+    return dict(estimate.method.options())
 
 
 def counted(number: int, noun: str) -> str:

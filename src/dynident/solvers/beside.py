@@ -8,56 +8,49 @@ to hold from one sample to the next): no derivative can tell where it belongs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.integrators.march import Diverged
-from dynident.solvers.outcome import SETTLED, Outcome, standard_errors
+from dynident.solvers.outcome import Outcome, standard_errors
 from dynident.solvers.reduced import Reduced
+from dynident.status import Status, StatusCode
+from dynident.tolerances import SAME_COST, STEP_TOLERANCE, ZERO_SENSITIVITY
 
-NO_SLOPE = 1e-13  # of the largest column, each for a typical change of its unknown
-CHANGED = 1e-9  # relative; a cost or a mismatch that differs by less is the same
 SIZES = (1.0, 1e-2, 1e-4)  # of a typical change: how far beside
 WAYS_OUT = ("Let inputs move between samples (hold=\"linear\"), write conditions inside of where() as modes and transitions, "
             "or take least_squares(), whose differences see jumps")
 
 
-def unless_between_slopes(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, solve: Callable[[Point], Outcome]
-                          ) -> tuple[Outcome, str]:
-    """The outcome, or a better one from beside and where that began; `begin` are the unknowns at the start."""
+def stationary_unknowns(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray) -> np.ndarray:
+    """Which unknowns a solver left at their start `begin`, because nothing measured changes with them there."""
     unmoved = (outcome.point.unknowns == begin) & (outcome.held == 0)
     if not outcome.converged or not np.any(unmoved):
-        return outcome, ""
-    stuck = unmoved & _without_slope(finite, outcome.point)
-    if np.any(jumps := in_jumps(finite, outcome, stuck)):
-        return unless_jumps(outcome, finite.names, jumps), ""
-    for point in _aside(finite, outcome.point, stuck):
-        try:
-            there = solve(point)
-        except Diverged:
-            continue
-        gain = outcome.evaluation.cost - there.evaluation.cost
-        if there.interrupted or (there.converged and standard_errors(gain, outcome.evaluation.cost, finite) > SETTLED):
-            named = ", ".join(name for name, is_it in zip(finite.names, stuck, strict=True) if is_it)
-            return there, f" (begun beside the start of {named}, where nothing changes with it)"
-    return outcome, ""
+        return np.zeros(unmoved.size, bool)
+    return unmoved & _without_slope(finite, outcome.point)
+
+
+def escapes(finite: FiniteProblem, outcome: Outcome, there: Outcome) -> bool:
+    """Whether an outcome from beside is the better minimum."""
+    gain = outcome.evaluation.cost - there.evaluation.cost
+    return there.converged and standard_errors(gain, outcome.evaluation.cost, finite) > STEP_TOLERANCE
 
 
 def in_jumps(finite: FiniteProblem, outcome: Outcome, which: np.ndarray) -> np.ndarray:
     """Of some unknowns without slope, those with which everything changes all the same, and beside still without slope."""
     found = np.zeros(which.size, bool)
     for i in np.flatnonzero(which):
-        for point in _aside(finite, outcome.point, np.arange(which.size) == i):
+        for point in perturbed_points(finite, outcome.point, np.arange(which.size) == i):
             try:
                 there = finite.evaluate(point)
             except Diverged:
                 continue
             here = outcome.evaluation
             change = abs(there.cost - here.cost) / max(here.cost, finite.floor) + abs(there.mismatch - here.mismatch)
-            if change > CHANGED:
+            if change > SAME_COST:
                 found[i] = bool(_without_slope(finite, point)[i])
                 break
     return found
@@ -68,12 +61,10 @@ def unless_jumps(outcome: Outcome, names: Sequence[str], jumps: np.ndarray) -> O
     if not outcome.converged or not np.any(jumps):
         return outcome
     named = ", ".join(name for name, is_it in zip(names, jumps, strict=True) if is_it)
-    return replace(outcome, converged=False, reason=(
-        f"because what is measured depends on {named} in jumps: its derivative is zero, so no step can tell where it belongs. "
-        f"{WAYS_OUT}"))
+    return replace(outcome, converged=False, reason=Status.of(StatusCode.PIECEWISE_CONSTANT, names=named, ways_out=WAYS_OUT))
 
 
-def _aside(finite: FiniteProblem, point: Point, which: np.ndarray) -> Iterator[Point]:
+def perturbed_points(finite: FiniteProblem, point: Point, which: np.ndarray) -> Iterator[Point]:
     """Points beside, some unknowns moved by less and less."""
     c, change = finite.coordinates, typical_change(finite, point.unknowns)
     for away in (size * change for size in SIZES if np.any(which)):
@@ -92,4 +83,4 @@ def _without_slope(finite: FiniteProblem, point: Point) -> np.ndarray:
         norms = Reduced(finite.linearize(point)).rows.column_norms * typical_change(finite, point.unknowns)
     except Diverged:
         return np.zeros(len(finite.names), bool)
-    return norms <= NO_SLOPE * max(float(np.max(norms)), np.sqrt(finite.floor))
+    return norms <= ZERO_SENSITIVITY * max(float(np.max(norms)), np.sqrt(finite.floor))

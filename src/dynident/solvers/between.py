@@ -12,8 +12,7 @@ import numpy as np
 
 from dynident.discretizations.constraints import ParameterConstraints
 from dynident.solvers.arrow import FIRM, Arrow, arrow
-
-MET = 1e-8  # relative to the terms of a condition
+from dynident.tolerances import CONSTRAINT_TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ class Conditions:
     def excess(self) -> np.ndarray:
         """(k,) by how much each is not met; 0 where it is, to rounding."""
         beyond = np.maximum(self.between.lower - self.values, self.values - self.between.upper)
-        return np.where(beyond > MET * self.sizes, beyond, 0.0)
+        return np.where(beyond > CONSTRAINT_TOLERANCE * self.sizes, beyond, 0.0)
 
     @property
     def complaint(self) -> str:

@@ -17,52 +17,65 @@ from dynident.discretizations.coordinates import Coordinates
 from dynident.discretizations.finite import FiniteProblem, Point
 from dynident.integrators.march import Diverged
 from dynident.solvers.outcome import Outcome, standard_errors
+from dynident.status import Status, StatusCode
+from dynident.tolerances import COMPARABLE_DEFECT, SAME_FIT, UNBOUNDED_DISTANCE, UNBOUNDED_RETURN
 
-FAR = 1e3  # times the start; where nobody is further away, nobody has run off
 SUSPECT = 10.0  # times the start; the same where it is known that the data do not hold somebody
 ALONG = 0.03  # of that; who is that far may run along with them
 FURTHER = 10.0  # times; so far away it is tried again
-STAYED = 3.0  # times; an unknown that is still that much further away has not come back
-MET = 1e-6  # a mismatch relative to the size of the states up to which two costs are of the same kind
-AS_WELL = 1.0  # standard errors; a cost that is higher by less fits as well
 
 
 def unless_run_off(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, names: Sequence[str],
-                   follows: bool, solve: Callable[[Point], Outcome], far: float = FAR) -> Outcome:
-    """The outcome, not converged where unknowns ran off and nothing says that the model follows the data.
-
-    `begin` are the unknowns at the start, `solve` is a solver, `names` are those of the unknowns as the user knows them,
-    `far` is how far from the start, in multiples of it, is far.
-    """
-    if not outcome.converged:
+                   follows: bool, solve: Callable[[Point], Outcome], far: float = UNBOUNDED_DISTANCE) -> Outcome:
+    """As `extrapolated_point` and `reject_unbounded_minimum`, with a solver between the two."""
+    further = extrapolated_point(finite, outcome, begin, far)
+    if further is None:
         return outcome
-    c, here = finite.coordinates, outcome.point
-    away = _further(c, here.unknowns, begin, far) * (outcome.held == 0)
-    if not np.any(away):
-        return outcome
-    further = np.clip(here.unknowns + away, c.lower, c.upper)
     try:
-        there = solve(Point(further, here.nodes))
+        there = solve(further)
     except Diverged:  # no word on what is beyond
         return outcome
+    return reject_unbounded_minimum(finite, outcome, begin, names, follows, there, far)
+
+
+def extrapolated_point(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, far: float = UNBOUNDED_DISTANCE
+                       ) -> Point | None:
+    """Ten times as far from the start as a minimum whose unknowns are far from it; None where none is.
+
+    `begin` are the unknowns at the start, `far` is how far from it, in multiples of it, is far.
+    """
+    c, here = finite.coordinates, outcome.point
+    away = _further(c, here.unknowns, begin, far) * (outcome.held == 0)
+    if not outcome.converged or not np.any(away):
+        return None
+    return Point(np.clip(here.unknowns + away, c.lower, c.upper), here.nodes)
+
+
+def reject_unbounded_minimum(finite: FiniteProblem, outcome: Outcome, begin: np.ndarray, names: Sequence[str], follows: bool,
+                             there: Outcome, far: float = UNBOUNDED_DISTANCE) -> Outcome:
+    """The outcome, not converged where its minimum lies at infinity and nothing says that the model follows the data.
+
+    `there` is what was found from the extrapolated point, `names` are those of the unknowns as the user knows them.
+    """
     if there.interrupted:
         return replace(outcome, converged=False, reason=there.reason, interrupted=True)
+    c, here = finite.coordinates, outcome.point
+    away = _further(c, here.unknowns, begin, far) * (outcome.held == 0)
+    further = np.clip(here.unknowns + away, c.lower, c.upper)
     stayed = (there.point.unknowns - here.unknowns) / np.where(away != 0, away, np.inf)
     stayed = np.where((there.point.unknowns == further) & (away != 0), 1.0, stayed)  # also where rounding hides the way
-    gone = stayed > np.where(c.log, np.log(STAYED) / np.log(FURTHER), (STAYED - 1) / (FURTHER - 1))
-    if not np.any(gone) or there.evaluation.mismatch > MET or not _as_well(there, outcome, finite):
+    gone = stayed > np.where(c.log, np.log(UNBOUNDED_RETURN) / np.log(FURTHER), (UNBOUNDED_RETURN - 1) / (FURTHER - 1))
+    if not np.any(gone) or there.evaluation.mismatch > COMPARABLE_DEFECT or not _as_well(there, outcome, finite):
         return outcome
     named = ", ".join(name for name, ran in zip(names, gone, strict=True) if ran)
     if follows:
-        return replace(outcome, reason=f"{outcome.reason}, on the way of {named} to infinity")
-    return replace(outcome, converged=False, reason=(
-        f"because {named} ran off: ten times as far from the start the model fits as well, so there is no optimum this way. "
-        "Start nearer or with other signs, or give bounds"))
+        return replace(outcome, reason=Status.of(StatusCode.CONVERGED_LIMIT_CASE, reason=outcome.reason, names=named))
+    return replace(outcome, converged=False, reason=Status.of(StatusCode.UNBOUNDED_MINIMUM, names=named))
 
 
 def _as_well(there: Outcome, here: Outcome, finite: FiniteProblem) -> bool:
     more = there.evaluation.cost - here.evaluation.cost
-    return more <= 0 or standard_errors(more, here.evaluation.cost, finite) <= AS_WELL
+    return more <= 0 or standard_errors(more, here.evaluation.cost, finite) <= SAME_FIT
 
 
 def times_as_far(c: Coordinates, here: np.ndarray, begin: np.ndarray) -> np.ndarray:
@@ -75,5 +88,5 @@ def times_as_far(c: Coordinates, here: np.ndarray, begin: np.ndarray) -> np.ndar
 def _further(c: Coordinates, here: np.ndarray, begin: np.ndarray, far: float) -> np.ndarray:
     """The way on for unknowns that are far from where they began; 0 for all others."""
     times = times_as_far(c, here, begin)
-    gone = (times > max(ALONG * far, STAYED)) & np.any(times > far)
+    gone = (times > max(ALONG * far, UNBOUNDED_RETURN)) & np.any(times > far)
     return np.where(gone, np.where(c.log, np.sign(here - begin) * np.log(FURTHER), (FURTHER - 1) * here), 0.0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynident.solvers.arrow import Arrow
-
-SLIGHT = 1e-12  # of a column's length times the residual's: a pull off a bound that is rounding
+from dynident.tolerances import MULTIPLIER_TOLERANCE
 
 
 def box_least_squares(rows: Arrow, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -34,7 +33,7 @@ def box_least_squares(rows: Arrow, lower: np.ndarray, upper: np.ndarray) -> tupl
         pull = rows.slope(step)  # wants to leave the bound where it points inwards
         wrong = np.where(held == -1, -pull, np.where(held == 1, pull, -np.inf))
         worst = int(np.argmax(wrong))
-        if wrong[worst] <= SLIGHT * rows.column_norms[worst] * rows.length:
+        if wrong[worst] <= MULTIPLIER_TOLERANCE * rows.column_norms[worst] * rows.length:
             break
         held[worst] = 0
     return step, held

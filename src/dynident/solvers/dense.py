@@ -14,11 +14,10 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dynident.integrators.march import Diverged
+from dynident.tolerances import SLSQP_FEASIBILITY, SLSQP_STALLED_GRADIENT, SLSQP_TOLERANCE
 
-TOLERANCE = 1e-8  # change of the cost, which callers bring to the size of one, that ends the search
-FEASIBLE = 1e-6  # of the scaled constraints
 SETTLED, STALLED = 0, 8  # codes of SLSQP; 8: no step along the direction lowers the cost any more
-STALLED_WITHIN = 1e-4  # projected gradient at which a stall is an optimum to within rounding
+FEASIBLE = SLSQP_FEASIBILITY
 WALL = 1e3  # what a simulation that blows up adds to the cost
 
 
@@ -45,7 +44,7 @@ class DenseOutcome:
 
     @property
     def feasible(self) -> bool:
-        return bool(np.max(self.excess, initial=0.0) <= FEASIBLE)
+        return bool(np.max(self.excess, initial=0.0) <= SLSQP_FEASIBILITY)
 
 
 class _Run:
@@ -84,7 +83,7 @@ def minimise(ask: Callable[[np.ndarray], Asked], start: np.ndarray, bounds: tupl
                             "jac": lambda x: run(x).jacobian[equal]})
     box = [(a if np.isfinite(a) else None, b if np.isfinite(b) else None) for a, b in zip(*bounds, strict=True)]
     found = minimize(lambda x: (run(x).value, run(x).gradient), np.clip(start, *bounds), jac=True, bounds=box,
-                     constraints=constraints, method="SLSQP", options={"maxiter": iterations, "ftol": TOLERANCE})
+                     constraints=constraints, method="SLSQP", options={"maxiter": iterations, "ftol": SLSQP_TOLERANCE})
     point = np.clip(found.x, *bounds)
     at = run(point)
     excess = np.maximum(0.0, np.maximum(at.constraints - high, low - at.constraints))
@@ -103,4 +102,4 @@ def _settled(status: int, at: Asked, point: np.ndarray, bounds: tuple[np.ndarray
     rows, gradient = at.jacobian[held][:, free], at.gradient[free]
     if rows.size:
         gradient = gradient - rows.T @ np.linalg.lstsq(rows.T, gradient, rcond=None)[0]
-    return bool(np.max(np.abs(gradient), initial=0.0) <= STALLED_WITHIN)
+    return bool(np.max(np.abs(gradient), initial=0.0) <= SLSQP_STALLED_GRADIENT)

@@ -19,10 +19,6 @@ from dynident.solvers.between import Conditions, conditions
 from dynident.solvers.box import box_least_squares
 from dynident.solvers.levenberg_marquardt import at_bounds
 from dynident.solvers.outcome import (
-    NEARLY_SETTLED,
-    SETTLED,
-    TINY_DAMPING,
-    UNSEEN,
     Diary,
     Outcome,
     Watch,
@@ -31,17 +27,27 @@ from dynident.solvers.outcome import (
     standard_errors,
 )
 from dynident.solvers.reduced import Reduced
+from dynident.status import Status, StatusCode
+from dynident.tolerances import (
+    CONSTRAINT_PROGRESS,
+    CONTRACTED_STEP,
+    CONTRACTING_STEP,
+    DEFECT_TOLERANCE,
+    NODE_GAIN_TOLERANCE,
+    NODE_STEP_TOLERANCE,
+    RANK_DAMPING,
+    ROUNDING_STEP,
+    STALLED_STEP_TOLERANCE,
+    STEP_TOLERANCE,
+    UNBOUNDED_STEP,
+    UNOBSERVABLE_STEP,
+)
 
 SMALLEST_MOST = 0.1  # of a step, however much it seems to overshoot
 SHORTEST_SHARE = 1e-3  # of a step; below it the direction is given up and damped instead
 UNLEASHED = 50  # iterations before it is taken for wandering among unknowns that the data do not see
 LITTLE = 0.3  # of a step on a leash; the leash was too long
-ADRIFT = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 PATIENCE = 10  # iterations in which conditions that are not met have to come closer
-CLOSED = 1e-9  # a mismatch relative to the size of the states that counts as none
-CLOSING = 1e-6  # the same for the step that the nodes would still take
-BY_NODES = 1e-2  # standard errors that nodes which may miss their links would still fall, all of them together
-TINY_STEP = 1e-12  # of everything's typical size; such a step is rounding
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,8 @@ class Hold:
     leash: bool  # measured in typical sizes of the unknowns, else in columns of the Jacobian
 
 
-DAMPING = Hold(least=TINY_DAMPING, first=1e-6, most=1e4, factor=100, leash=False)  # relative to the squared columns
-LEASH = Hold(least=UNSEEN, first=1.0, most=1e4, factor=3, leash=True)  # standard errors that a typical size costs
+DAMPING = Hold(least=RANK_DAMPING, first=1e-6, most=1e4, factor=100, leash=False)  # relative to the squared columns
+LEASH = Hold(least=UNOBSERVABLE_STEP, first=1.0, most=1e4, factor=3, leash=True)  # standard errors that a typical size costs
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class _Run:
         except KeyboardInterrupt:
             if not hasattr(self, "evaluation"):
                 raise
-            return self.outcome(False, "by the user", interrupted=True)
+            return self.outcome(False, Status.of(StatusCode.INTERRUPTED), interrupted=True)
 
     def go(self) -> Outcome:
         reduced = Reduced(self.finite.linearize(self.point))
@@ -126,19 +132,19 @@ class _Run:
             left = self.standard_errors_left(reduced, step, nodes)
             if self.tie:
                 self.lacks.append(float(np.max(self.tie.excess / self.tie.sizes)))
-            if left <= SETTLED:
-                return self.outcome(True, f"after {iterations_in_words(iteration)}")
+            if left <= STEP_TOLERANCE:
+                return self.outcome(True, Status.of(StatusCode.CONVERGED, spent=iterations_in_words(iteration)))
             if self.contradicted():
-                return self.outcome(False, "where conditions contradict each other")
-            if not self.hold.leash and self.length(step, nodes) > ADRIFT:
-                return self.outcome(False, "where the data do not hold all unknowns")
+                return self.outcome(False, Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=""))
+            if not self.hold.leash and self.length(step, nodes) > UNBOUNDED_STEP:
+                return self.outcome(False, Status.of(StatusCode.WANDERING))
             self.most = self.without_overshoot(step)
             moved = self.next(reduced, (step, nodes))
             self.last = step, self.share
             if moved is None:
                 return self.stuck(left)
             reduced = moved
-        return self.outcome(False, f"at the limit of {iterations_in_words(self.limit)}")
+        return self.outcome(False, Status.of(StatusCode.ITERATION_LIMIT, spent=iterations_in_words(self.limit)))
 
     def at_rest(self) -> bool:
         try:
@@ -147,11 +153,11 @@ class _Run:
             return False
         self.evaluation = reduced.linear.evaluation
         self.units = self.unit_lengths(reduced)
-        return self.standard_errors_left(reduced, *self.direction(reduced, self.hold.least)) <= NEARLY_SETTLED
+        return self.standard_errors_left(reduced, *self.direction(reduced, self.hold.least)) <= STALLED_STEP_TOLERANCE
 
     def contradicted(self) -> bool:
         """Whether conditions have come no closer to being met for a while."""
-        return len(self.lacks) > PATIENCE and self.lacks[-1] > 0.9 * self.lacks[-1 - PATIENCE]
+        return len(self.lacks) > PATIENCE and self.lacks[-1] > CONSTRAINT_PROGRESS * self.lacks[-1 - PATIENCE]
 
     def next(self, reduced: Reduced, least: tuple[np.ndarray, tuple[np.ndarray, ...]]) -> Reduced | None:
         """The problem at a better point, with the direction held back as much as it takes; None if nothing helps.
@@ -190,7 +196,7 @@ class _Run:
     def direction(self, reduced: Reduced, held_back: float) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         c = self.finite.coordinates
         spans = np.where(reduced.rows.column_norms > 0, reduced.rows.column_norms, 1.0)
-        damping, leash = (TINY_DAMPING, held_back) if self.hold.leash else (held_back, 0.0)
+        damping, leash = (RANK_DAMPING, held_back) if self.hold.leash else (held_back, 0.0)
         self.weights = np.sqrt(damping) * spans + leash * self.residual_std() / self.units
         rows = reduced.rows
         if self.hold.leash:  # the way along what the data do not see is endless, and bends: what is there stays there
@@ -218,15 +224,16 @@ class _Run:
         """How far the undamped step would lead in standard errors; infinite while segments do not meet, or conditions."""
         if self.tie and np.any(self.tie.excess):
             return np.inf
-        if self.length(step, nodes) <= TINY_STEP:
+        if self.length(step, nodes) <= ROUNDING_STEP:
             return 0.0
         links = max(1, sum(len(d) for d in self.evaluation.defects))  # what each lacks adds up along the record
-        closed = self.evaluation.mismatch * np.sqrt(links) <= CLOSED and np.sqrt(self.finite.node_norm(nodes)) <= CLOSING
+        closed = self.evaluation.mismatch * np.sqrt(links) <= DEFECT_TOLERANCE and (
+            np.sqrt(self.finite.node_norm(nodes)) <= NODE_STEP_TOLERANCE)
         leash = self.hold.least if self.hold.leash else 0.0
         paid = float(np.sum((leash * self.residual_std() / self.units * step) ** 2))
         gain = reduced.rows.fall(step) - 2 * paid  # none along what the data see less of than the leash holds
         by_nodes = standard_errors(reduced.by_nodes, self.evaluation.cost, self.finite)  # of all of them together
-        if not closed or by_nodes > BY_NODES:
+        if not closed or by_nodes > NODE_GAIN_TOLERANCE:
             return np.inf
         return standard_errors(gain, self.evaluation.cost, self.finite)
 
@@ -239,7 +246,7 @@ class _Run:
             candidate = self.clipped(self.point.moved(step, nodes, share))
             try:
                 follows = self.following(reduced, candidate, share * step)
-                if follows <= (1 - share / 4) * length or (full and follows <= 1e-9 and length <= 1e-6):
+                if follows <= (1 - share / 4) * length or (full and follows <= CONTRACTED_STEP and length <= CONTRACTING_STEP):
                     return self.move(candidate, share, length)
             except Diverged as wall:
                 self.wall = wall
@@ -282,13 +289,14 @@ class _Run:
         return Point(np.clip(point.unknowns, c.lower, c.upper), point.nodes)
 
     def stuck(self, left: float) -> Outcome:
-        if left <= max(NEARLY_SETTLED, min(hidden_standard_errors(self.evaluation.cost, self.finite), 1)):
-            return self.outcome(True, "where no step passes the monotonicity test any more")
+        if left <= max(STALLED_STEP_TOLERANCE, min(hidden_standard_errors(self.evaluation.cost, self.finite), 1)):
+            return self.outcome(True, Status.of(StatusCode.CONVERGED_NO_PROGRESS, helps="passes the monotonicity test"))
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
-        return self.outcome(False, f"where no step passes the monotonicity test any more{beyond}")
+        return self.outcome(False, Status.of(StatusCode.NO_PROGRESS, helps="passes the monotonicity test any more",
+                                             beyond=beyond))
 
-    def outcome(self, converged: bool, reason: str, interrupted: bool = False) -> Outcome:
+    def outcome(self, converged: bool, reason: Status, interrupted: bool = False) -> Outcome:
         if not (converged or interrupted) and self.tie and np.any(self.tie.excess):
-            reason = f"because no point was found that meets all constraints: {self.tie.complaint}"
+            reason = Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=f": {self.tie.complaint}")
         return Outcome(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
                        at_bounds(self.finite, self.point, self.held), interrupted)

@@ -16,10 +16,6 @@ from dynident.errors import GivenUp, NotSupported
 from dynident.integrators.march import Diverged
 from dynident.solvers.box import box_least_squares
 from dynident.solvers.outcome import (
-    NEARLY_SETTLED,
-    SETTLED,
-    TINY_DAMPING,
-    UNSEEN,
     Diary,
     Outcome,
     Watch,
@@ -29,13 +25,20 @@ from dynident.solvers.outcome import (
     standard_errors,
 )
 from dynident.solvers.reduced import Reduced
+from dynident.status import Status, StatusCode
+from dynident.tolerances import (
+    RANK_DAMPING,
+    STALLED_STEP_TOLERANCE,
+    STEP_TOLERANCE,
+    SUFFICIENT_REDUCTION,
+    UNOBSERVABLE_STEP,
+)
 
 FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-15
 MOST_DAMPING = 1e14  # beyond it a step changes nothing
 FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as much
 NEAR_DAMPING = 1e-8  # it may fall to this at once when less than a standard error is left
-ENOUGH = 1e-4  # of the fall that the linear problem promises; less is no success
 MEMORY = 0.1  # of a column's length, from one iteration to the next; it may shrink by decades on the way
 
 
@@ -49,7 +52,7 @@ class LevenbergMarquardt:
     iterations: int = 200
     name: str = "Levenberg-Marquardt"
     damping: float = FIRST_DAMPING
-    settled: float = SETTLED
+    settled: float = STEP_TOLERANCE
 
     def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
         if finite.equality_count:
@@ -61,7 +64,7 @@ class LevenbergMarquardt:
         except KeyboardInterrupt:
             if not run.diary.pages:
                 raise
-            return run.outcome(False, "by the user", interrupted=True)
+            return run.outcome(False, Status.of(StatusCode.INTERRUPTED), interrupted=True)
         except GivenUp as end:
             if not run.diary.pages:
                 raise
@@ -87,7 +90,7 @@ class _Run:
             self.scale = np.maximum(MEMORY * self.scale, reduced.rows.column_norms)
             left = self.standard_errors_left(reduced)
             if left <= self.settled:
-                return self.outcome(True, f"after {iterations_in_words(iteration)}")
+                return self.outcome(True, Status.of(StatusCode.CONVERGED, spent=iterations_in_words(iteration)))
             if left < 1 and not self.finite.cheap_slopes:  # as its square: the last step doubles the digits, and saves one
                 self.damping = min(self.damping, max(NEAR_DAMPING, FIRST_DAMPING * left**2))
             before, moved = self.evaluation.cost, self.step(reduced)
@@ -96,10 +99,11 @@ class _Run:
             if moved is None:
                 return self.stuck(min(left, self.standard_errors_seen(reduced)))
             reduced = moved
-            hardly = before - self.evaluation.cost < UNSEEN**2 * self.variance()
+            hardly = before - self.evaluation.cost < UNOBSERVABLE_STEP**2 * self.variance()
             if hardly and self.standard_errors_seen(reduced) <= self.settled:
-                return self.outcome(True, f"after {iterations_in_words(iteration + 1)}, along all that the data see")
-        return self.outcome(False, f"at the limit of {iterations_in_words(self.limit)}")
+                return self.outcome(True, Status.of(StatusCode.CONVERGED_IDENTIFIABLE,
+                                                    spent=iterations_in_words(iteration + 1)))
+        return self.outcome(False, Status.of(StatusCode.ITERATION_LIMIT, spent=iterations_in_words(self.limit)))
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         c = self.finite.coordinates
@@ -113,7 +117,7 @@ class _Run:
 
     def standard_errors_left(self, reduced: Reduced) -> float:
         """How far the full step would lead if the problem were linear."""
-        gain = reduced.rows.fall(self.damped(reduced, TINY_DAMPING))
+        gain = reduced.rows.fall(self.damped(reduced, RANK_DAMPING))
         return standard_errors(gain, self.evaluation.cost, self.finite)
 
     def variance(self) -> float:
@@ -124,8 +128,8 @@ class _Run:
     def standard_errors_seen(self, reduced: Reduced) -> float:
         """The same without the endless way along what the data do not see."""
         typical = np.fmax(self.finite.coordinates.scale, np.abs(self.point.unknowns))  # NaN without a scale
-        rows = reduced.rows.resting(np.where(typical > 0, typical, 1.0), UNSEEN * np.sqrt(self.variance()))
-        step, _ = box_least_squares(rows.damped(np.sqrt(TINY_DAMPING) * np.where(self.scale > 0, self.scale, 1.0)), *self.box())
+        rows = reduced.rows.resting(np.where(typical > 0, typical, 1.0), UNOBSERVABLE_STEP * np.sqrt(self.variance()))
+        step, _ = box_least_squares(rows.damped(np.sqrt(RANK_DAMPING) * np.where(self.scale > 0, self.scale, 1.0)), *self.box())
         return standard_errors(reduced.rows.fall(step), self.evaluation.cost, self.finite)
 
     def step(self, reduced: Reduced) -> Reduced | None:
@@ -139,7 +143,7 @@ class _Run:
                 ahead = self.finite.linearize(candidate) if self.hopeful() else None
                 evaluation = ahead.evaluation if ahead else self.finite.evaluate(candidate)
                 fall = self.evaluation.cost - evaluation.cost
-                moved = Reduced(ahead or self.finite.linearize(candidate)) if fall > ENOUGH * expected else None
+                moved = Reduced(ahead or self.finite.linearize(candidate)) if fall > SUFFICIENT_REDUCTION * expected else None
             except Diverged as wall:
                 self.wall = wall
                 self.damping *= 10  # never an abort: come back from the wall
@@ -165,16 +169,17 @@ class _Run:
 
     def blurred(self, iterations: int) -> Outcome:
         hidden = self.hidden()
-        return self.outcome(hidden < 1, f"after {iterations_in_words(iterations)} at the limit of the simulation's own noise, "
-                                        f"which hides steps of {hidden:.1g} standard errors")
+        return self.outcome(hidden < 1, Status.of(StatusCode.SIMULATION_NOISE, spent=iterations_in_words(iterations),
+                                                  hidden=hidden))
 
     def stuck(self, left: float) -> Outcome:
-        if left <= max(NEARLY_SETTLED, min(self.hidden(), 1)):
-            return self.outcome(True, "where no step lowers the cost any more")
+        if left <= max(STALLED_STEP_TOLERANCE, min(self.hidden(), 1)):
+            return self.outcome(True, Status.of(StatusCode.CONVERGED_NO_PROGRESS, helps="lowers the cost"))
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
-        return self.outcome(False, f"where no step lowers the cost, though its slope is not zero{beyond}")
+        return self.outcome(False, Status.of(
+            StatusCode.NO_PROGRESS, helps="lowers the cost, although the gradient is not zero", beyond=beyond))
 
-    def outcome(self, converged: bool, reason: str, interrupted: bool = False) -> Outcome:
+    def outcome(self, converged: bool, reason: Status, interrupted: bool = False) -> Outcome:
         return Outcome(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
                        at_bounds(self.finite, self.point, self.held), interrupted)
 

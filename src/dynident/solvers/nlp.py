@@ -17,10 +17,10 @@ from dynident.integrators.march import Diverged
 from dynident.solvers.answer import Answer
 from dynident.solvers.gauss_newton import settled
 from dynident.solvers.outcome import Diary, Outcome, Watch, iterations_in_words
+from dynident.status import Status, StatusCode
+from dynident.tolerances import NLP_ACTIVE_BOUND, NLP_FEASIBILITY, NLP_TOLERANCE, SQP_DUAL_TOLERANCE
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
-TOLERANCE = 1e-9  # of the scaled problem
-NEAR_BOUND = 1e-6  # scaled; an interior point method ends this close to a bound that holds it
 GOOD = {"Solve_Succeeded"}
 UNSURE = {"Search_Direction_Becomes_Too_Small", "Solved_To_Acceptable_Level"}  # at an optimum to rounding, or stuck
 
@@ -38,8 +38,9 @@ class Ipopt:
 
     def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
         options: dict[str, Any] = {"ipopt": {
-            "print_level": 0, "sb": "yes", "max_iter": self.iterations, "tol": TOLERANCE, "constr_viol_tol": 1e-10,
-            "acceptable_iter": 0, "bound_relax_factor": 0.0, "honor_original_bounds": "yes", "mu_strategy": "adaptive"}}
+            "print_level": 0, "sb": "yes", "max_iter": self.iterations, "tol": NLP_TOLERANCE,
+            "constr_viol_tol": NLP_FEASIBILITY, "acceptable_iter": 0, "bound_relax_factor": 0.0, "honor_original_bounds": "yes",
+            "mu_strategy": "adaptive"}}
         if self.hessian == "limited_memory":
             options["ipopt"]["hessian_approximation"] = "limited-memory"
         return _Run(finite, point, watch, self.hessian).go("ipopt", options, self.name)
@@ -64,8 +65,8 @@ class Sqp:
         if self.hessian == "limited_memory":
             raise NotSupported("the SQP method takes an exact or a Gauss-Newton Hessian; Ipopt() takes limited_memory.")
         options: dict[str, Any] = {
-            "qpsol": "piqp", "max_iter": self.iterations, "tol_pr": 1e-9, "tol_du": 1e-7, "print_header": False,
-            "print_iteration": False, "print_status": False,
+            "qpsol": "piqp", "max_iter": self.iterations, "tol_pr": NLP_TOLERANCE, "tol_du": SQP_DUAL_TOLERANCE,
+            "print_header": False, "print_iteration": False, "print_status": False,
             "qpsol_options": {"error_on_fail": False, "print_problem": False}}
         return _Run(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
 
@@ -161,16 +162,17 @@ class _Run:
     def outcome(self, w: np.ndarray, stats: dict[str, Any], lower: np.ndarray, upper: np.ndarray) -> Outcome:
         status, (w, evaluation) = str(stats.get("return_status", "")), self.last_finite(w)
         point, n = self.program.point(w), self.program.unknowns
-        held = np.where(w[:n] - lower[:n] <= NEAR_BOUND, -1, np.where(upper[:n] - w[:n] <= NEAR_BOUND, 1, 0))
+        held = np.where(w[:n] - lower[:n] <= NLP_ACTIVE_BOUND, -1, np.where(upper[:n] - w[:n] <= NLP_ACTIVE_BOUND, 1, 0))
         snapped = np.where(held < 0, lower[:n] * self.program.scale[:n],
                            np.where(held > 0, upper[:n] * self.program.scale[:n], point.unknowns))
         point = Point(snapped, point.nodes)
         iterations = len(self.diary.pages)
         if self.interrupted:
-            return Outcome(point, evaluation, False, "by the user", tuple(self.diary.pages), held, True)
+            return Outcome(point, evaluation, False, Status.of(StatusCode.INTERRUPTED), tuple(self.diary.pages), held, True)
         converged = (status in GOOD and bool(stats.get("success"))) or (
             status in UNSURE and not self.finite.problem.constraints and settled(self.finite, point))
-        reason = f"after {iterations_in_words(iterations)}" if converged else self.why(status, iterations)
+        spent = iterations_in_words(iterations)
+        reason = Status.of(StatusCode.CONVERGED, spent=spent) if converged else self.why(status, spent)
         return Outcome(point, evaluation, converged, reason, tuple(self.diary.pages), held)
 
     def last_finite(self, w: np.ndarray) -> tuple[np.ndarray, Evaluation]:
@@ -183,13 +185,13 @@ class _Run:
                 self.wall = wall
         return self.program.variables(self.start), self.finite.evaluate(self.start)
 
-    def why(self, status: str, iterations: int) -> str:
+    def why(self, status: str, spent: str) -> Status:
         beyond = f"; on the way {self.wall}" if self.wall else ""
         if "Infeasible" in status:
             names = ", ".join(f"'{c.text}'" for c in self.finite.problem.constraints)
             listed = f" Constraints: {names}." if names else ""
-            return f"because no point was found that meets all constraints ({status}){beyond}.{listed}"
-        return f"after {iterations_in_words(iterations)} ({status}){beyond}"
+            return Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=f" ({status}){beyond}.{listed}")
+        return Status.of(StatusCode.SOLVER_FAILED, spent=spent, said=status, beyond=beyond)
 
 
 def _sparsity(found: Pattern) -> ca.Sparsity:

@@ -9,6 +9,8 @@ import numpy as np
 
 from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
 from dynident.errors import GivenUp
+from dynident.status import Status, StatusCode
+from dynident.tolerances import COST_ROUNDING, SIMULATION_ROUNDING
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,6 @@ class Iteration:
 
 Watch = Callable[[Iteration], None]
 
-SETTLED = 1e-5  # a remaining step of this many standard errors is none
-NEARLY_SETTLED = 1e-3  # the same where no step helps any more; no digit that is printed depends on it
-UNSEEN = 0.1  # standard errors; a direction in which going by a typical size is worth less is not seen by the data
-ROUNDING = 1e-13  # relative differences of the cost below this are noise of the arithmetic
-SIMULATED = 1e-3  # of the smallest residual that means anything: what rounding does to a simulation, 1e-15 of the data
-TINY_DAMPING = 1e-22  # of squared columns: keeps a rank-deficient step finite, far below what the data say, even where an
-# unstable model lets a parameter show only in the 10th digit of a column
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -40,7 +34,7 @@ class Outcome:
     point: Point
     evaluation: Evaluation
     converged: bool
-    reason: str
+    reason: Status
     history: tuple[Iteration, ...]
     held: np.ndarray  # per unknown: -1 on its lower bound, +1 on its upper bound, 0 free
     interrupted: bool = False
@@ -71,9 +65,9 @@ def iterations_in_words(iterations: int) -> str:
     return f"{iterations} iteration{'s' * (iterations != 1)}"
 
 
-def because(end: GivenUp) -> str:
+def because(end: GivenUp) -> Status:
     """The end of all simulation as the reason of an outcome."""
-    return f"because {str(end).rstrip('.')}"
+    return Status.of(StatusCode.SIMULATOR_LOST, why=str(end).rstrip("."))
 
 
 def hidden_standard_errors(cost: float, finite: FiniteProblem) -> float:
@@ -86,8 +80,8 @@ def standard_errors(gain: float, cost: float, finite: FiniteProblem) -> float:
 
     Zero where the fall would drown in rounding, or where the cost itself is rounding.
     """
-    residual = SIMULATED * np.sqrt(finite.floor / max(1, finite.residual_count))  # rounding in one of them
-    if gain <= max(ROUNDING * cost, 2 * np.sqrt(cost) * residual) or cost <= finite.floor:
+    residual = SIMULATION_ROUNDING * np.sqrt(finite.floor / max(1, finite.residual_count))  # rounding in one of them
+    if gain <= max(COST_ROUNDING * cost, 2 * np.sqrt(cost) * residual) or cost <= finite.floor:
         return 0.0
     freedom = max(1, finite.residual_count - len(finite.names))
     return float(np.sqrt(gain * freedom / cost))

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dynident.errors import DynidentError
+from dynident.status import Status, StatusCode
 
 
 class Singular(DynidentError):
@@ -78,6 +79,12 @@ class Root:
     def iterations(self) -> int:
         return len(self.pages)
 
+    @property
+    def status(self) -> Status:
+        """The reason with its code."""
+        code = StatusCode.INTERRUPTED if self.interrupted else STATUS_CODES[self.code]
+        return Status(self.reason, code)
+
 
 Watch = Callable[[Page], None]
 
@@ -86,6 +93,8 @@ INNER_LOOP = 232
 SINGULAR_BLOCK = 250
 ILL_POSED = 260
 TOO_SHORT = 230  # MUSN's own: the damping factor is too small
+STATUS_CODES = {0: StatusCode.CONVERGED, TOO_MANY: StatusCode.ITERATION_LIMIT, INNER_LOOP: StatusCode.INNER_LOOP_FAILED,
+                SINGULAR_BLOCK: StatusCode.SINGULAR, ILL_POSED: StatusCode.SINGULAR, TOO_SHORT: StatusCode.NO_PROGRESS}
 
 
 def largest(step: np.ndarray, scale: np.ndarray) -> float:

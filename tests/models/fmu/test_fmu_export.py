@@ -11,13 +11,14 @@ from fmu_makers import LAG, LAG_VALUES, exported, fmpy, needs_compiler
 
 import dynident as di
 from dynident.models.fmu.export import PLATFORMS, export_fmu
+from dynident.papers.delta_robot import delta_robot
 
 pytestmark = needs_compiler
 T = np.linspace(0.0, 4.0, 81)
 
 
 @pytest.mark.parametrize("version", ["2.0", "3.0"])
-@pytest.mark.parametrize("model", [LAG, di.library.two_mass(), di.library.delta_robot()], ids=lambda m: m.name)
+@pytest.mark.parametrize("model", [LAG, di.library.two_mass(), delta_robot()], ids=lambda m: m.name)
 def test_fmpy_finds_nothing_to_complain_about(model, version):
     from fmpy.validation import validate_fmu
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynident._util import hooks
 from dynident.errors import ProblemError
 from dynident.solvers.square import Page
 
@@ -106,17 +107,11 @@ class BoundarySolution:
 
     def plot(self) -> Figure:
         """States over time with the nodes, and the length of the segments."""
-        from dynident.report.boundary_plot import boundary_figure
-
-        return boundary_figure(self)
+        return hooks.call("boundary_figure", self)
 
     def plot_iterations(self) -> Figure:
         """Steps, residuals, damping factors and new Jacobians of every iteration."""
-        from dynident.report.boundary_plot import iterations_figure
-
-        return iterations_figure(self.history)
+        return hooks.call("iterations_figure", self.history)
 
     def __str__(self) -> str:
-        from dynident.report.boundary_text import boundary_text
-
-        return boundary_text(self)
+        return str(hooks.call("boundary_text", self))

@@ -14,7 +14,7 @@ from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.estimate.residuals import noise_level
 from dynident.estimate.smoothed import Smoothed, SmoothedRecord, Stride
 from dynident.estimate.weighted import weighted_covariance
-from dynident.methods.assemble import as_sentence, fits, noise_std, resting, sentence
+from dynident.methods.assemble import as_sentence, fits, noise_std, resting
 from dynident.methods.boundary.search import BADLY_CONDITIONED
 from dynident.methods.indirect.bvp import BoundaryValueProblem
 from dynident.methods.indirect.setup import Setup
@@ -23,6 +23,7 @@ from dynident.methods.noise import VANISHING, spread
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import known_std
 from dynident.solvers.outcome import Outcome
+from dynident.status import fit_status
 
 ROUNDING = 1e-9  # of a course: so far outside of a bound is on it
 AS_WEIGHTED = ("model errors and measurement errors are independent and normal, with the inverse of their weights as "
@@ -60,7 +61,7 @@ def assemble(found: Found) -> Estimate:
     return Estimate(
         problem=problem, method=setup.method, values={**dict(zip(problem.names, map(float, values), strict=True)),
                                                       **problem.held_values()},
-        uncertainty=uncertainty, converged=outcome.converged, status=sentence(outcome, found.by),
+        uncertainty=uncertainty, converged=outcome.converged, status=fit_status(outcome.reason, outcome.converged, found.by),
         cost=outcome.evaluation.cost, trajectories=trajectories, residuals=residuals,
         noise_std=noise_std(problem, found.sizes or _given_sizes(setup, residuals)),
         notes=tuple(_notes(found, uncertainty, smoothed)),

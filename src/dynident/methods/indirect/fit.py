@@ -28,16 +28,17 @@ from dynident.methods.indirect.setup import Setup, first_sizes, setup_of
 from dynident.methods.indirect.spread import Spreads
 from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
-from dynident.solvers.beyond import FAR as FAR_AWAY
 from dynident.solvers.beyond import SUSPECT, times_as_far, unless_run_off
 from dynident.solvers.davidenko import Davidenko
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.newton import DampedNewton
 from dynident.solvers.outcome import Iteration, Outcome, Watch, iterations_in_words
 from dynident.solvers.square import Page, Root
+from dynident.status import Status, StatusCode
+from dynident.tolerances import UNBOUNDED_DISTANCE
 
-UNSETTLED = ("because the estimated noise sizes did not settle: the data do not tell errors of the model from those of the "
-             "measurement. Give a std, or measurement_weight")
+UNSETTLED = Status.of(StatusCode.NOISE_NOT_CONVERGED, why=(
+    ": the data do not tell errors of the model from those of the measurement. Give a std, or measurement_weight"))
 BESIDE = 0.1  # standard errors; so far from a root a minimum is looked for
 FAR = 100.0  # times its value; an unknown as unsure as that is not moved
 FALL = 3.0  # standard errors; a sum that falls by less may be that of the same minimum
@@ -103,7 +104,8 @@ class Fit:
                     attempts.wall = attempts.wall or wall
                     continue
                 ended.append((finite, outcome, attempt.label, self.sizes))
-                if outcome.converged or outcome.interrupted or not attempt.outcome.converged or outcome.reason == UNSETTLED:
+                if outcome.converged or outcome.interrupted or not attempt.outcome.converged or (
+                        outcome.reason.code is StatusCode.NOISE_NOT_CONVERGED):
                     break
         except KeyboardInterrupt:  # between two attempts, while the next one is made ready
             if not ended:
@@ -151,7 +153,7 @@ class Fit:
         std = np.sqrt(np.maximum(np.diag(Spreads(finite, outcome.point).covariance()), 0.0))
         left_open = np.any(std > np.abs(c.values(here) / c.slope(here)))
         return unless_run_off(finite, outcome, begin, self.setup.printed(), self.expected(finite, outcome),
-                              lambda point: self.solve(finite, point, told=False), SUSPECT if left_open else FAR_AWAY)
+                              lambda point: self.solve(finite, point, told=False), SUSPECT if left_open else UNBOUNDED_DISTANCE)
 
     def finer(self, levels: Levels, finite: Smoothing, point: Point) -> Smoothing | None:
         """With better noise sizes, or steps that are short enough at this solution; None where these will do."""
@@ -162,8 +164,9 @@ class Fit:
         self.sizes = sizes or self.sizes
         return self.make(steps)
 
-    def after(self, rounds: int = 1) -> str:
-        return f"after {iterations_in_words(self.counts['iterations'])}" + (f" in {rounds} rounds" if rounds > 1 else "")
+    def after(self, rounds: int = 1) -> Status:
+        spent = iterations_in_words(self.counts["iterations"]) + (f" in {rounds} rounds" if rounds > 1 else "")
+        return Status.of(StatusCode.CONVERGED, spent=spent)
 
     def best_attempt(self, running: Iterator[Attempt]) -> Attempt | None:
         """The next that converges to what the weights expect, else the best of those that converge, else the best."""
@@ -226,7 +229,7 @@ class Fit:
 
         times = [r.grid.time for r in finite.records]
         there = shooting(1).from_states(point.unknowns, times, [finite.states(point, e) for e in range(len(times))])
-        enough = choose_substeps(shooting, lambda _: there)[0]
+        enough = choose_substeps(shooting, there)[0]
         if enough < finite.steps and self.fewer:
             return finite.steps
         self.fewer = self.fewer or enough < finite.steps  # once only, or it might never end
@@ -302,9 +305,9 @@ class Fit:
         freedom = max(1, finite.residual_count - len(finite.names))
         if here - cost <= max(LOWER, FALL**2 / freedom) * here:
             return outcome
-        return replace(outcome, converged=False, reason=(
+        return replace(outcome, converged=False, reason=Status(
             f"at a root that is no minimum: beside it the sum falls from {here:.4g} to {cost:.4g}. solver=\"smoother\" "
-            "looks for the minimum itself"))
+            "looks for the minimum itself", StatusCode.NOT_A_MINIMUM))
 
     def polished(self, finite: Smoothing, outcome: Outcome) -> tuple[Smoothing, Outcome, str, tuple[Stride, ...]]:
         """Newton on the boundary value problem from the smoother's answer."""
@@ -343,14 +346,15 @@ class Fit:
             evaluation = finite.evaluate(point)
         except Diverged as wall:
             point = finite.start()
-            return Outcome(point, finite.evaluate(point), False, f"where {wall}{code}", (), held, root.interrupted), strides
+            where = Status(f"where {wall}{code}", StatusCode.DIVERGED)
+            return Outcome(point, finite.evaluate(point), False, where, (), held, root.interrupted), strides
         c = finite.coordinates
         outside = [name for name, low, high, at in zip(self.setup.printed(), c.lower, c.upper, point.unknowns, strict=True)
                    if not low <= at <= high]
-        reason, converged = f"{root.reason}{code}", root.converged
+        reason, converged = Status(f"{root.reason}{code}", root.status.code), root.converged
         if outside and converged:
-            reason, converged = f"at a root where {', '.join(outside)} lies outside of its bounds, which a root finder " \
-                                "does not know of; solver=\"smoother\" does", False
+            reason, converged = Status(f"at a root where {', '.join(outside)} lies outside of its bounds, which a root finder "
+                                       "does not know of; solver=\"smoother\" does", StatusCode.OUTSIDE_BOUNDS), False
         return Outcome(point, evaluation, converged, reason, (), held, root.interrupted), strides
 
 
@@ -360,7 +364,7 @@ def _rank(outcome: Outcome) -> tuple[bool, bool, float]:
 
 
 def _stopped(outcome: Outcome) -> Outcome:
-    return replace(outcome, converged=False, reason="by the user", interrupted=True)
+    return replace(outcome, converged=False, reason=Status.of(StatusCode.INTERRUPTED), interrupted=True)
 
 
 class _Seen:

@@ -9,9 +9,9 @@ import numpy as np
 from dynident.discretizations.finite import Point
 from dynident.discretizations.smoothing import Smoothing
 from dynident.integrators.march import Diverged
-from dynident.solvers.outcome import TINY_DAMPING
 from dynident.solvers.reduced import Reduced
 from dynident.solvers.smooth import SmoothSweep
+from dynident.tolerances import RANK_DAMPING
 
 
 class Spreads:
@@ -42,7 +42,7 @@ class Spreads:
         T = self.triangle[:, free]
         lengths = np.sqrt(np.sum(T**2, axis=0))
         lengths = np.where(lengths > 0, lengths, 1.0)
-        R = np.linalg.qr(np.vstack([T / lengths, np.sqrt(TINY_DAMPING) * np.eye(T.shape[1])]), mode="r")
+        R = np.linalg.qr(np.vstack([T / lengths, np.sqrt(RANK_DAMPING) * np.eye(T.shape[1])]), mode="r")
         inverse = np.linalg.solve(R, np.eye(len(R))) / lengths[:, None]
         whole = np.zeros((free.size, free.size))
         whole[np.ix_(free, free)] = inverse @ inverse.T

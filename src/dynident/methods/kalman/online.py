@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,20 @@ import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.filtered import FilteredRecord
-from dynident.methods.kalman.assemble import in_user_units
-from dynident.methods.kalman.engine import Engine, Stopped, engine_for
-from dynident.methods.kalman.likelihood import estimate_levels
-from dynident.methods.kalman.options import KalmanMethod
-from dynident.methods.kalman.setup import Record, Setup, setup_of
+from dynident.methods.kalman.backend import FilterBackend, FilterStopped, backend_for
+from dynident.methods.kalman.likelihood import estimate_noise
+from dynident.methods.kalman.method import KalmanMethod
+from dynident.methods.kalman.result import to_user_units
+from dynident.methods.kalman.setup import FilterRecord, FilterSetup, build_setup
 from dynident.problem.experiment import HOLDS, Experiment
 from dynident.problem.noise import Bounded
 from dynident.problem.problem import Problem, known_std
 
-INFINITY = float("inf")
 NUMBERS = (float, int, np.integer, np.floating)
-ONLY_BEFORE = ("kind", "initial_std", "smoother", "repeat")  # options that do not matter to a filter that goes on
+OPTIONS_OF_THE_START = ("kind", "initial_std", "smoother", "passes")  # options that do not matter to a filter that goes on
 
 
-class Known:
+class FilterEstimate:
     """What is known after a sample; names are looked up when asked for."""
 
     __slots__ = ("_fields", "_filter", "time")
@@ -50,14 +50,14 @@ class Known:
         return dict(zip(self._filter.names, map(float, self._user_units()[1]), strict=True))
 
     @property
-    def predicted(self) -> dict[str, float]:
-        """Outputs as foreseen before the sample came."""
+    def predicted_outputs(self) -> dict[str, float]:
+        """Outputs as predicted before the sample came."""
         part = self._fields[self._filter.fields["predicted"]]
         return dict(zip(self._filter.outputs, map(float, part), strict=True))
 
     @property
-    def whitened(self) -> dict[str, float]:
-        """Innovations over their foreseen spread; NaN where missing or left out."""
+    def whitened_innovations(self) -> dict[str, float]:
+        """Innovations over their predicted standard deviation, independent of each other; NaN where missing or left out."""
         part = self._fields[self._filter.fields["whitened"]]
         return dict(zip(self._filter.outputs, map(float, part), strict=True))
 
@@ -68,7 +68,7 @@ class Known:
 
     def _user_units(self) -> tuple[np.ndarray, np.ndarray]:
         fields = self._filter.fields
-        return in_user_units(self._filter.setup, self._fields[fields["x"]], self._fields[fields["variance"]])
+        return to_user_units(self._filter.setup, self._fields[fields["x"]], self._fields[fields["variance"]])
 
     def __repr__(self) -> str:
         std = self.std
@@ -77,17 +77,20 @@ class Known:
 
 
 class OnlineFilter:
-    """One filter that goes on with each sample; not for two threads at once."""
+    """One filter that goes on with each sample; not for two threads at once.
 
-    def __init__(self, setup: Setup, engine: Engine, experiment: int):
-        self.setup, self.engine = setup, engine
+    What changes with a sample is the filter's memory and the time of the last one, which `save` keeps.
+    """
+
+    def __init__(self, setup: FilterSetup, backend: FilterBackend, experiment: int):
+        self.setup, self.backend = setup, backend
         record = setup.records[experiment]
         model = setup.augmented.model
         self.names, self.inputs, self.outputs = setup.augmented.names, model.inputs, model.outputs
-        self.state_count, self.fields = len(model.states), engine.layout.sample
+        self.state_count, self.fields = len(model.states), backend.layout.sample
         self._inside = np.zeros(1 + len(self.inputs) + 2 * len(self.outputs))
         self._inside[1 + len(self.inputs) + len(self.outputs):] = record.variance[0]
-        self._linear = record.linear
+        self._first_order_hold = record.first_order_hold
         self._noise_per_sample = len(record.variance) > 1
         measured = setup.problem.experiments[experiment].outputs
         self._unmeasured = tuple(j for j, name in enumerate(self.outputs) if name not in measured)
@@ -96,20 +99,19 @@ class OnlineFilter:
         self._out = np.empty(self.fields["projected"].stop)
         early = record.start < record.time[0]
         self._last, self._first = -np.inf, record.start if early else -np.inf  # the first sample sets the time otherwise
-        self._update = engine.updater(self._inside, self._out)
         nx = self.state_count
         P = np.zeros((len(self.names), len(self.names)))
         P[:nx, :nx], P[nx:, nx:] = np.diag(record.initial_std**2), np.diag(setup.theta_std**2)
-        engine.hold(record.linear)
-        engine.begin(np.concatenate([record.initial, setup.theta]), P, record.start if early else None)
+        self._memory = backend.initialize(np.concatenate([record.initial, setup.theta]), P, record.start if early else None)
+        self._update = backend.updater(self._memory, record.first_order_hold, self._inside, self._out)
 
     def update(self, t: float, u: Mapping[str, float] | Sequence[float] = (),
-               y: Mapping[str, float] | Sequence[float] = ()) -> Known:
+               y: Mapping[str, float] | Sequence[float] = ()) -> FilterEstimate:
         """Go on to time t: inputs from there on, measured outputs there (NaN or not named: missing).
 
-        Values by name, or in the order of the model. Raises Stopped where the filter cannot go on.
+        Values by name, or in the order of the model. Raises FilterStopped where the filter cannot go on.
         """
-        if not (isinstance(t, NUMBERS) and self._last < t < INFINITY and t >= self._first):
+        if not (isinstance(t, NUMBERS) and self._last < t < inf and t >= self._first):
             raise ProblemError(self._fault_of_time(t))
         inputs = self._in_order(u, self.inputs, "input")
         outputs = self._in_order(y, self.outputs, "output")
@@ -125,9 +127,9 @@ class OnlineFilter:
             place += 1
         fault = self._update()
         if fault:
-            raise Stopped(fault, 0, t, "the online filter", self.setup.method)
+            raise FilterStopped(fault, 0, t, "the online filter", self.setup.method)
         self._last = t
-        return Known(self, self._out.copy(), t)
+        return FilterEstimate(self, self._out.copy(), t)
 
     def run(self, experiment: Experiment) -> FilteredRecord:
         """Go on over a whole stretch of samples in one compiled call; a long record in parts needs little memory.
@@ -145,11 +147,12 @@ class OnlineFilter:
         for j, name in enumerate(self.outputs):
             given = known_std(experiment, name) if name in experiment.outputs else None
             variance[:, j] = variance[:, j] if given is None else given**2
-        part = Record(experiment.name, time, np.ascontiguousarray(inputs, float), np.ascontiguousarray(outputs, float),
-                      variance, 0.0, np.zeros(0), np.zeros(0), self._linear)
-        samples, _ = self.engine.record(part)
+        part = FilterRecord(experiment.name, time, np.ascontiguousarray(inputs, float), np.ascontiguousarray(outputs, float),
+                      variance, 0.0, np.zeros(0), np.zeros(0), self._first_order_hold)
+        done = self.backend.filter_record(self._memory, part)
+        samples, self._memory[:] = done.samples, done.memory
         self._last = float(time[-1])
-        values, std = in_user_units(self.setup, samples[:, self.fields["x"]], samples[:, self.fields["variance"]])
+        values, std = to_user_units(self.setup, samples[:, self.fields["x"]], samples[:, self.fields["variance"]])
         return FilteredRecord(experiment.name, part.time, self.names, self.outputs, values, std,
                               samples[:, self.fields["whitened"]].copy(), samples[:, self.fields["used"]] == 2)
 
@@ -165,7 +168,7 @@ class OnlineFilter:
                        if name not in known]
         faults += [f"its input '{name}' moves as hold=\"{experiment.hold[name]}\" says, but the filter was started "
                    f"with \"{HOLDS[bool(linear)]}\"; say the same in both." for name, linear in
-                   zip(self.inputs, self._linear, strict=True)
+                   zip(self.inputs, self._first_order_hold, strict=True)
                    if name in experiment.inputs and experiment.hold[name] != HOLDS[bool(linear)]]
         for j, name in enumerate(self.outputs):
             noise = experiment.noise.get(name)
@@ -209,7 +212,7 @@ class OnlineFilter:
         if len(given) != len(names):
             raise ProblemError(f"update: {len(given)} {kind}s for {len(names)} ({', '.join(names)}).")
         for value in given:
-            if not (isinstance(value, float) and -INFINITY < value < INFINITY):  # quickly: all is as it should be
+            if not (isinstance(value, float) and -inf < value < inf):  # quickly: all is as it should be
                 return [_number(value, kind, name) for value, name in zip(given, names, strict=True)]
         return given
 
@@ -221,11 +224,11 @@ class OnlineFilter:
     @property
     def covariance(self) -> np.ndarray:
         """Of states and parameters, in the filter's coordinates."""
-        return self.engine.present()[1]
+        return self.backend.estimate(self._memory)[1]
 
     def save(self, path: str | Path) -> None:
         """Keep where the filter stands, as plain numbers; `resume` goes on from there."""
-        kept: dict[str, Any] = {"memory": self.engine.memory(), "last": np.array(self._last),
+        kept: dict[str, Any] = {"memory": self._memory, "last": np.array(self._last),
                                 "recipe": np.array(self._recipe())}
         target = Path(path)
         aside = target.with_name(target.name + ".part.npz")
@@ -238,18 +241,18 @@ class OnlineFilter:
         if recipe != self._recipe():
             raise ProblemError(f"{path} was saved by a filter of another model or with other options; remove it to "
                                "start anew.")
-        if memory.shape != self.engine.memory().shape:
+        if memory.shape != self._memory.shape:
             raise ProblemError(f"{path} was saved by another version of dynident or on another kind of machine, which "
                                "keeps its numbers in another order; remove it to start anew.")
-        self.engine.remember(memory)
+        self._memory[:] = memory
         self._last = last
 
     def _recipe(self) -> str:
         """All that the coming samples are filtered with, but for the sizes of noise that records tell."""
         setup = self.setup
-        said = {key: value for key, value in sorted(setup.method.options().items()) if key not in ONLY_BEFORE}
-        return (f"{setup.augmented.key()} {said} held {setup.held.tolist()} steps {setup.longest!r} "
-                f"linear {self._linear.tolist()}")
+        said = {key: value for key, value in sorted(setup.method.options().items()) if key not in OPTIONS_OF_THE_START}
+        return (f"{setup.augmented.key()} {said} held {setup.fixed.tolist()} steps {setup.max_step!r} "
+                f"linear {self._first_order_hold.tolist()}")
 
 
 def _number(value: Any, kind: str, name: str) -> float:
@@ -259,7 +262,7 @@ def _number(value: Any, kind: str, name: str) -> float:
     except (TypeError, ValueError):
         raise ProblemError(f"update: {kind} '{name}' is {value!r}; give a number"
                            f"{' (NaN where it is missing)' if kind == 'output' else ''}.") from None
-    if number in (INFINITY, -INFINITY) or (kind == "input" and number != number):
+    if number in (inf, -inf) or (kind == "input" and number != number):
         raise ProblemError(f"update: {kind} '{name}' is {number}; " + (
             "an input must be known everywhere." if kind == "input" else "say NaN where it is missing."))
     return number
@@ -282,5 +285,5 @@ def start(method: KalmanMethod, problem: Problem, experiment: int = 0) -> Online
     if not isinstance(experiment, (int, np.integer)) or not 0 <= experiment < count:
         raise ProblemError(f"start: experiment = {experiment!r}; the problem's experiments are numbered from 0 to "
                            f"{count - 1}.")
-    setup, _ = estimate_levels(setup_of(method, problem))
-    return OnlineFilter(setup, engine_for(setup), experiment)
+    setup, _ = estimate_noise(build_setup(method, problem))
+    return OnlineFilter(setup, backend_for(setup), experiment)

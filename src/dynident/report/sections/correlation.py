@@ -22,9 +22,9 @@ TEMPLATE = """
 
 
 def body(estimate: Estimate) -> Markup | None:
-    if not hasattr(estimate.uncertainty, "correlation") or len(estimate.problem.names) < 2:
+    names, matrix = estimate.problem.names, estimate.uncertainty.correlation()
+    if matrix is None or len(names) < 2:
         return None
-    names, matrix = estimate.problem.names, np.asarray(estimate.uncertainty.correlation(), float)
     absent = [name for name, known in zip(names, np.isfinite(np.diag(matrix)), strict=True) if not known]
     return filled(TEMPLATE, said=_said(names, matrix), absent=absent, chart=_heatmap(names, matrix))
 

@@ -83,7 +83,7 @@ def _mark(time: float) -> dict[str, Any]:
 
 def _paving(enclosure: Enclosure) -> Markup:
     """Two unknowns: boxes in which every value fits, and boxes that are undecided or, box by box along time, left."""
-    first, second = enclosure.paving or enclosure.names[:2]
+    first, second = enclosure.plot_pair or enclosure.names[:2]
     chosen = [enclosure.names.index(name) for name in (first, second)]
     paved = enclosure.outer.shape[2] + enclosure.inner.shape[2] > 0
     kinds = ((enclosure.outer, "undecided", OUTER), (enclosure.inner, "every value fits", INNER)) if paved else (

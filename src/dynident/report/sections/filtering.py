@@ -47,7 +47,7 @@ def body(estimate: Estimate) -> Markup | None:
     records = [{"name": record.experiment, "chart": drawn(_chart(record, filtered, units), (
         f"{record.experiment}: estimated parameters over time, and the size of the innovations"))}
         for record in filtered.records]
-    return filled(TEMPLATE, verdict=verdict, tests=filtered.tests, records=records, per=filtered.noise_per,
+    return filled(TEMPLATE, verdict=verdict, tests=filtered.tests, records=records, per=filtered.process_noise_unit,
                   levels=_levels(filtered))
 
 

@@ -36,16 +36,15 @@ TEMPLATE = """
 def body(estimate: Estimate) -> Markup:
     uncertainty = estimate.uncertainty
     both = []
-    if getattr(uncertainty, "corrected", None) is not None:
+    if len(uncertainty.kinds) > 1:
         both = [(name, [_interval(estimate, name, kind) for kind in KINDS]) for name in estimate.problem.names]
-    printed = getattr(uncertainty, "printed", "")
-    kinds = [title + (" (printed above)" if kind == printed else "") for kind, title in KINDS.items()]
-    return filled(TEMPLATE, meaning=uncertainty.meaning, combinations=getattr(uncertainty, "combinations", ()),
+    kinds = [title + (" (printed above)" if kind == uncertainty.default_kind else "") for kind, title in KINDS.items()]
+    return filled(TEMPLATE, meaning=uncertainty.meaning, combinations=uncertainty.combinations,
                   both=both, kinds=kinds)
 
 
 def _interval(estimate: Estimate, name: str, kind: str) -> str:
-    low, high = estimate.uncertainty.interval(name, LEVEL, kind)  # type: ignore[call-arg]
+    low, high = estimate.uncertainty.interval(name, LEVEL, kind)
     return written(estimate.values[name], low, high)[1]
 
 

@@ -29,7 +29,7 @@ def body(estimate: Estimate) -> Markup | None:
     if not isinstance(found, Profile):
         return None
     units = {u.name: u.unit for u in estimate.problem.unknowns}
-    rows = [(name, found.verdict(name), found.partners(name), _chart(found, name, units.get(name, "")))
+    rows = [(name, found.identifiability(name), found.partners(name), _chart(found, name, units.get(name, "")))
             for name in found.curves]
     return filled(TEMPLATE, profiles=rows)
 

@@ -1,5 +1,0 @@
-"""Interval kernels: a CasADi function over arrays of boxes, rounded outward, from the same expressions as the model."""
-
-from dynident.kernels.interval.kernel import IntervalKernel, Rigour, interval_kernel
-
-__all__ = ["IntervalKernel", "Rigour", "interval_kernel"]

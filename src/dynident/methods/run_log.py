@@ -1,0 +1,75 @@
+"""Run log: the history, counts and times of a run, as a value that grows from step to step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dynident.discretizations.finite import Point
+from dynident.kernels import compiler
+from dynident.solvers.outcome import Iteration, Outcome, iterations_in_words
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who is told of each iteration; `place` says where the problem's own unknowns stand among those of the solver."""
+
+    report: Callable[..., object]
+    place: tuple[int, ...]
+
+    def page(self, page: Iteration, number: int) -> Iteration:
+        """An iteration as the user knows it: its number in the whole run, and the unknowns of the problem alone."""
+        return replace(page, number=number, values=tuple(page.values[i] for i in self.place if i < len(page.values)))
+
+
+@dataclass(frozen=True, eq=False)
+class RunLog:
+    """What a run has spent so far."""
+
+    history: tuple[Iteration, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=lambda: {"iterations": 0, "simulations": 0, "jacobians": 0})
+    began: float = field(default_factory=time.perf_counter)  # seconds, on the clock of this process
+    compiled_before: tuple[float, int] = field(  # seconds and libraries when it began
+        default_factory=lambda: (compiler.seconds_compiling, compiler.libraries_compiled))
+
+    def with_counts(self, more: Mapping[str, int]) -> RunLog:
+        """With counts added to those that are there."""
+        return replace(self, counts={**self.counts, **{key: self.counts.get(key, 0) + n for key, n in more.items()}})
+
+    def with_pages(self, pages: tuple[Iteration, ...]) -> RunLog:
+        return replace(self, history=(*self.history, *pages))
+
+    @property
+    def compiled_libraries(self) -> int:
+        return compiler.libraries_compiled - self.compiled_before[1]
+
+    def times(self, work: str = "fit") -> dict[str, float]:
+        """Seconds until now: of the compiler, and of the work itself."""
+        compiling = compiler.seconds_compiling - self.compiled_before[0]
+        return {"compile": compiling, work: time.perf_counter() - self.began - compiling}
+
+    def spent(self, rounds: int = 1) -> str:
+        """All iterations of all rounds: the last round alone would sound as if what came before had cost nothing."""
+        return iterations_in_words(self.counts["iterations"]) + (f" in {rounds} rounds" if rounds > 1 else "")
+
+
+def run_solver(solver: Any, finite: Any, variables: Point, log: RunLog, listener: Listener | None
+               ) -> tuple[Outcome, RunLog]:
+    """Solve a finite problem with `counts` of its own; without a listener nothing stands in the history.
+
+    Raises Diverged where the solver cannot even begin.
+    """
+    before, first = dict(finite.counts), len(log.history)
+
+    def watch(page: Iteration) -> None:
+        assert listener is not None
+        listener.report(listener.page(page, first + page.number))
+
+    outcome = solver.solve(finite, variables, None if listener is None else watch)
+    log = log.with_counts({"iterations": len(outcome.history) - 1,
+                           **{key: count - before[key] for key, count in finite.counts.items()}})
+    if listener is not None:
+        log = log.with_pages(tuple(listener.page(page, first + k) for k, page in enumerate(outcome.history)))
+    return outcome, log

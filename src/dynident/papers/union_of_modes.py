@@ -1,0 +1,233 @@
+"""Interval paper (Rauh, Senkel, Aschemann), Secs. 3 and 4: a box in several modes at once, and the printed rules.
+
+The step of Sec. 3 has four stages: a bounding box for the union of all active modes; modes that are
+active somewhere in it, and again; a Taylor step of order 1 with all active rates between their hull; modes that can no
+longer be active fall away. `Boxes.mode` is a bit mask of active modes, which are those of Fig. 4: a mode is active where
+its invariant can hold and no guard leads out of it for certain. Boxes are split by rules (10) to (12), with M = 50; a
+parameter that may have changed is split into the three pieces of (13).
+
+No state may jump in a transition: between hulls of rates a jump would be lost. `UnionOfModesStep` refuses models that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import casadi
+import numpy as np
+
+from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.models.automaton import TransitionFunctions
+from dynident.models.equations import EquationModel
+from dynident.set_membership.bisection import Cuts, Situation
+from dynident.set_membership.flows.boxes import Boxes, Step, gathered, rows_of
+from dynident.set_membership.flows.interval_automaton import Automaton, Symbols, at_start
+from dynident.set_membership.flows.measurement_update import Piece, Sample, fitting
+from dynident.set_membership.flows.mode_flow import FlowChoice, ModeFlow, mapped_into_itself
+from dynident.set_membership.interval_observer import ObserverVariant
+from dynident.set_membership.intervals import Rigour, interval_kernel
+from dynident.set_membership.intervals.arithmetic import Ends, join, meet, times, total
+
+PRINTED_FLOW = FlowChoice(order=1, form="natural")
+
+
+class UnionOfModesStep:
+    """One step of a model over boxes, as published."""
+
+    def __init__(self, automaton: Automaton, model: EquationModel):
+        self.automaton, self.layout = automaton, automaton.layout
+        s = self.layout.symbols()
+        jumping = [f"{t.source} -> {t.target}" for t in model.transitions if not _continuous(t, s)]
+        if jumping:
+            raise NotSupported(f"the published algorithm unites modes and knows no state that jumps, as in "
+                               f"{', '.join(jumping)}. Use algorithm=\"recursive\".")
+        self.flows = tuple(ModeFlow(self.layout, law.rate, PRINTED_FLOW, automaton.proved) for law in automaton.modes)
+        self.laws = tuple(_RateAndSlope(law.rate, s, automaton.proved) for law in automaton.modes)
+
+    @property
+    def rigour(self) -> Rigour:
+        used = {r for flow in self.flows for r in flow.rigours} | {self.automaton.output.rigour}
+        return Rigour.MARGIN if Rigour.MARGIN in used else Rigour.PROVED
+
+    def active(self, boxes: Boxes) -> np.ndarray:
+        """(boxes,) bit masks of the modes in which a box may be."""
+        return boxes.mode
+
+    def begin(self, boxes: Boxes, step: Step) -> Boxes:
+        """The boxes with all modes that are active in them."""
+        return Boxes(boxes.lo, boxes.hi, self._active_in(*rows_of(self.layout, boxes.lo, boxes.hi, step)))
+
+    def influence(self, boxes: Boxes, step: Step) -> np.ndarray:
+        """(rows, boxes) how far the width of each row spreads the states in the step, by any active mode."""
+        found = np.zeros_like(boxes.lo)
+        rows = rows_of(self.layout, boxes.lo, boxes.hi, step)
+        low, high = boxes.hull()
+        for mode, flow in enumerate(self.flows):
+            own = (boxes.mode >> mode) & 1 == 1
+            spread = flow.influence(rows[0][:, own], rows[1][:, own], (high - low)[:self.layout.states])
+            found[:, own] = np.fmax(found[:, own], spread)
+        return found
+
+    def advance(self, boxes: Boxes, step: Step, sample: Sample, backward: bool) -> tuple[Boxes, bool]:
+        """What is left of the boxes at the next sample, and whether each was in one mode throughout."""
+        lo, hi = rows_of(self.layout, boxes.lo, boxes.hi, step)
+        masks = self._active_in(lo, hi)
+        masks = self._bounded(masks, lo, hi)
+        lo[:self.layout.states], hi[:self.layout.states] = self._end(masks, lo, hi)
+        k = self.layout.unknowns
+        ends = Boxes(lo[:k], hi[:k], masks).without_empty()
+        ends = ends if sample.empty else fitting(Piece(ends), self.automaton, sample).ends
+        still_active = self._active_in(*rows_of(self.layout, ends.lo, ends.hi, sample.step))  # Step 4
+        left = gathered([Boxes(ends.lo, ends.hi, still_active)], k)
+        return left.where(left.mode > 0), bool(np.all(masks & (masks - 1) == 0))
+
+    def _active_in(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        """(boxes,) masks of the modes that are active somewhere among the passed states of the rows."""
+        masks = np.zeros(lo.shape[1], int)
+        for mode, law in enumerate(self.automaton.modes):
+            masks |= (law.holds_meanwhile(lo, hi) & ~law.surely_left(lo, hi)).astype(int) << mode
+        return masks
+
+    def _bounded(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        """Steps 1 and 2: puts the bounding boxes into the rows of the passed states; the masks of all that is active."""
+        passed, n = self.layout.passed_rows, self.layout.states
+        while True:
+            for mask in np.unique(masks):
+                own = masks == mask
+                rows = np.array([lo[:, own], hi[:, own]])
+
+                def image(box: Ends, rows: np.ndarray = rows, mask: int = mask) -> Ends:
+                    rows[0, passed], rows[1, passed] = box
+                    ends = rows[0, :n], rows[1, :n]
+                    for mode in _modes(mask):
+                        ends = join(ends, self.flows[mode].picard.evaluate(rows[0], rows[1]))
+                    return ends
+
+                strictly = not all(self.flows[mode].smooth.everywhere for mode in _modes(mask))
+                box = mapped_into_itself(image, (rows[0, :n].copy(), rows[1, :n].copy()), strictly)
+                lo[passed.start:passed.stop, own], hi[passed.start:passed.stop, own] = box
+            more = masks | self._active_in(lo, hi)
+            if np.all(more == masks):
+                return masks
+            masks = more
+
+    def _end(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Ends:
+        """Step 3: x + h f_a(x) + h^2/2 (df_a/dx f_a + df_a/dt)(B), f_a between the hull of all active rates."""
+        n, passed = self.layout.states, self.layout.passed_rows
+        ends = np.empty((2, n, lo.shape[1]))
+        for mask in np.unique(masks):
+            own = masks == mask
+            low, high = lo[:, own], hi[:, own]
+            modes = _modes(mask)
+            if len(modes) == 1:
+                found = self.flows[modes[0]].end(low, high)
+            else:
+                found = meet(self._united(modes, low, high), (low[passed], high[passed]))
+            ends[0][:, own], ends[1][:, own] = found
+        return ends[0], ends[1]
+
+    def _united(self, modes: list[int], lo: np.ndarray, hi: np.ndarray) -> Ends:
+        n, h = self.layout.states, (lo[self.layout.step_row], hi[self.layout.step_row])
+        start, during = (_hull([kernel.evaluate(lo, hi) for kernel in kernels]) for kernels in (
+            [self.laws[m].at_start for m in modes], [self.laws[m].meanwhile for m in modes]))
+        slopes = _hull([self.laws[m].slopes.evaluate(lo, hi) for m in modes])
+        change = _hull([self.laws[m].change.evaluate(lo, hi) for m in modes])
+        for j in range(n):
+            column = slopes[0][j * n:(j + 1) * n], slopes[1][j * n:(j + 1) * n]
+            change = total(change, times(column, (during[0][j], during[1][j])))
+        half = times(times(h, h), (0.5, 0.5))
+        x = lo[:n], hi[:n]
+        bent, straight = total(total(x, times(h, start)), times(half, change)), total(x, times(h, during))
+        rough = np.any([self.flows[m].smooth.fails(lo, hi) for m in modes], axis=0)
+        return np.where(rough, straight[0], bent[0]), np.where(rough, straight[1], bent[1])
+
+
+class _RateAndSlope:
+    """The rate of a mode at the start and during the step, its slopes in the state, and how it changes by itself."""
+
+    def __init__(self, rate: casadi.Function, s: Symbols, proved: bool):
+        f = at_start(s, rate)
+        own = casadi.jtimes(f, s.u, s.slope) + casadi.jtimes(f, s.t, casadi.SX(1))
+        self.at_start, self.meanwhile, self.slopes, self.change = (
+            interval_kernel(s.function(e), proved)
+            for e in (f, s.meanwhile(f), s.meanwhile(casadi.densify(casadi.jacobian(f, s.x))), s.meanwhile(own)))
+
+
+def _continuous(transition: TransitionFunctions, s: Symbols) -> bool:
+    """Whether the reset changes nothing where the guard is zero: it differs from the state by a multiple of the guard.
+
+    Both must be affine with plain numbers as coefficients, so that the comparison is exact.
+    """
+    unknowns = casadi.vertcat(s.t, s.x, s.u, s.p)
+    guard, moved = at_start(s, transition.guard), casadi.densify(at_start(s, transition.reset) - s.x)
+    by_guard, by_moved = casadi.jacobian(guard, unknowns), casadi.jacobian(moved, unknowns)
+    if moved.is_zero():
+        return True
+    if casadi.depends_on(casadi.vertcat(casadi.vec(by_guard), casadi.vec(by_moved)), unknowns):
+        return False
+    rows = np.asarray(casadi.evalf(casadi.densify(casadi.vertcat(by_guard, by_moved))))
+    zero = casadi.Function("z", [unknowns], [casadi.vertcat(guard, moved)])(0)
+    table = np.concatenate([rows, np.asarray(zero)], axis=1)
+    pivot = int(np.argmax(np.abs(table[0])))
+    return bool(table[0, pivot]) and all(np.array_equal(row * table[0, pivot], table[0] * row[pivot]) for row in table[1:])
+
+
+def _modes(mask: int) -> list[int]:
+    return [mode for mode in range(int(mask).bit_length()) if mask >> mode & 1]
+
+
+def _hull(parts: list[Ends]) -> Ends:
+    found = parts[0]
+    for part in parts[1:]:
+        found = join(found, part)
+    return found
+
+
+@dataclass(frozen=True)
+class PaperRules:
+    """Rules (10) to (12) of Rauh, Senkel and Aschemann, as printed; the fields say which name plays which part."""
+
+    speed: str = "speed"
+    torque: str = "torque"
+    damping: str = "alpha"
+    gain: str = "beta"
+    breakaway: str = "T_Fs"
+    margin: float = 1e-3  # epsilon: how far beyond the torque the breakaway torque is cut
+
+    def __call__(self, boxes: Boxes, situation: Situation) -> Cuts:
+        x2, a, b, t = (situation.row(n) for n in (self.speed, self.damping, self.gain, self.breakaway))
+        if self.torque not in situation.inputs:
+            raise ProblemError(f"the rules of the paper watch the input '{self.torque}', which the model does not have."
+                               f"{did_you_mean(self.torque, situation.inputs)} Say PaperRules(torque=...).")
+        u = situation.inputs[self.torque]
+        middle = 0.5 * (boxes.lo + boxes.hi)
+        width = boxes.hi - boxes.lo
+        sticks = abs(u) <= boxes.hi[t]  # (10): the torque meets the hull of -T and T
+        inside = (boxes.lo[t] < abs(u)) & (boxes.hi[t] > abs(u) + self.margin) & (u != 0)
+        at_torque = np.where(inside, abs(u) + self.margin, middle[t])
+        fast = width[x2] >= width[b]  # (11)
+        braking = _product(boxes, a, (boxes.lo[x2], boxes.hi[x2]))
+        pushing = _product(boxes, b, (u - boxes.hi[t], u - boxes.lo[t]))
+        ambiguous = (braking[0] <= pushing[1]) & (pushing[0] <= braking[1])  # (12)
+        rows = np.where(sticks, t, np.where(fast, x2, np.where(ambiguous, b, a)))
+        each = np.arange(boxes.count)
+        points = np.where(sticks, at_torque, middle[rows, each])
+        return Cuts(np.where(width[rows, each] > 0, rows, -1), points)
+
+
+def _product(boxes: Boxes, row: int, other: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    products = np.array([side * end for side in (boxes.lo[row], boxes.hi[row]) for end in other])
+    return products.min(axis=0), products.max(axis=0)
+
+
+def three_pieces(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
+    """(13): below, at and above the present interval, within the first one; pieces of no width are left out."""
+    below, above = boxes.with_ends(boxes.lo.copy(), boxes.hi.copy()), boxes.with_ends(boxes.lo.copy(), boxes.hi.copy())
+    below.lo[row], below.hi[row] = low, boxes.lo[row]
+    above.lo[row], above.hi[row] = boxes.hi[row], high
+    return gathered([boxes, below.where(below.hi[row] > below.lo[row]), above.where(above.hi[row] > above.lo[row])],
+                    boxes.lo.shape[0])
+
+
+PUBLISHED = ObserverVariant(UnionOfModesStep, "paper", cuts=50, renew=three_pieces, overfull=True, backward=False)

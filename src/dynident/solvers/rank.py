@@ -1,0 +1,74 @@
+"""Rank: which directions do the rows of a least squares problem determine? The one rule, by a truncated SVD.
+
+Columns are brought to length one first, so that units do not matter; a direction counts where its singular value is larger
+than a tolerance times the largest one (`tolerances.py`). A matrix without any effect is rank deficient in every direction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.tolerances import NO_EFFECT, SINGULAR_VALUE
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedSVD:
+    """left @ diag(singular_values) @ right of a matrix with columns of length one, of which the first `rank` count."""
+
+    left: np.ndarray  # (rows, k)
+    singular_values: np.ndarray  # (k,) largest first
+    right: np.ndarray  # (k, columns); all columns of them where the null space was asked for
+    rank: int
+
+    @property
+    def range_basis(self) -> np.ndarray:
+        """(rows, rank) orthonormal: what the columns can explain."""
+        return self.left[:, :self.rank]
+
+    @property
+    def row_basis(self) -> np.ndarray:
+        """(rank, columns) orthonormal: the directions that are determined."""
+        return self.right[:self.rank]
+
+    @property
+    def null_space(self) -> np.ndarray:
+        """(columns, columns - rank) orthonormal: the directions that change nothing."""
+        return self.right[self.rank:].T
+
+    @property
+    def scaled_directions(self) -> np.ndarray:
+        """(columns, rank): determined directions, each divided by its singular value; times its transpose: (A'A)^+."""
+        return self.row_basis.T / self.singular_values[:self.rank]
+
+    def pseudo_inverse(self) -> np.ndarray:
+        """(columns, rows), zero along the null space."""
+        return self.scaled_directions @ self.range_basis.T
+
+
+def truncated_svd(unit: np.ndarray, tolerance: float = SINGULAR_VALUE, null_space: bool = False) -> TruncatedSVD:
+    """Of a matrix whose columns have length one (or zero); with `null_space` all right singular vectors are there."""
+    left, s, right = np.linalg.svd(unit, full_matrices=null_space)
+    s = np.concatenate([s, np.zeros(len(right) - s.size)])  # fewer rows than columns
+    return TruncatedSVD(left, s, right, int(np.sum(s > tolerance * max(float(np.max(s, initial=0.0)), 1.0))))
+
+
+def column_lengths(matrix: np.ndarray) -> np.ndarray:
+    """(columns,) by which each is divided to have length one; 1 for a column that is zero."""
+    peaks = np.max(np.abs(matrix), axis=0, initial=0.0)
+    safe = np.where(peaks > 0, peaks, 1.0)
+    lengths = safe * np.sqrt(np.sum((matrix / safe) ** 2, axis=0))  # peaks first: 1e-200 squared would vanish
+    return np.where(lengths == 0, 1.0, lengths)
+
+
+def unit_columns(jacobian: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The Jacobian with columns of length one, their lengths, and which columns have no effect at all (set to zero).
+
+    `scales` holds a typical magnitude per unknown, NaN where none is known.
+    """
+    lengths = column_lengths(jacobian)
+    peaks = np.max(np.abs(jacobian), axis=0, initial=0.0)
+    effects = np.where(peaks > 0, lengths, 0.0) * np.where(np.isfinite(scales), scales, 0.0)
+    dead = (peaks == 0) | ((effects > 0) & (effects < NO_EFFECT * np.max(effects, initial=0.0)))
+    return np.where(dead, 0.0, jacobian / lengths), lengths, dead
