@@ -25,14 +25,14 @@ from scipy.integrate import solve_bvp
 from timing import Line, Result, best, in_fresh_process, main, ratio_text, spoken
 
 import dynident as di
-from dynident.discretizations.smoothing import Smoothing
+from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
+from dynident.boundary.smoothing.setup import setup_of
+from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
+from dynident.codegen.batched import BatchedFunction
 from dynident.integrators.runge_kutta import RUNGE_KUTTA
-from dynident.integrators.scheme import Step
-from dynident.kernels.mapped import Mapped
-from dynident.methods.indirect.bvp import BoundaryValueProblem
-from dynident.methods.indirect.setup import setup_of
+from dynident.integrators.scheme import StepFunction
+from dynident.linalg.condensing import CondensedProblem
 from dynident.solvers.gauss_newton import GaussNewton
-from dynident.solvers.reduced import Reduced
 
 CHAPTER = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "18_flexible_rotor.py"))
 SYSTEMS = {"one mass": CHAPTER["one_mass"], "two masses": CHAPTER["two_masses"]}
@@ -74,10 +74,10 @@ def ours(study: Any, solver: str) -> Callable[[np.ndarray], Found]:
     return find
 
 
-def smoothing_of(study: Any, start: np.ndarray) -> tuple[Any, Smoothing]:
+def smoothing_of(study: Any, start: np.ndarray) -> tuple[Any, WeakConstraintProblem]:
     method = di.boundary_value(**study.weights, measurements="continuous")
     setup = setup_of(method, study.problem(start))
-    return setup, Smoothing(setup.inner, method.scheme(), 1, {}, setup.weights)
+    return setup, WeakConstraintProblem(setup.inner, method.scheme(), 1, {}, setup.weights)
 
 
 def by_ipopt(study: Any, compiled: bool = True) -> Callable[[np.ndarray], Found]:
@@ -87,7 +87,7 @@ def by_ipopt(study: Any, compiled: bool = True) -> Callable[[np.ndarray], Found]
     grid, nodes = record.grid, record.grid.nodes
     t, h, x, u0, u1 = (ca.SX.sym(name, size) for name, size in (("t", 1), ("h", 1), ("x", n), ("u0", 1), ("u1", 1)))
     step = ca.Function("step", [t, h, x, u0, u1], [RUNGE_KUTTA.next_state(
-        Step(model.rate, t, h, x, u0, u1, ca.SX(0, 1)))]).map(nodes - 1)
+        StepFunction(model.rate, t, h, x, u0, u1, ca.SX(0, 1)))]).map(nodes - 1)
     X, E = ca.MX.sym("X", n, nodes), ca.MX.sym("E", n, nodes - 1)
     gaps = np.diff(grid.time)
     W = np.array([setup.weights[name] for name in model.states])
@@ -136,7 +136,7 @@ def by_solve_bvp(study: Any, exact: bool = True) -> Callable[[np.ndarray], Found
     model, grid, n = problem.model, problem.segments.grid, 2 * problem.n
     a = [ca.SX.sym(name, size) for name, size in (("t", 1), ("x", n), ("u", len(model.inputs)), ("p", problem.p.size))]
     rate = model.rate(*a)
-    mapped = Mapped(f"peer {model.content_hash()}", lambda: [
+    mapped = BatchedFunction(f"peer {model.content_hash()}", lambda: [
         ca.Function("dyn_peer", a, [ca.densify(rate), ca.densify(ca.jacobian(rate, a[1]))])])
 
     def asked(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
@@ -188,7 +188,7 @@ def alone(study: Any) -> Callable[[np.ndarray], Found]:
     def find(start: np.ndarray) -> Found:
         method = di.boundary_value(**study.weights, measurements="continuous")
         setup = setup_of(method, study.problem(start))
-        finite = Smoothing(setup.logarithmic(), method.scheme(), 1, {}, setup.weights)
+        finite = WeakConstraintProblem(setup.logarithmic(), method.scheme(), 1, {}, setup.weights)
         point = finite.start()
         began = time.process_time()
         outcome = GaussNewton(LONGEST).solve(finite, point)
@@ -238,7 +238,7 @@ def one_pass(nodes: int) -> float:
     point = finite.start()
 
     def call() -> object:
-        reduced = Reduced(finite.linearize(point))
+        reduced = CondensedProblem(finite.linearize(point))
         return reduced.expand(reduced.rows.minimiser(), reduced.linear.evaluation)
 
     return best(call, repeats=5)

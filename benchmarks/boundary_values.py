@@ -17,12 +17,12 @@ from scipy.sparse.linalg import splu
 from timing import Line, Result, best, main, once, ratio_text, spoken
 
 import dynident as di
-from dynident.discretizations.ends import LinearEnds
-from dynident.discretizations.segments import shares
-from dynident.methods.boundary.mesh import steps_for
-from dynident.methods.boundary.statement import Statement, statement_of
-from dynident.solvers.davidenko import Davidenko
-from dynident.solvers.elimination import Elimination
+from dynident.boundary.solve_bvp.block_elimination import Elimination
+from dynident.boundary.solve_bvp.boundary_conditions import BoundaryJacobian
+from dynident.boundary.solve_bvp.davidenko import Davidenko
+from dynident.boundary.solve_bvp.mesh import steps_for
+from dynident.boundary.solve_bvp.problem import Statement, statement_of
+from dynident.boundary.solve_bvp.segment_propagation import partition
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from boundary_problems import HARDER, PUBLISHED, Published, by_scipy, t33, thesis_linear
@@ -35,7 +35,7 @@ THREADED, THREAD_REPEATS = (1_000, 10_000, 50_000), 25
 
 
 def solved(problem: Published, tolerance: float):
-    return di.solve_boundary_value(problem.rate, problem.boundary, problem.interval, problem.guess,
+    return di.solve_bvp(problem.rate, problem.boundary, problem.interval, problem.guess,
                                    parameters=problem.parameters, tolerance=tolerance)
 
 
@@ -103,7 +103,7 @@ def thread_line(nodes: int) -> Line:
         segments.slices = list(pairwise(np.linspace(0, nodes, count + 1).astype(int).tolist()))
         seconds.append(min(_wall(lambda: segments.run(begins, np.zeros(0), True)) for _ in range(THREAD_REPEATS)))
     one, many = seconds
-    used = "used" if len(shares(steps.steps * np.arange(nodes + 1))) > 1 else "not used by default: too little work"
+    used = "used" if len(partition(steps.steps * np.arange(nodes + 1))) > 1 else "not used by default: too little work"
     return Line(f"{nodes:,} segments of {steps.steps} Runge-Kutta steps with derivatives, {threads} threads against one, clock",
                 f"{one / many:.2f} times ({spoken(one)}, {spoken(many)}; {used})")
 
@@ -117,7 +117,7 @@ def _wall(call: Callable[[], object]) -> float:
 def thesis_line() -> Line:
     problem, time = thesis_linear(), np.linspace(0, 1, 401)
     steps = steps_for(stated(problem), "runge_kutta", None)
-    system = steps.system(time, LinearEnds([[1, 0], [0, 0]], [[0, 0], [0, 1]], [0, 2 * np.pi]), np.ones(2))
+    system = steps.system(time, BoundaryJacobian([[1, 0], [0, 0]], [[0, 0], [0, 1]], [0, 2 * np.pi]), np.ones(2))
     root = Davidenko().solve(system, np.zeros(system.scale.size))
     return Line("Davidenko on the linear problem of the thesis", f"{root.iterations} iterations, {root.jacobians} Jacobians",
                 f"at most {THESIS}", root.converged and root.iterations <= THESIS)

@@ -21,7 +21,7 @@ from scipy.optimize import least_squares
 from timing import Line, Result, in_fresh_process, main, once, ratio_text, spoken
 
 import dynident as di
-from dynident.integrators.march import CompiledMarch
+from dynident.integrators.propagation import CompiledPropagator
 
 GAIN = 35.15065188248547  # N/V, as published with the record
 SMOOTH = 2e-3  # m/s: the published simulation spreads the sign as tanh(1e4 v/Fc)
@@ -47,7 +47,7 @@ def emps_problem() -> di.Problem:
 def fit() -> dict[str, Any]:
     """One fit with its report in this process, and where the wall time went."""
     integrating = [0.0]
-    march = CompiledMarch.run
+    march = CompiledPropagator.run
 
     def timed(*arguments: Any, **named: Any) -> Any:
         began = time.perf_counter()
@@ -56,7 +56,7 @@ def fit() -> dict[str, Any]:
         finally:
             integrating[0] += time.perf_counter() - began
 
-    CompiledMarch.run = timed  # type: ignore[method-assign]
+    CompiledPropagator.run = timed  # type: ignore[method-assign]
     method, identify, page = di.single_shooting(substeps=SUBSTEPS), di.identify, di.report.html  # loaded before the clock
     began = time.perf_counter()
     problem = emps_problem()
@@ -91,8 +91,8 @@ def scipy_simulation(problem: di.Problem) -> Callable[[np.ndarray], np.ndarray]:
 
 def our_simulation(problem: di.Problem) -> Callable[[np.ndarray], np.ndarray]:
     """The same positions by a fixed-step loop in C, to count what scipy's solver would ask for."""
-    from dynident.discretizations.shooting import Shooting
     from dynident.integrators import integrator_named
+    from dynident.transcription.shooting import Shooting
 
     finite = Shooting(problem, integrator_named("runge_kutta"), [1], SUBSTEPS, {"position": 1.0})
     point = finite.start()

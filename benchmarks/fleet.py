@@ -17,10 +17,10 @@ from scipy.optimize import least_squares
 from timing import Line, Result, in_fresh_process, main, once, ratio_text, spoken
 
 import dynident as di
-from dynident.fleets.question import Fleet
-from dynident.fleets.store import Store
-from dynident.fleets.task import fit_record
-from dynident.parallel.tasks import in_order
+from dynident.fleet.question import Fleet
+from dynident.fleet.store import Store
+from dynident.fleet.task import fit_record
+from dynident.parallel.tasks import map_ordered
 
 RECORDS, SAMPLES, STEP, HELD = 1000, 401, 0.005, 10  # samples of 5 ms; the voltage is held over 10 of them
 TRUTH = {"M": 95.0, "Fv": 200.0, "Fc": 20.0, "offset": -3.0}
@@ -79,7 +79,7 @@ def fits(workers: int) -> dict[str, float]:
     best: dict[str, float] = {}
     for _ in range(REPEATS):
         with tempfile.TemporaryDirectory() as out:
-            with di.local(workers) as pool:
+            with di.process_pool(workers) as pool:
                 warm = Fleet(model(), list(asked(folder).records[:4 * workers]), parameters(),
                              di.single_shooting(), asked(folder).reading)
                 di.fleet(warm, Path(out, "warm"), pool, progress=False)
@@ -107,12 +107,12 @@ def handing_out(folder: Path) -> float:
     fleet = asked(folder)
     found = fit_record(fleet.question, fleet.records[0])
     count = 400
-    with tempfile.TemporaryDirectory() as out, di.local(1) as pool:
-        list(in_order(_nothing, fleet.question, [(fleet.records[0], found)] * 10, pool))
+    with tempfile.TemporaryDirectory() as out, di.process_pool(1) as pool:
+        list(map_ordered(_nothing, fleet.question, [(fleet.records[0], found)] * 10, pool))
         store = Store(Path(out), "benchmark")
         before = time.process_time()
         worker = [0.0, 0.0]
-        for k, (back, used) in enumerate(in_order(_nothing, fleet.question, [(fleet.records[0], found)] * count, pool)):
+        for k, (back, used) in enumerate(map_ordered(_nothing, fleet.question, [(fleet.records[0], found)] * count, pool)):
             store.keep(0, str(k), back)
             worker = [worker[0] or used, used]
         spent = time.process_time() - before + worker[1] - worker[0]

@@ -16,17 +16,17 @@ import scipy.optimize
 from timing import Line, Result, best, main, once, spoken
 
 import dynident as di
-from dynident.discretizations.finite import Point
-from dynident.discretizations.runners import declared_in, runner_for
-from dynident.discretizations.side_by_side import SideBySide
-from dynident.discretizations.simulation import BlackBox, Simulation
+from dynident.black_box.adaptive_pool import SideBySide
+from dynident.black_box.problem import BlackBox, Simulation
+from dynident.codegen.compiler import load_library
+from dynident.fmu.choices import ALIGNMENTS
+from dynident.fmu.export import export_fmu
+from dynident.fmu.library import Instance
+from dynident.fmu.simulator import Simulator
 from dynident.integrators.grid import grid_of
-from dynident.kernels.compiler import load_library
-from dynident.models.fmu.choices import ALIGNMENTS
-from dynident.models.fmu.export import export_fmu
-from dynident.models.fmu.library import Instance
-from dynident.models.fmu.simulator import Simulator
+from dynident.linalg.finite_problem import Variables
 from dynident.papers.delta_robot import TABLE_1, delta_robot, pick_and_place
+from dynident.transcription.simulators import declared_in, runner_for
 
 NOISE = 0.05
 TRUE = {name: estimate for name, (_, estimate) in TABLE_1.items()}
@@ -119,7 +119,7 @@ def differences_on(problem: di.Problem, processes: int) -> tuple[float, float]:
         return np.array([_cpu_of(it.process.pid) for it in runner.simulator.pool.idle])
 
     def jacobian(k: int) -> tuple[float, float]:
-        point = Point(values * (1 + 1e-6 * (k + 1)), ())
+        point = Variables(values * (1 + 1e-6 * (k + 1)), ())
         finite.evaluate(point)  # as in a fit: the point is known to be good before its slopes are asked for
         before, cpu, began = workers(), time.process_time(), time.perf_counter()
         finite.linearize(point)

@@ -12,11 +12,11 @@ import numpy as np
 from robot import robot_problem
 from timing import Line, Result, best, growth, in_fresh_process, main, once, peak_bytes, spoken
 
-from dynident.discretizations.collocation import FullDiscretization
 from dynident.integrators import integrator_named
+from dynident.linalg.condensing import CondensedProblem
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.nlp import Ipopt
-from dynident.solvers.reduced import Reduced
+from dynident.transcription.full_discretization import FullDiscretization
 
 USUAL, LARGE, LARGEST = 3_001, 30_001, 300_001  # grid points
 SIZES = (300, 3_000, 30_000, 300_000)
@@ -51,7 +51,7 @@ def grown(samples: int) -> dict[str, Any]:
     scheme = integrator_named("euler")
     set_up, finite = once(lambda: FullDiscretization(problem, scheme, 1, {}))
     start_up, start = once(finite.start)
-    iteration = best(lambda: Reduced(finite.linearize(start)), repeats=3)
+    iteration = best(lambda: CondensedProblem(finite.linearize(start)), repeats=3)
     return {"set_up": set_up + start_up, "iteration": iteration, "memory": peak_bytes() - before}
 
 

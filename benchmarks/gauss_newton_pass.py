@@ -18,12 +18,12 @@ from scipy.integrate import solve_ivp
 from timing import Line, Result, best, in_fresh_process, main, once, ratio_text, spoken
 
 import dynident as di
-from dynident.discretizations.shooting import Shooting
+from dynident.codegen.c_source import QUICK, c_source, kernel_text
+from dynident.codegen.compiler import load_library
 from dynident.integrators import integrator_named
-from dynident.integrators.stages import stage_functions
-from dynident.kernels.compiler import load_library
-from dynident.kernels.generate import QUICK, c_source, kernel_text
-from dynident.solvers.reduced import Reduced
+from dynident.integrators.step_functions import stage_functions
+from dynident.linalg.condensing import CondensedProblem
+from dynident.transcription.shooting import Shooting
 
 SAMPLES = (301, 10_001)
 RUNGE_KUTTA = integrator_named("runge_kutta")
@@ -35,12 +35,12 @@ def finite_problem(problem: di.Problem) -> Shooting:
     return Shooting(problem, RUNGE_KUTTA, [1], 1, {})
 
 
-def ours(problem: di.Problem) -> tuple[Callable[[], Reduced], np.ndarray]:
+def ours(problem: di.Problem) -> tuple[Callable[[], CondensedProblem], np.ndarray]:
     """The pass, at a point that it has not seen, and the gradient that it found."""
     finite = finite_problem(problem)
     point = finite.start()
-    reduced = Reduced(finite.linearize(point))
-    return lambda: Reduced(finite.linearize(replace(point))), reduced.rows.slope(np.zeros(len(problem.names)))
+    reduced = CondensedProblem(finite.linearize(point))
+    return lambda: CondensedProblem(finite.linearize(replace(point))), reduced.rows.slope(np.zeros(len(problem.names)))
 
 
 def start(problem: di.Problem) -> tuple[np.ndarray, np.ndarray]:

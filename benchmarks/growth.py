@@ -9,9 +9,9 @@ import numpy as np
 from timing import Line, Result, best, growth, in_fresh_process, main, peak_bytes, spoken
 
 import dynident as di
-from dynident.discretizations.shooting import Shooting
 from dynident.integrators import integrator_named
-from dynident.solvers.reduced import Reduced
+from dynident.linalg.condensing import CondensedProblem
+from dynident.transcription.shooting import Shooting
 
 SAMPLES = (1_000, 10_000, 100_000, 1_000_000)
 SEGMENTS = (1, 10, 100, 1_000)
@@ -52,7 +52,7 @@ def one_pass(finite: Shooting) -> Callable[[], object]:
 
     def call() -> object:
         linear = finite.linearize(replace(point))  # another object: a point that it has not seen
-        reduced = Reduced(linear)
+        reduced = CondensedProblem(linear)
         step = reduced.rows.damped(1e-3 * reduced.rows.column_norms).minimiser()
         return reduced.expand(step, linear.evaluation)
 

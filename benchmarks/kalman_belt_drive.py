@@ -18,11 +18,11 @@ from kalman_peers import by_numpy, timed
 from timing import Line, Result, best, in_fresh_process, main, of_peer, once, spoken
 
 import dynident as di
-from dynident.export.filter_c import write_filter
-from dynident.kernels.compiler import compiler
-from dynident.methods.kalman.backend import AdjointState, FilterBackend, backend_for
-from dynident.methods.kalman.method import KalmanMethod
-from dynident.methods.kalman.setup import FilterSetup, build_setup
+from dynident.codegen.compiler import compiler
+from dynident.kalman.backend import AdjointState, FilterBackend, backend_for
+from dynident.kalman.export_c import write_filter
+from dynident.kalman.method import KalmanMethod
+from dynident.kalman.setup import FilterSetup, build_setup
 from dynident.models.library import TYPICAL, belt_drive
 
 SAMPLES = 100_000
@@ -135,7 +135,7 @@ def ipopt_window(its: FilterSetup, horizon: int = 10) -> float:
     """Seconds to solve one window of the same length in Ipopt (warm start, Gauss-Newton Hessian is not used)."""
     import casadi as ca
 
-    from dynident.methods.kalman.model_functions import measurement_function, next_states, symbols
+    from dynident.kalman.model_functions import measurement_function, next_states, symbols
 
     s = symbols(its.augmented)
     nxt = next_states(its.augmented, its.integrator, s)

@@ -30,8 +30,8 @@ def demo(method: int) -> dict[str, float]:
     """Fit the embedded example in this process; how long it took and what was compiled."""
     began = time.process_time()
     import dynident as di
+    from dynident.codegen import compiler
     from dynident.demo import copy_to
-    from dynident.kernels import compiler
 
     with tempfile.TemporaryDirectory() as folder:
         problem = di.read_problem(copy_to(Path(folder))[0]).problem

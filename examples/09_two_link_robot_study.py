@@ -24,8 +24,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import dynident as di
-from dynident.discretizations.sizes import sizes_of
 from dynident.models.library import TYPICAL, two_link_robot
+from dynident.transcription.nlp_structure import nlp_structure
 
 SAMPLES, DURATION = 301, 1.5  # explicit Euler with friction as steep as in Table II is unstable beyond 5 ms
 FACTOR = 10.0  # starts lie within this factor of the truth, either way
@@ -131,8 +131,8 @@ def draw_objectives(by_nodes: dict[int, list[float]], full: list[float], folder:
 
 def draw_densities(problem: di.Problem, nodes: list[int], folder: Path) -> None:
     figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
-    sizes = [sizes_of(shooting(m).finite(problem, 1, {})) for m in nodes]
-    whole = sizes_of(FULL.finite(problem, 1, {}))
+    sizes = [nlp_structure(shooting(m).finite(problem, 1, {})) for m in nodes]
+    whole = nlp_structure(FULL.finite(problem, 1, {}))
     for colour, label, of in (("C0", "Dr", "density_gradient"), ("C1", "Dg", "density_jacobian"),
                               ("C2", "DH", "density_hessian")):
         axis.plot(nodes, [getattr(s, of) for s in sizes], "o-", ms=3, color=colour, label=f"rd({label})")

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import dynident as di
-from dynident.integrators.operations import operation_counts
+from dynident.integrators.operation_count import operation_counts
 from dynident.models.library import TYPICAL, belt_drive
 from dynident.papers.belt_drive_rig import Motion, closed_loop, set_points
 

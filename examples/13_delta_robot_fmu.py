@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import dynident as di
-from dynident.models.fmu.export import export_fmu
+from dynident.fmu.export import export_fmu
 from dynident.papers.delta_robot import TABLE_1, UNITS, delta_robot, pick_and_place
 
 NOISE = 0.05  # N m

@@ -28,7 +28,7 @@ def straight_up(t):
 
 guess = straight_up
 for duration in (8.0, 6.0, 4.0, 3.0):
-    solution = di.solve_boundary_value(rate, hanging_then_upright, [0, duration], guess,
+    solution = di.solve_bvp(rate, hanging_then_upright, [0, duration], guess,
                                        states=["angle", "speed", "p_angle", "p_speed"], tolerance=1e-8)
     assert solution.converged, solution.status
     time = np.linspace(0, duration, 4001)

@@ -42,7 +42,7 @@ if __name__ == "__main__":  # each worker process reads this file anew
                     di.Parameter("Fv", start=100, lower=0, upper=1000, unit="N s/m"),
                     di.Parameter("Fc", start=10, lower=0, upper=200, unit="N")],
         method=di.single_shooting(), shared=["Fv"])
-    with di.local(workers=2) as pool:
+    with di.process_pool(workers=2) as pool:
         result = di.fleet(fleet, "fleet/results", executor=pool)
     print(result)
 

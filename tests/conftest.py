@@ -2,8 +2,8 @@
 
 import pytest
 
+from dynident.codegen.compiler import compiler
 from dynident.errors import NotSupported
-from dynident.kernels.compiler import compiler
 
 
 def _skipped_where_a_compiler_is_missing(outcome):

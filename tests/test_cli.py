@@ -16,9 +16,9 @@ import pytest
 import dynident.estimate.estimate
 import dynident.methods
 from dynident.cli import COMMANDS, main
+from dynident.codegen.compiler import compiler
 from dynident.errors import NotConverged, NotSupported
-from dynident.files.results import load, reserved
-from dynident.kernels.compiler import compiler
+from dynident.io.results.folder import load, reserved
 
 PROBLEM = """
 [model]
@@ -279,14 +279,14 @@ def test_compare_puts_methods_side_by_side_and_keeps_their_results(folder, capsy
 
 
 def test_method_that_cannot_does_not_end_the_comparison(folder, capsys, monkeypatch):
-    identify = dynident.methods.identify
+    identify = dynident.verbs.identify
 
     def only_many_segments(problem, method, *options):
         if method.segments == 1:
             raise NotSupported("this model is too wild for one segment")
         return identify(problem, method, *options)
 
-    monkeypatch.setattr(sys.modules["dynident.methods.compare"], "identify", only_many_segments)
+    monkeypatch.setattr(sys.modules["dynident.verbs.compare"], "identify", only_many_segments)
     assert run("compare", "problem.toml", "--methods", "single_shooting,multiple_shooting") == 1
     said = capsys.readouterr()
     assert "too wild" in said.out and "multiple_shooting" in said.out  # one table says it all

@@ -9,8 +9,8 @@ import pytest
 
 from dynident.cli import main
 from dynident.demo import FILES, copy_to, make_records
-from dynident.files.results import load
-from dynident.files.toml import read_problem
+from dynident.io.problem_file.read import read_problem
+from dynident.io.results.folder import load
 
 
 @pytest.fixture(scope="module")

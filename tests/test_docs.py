@@ -19,8 +19,8 @@ import pytest
 
 from dynident.cli import main
 from dynident.demo import copy_to
-from dynident.files import schema
-from dynident.files.toml import read_problem
+from dynident.io.problem_file import schema
+from dynident.io.problem_file.read import read_problem
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -118,7 +118,7 @@ def test_every_key_of_a_problem_file_is_explained():
 
 
 def test_every_key_of_a_result_is_explained():
-    from dynident.files.saved import Saved
+    from dynident.io.results.document import Saved
 
     page = (ROOT / "docs" / "reference" / "results.md").read_text(encoding="utf-8")
     missing = [key for key in Saved.model_fields if f"`{key}`" not in page]

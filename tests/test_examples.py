@@ -114,7 +114,7 @@ def test_problem_file_gives_the_same_from_the_shell(example, tmp_path):
 
 def test_delta_robot_finds_table_1_through_its_fmu(example):
     pytest.importorskip("fmpy", reason="FMUs need FMPy: pip install dynident[fmu]")
-    from dynident.kernels import compiler
+    from dynident.codegen import compiler
 
     if compiler.compiler() is None:
         pytest.skip("the export of the robot needs a C compiler")

@@ -14,12 +14,12 @@ from typing import Any
 
 import dynident
 from dynident.cli import app
-from dynident.discretizations.losses import LOSSES
-from dynident.files.tables import READERS
 from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
+from dynident.io.readers.tables import READERS
 from dynident.maths import CONSTANTS, FUNCTIONS
 from dynident.methods.presets import METHODS
 from dynident.models.library import __all__ as LIBRARY
+from dynident.problem.losses import LOSSES
 from dynident.solvers import SOLVERS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -11,24 +11,21 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from dynident import maths, report
+    from dynident.boundary.solve_bvp.solve import solve_bvp
     from dynident.design import criteria, signals
     from dynident.design.design_input import design_input
     from dynident.design.plan import Plan
     from dynident.errors import DynidentError, NotConverged, NotSupported, ProblemError
     from dynident.estimate.estimate import Estimate, Trajectory
     from dynident.estimate.validation import Validation
-    from dynident.files.csv import read_csv
-    from dynident.files.results import load
-    from dynident.files.tables import read_mat, read_parquet, read_table
-    from dynident.files.toml import read_problem, write_problem
-    from dynident.fleets.file import read_fleet
-    from dynident.fleets.question import Fleet
-    from dynident.fleets.run import fleet
-    from dynident.methods.bootstrap import bootstrap, leave_one_out
-    from dynident.methods.boundary.solve import solve_boundary_value
-    from dynident.methods.check import check
-    from dynident.methods.compare import Comparison, compare
-    from dynident.methods.identify import identify
+    from dynident.fleet.file import read_fleet
+    from dynident.fleet.question import Fleet
+    from dynident.fleet.run import fleet
+    from dynident.fmu.model import FmuModel
+    from dynident.io.problem_file.read import read_problem, write_problem
+    from dynident.io.readers.csv import read_csv
+    from dynident.io.readers.tables import read_mat, read_parquet, read_table
+    from dynident.io.results.folder import load
     from dynident.methods.presets import (
         boundary_value,
         full_discretization,
@@ -40,41 +37,44 @@ if TYPE_CHECKING:
         set_membership,
         single_shooting,
     )
-    from dynident.methods.profile import profile
-    from dynident.methods.simulate import simulate
-    from dynident.methods.structure import structure
     from dynident.models import library
     from dynident.models.equations import EquationModel
-    from dynident.models.fmu.model import FmuModel
     from dynident.models.hybrid import Mode, Transition
-    from dynident.parallel.local import local
+    from dynident.parallel.process_pool import process_pool
     from dynident.problem.experiment import Experiment
     from dynident.problem.noise import Bounded, Gaussian
     from dynident.problem.parameter import InitialState, Parameter, Prior
     from dynident.problem.problem import Problem
+    from dynident.verbs.bootstrap import bootstrap, leave_one_out
+    from dynident.verbs.check import check
+    from dynident.verbs.compare import Comparison, compare
+    from dynident.verbs.identify import identify
+    from dynident.verbs.profile import profile
+    from dynident.verbs.simulate import simulate
+    from dynident.verbs.structural_identifiability import structural_identifiability
 
 # Public names and where they live; loaded when first asked for, so that `import dynident` stays quick.
 PUBLIC = {
-    "Bounded": "problem.noise", "Comparison": "methods.compare", "DynidentError": "errors",
+    "Bounded": "problem.noise", "Comparison": "verbs.compare", "DynidentError": "errors",
     "EquationModel": "models.equations", "Estimate": "estimate.estimate", "Experiment": "problem.experiment",
-    "Fleet": "fleets.question", "FmuModel": "models.fmu.model", "fleet": "fleets.run", "read_fleet": "fleets.file",
+    "Fleet": "fleet.question", "FmuModel": "fmu.model", "fleet": "fleet.run", "read_fleet": "fleet.file",
     "Gaussian": "problem.noise", "InitialState": "problem.parameter", "Mode": "models.hybrid", "NotConverged": "errors",
     "NotSupported": "errors", "Parameter": "problem.parameter", "Prior": "problem.parameter",
     "Problem": "problem.problem", "ProblemError": "errors", "Trajectory": "estimate.estimate",
     "Transition": "models.hybrid",
-    "Validation": "estimate.validation", "check": "methods.check", "compare": "methods.compare",
-    "full_discretization": "methods.presets", "identify": "methods.identify", "kalman": "methods.presets",
-    "least_squares": "methods.presets", "load": "files.results", "local": "parallel.local",
+    "Validation": "estimate.validation", "check": "verbs.check", "compare": "verbs.compare",
+    "full_discretization": "methods.presets", "identify": "verbs.identify", "kalman": "methods.presets",
+    "least_squares": "methods.presets", "load": "io.results.folder", "process_pool": "parallel.process_pool",
     "moving_horizon": "methods.presets",
     "multiple_shooting": "methods.presets", "multistart": "methods.presets",
-    "Plan": "design.plan", "bootstrap": "methods.bootstrap", "boundary_value": "methods.presets",
+    "Plan": "design.plan", "bootstrap": "verbs.bootstrap", "boundary_value": "methods.presets",
     "design_input": "design.design_input",
-    "leave_one_out": "methods.bootstrap",
-    "profile": "methods.profile", "structure": "methods.structure",
-    "read_csv": "files.csv", "read_mat": "files.tables", "read_parquet": "files.tables",
-    "read_problem": "files.toml", "read_table": "files.tables", "set_membership": "methods.presets",
-    "simulate": "methods.simulate",
-    "single_shooting": "methods.presets", "solve_boundary_value": "methods.boundary.solve", "write_problem": "files.toml",
+    "leave_one_out": "verbs.bootstrap",
+    "profile": "verbs.profile", "structural_identifiability": "verbs.structural_identifiability",
+    "read_csv": "io.readers.csv", "read_mat": "io.readers.tables", "read_parquet": "io.readers.tables",
+    "read_problem": "io.problem_file.read", "read_table": "io.readers.tables", "set_membership": "methods.presets",
+    "simulate": "verbs.simulate",
+    "single_shooting": "methods.presets", "solve_bvp": "boundary.solve_bvp.solve", "write_problem": "io.problem_file.read",
 }
 MODULES = {"criteria": "design.criteria", "library": "models.library", "maths": "maths", "report": "report",
            "signals": "design.signals"}
@@ -83,28 +83,27 @@ __all__ = [
     "Bounded", "Comparison", "DynidentError", "EquationModel", "Estimate", "Experiment", "Fleet", "FmuModel", "Gaussian",
     "InitialState", "Mode", "NotConverged", "NotSupported", "Parameter", "Plan", "Prior", "Problem", "ProblemError",
     "Trajectory", "Transition", "Validation", "bootstrap", "boundary_value", "check", "compare", "criteria", "design_input",
-    "fleet", "full_discretization", "identify", "kalman", "least_squares", "leave_one_out", "library", "load", "local", "maths",
-    "moving_horizon", "multiple_shooting", "multistart", "profile", "read_csv", "read_fleet", "read_mat", "read_parquet",
-    "read_problem", "read_table", "report", "set_membership", "signals", "simulate", "single_shooting",
-    "solve_boundary_value", "structure",
-    "write_problem",
+    "fleet", "full_discretization", "identify", "kalman", "least_squares", "leave_one_out", "library", "load", "maths",
+    "moving_horizon", "multiple_shooting", "multistart", "process_pool", "profile", "read_csv", "read_fleet", "read_mat",
+    "read_parquet", "read_problem", "read_table", "report", "set_membership", "signals", "simulate", "single_shooting",
+    "solve_bvp", "structural_identifiability", "write_problem",
 ]
 
 
 # What data classes call of the layers above them: how they are printed, drawn, checked on other records and saved.
 hooks.register({
     "estimate_text": "dynident.report.terminal.estimate_text",
-    "estimate_html": "dynident.report.fragment.estimate_fragment",
+    "estimate_html": "dynident.report.notebook.estimate_fragment",
     "estimate_figure": "dynident.report.plots.estimate_figure",
-    "validate": "dynident.methods.validate.validate",
-    "save": "dynident.files.results.save",
+    "validate": "dynident.verbs.validate.validate",
+    "save": "dynident.io.results.folder.save",
     "comparison_text": "dynident.report.terminal.comparison_text",
-    "text_table": "dynident.report.tabular.plain_table",
+    "text_table": "dynident.report.text_table.plain_table",
     "profile_text": "dynident.report.profile_text.profile_text",
     "profile_figure": "dynident.report.profile_plot.profile_figure",
     "plan_text": "dynident.report.plan_text.plan_text",
     "plan_figure": "dynident.report.plan_plot.plan_figure",
-    "write_columns": "dynident.files.trajectories.save_columns",
+    "write_columns": "dynident.io.results.trajectory_tables.save_columns",
     "boundary_text": "dynident.report.boundary_text.boundary_text",
     "boundary_figure": "dynident.report.boundary_plot.boundary_figure",
     "iterations_figure": "dynident.report.boundary_plot.iterations_figure",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,25 @@ class NotSupported(DynidentError):
     """The request makes sense, but not for this combination of model, data and method."""
 
 
-class GivenUp(DynidentError):
+class SimulatorLost(DynidentError):
     """The model cannot be simulated any more, whatever the values; who searches ends with the best point so far."""
+
+
+class SimulationDiverged(DynidentError):
+    """A simulation left the finite numbers; a trial point of a solver is rejected for it.
+
+    `lost`: it crashed or hung, and other step lengths at the same values are not worth another try.
+    """
+
+    lost = False
+
+    def __init__(self, time: float, node: int, detail: str = "", what: str = "the simulation is no longer finite"):
+        self.time, self.node, self.detail, self.what = time, node, detail, what
+        super().__init__(f"{what}{f' at t = {time:g}' if math.isfinite(time) else ''}{detail}")
+
+    def within(self, record: str) -> SimulationDiverged:
+        """The same with the name of the record in which it happened."""
+        return SimulationDiverged(self.time, self.node, f"{self.detail} in '{record}'", self.what)
 
 
 class NotConverged(DynidentError):

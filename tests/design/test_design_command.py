@@ -80,7 +80,7 @@ def test_a_design_that_cannot_be_is_refused_before_any_fit(tmp_path, capsys, mon
     def no_fit(*_, **__):
         raise AssertionError("it was fitted")
 
-    monkeypatch.setattr("dynident.methods.identify", no_fit)
+    monkeypatch.setattr("dynident.verbs.identify", no_fit)
     file, *_ = copy_to(tmp_path / "axis")
     text = file.read_text()
     file.write_text(text + FAULTY)
@@ -101,7 +101,7 @@ def test_profile_judges_its_file_before_it_computes(problem, tmp_path, capsys, m
     def no_fit(*_, **__):
         raise AssertionError("it was fitted")
 
-    monkeypatch.setattr("dynident.methods.identify", no_fit)
+    monkeypatch.setattr("dynident.verbs.identify", no_fit)
     (tmp_path / "folder.png").mkdir()
     name = tmp_path / (out if out == "p.xyz" else "folder.png")
     assert run("profile", problem, "--out", name) == 2

@@ -17,18 +17,18 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dynident as di
+from dynident._util.lock import InUse
 from dynident.cli import main
 from dynident.errors import DynidentError
-from dynident.files.lock import InUse
-from dynident.fleets.question import seed_of
-from dynident.fleets.records import Record
-from dynident.fleets.store import FILE, Store
-from dynident.fleets.table import TABLE, TABLE_TO_LOOK_AT
+from dynident.fleet.question import seed_of
+from dynident.fleet.records import Record
+from dynident.fleet.store import FILE, Store
+from dynident.fleet.table import TABLE, TABLE_TO_LOOK_AT
 
 
 @pytest.fixture(scope="module")
 def pool():
-    with di.local(2) as executor:
+    with di.process_pool(2) as executor:
         yield executor
 
 

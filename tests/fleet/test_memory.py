@@ -46,7 +46,7 @@ def test_memory_stays_flat_over_ten_thousand_records(tmp_path):
         if progress.done in (EARLY, RECORDS) and progress.done not in seen:
             seen[progress.done] = resident(os.getpid()), max(resident(pid) for pid in children())
 
-    with di.local(2) as pool:
+    with di.process_pool(2) as pool:
         result = di.fleet(asked, tmp_path / "results", executor=pool, progress=watch)
     assert len(result.records) == RECORDS
     main, worker = (after - before for before, after in zip(seen[EARLY], seen[RECORDS], strict=True))

@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dynident as di
-from dynident.fleets.store import FILE
+from dynident.fleet.store import FILE
 
 
 def runs(count: int, **noise) -> list[di.Experiment]:
@@ -79,7 +79,7 @@ def test_same_on_two_workers_and_after_an_interruption(tmp_path):
     assert stopped.stopped and stopped.shared is None
     with sqlite3.connect(tmp_path / "stopped" / FILE) as base:
         assert base.execute("SELECT count(*) FROM result WHERE pass = 1").fetchone() == (5,)
-    with di.local(2) as pool:
+    with di.process_pool(2) as pool:
         resumed = di.fleet(asked, tmp_path / "stopped", executor=pool, progress=False)
     assert np.array_equal(alone.shared.values, resumed.shared.values)
     assert (tmp_path / "alone" / "fleet.csv").read_bytes() == (tmp_path / "stopped" / "fleet.csv").read_bytes()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.fleets.standouts import centre_of, spread_of, standouts
+from dynident.fleet.standouts import centre_of, spread_of, standouts
 
 
 def drawn(rng, machines, days, between, within, error):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynident.fleets.standouts import standouts
+from dynident.fleet.standouts import standouts
 
 FLEETS = 400
 

@@ -7,12 +7,12 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import dynident as di
-from dynident.errors import NotSupported, ProblemError
+from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
-from dynident.integrators.events import EventRecipe, event_march_for
-from dynident.integrators.events_interpreted import InterpretedEvents
+from dynident.integrators.events import EventPropagatorKey, event_propagator_for
+from dynident.integrators.events_interpreted import InterpretedEventPropagator
 from dynident.integrators.grid import grid_of
-from dynident.integrators.march import Diverged, march_for
+from dynident.integrators.propagation import propagator_for
 from dynident.models.equations import EquationModel
 from dynident.models.hybrid import Mode, Transition
 from dynident.models.library import coulomb, servo_axis, stribeck, viscous
@@ -211,7 +211,7 @@ def test_a_border_that_is_crossed_is_crossed_once():
 
 
 def jacobian_of(model, first_state, p, time, substeps, free=None, **record):
-    march = march_for(model, integrator_named("runge_kutta"), tuple(range(len(p))) if free is None else free)
+    march = propagator_for(model, integrator_named("runge_kutta"), tuple(range(len(p))) if free is None else free)
     grid = grid_of(model, Experiment(time=time, **record), substeps, everywhere=True)
     return march.run(grid, np.array([0, grid.nodes - 1]), np.array([first_state]), np.asarray(p), True)
 
@@ -326,7 +326,7 @@ def test_an_event_that_falls_on_a_sample_keeps_its_sensitivity():
 
 def test_segments_chain_to_the_sensitivities_of_the_whole():
     model, time = oscillator(), np.linspace(0, 12, 49)
-    march = march_for(model, integrator_named("runge_kutta"), (0, 1))
+    march = propagator_for(model, integrator_named("runge_kutta"), (0, 1))
     grid = grid_of(model, Experiment(time=time), 4, everywhere=True)
     p = np.array([2.0, 0.31, 1.5])
     whole = march.run(grid, np.array([0, 48]), np.array([[1.0, 0.3]]), p, True)
@@ -348,8 +348,8 @@ def test_without_a_compiler_the_numbers_are_the_same():
     grid = grid_of(model, Experiment(time=time, inputs={"u": u}, hold="linear"), 2, everywhere=True)
     first, nodes = np.array([0, 20, 40]), np.array([[0.0, 0.0], [1.0, -0.2]])
     scheme = integrator_named("runge_kutta")
-    compiled = event_march_for(model, scheme, (0, 2, 3)).run(grid, first, nodes, p, True)
-    plain = InterpretedEvents(EventRecipe(model, scheme, (0, 2, 3))).run(grid, first, nodes, p, True)
+    compiled = event_propagator_for(model, scheme, (0, 2, 3)).run(grid, first, nodes, p, True)
+    plain = InterpretedEventPropagator(EventPropagatorKey(model, scheme, (0, 2, 3))).run(grid, first, nodes, p, True)
     for name in ("states", "outputs", "jacobian", "end_states", "end_jacobian", "modes"):
         np.testing.assert_allclose(getattr(plain, name), getattr(compiled, name), rtol=1e-10, atol=1e-11)
     assert len(set(compiled.modes)) == 3
@@ -374,7 +374,7 @@ def test_the_first_possible_mode_is_taken_unless_the_experiment_says_another():
 
 def test_a_segment_keeps_the_mode_of_the_one_before_where_that_is_possible():
     model, time = hysteresis(), np.linspace(0, 3, 31)
-    march = march_for(model, integrator_named("runge_kutta"), ())
+    march = propagator_for(model, integrator_named("runge_kutta"), ())
     grid = grid_of(model, Experiment(time=time, mode="on"), 4)
     whole = march.run(grid, np.array([0, 30]), np.array([[1.5]]), np.zeros(0), False)
     cut = np.array([0, 2, 11, 17, 30])
@@ -405,7 +405,7 @@ def test_schemes_that_cannot_end_a_step_at_an_event_say_so():
     can = []
     for integrator in [*INTEGRATORS, *map(integrator_named, PAPER_VARIANTS)]:
         try:
-            march_for(oscillator(), integrator, ())
+            propagator_for(oscillator(), integrator, ())
             can.append(integrator.name)
         except NotSupported as sentence:
             assert "Use runge_kutta" in str(sentence)
@@ -415,9 +415,9 @@ def test_schemes_that_cannot_end_a_step_at_an_event_say_so():
 def test_a_simulation_that_blows_up_between_events_says_when():
     model = EquationModel(states=["x"], modes={"slow": Mode(rate={"x": "1"}), "fast": Mode(rate={"x": "x**3"})},
                           transitions=[Transition("slow", "fast", when="x > 1")])
-    march = march_for(model, integrator_named("runge_kutta"), ())
+    march = propagator_for(model, integrator_named("runge_kutta"), ())
     grid = grid_of(model, Experiment(time=np.linspace(0, 5, 51)), 1)
-    with pytest.raises(Diverged, match=r"no longer finite at t = 1[.]"):
+    with pytest.raises(SimulationDiverged, match=r"no longer finite at t = 1[.]"):
         march.run(grid, np.array([0, 50]), np.array([[0.0]]), np.zeros(0), False)
 
 
@@ -434,7 +434,7 @@ def everywhere(model, start, samples, sens=False):
     """States at the end of 3 s, and the mode: of the compiled loop where there is one, and of the interpreted."""
     grid = grid_of(model, Experiment(time=np.linspace(0, 3, samples)), 1)
     scheme, cut = integrator_named("runge_kutta"), np.array([0, samples - 1])
-    for march in (event_march_for(model, scheme, ()), InterpretedEvents(EventRecipe(model, scheme, ()))):
+    for march in (event_propagator_for(model, scheme, ()), InterpretedEventPropagator(EventPropagatorKey(model, scheme, ()))):
         out = march.run(grid, cut, np.array([[start]]), np.zeros(0), sens)
         yield out.states[-1, 0], model.modes[out.modes[-1]]
 
@@ -449,9 +449,9 @@ def test_a_condition_that_is_passed_on_the_way_to_no_number_is_found(samples):
 @pytest.mark.parametrize("samples", [4, 11, 12])
 def test_a_condition_that_turns_into_no_number_is_named(samples):
     model = falling(Transition("full", "low", when="sqrt(h) > 1.5"))
-    with pytest.raises(Diverged, match=r'"sqrt\(h\) > 1.5" of full -> low is no longer a number .* at t = 1$'):
+    with pytest.raises(SimulationDiverged, match=r'"sqrt\(h\) > 1.5" of full -> low is no longer a number .* at t = 1$'):
         list(everywhere(model, 1.0, samples))
-    with pytest.raises(Diverged, match="no longer a number"):
+    with pytest.raises(SimulationDiverged, match="no longer a number"):
         list(everywhere(falling(Transition("full", "low", when="log(-h) > 1")), 1.0, samples))
 
 
@@ -499,7 +499,7 @@ def test_a_ball_guessed_below_the_floor_bounces_if_it_falls_and_flies_on_if_it_r
     model, time, p = bouncing(), np.linspace(0, 0.4, 41), np.array([9.81, 0.8])
     grid = grid_of(model, Experiment(time=time), 1)
     scheme = integrator_named("runge_kutta")
-    for march in (event_march_for(model, scheme, (0, 1)), InterpretedEvents(EventRecipe(model, scheme, (0, 1)))):
+    for march in (event_propagator_for(model, scheme, (0, 1)), InterpretedEventPropagator(EventPropagatorKey(model, scheme, (0, 1)))):
         out = march.run(grid, np.array([0, 20, 40]), np.array([[1.0, 0.0], [-0.01, v]]), p, True)
         np.testing.assert_allclose(out.states[21:, 0], -0.01 + after * time[1:21] - 9.81 * time[1:21] ** 2 / 2, atol=ROUNDING)
 
@@ -507,7 +507,7 @@ def test_a_ball_guessed_below_the_floor_bounces_if_it_falls_and_flies_on_if_it_r
 def test_a_ball_guessed_too_deep_does_not_fall_through_the_floor():
     model, time = bouncing(), np.linspace(0, 4, 401)
     grid = grid_of(model, Experiment(time=time), 1)
-    out = event_march_for(model, integrator_named("runge_kutta"), ()).run(
+    out = event_propagator_for(model, integrator_named("runge_kutta"), ()).run(
         grid, np.array([0, 20, 400]), np.array([[1.0, 0.0], [-0.5, -2.0]]), np.array([9.81, 1.0]), False)
     assert np.min(out.states[:, 0]) > -0.6
 
@@ -525,7 +525,7 @@ def test_a_segment_that_continues_the_one_before_keeps_its_mode_within_rounding(
     p = np.array([{"Fs": 2.0, "Fc": 1.0, "M": 2.0}[name] for name in model.parameters])
     nodes = np.array([[0.0, 0.0], [0.0, 1e-12], [0.0, -1e-12], [0.1, 0.5]])
     scheme = integrator_named("runge_kutta")
-    for march in (event_march_for(model, scheme, ()), InterpretedEvents(EventRecipe(model, scheme, ()))):
+    for march in (event_propagator_for(model, scheme, ()), InterpretedEventPropagator(EventPropagatorKey(model, scheme, ()))):
         out = march.run(grid, np.array([0, 5, 10, 25, 30]), nodes, p, False)
         assert [model.modes[m] for m in out.modes[:20]] == ["rest"] * 20
         assert model.modes[out.modes[20]] == "slide"

@@ -8,7 +8,7 @@ import pytest
 import dynident as di
 from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
 from dynident.integrators.grid import grid_of
-from dynident.integrators.march import march_for
+from dynident.integrators.propagation import propagator_for
 from dynident.integrators.scheme import Adaptive
 from problems import independent_states
 
@@ -32,7 +32,7 @@ def forced_run(samples: int = 9) -> di.Experiment:
 
 def marched(model, integrator, experiment, substeps, p, x0):
     grid = grid_of(model, experiment, substeps)
-    return march_for(model, integrator, ()).run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False).states
+    return propagator_for(model, integrator, ()).run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False).states
 
 
 @pytest.mark.parametrize("integrator", [*FIXED_STEP, *ONE_STAGE], ids=lambda i: i.name)

@@ -8,7 +8,7 @@ import pytest
 import dynident as di
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import grid_of
-from dynident.integrators.march import march_for
+from dynident.integrators.propagation import propagator_for
 
 SPRING = di.EquationModel(states={"q": "v", "v": "-q"})
 STEPS_PER_PERIOD = 20
@@ -18,7 +18,7 @@ SCHEMES = ["symplectic_euler", "leapfrog", "leapfrog_printed"]
 def marched(name: str, periods: int, steps: int) -> np.ndarray:
     t = np.arange(periods * steps + 1) * (2 * np.pi / steps)
     grid = grid_of(SPRING, di.Experiment(t, outputs={"q": np.full(t.size, np.nan)}))
-    march = march_for(SPRING, integrator_named(name), ())
+    march = propagator_for(SPRING, integrator_named(name), ())
     return march.run(grid, np.array([0, t.size - 1]), np.array([[1.0, 0.0]]), np.zeros(0), False).states
 
 

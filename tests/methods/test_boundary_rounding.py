@@ -1,4 +1,4 @@
-"""Verdicts of solve_boundary_value under other rounding: every kernel is blurred by a few units in the last place."""
+"""Verdicts of solve_bvp under other rounding: every kernel is blurred by a few units in the last place."""
 
 import dataclasses
 
@@ -7,10 +7,10 @@ import pytest
 
 import dynident as di
 from boundary_problems import PUBLISHED, bratu, kink, line, steady_burgers, troesch
-from dynident.discretizations.segments import MarchSegments
+from dynident.boundary.solve_bvp.block_elimination import Elimination
+from dynident.boundary.solve_bvp.collocation_system import LiftedSystem
+from dynident.boundary.solve_bvp.segment_propagation import PropagatedSegments
 from dynident.maths import exp, sin
-from dynident.solvers.elimination import Elimination
-from dynident.solvers.lifted import LiftedSystem
 
 BLUR = 1e-15  # relative, of every number that a kernel returns: more than two processors differ by
 PERIOD = 6.66328685933  # of van der Pol's oscillator
@@ -70,7 +70,7 @@ def blur(monkeypatch, seed):
         plain = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda self, *arguments: change(plain(self, *arguments)))
 
-    wrap(MarchSegments, "run", lambda out: type(out)(blurred(out.states), blurred(out.links), blurred(out.path)))
+    wrap(PropagatedSegments, "run", lambda out: type(out)(blurred(out.states), blurred(out.links), blurred(out.path)))
     wrap(LiftedSystem, "run", lambda out: dataclasses.replace(
         out, defect=blurred(out.defect), link=blurred(out.link), correction=blurred(out.correction), stage=blurred(out.stage)))
     wrap(Elimination, "solve", lambda out: tuple(map(blurred, out)))
@@ -78,7 +78,7 @@ def blur(monkeypatch, seed):
 
 def verdict(case):
     arguments, options = case
-    found = di.solve_boundary_value(*arguments, **options)
+    found = di.solve_bvp(*arguments, **options)
     return found.converged, found.code, "one of many" in " ".join(found.warnings), "rounding keeps" in found.status
 
 
@@ -94,7 +94,7 @@ def test_other_rounding_does_not_change_a_verdict(name, monkeypatch):
 def test_other_rounding_leaves_published_problems_solved_on_as_many_meshes(monkeypatch):
     def meshes(problem):
         arguments, options = of(problem)
-        found = di.solve_boundary_value(*arguments, **options)
+        found = di.solve_bvp(*arguments, **options)
         return found.converged, [(each.solver, each.converged) for each in found.rounds]
 
     plain = [meshes(problem) for problem in PUBLISHED]

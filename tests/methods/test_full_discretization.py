@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.discretizations.collocation import FullDiscretization
-from dynident.discretizations.finite import Point
 from dynident.integrators import integrator_named
+from dynident.linalg.finite_problem import Variables
 from dynident.methods.direct import FullDiscretizationMethod
 from dynident.solvers import nlp
-from dynident.solvers.outcome import Outcome
+from dynident.solvers.solver_result import SolverResult
+from dynident.transcription.full_discretization import FullDiscretization
 from problems import MACHINES, bellman, gas_oil, pinene
 
 SOLVERS = [("gauss_newton", None), ("ipopt", "exact"), ("ipopt", "gauss_newton"), ("ipopt", "limited_memory"),
@@ -55,8 +55,8 @@ def test_solver_that_ends_where_no_trajectory_is_shows_the_start_and_says_so(mon
         name = "a solver that loses its way"
 
         def solve(self, finite, point, watch=None):
-            far = Point(point.unknowns * np.nan, point.nodes)
-            return Outcome(far, finite.evaluate(point), False, "somewhere", (), np.zeros(len(finite.names), int))
+            far = Variables(point.unknowns * np.nan, point.nodes)
+            return SolverResult(far, finite.evaluate(point), False, "somewhere", (), np.zeros(len(finite.names), int))
 
     monkeypatch.setattr(FullDiscretizationMethod, "solver", lambda self, finite: Lost())
     with pytest.raises(di.NotConverged, match="values below are those of the start") as stopped:

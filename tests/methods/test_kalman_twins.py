@@ -13,15 +13,15 @@ import pytest
 from linear_oracle import oscillator
 
 import dynident as di
-import dynident.methods.kalman as kalman_package
-from dynident.kernels.compiler import compiler, load_library
-from dynident.methods.kalman.backend import AdjointState, FilterLayout, backend_for, interpreted_backend
-from dynident.methods.kalman.compiled_filter import CompiledFilter, record_kernels, source_text
-from dynident.methods.kalman.filter_adjoint import adjoint_measurement
-from dynident.methods.kalman.filter_common import FilterModel, project_onto_bounds, semidefinite_cholesky
-from dynident.methods.kalman.filter_linear import FORMS, update_with_measurements
-from dynident.methods.kalman.method import KalmanMethod
-from dynident.methods.kalman.setup import FilterSetup, build_setup
+import dynident.kalman as kalman_package
+from dynident.codegen.compiler import compiler, load_library
+from dynident.kalman.backend import AdjointState, FilterLayout, backend_for, interpreted_backend
+from dynident.kalman.compiled_filter import CompiledFilter, record_kernels, source_text
+from dynident.kalman.filter_adjoint import adjoint_measurement
+from dynident.kalman.filter_common import FilterModel, project_onto_bounds, semidefinite_cholesky
+from dynident.kalman.filter_linear import FORMS, update_with_measurements
+from dynident.kalman.method import KalmanMethod
+from dynident.kalman.setup import FilterSetup, build_setup
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="a twin is compared with the compiled loop")
 

@@ -9,7 +9,7 @@ import pytest
 import dynident as di
 from dynident import maths
 from dynident.errors import NotSupported, ProblemError
-from dynident.files.toml import read_problem, write_problem
+from dynident.io.problem_file.read import read_problem, write_problem
 from dynident.models.equations import EquationModel
 from dynident.models.hybrid import Mode, Transition
 from dynident.models.library import coulomb, servo_axis, stribeck, viscous

@@ -10,7 +10,7 @@ from dynident.errors import ProblemError
 from dynident.models import library
 from dynident.models.equations import EquationModel
 from dynident.models.library import TYPICAL, belt_drive, coulomb, pendulum, servo_axis, stribeck, two_mass, viscous
-from dynident.models.writing import expressions_to_text
+from dynident.models.printer import expressions_to_text
 
 MODELS = {
     "mass_spring_damper": library.mass_spring_damper(), "two_mass": two_mass(), "servo_axis": servo_axis(),

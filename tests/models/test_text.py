@@ -10,8 +10,8 @@ import pytest
 
 from dynident import maths
 from dynident.errors import ProblemError
-from dynident.models.text import LONGEST_TEXT, names_in, parse_expression
-from dynident.models.writing import expressions_to_text
+from dynident.models.parser import LONGEST_TEXT, names_in, parse_expression
+from dynident.models.printer import expressions_to_text
 
 NAMES = ("a", "b", "c", "v", "x")
 SYMBOLS = {name: casadi.SX.sym(name) for name in NAMES}

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynident.integrators.operations import operation_counts
+from dynident.integrators.operation_count import operation_counts
 from dynident.models.library import belt_drive
 from dynident.papers.belt_drive_rig import jerk_limited_move
 

@@ -98,8 +98,8 @@ def test_each_interval_covers_in_91_to_97_percent(tmp_path):
     chance in every fourth run.
     """
     pytest.importorskip("fmpy", reason="FMUs need FMPy: pip install dynident[fmu]")
-    from dynident.kernels import compiler
-    from dynident.models.fmu.export import export_fmu
+    from dynident.codegen import compiler
+    from dynident.fmu.export import export_fmu
 
     if compiler.compiler() is None:
         pytest.skip("the export needs a C compiler")

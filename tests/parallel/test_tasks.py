@@ -19,74 +19,74 @@ import pytest
 import workloads
 
 import dynident as di
-from dynident.parallel.faults import WorkerLost, in_words
-from dynident.parallel.tasks import as_they_end, in_order
+from dynident.parallel.failures import WorkerLost, describe
+from dynident.parallel.tasks import as_completed, map_ordered
 from problems import MACHINES
 
 
 @pytest.fixture(scope="module")
 def pool():
-    with di.local(2) as executor:
+    with di.process_pool(2) as executor:
         yield executor
 
 
 def test_values_come_in_the_order_of_the_tasks(pool):
     tasks = [(k,) for k in range(200)]
     wanted = [1 + k * k for k in range(200)]
-    assert list(in_order(workloads.plus_square, 1, tasks, None)) == wanted
-    assert list(in_order(workloads.plus_square, 1, tasks, pool)) == wanted
+    assert list(map_ordered(workloads.plus_square, 1, tasks, None)) == wanted
+    assert list(map_ordered(workloads.plus_square, 1, tasks, pool)) == wanted
 
 
 def test_task_of_a_killed_worker_is_done_by_another(pool, tmp_path):
     tasks = [(k, 3) for k in range(8)]
-    assert list(in_order(workloads.dies_the_first_time, str(tmp_path), tasks, pool)) == list(range(8))
+    assert list(map_ordered(workloads.dies_the_first_time, str(tmp_path), tasks, pool)) == list(range(8))
     assert (tmp_path / "died").exists()
 
 
 def test_task_that_kills_every_worker_is_given_up_and_the_others_go_on(pool):
-    ended = list(as_they_end(workloads.always_dies, None, [(k, 2) for k in range(8)], pool))
+    ended = list(as_completed(workloads.always_dies, None, [(k, 2) for k in range(8)], pool))
     assert sorted(e.value for e in ended if e.error is None) == [0, 1, 3, 4, 5, 6, 7]
     (lost,) = [e for e in ended if e.error is not None]
     assert lost.task == (2, 2)
     assert lost.attempts == 2
-    assert "killed or crashed (signal 9) in 2 attempts" in in_words(lost.error, lost.attempts)
+    assert "killed or crashed (signal 9) in 2 attempts" in describe(lost.error, lost.attempts)
     with pytest.raises(WorkerLost, match="killed or crashed"):
-        list(in_order(workloads.always_dies, None, [(2, 2)], pool))
+        list(map_ordered(workloads.always_dies, None, [(2, 2)], pool))
 
 
 def test_task_that_hangs_is_ended_and_its_worker_replaced(pool):
-    ended = list(as_they_end(workloads.hangs, None, [(k, 1) for k in range(4)], pool, limit=0.5))
+    ended = list(as_completed(workloads.hangs, None, [(k, 1) for k in range(4)], pool, limit=0.5))
     assert sorted(e.value for e in ended if e.error is None) == [0, 2, 3]
     (late,) = [e for e in ended if e.error is not None]
-    assert "ran over its time limit of 0.5 s" in in_words(late.error, late.attempts, 0.5)
+    assert "ran over its time limit of 0.5 s" in describe(late.error, late.attempts, 0.5)
 
 
 def test_pool_whose_idle_workers_were_killed_works_again(pool):
-    workers = {pid for pid, _ in in_order(workloads.unpacked_here, "idle", [()] * 20, pool)}
+    workers = {pid for pid, _ in map_ordered(workloads.unpacked_here, "idle", [()] * 20, pool)}
     for pid in workers:
         os.kill(pid, signal.SIGKILL)
     time.sleep(0.5)  # until the pool has seen it
-    assert list(in_order(workloads.plus_square, 0, [(3,)], pool)) == [9]
+    assert list(map_ordered(workloads.plus_square, 0, [(3,)], pool)) == [9]
 
 
 def test_what_tasks_share_is_unpacked_once_per_process(pool):
-    seen = set(in_order(workloads.unpacked_here, np.arange(1000.0), [()] * 40, pool))
+    seen = set(map_ordered(workloads.unpacked_here, np.arange(1000.0), [()] * 40, pool))
     assert len(seen) == len({pid for pid, _ in seen})
 
 
 def test_errors_of_a_task_are_raised_as_they_are(pool):
     with pytest.raises(TypeError):
-        list(in_order(workloads.plus_square, 1, [("a",)], pool))
+        list(map_ordered(workloads.plus_square, 1, [("a",)], pool))
 
 
 def test_executor_that_does_not_survive_a_killed_worker_says_so():
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fragile, pytest.raises(WorkerLost, match=r"di\.local"):
-        list(in_order(workloads.always_dies, None, [(0, 0)], fragile))
+        list(map_ordered(workloads.always_dies, None, [(0, 0)], fragile))
 
 
 def test_number_of_workers_is_checked():
     with pytest.raises(di.ProblemError, match="workers = 0"):
-        di.local(0)
+        di.process_pool(0)
 
 
 def test_model_that_arrives_twice_is_built_once():
@@ -134,7 +134,7 @@ def test_threads_take_turns_and_give_the_same():
 
 
 def test_start_whose_workers_are_lost_is_a_start_that_failed(pool, monkeypatch):
-    from dynident.methods import multistart
+    from dynident.verbs import multistart
 
     monkeypatch.setattr(multistart, "run_start", workloads_start)
     found = di.identify(pendulum(), di.multistart(di.single_shooting(), starts=3), executor=pool, progress=False)
@@ -144,7 +144,7 @@ def test_start_whose_workers_are_lost_is_a_start_that_failed(pool, monkeypatch):
 
 
 def workloads_start(common, place):
-    from dynident.methods.multistart import run_start
+    from dynident.verbs.multistart import run_start
 
     if not place:  # the problem's own start
         os.kill(os.getpid(), signal.SIGKILL)
@@ -157,7 +157,7 @@ def test_script_without_a_main_guard_is_told_what_to_do(tmp_path):
         import math
         import dynident as di
         from dynident.parallel.tasks import in_order
-        with di.local(1) as pool:
+        with di.process_pool(1) as pool:
             print(list(in_order(math.hypot, 3, [(4,)], pool)))
         """))
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=_environment())

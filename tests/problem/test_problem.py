@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.problem.problem import known_std
+from dynident.problem.problem import given_std
 
 T = np.linspace(0, 1, 11)
 MODEL = di.EquationModel(states={"q": "v", "v": "(u - drag*v)/mass"}, outputs={"position": "q", "speed": "v"},
@@ -243,5 +243,5 @@ def test_hash_follows_what_the_answer_depends_on():
 
 def test_known_std_is_one_number_per_sample():
     run = di.Experiment(T, {"u": T}, {"position": T, "speed": T}, {"position": di.Gaussian(0.5)})
-    assert list(known_std(run, "position")) == [0.5] * 11
-    assert known_std(run, "speed") is None
+    assert list(given_std(run, "position")) == [0.5] * 11
+    assert given_std(run, "speed") is None

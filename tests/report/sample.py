@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dynident.estimate.covariance import Covariance
 from dynident.estimate.estimate import Estimate, Iteration, Trajectory
-from dynident.estimate.validation import Validation, judge
+from dynident.estimate.validation import Validation, validation_metrics
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
+from dynident.statistics.covariance import Covariance
 
 POSITION_NOISE, VELOCITY_NOISE = 1e-3, 5e-3
 
@@ -101,7 +101,7 @@ def shifted(made: Estimate, name: str, distance: float) -> Estimate:
 def checked(output: str = "position", samples: int = 300) -> Validation:
     """A validation on a fifth run."""
     record = _record(4, samples, output)
-    return judge(record, _trajectory(record, output), {output: POSITION_NOISE, "velocity": VELOCITY_NOISE})
+    return validation_metrics(record, _trajectory(record, output), {output: POSITION_NOISE, "velocity": VELOCITY_NOISE})
 
 
 def _record(number: int, samples: int, output: str) -> Experiment:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.kernels.compiler import compiler
+from dynident.codegen.compiler import compiler
 from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record, driving_cycles
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,

@@ -8,11 +8,11 @@ import pytest
 import sample
 
 import dynident.report as report
-from dynident.estimate.covariance import Covariance
 from dynident.estimate.estimate import Estimate, Iteration, Trajectory
 from dynident.problem.experiment import Experiment
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
+from dynident.statistics.covariance import Covariance
 
 
 def written(estimate: Estimate, folder) -> str:

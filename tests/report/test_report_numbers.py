@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dynident.report.numbers import aligned, lone, percent, with_interval
+from dynident.report.number_format import aligned, format_number, percent, with_interval
 
 
 @pytest.mark.parametrize(("value", "half", "printed"), [
@@ -48,7 +48,7 @@ def test_decimal_points_stand_below_each_other():
 
 
 def test_zero_has_no_sign():
-    assert lone(-0.0) == "0"
+    assert format_number(-0.0) == "0"
 
 
 def test_an_almost_perfect_fit_is_not_called_perfect():

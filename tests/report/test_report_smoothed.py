@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet
 import pytest
+from methods.test_boundary_value import THESIS, fitted, simulated, spring
 
 import dynident as di
-from dynident.estimate.smoothed import Stride
-from dynident.files.smoothed import read_smoothed, smoothed_table
-from dynident.report.sections import convergence, model_errors, strides, unmeasured
-from methods.test_boundary_value import THESIS, fitted, simulated, spring
+from dynident.estimate.smoother_result import PseudoTimeStep
+from dynident.io.results.smoother_tables import read_smoothed, smoothed_table
+from dynident.report.sections import convergence, model_errors, pseudo_time_steps, unmeasured_states
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +25,14 @@ def traces(panels) -> dict[str, dict]:
 
 
 def test_states_that_are_no_outputs_are_drawn_with_their_interval(estimate):
-    page = str(unmeasured.body(estimate))
+    page = str(unmeasured_states.body(estimate))
     assert '"text":"v"' in page and '"text":"y"' not in page  # y is measured, and drawn among the signals
     assert "95 % interval" in page and "tonexty" in page
 
 
 def test_where_weights_are_no_variances_no_band_is_drawn():
     chosen = fitted(spring(simulated(), (1.5, 1.5, 1.5)), **THESIS)
-    for section in (model_errors, unmeasured):
+    for section in (model_errors, unmeasured_states):
         page = str(section.body(chosen))
         assert "95 %" not in page and "tonexty" not in page
     assert "no variances" in str(model_errors.body(chosen))
@@ -60,19 +60,19 @@ def test_ways_of_the_other_sign_are_drawn(estimate):
 
 
 def test_a_rejected_step_with_a_new_jacobian_looks_rejected(estimate):
-    made = tuple(Stride(1, "newton", 0.5, 1.0, 1.0, fresh, accepted) for fresh in (True, False) for accepted in (True, False))
-    symbols = [strides.MARKS[strides._mark(stride)] for stride in made]
+    made = tuple(PseudoTimeStep(1, "newton", 0.5, 1.0, 1.0, fresh, accepted) for fresh in (True, False) for accepted in (True, False))
+    symbols = [pseudo_time_steps.MARKS[pseudo_time_steps._mark(stride)] for stride in made]
     assert len(set(symbols)) == 4
     assert [symbol.startswith("x") for symbol in symbols] == [not stride.accepted for stride in made]
-    page = str(strides.body(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
-    for mark in strides.MARKS:  # the legend explains each
+    page = str(pseudo_time_steps.body(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
+    for mark in pseudo_time_steps.MARKS:  # the legend explains each
         assert f'"name":"{mark}"' in page
     assert "2 rejected" in page
 
 
 def test_steps_of_a_second_round_stand_behind_those_of_the_first(estimate):
-    made = tuple(Stride(number, "newton", 1.0, 1.0, 1.0, True, True) for number in (1, 2, 1, 2))
-    page = str(strides.body(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
+    made = tuple(PseudoTimeStep(number, "newton", 1.0, 1.0, 1.0, True, True) for number in (1, 2, 1, 2))
+    page = str(pseudo_time_steps.body(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
     assert '"x":[1.0,2.0,3.0,4.0]' in page
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.discretizations.sizes import sizes_of
 from dynident.estimate.estimate import StartResult
 from dynident.report import html, spy_figure, waterfall_figure
 from dynident.report.waterfall import waterfall
+from dynident.transcription.nlp_structure import nlp_structure
 
 
 def ended(cost: float, converged: bool = True) -> StartResult:
@@ -40,7 +40,7 @@ def test_page_and_figure_show_the_starts_where_there_are_several(tmp_path):
 
 
 def test_spy_shows_every_nonzero():
-    sizes = sizes_of(di.multiple_shooting(4).finite(decay_problem(), 1, {}))
+    sizes = nlp_structure(di.multiple_shooting(4).finite(decay_problem(), 1, {}))
     left = spy_figure(sizes).axes[0]
     assert len(left.lines[0].get_xdata()) == sizes.jacobian.nnz
 

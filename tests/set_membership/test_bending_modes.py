@@ -7,7 +7,7 @@ import pytest
 from rigs import ROUNDED
 
 import dynident as di
-from dynident.kernels.compiler import compiler
+from dynident.codegen.compiler import compiler
 from dynident.models.hybrid import Mode, Transition
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.recursive import observer_of

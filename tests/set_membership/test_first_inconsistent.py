@@ -7,7 +7,7 @@ import pytest
 from rigs import random_rig, rig_problem
 
 import dynident as di
-from dynident.kernels.compiler import compiler
+from dynident.codegen.compiler import compiler
 from dynident.papers.drive_train import COUNTS, drive_train_record, driving_cycles
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.kernels.compiler import compiler
+from dynident.codegen.compiler import compiler
 from dynident.papers.union_of_modes import PRINTED_FLOW, UnionOfModesStep
 from dynident.set_membership.flows.boxes import Boxes, Step, rows_of
 from dynident.set_membership.flows.hybrid_step import HybridStep

@@ -7,7 +7,7 @@ import pytest
 from rigs import lost_samples, random_rig, rig_problem
 
 import dynident as di
-from dynident.kernels.compiler import compiler
+from dynident.codegen.compiler import compiler
 from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,

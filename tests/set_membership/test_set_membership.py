@@ -8,7 +8,7 @@ import pytest
 from rigs import random_rig, rig_problem
 
 import dynident as di
-from dynident.kernels.compiler import compiler
+from dynident.codegen.compiler import compiler
 from dynident.models.hybrid import Mode, Transition
 from dynident.papers.drive_train import COUNTS, drive_train, drive_train_record, driving_cycles
 

@@ -28,7 +28,7 @@ from dynident.cli import (
     validate,
     watch,
 )
-from dynident.cli.shared import BAD_INPUT, INTERRUPTED, NOT_GOOD, OUR_FAULT, Stop, complain
+from dynident.cli.common import BAD_INPUT, INTERRUPTED, NOT_GOOD, OUR_FAULT, Stop, print_error
 
 app = typer.Typer(name="dynident", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
                   pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,7 +46,7 @@ export.app.command("c")(export_c.run)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from dynident.files.saved import versions
+        from dynident.io.results.document import versions
 
         typer.echo(", ".join(f"{name} {number}" for name, number in versions().items()))
         raise typer.Exit
@@ -86,7 +86,7 @@ def _run(arguments: list[str], debug: bool) -> int:
     except Stop as stop:
         return stop.code
     except (KeyboardInterrupt, typer.Abort):
-        complain("Stopped by Ctrl-C; nothing was written.")
+        print_error("Stopped by Ctrl-C; nothing was written.")
         return INTERRUPTED
     except Exception as error:
         if debug:
@@ -97,14 +97,14 @@ def _run(arguments: list[str], debug: bool) -> int:
             error.show()
             return int(error.exit_code)
         if isinstance(error, NotConverged):
-            complain(str(error))
+            print_error(str(error))
             return NOT_GOOD
         if isinstance(error, DynidentError):
-            complain(str(error))
+            print_error(str(error))
             return BAD_INPUT
         if isinstance(error, OSError):
-            complain(f"{error.filename or 'A file'}: {error.strerror or error}.")
+            print_error(f"{error.filename or 'A file'}: {error.strerror or error}.")
             return BAD_INPUT
-        complain(f"This is a fault of dynident, not yours: {type(error).__name__}: {error}"
+        print_error(f"This is a fault of dynident, not yours: {type(error).__name__}: {error}"
                  + ("" if debug else "\nRun with --debug for the details, and please report it."))
         return OUR_FAULT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, method_named, read
+from dynident.cli.common import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, method_named, read
 
 
 def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
@@ -14,9 +14,9 @@ def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python:
     Example: `dynident check problem.toml`
     """
     from dynident.design import table
-    from dynident.methods import check
     from dynident.methods.method import refuse
     from dynident.methods.presets import usual_method
+    from dynident.verbs.check import check
 
     said = read(problem, allow_outside, allow_python)
     found = check(said.problem)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynident.cli.shared import (
+from dynident.cli.common import (
     BAD_INPUT,
     INTERRUPTED,
     NOT_GOOD,
@@ -15,11 +15,11 @@ from dynident.cli.shared import (
     AllowPython,
     ProblemPath,
     Stop,
-    complain,
     method_named,
     page,
+    print_error,
     read,
-    watched,
+    with_progress,
 )
 
 Methods = Annotated[str, typer.Option("--methods", "-m", metavar="A,B,C", help="Names of methods, separated by commas.",
@@ -39,19 +39,19 @@ def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = N
     Example: `dynident compare problem.toml --methods single_shooting,multiple_shooting --starts 20`
     """
     from dynident.errors import ProblemError
-    from dynident.files.results import save
-    from dynident.methods import compare
+    from dynident.io.results.folder import save
     from dynident.report import comparison_html, print_comparison
+    from dynident.verbs.compare import compare
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names:
         raise ProblemError("--methods names no method; write for instance --methods single_shooting,multiple_shooting.")
     said = read(problem, allow_outside, allow_python)
     chosen = [method_named(name, said.method) for name in names]  # all names are checked before the first fit
-    with watched() as tell:
+    with with_progress() as tell:
         found = compare(said.problem, chosen, progress=tell, starts=starts)
     if not found:
-        complain(str(found))
+        print_error(str(found))
         raise Stop(BAD_INPUT)
     if out is not None:
         for label, estimate in found.items():
@@ -59,9 +59,9 @@ def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = N
         comparison_html(found, out / "comparison.html")
     print_comparison(found, page())
     if found.interrupted:
-        complain("Stopped by Ctrl-C.")
+        print_error("Stopped by Ctrl-C.")
         raise Stop(INTERRUPTED)
     without = [*(label for label, estimate in found.items() if not estimate.converged), *found.failed]
     if without:
-        complain(f"Without an answer: {', '.join(without)}.")
+        print_error(f"Without an answer: {', '.join(without)}.")
         raise Stop(NOT_GOOD)

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, Stop, complain, fitted, method_named, read, watched
+from dynident.cli.common import (
+    NOT_GOOD,
+    AllowOutside,
+    AllowPython,
+    Stop,
+    fit_problem,
+    method_named,
+    print_error,
+    read,
+    with_progress,
+)
 
 if TYPE_CHECKING:
     from dynident.estimate.estimate import Estimate
@@ -33,7 +43,7 @@ def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = Fal
     from dynident.design.table import plan_from, refuse
 
     believed, table = what_is_known(known, at_start, allow_outside, allow_python, first=refuse)
-    with watched(said) as tell:
+    with with_progress(said) as tell:
         plan = plan_from(believed, table, tell)
     print(plan)
     for number, record in enumerate(plan.records, 1):
@@ -50,7 +60,7 @@ def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python:
 
     `first` may refuse problem and table before they are fitted.
     """
-    from dynident.files.results import AS_GIVEN, load
+    from dynident.io.results.folder import AS_GIVEN, load
 
     if path.is_dir():
         given = path / AS_GIVEN
@@ -59,9 +69,9 @@ def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python:
     first(said.problem, said.design)
     if at_start:
         return said.problem, said.design
-    estimate, code = fitted(said.problem, method_named("", said.method))
+    estimate, code = fit_problem(said.problem, method_named("", said.method))
     if code:
-        complain(f"There is nothing to go on from. {estimate.status}")
+        print_error(f"There is nothing to go on from. {estimate.status}")
         raise Stop(code)
     return estimate, said.design
 
@@ -70,7 +80,7 @@ def _design_table(file: Path) -> dict[str, Any]:
     """The table alone: the data that the file names may lie elsewhere by now."""
     import tomllib
 
-    from dynident.files.schema import DesignTable
+    from dynident.io.problem_file.schema import DesignTable
 
     found = tomllib.loads(file.read_text(encoding="utf-8-sig")).get("design")
     return DesignTable.model_validate(found).model_dump(exclude_unset=True) if found else {}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynident.cli.shared import ResultsPath
+from dynident.cli.common import ResultsPath
 
 app = typer.Typer(no_args_is_help=True, help="Write an estimate for other tools.")
 
@@ -29,8 +29,8 @@ def fmu(results: ResultsPath, out: Out = None,
 
     Example: `dynident export fmu results/ --out drive.fmu`
     """
-    from dynident.files.exports import estimate_as_fmu
-    from dynident.files.results import load
+    from dynident.io.results.export import estimate_as_fmu
+    from dynident.io.results.folder import load
 
     target = out or results / "model.fmu"
     estimate_as_fmu(load(results), target, version=version, platforms=tuple(platform or ()))
@@ -46,16 +46,16 @@ def parameters(results: ResultsPath, out: Out = None,
 
     Example: `dynident export parameters results/ --out robot.ssv`
     """
+    from dynident._util.atomic import atomic_write
     from dynident.errors import ProblemError
-    from dynident.files.atomic import written_aside
-    from dynident.files.exports import left_out_of_set, parameter_set
-    from dynident.files.results import PARAMETERS, load
+    from dynident.io.results.export import left_out_of_set, parameter_set
+    from dynident.io.results.folder import PARAMETERS, load
 
     if experiment is not None and out is None:
         raise ProblemError(f"--experiment {experiment}: say with --out where this set goes; {PARAMETERS} in {results} is that "
                            "of all experiments.")
     estimate, target = load(results), out or results / PARAMETERS
-    with written_aside(target) as aside:
+    with atomic_write(target) as aside:
         aside.write_bytes(parameter_set(estimate, experiment))
     print(f"Written to {target}.")
     if left_out := left_out_of_set(estimate, experiment):

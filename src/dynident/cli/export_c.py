@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynident.cli.shared import ResultsPath
+from dynident.cli.common import ResultsPath
 
 Target = Annotated[str, typer.Option("--target", metavar="WHAT", help="What to write: filter.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", show_default=False,
@@ -23,8 +23,8 @@ def run(results: ResultsPath, target: Target = "filter", out: Out = None, name: 
     Example: `dynident export c results/ --target filter --name belt_filter`
     """
     from dynident.errors import ProblemError
-    from dynident.export.filter_c import export_filter
-    from dynident.files.results import load
+    from dynident.io.results.folder import load
+    from dynident.kalman.export_c import export_filter
 
     if target != "filter":
         raise ProblemError(f"--target {target}: only 'filter' can be written as C.")

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynident.cli.shared import (
+from dynident.cli.common import (
     GOOD,
     INTERRUPTED,
     AllowOutside,
     AllowPython,
     ProblemPath,
     Stop,
-    complain,
-    fitted,
+    fit_problem,
     method_named,
     page,
+    print_error,
     read,
 )
 
@@ -40,13 +40,13 @@ def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", a
 
     Example: `dynident fit problem.toml --out results/ --method multiple_shooting`
     """
-    from dynident.files.results import reserved, write
+    from dynident.io.results.folder import reserved, write
     from dynident.report.terminal import print_estimate
 
     said = read(problem, allow_outside, allow_python)
     chosen = method_named(method, said.method)
     with reserved(out):
-        estimate, code = fitted(said.problem, chosen)
+        estimate, code = fit_problem(said.problem, chosen)
         try:
             estimate = validated(estimate, said.validation if code != INTERRUPTED else ())
         except KeyboardInterrupt:  # the fit itself is done, and worth keeping
@@ -55,7 +55,7 @@ def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", a
     print_estimate(estimate, page())
     print(f"\nWritten to {out}; open {out / 'report.html'} in a browser.")
     if code != GOOD:
-        complain(f"{'Stopped by Ctrl-C' if code == INTERRUPTED else 'The fit did not converge'}; "
+        print_error(f"{'Stopped by Ctrl-C' if code == INTERRUPTED else 'The fit did not converge'}; "
                  f"the best point so far was written to {out}, marked as such.")
         raise Stop(code)
 

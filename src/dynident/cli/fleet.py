@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dynident.cli.shared import INTERRUPTED, NOT_GOOD, AllowOutside, AllowPython, Stop, complain
+from dynident.cli.common import INTERRUPTED, NOT_GOOD, AllowOutside, AllowPython, Stop, print_error
 
 FleetPath = Annotated[Path, typer.Argument(metavar="FLEET.toml", help="The fleet file.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help=(
@@ -31,11 +31,11 @@ def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, d
 
     Example: `dynident fleet fleet.toml --out results/ --workers 4`
     """
+    from dynident._util.progress import live_line, plain_lines
     from dynident.errors import ProblemError
-    from dynident.fleets.file import read_fleet
-    from dynident.fleets.progress import line
-    from dynident.fleets.run import fleet as run_fleet
-    from dynident.progress import live_line, plain_lines
+    from dynident.fleet.file import read_fleet
+    from dynident.fleet.progress import line
+    from dynident.fleet.run import fleet as run_fleet
 
     if workers is not None and dask is not None:
         raise ProblemError("--workers are processes on this machine, and --dask is a cluster; give one of them.")
@@ -47,17 +47,17 @@ def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, d
     print(result)
     print(f"\nWritten to {out}; open {out / 'fleet.html'} in a browser.")
     if result.stopped:
-        complain(f"Stopped by Ctrl-C; what is done is kept in {out}, and the same command goes on from there.")
+        print_error(f"Stopped by Ctrl-C; what is done is kept in {out}, and the same command goes on from there.")
         raise Stop(INTERRUPTED)
     if not result.good:
-        complain("Some records have no result; the table and the page say why.")
+        print_error("Some records have no result; the table and the page say why.")
         raise Stop(NOT_GOOD)
 
 
 def _executor(workers: int | None, dask: str | None) -> AbstractContextManager[Executor]:
-    from dynident.parallel.local import local
+    from dynident.parallel.process_pool import process_pool
 
-    return local(workers) if dask is None else _on_dask(dask)
+    return process_pool(workers) if dask is None else _on_dask(dask)
 
 
 class _on_dask:

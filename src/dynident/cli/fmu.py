@@ -23,9 +23,9 @@ def info(path: FmuPath, every: Annotated[bool, typer.Option("--all", help="Inter
 
     Nothing of the FMU is run. Example: `dynident fmu info robot.fmu`
     """
-    from dynident.models.fmu.archive import existing_fmu
-    from dynident.models.fmu.description import read_description
-    from dynident.models.fmu.info import summary, table_text
+    from dynident.fmu.archive import existing_fmu
+    from dynident.fmu.description import read_description
+    from dynident.fmu.info import summary, table_text
 
     description = read_description(existing_fmu(path))
     print(summary(description))

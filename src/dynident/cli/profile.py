@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dynident.cli.common import AllowOutside, AllowPython
 from dynident.cli.design import what_is_known
-from dynident.cli.shared import AllowOutside, AllowPython
 
 Known = Annotated[Path, typer.Argument(metavar="PROBLEM.toml|RESULTS/", show_default=False, help=(
     "A problem file, which is fitted first, or the folder that `dynident fit` wrote."))]
@@ -25,7 +25,7 @@ def run(known: Known, names: Names = [], out: Out = None, allow_outside: AllowOu
     Example: `dynident profile results/ --name Fc --out profile.png`
     """
     from dynident.estimate.estimate import Estimate
-    from dynident.methods.profile import profile
+    from dynident.verbs.profile import profile
 
     if out is not None:
         ready_to_draw(out)

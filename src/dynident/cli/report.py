@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynident.cli.shared import ResultsPath, page
+from dynident.cli.common import ResultsPath, page
 
 
 def run(results: ResultsPath) -> None:
@@ -10,12 +10,12 @@ def run(results: ResultsPath) -> None:
 
     Example: `dynident report results/`
     """
-    from dynident.files.lock import only_run_in
-    from dynident.files.results import load, write_report
+    from dynident._util.lock import exclusive
+    from dynident.io.results.folder import load, write_report
     from dynident.report.terminal import print_estimate
 
     estimate = load(results)
-    with only_run_in(results):
+    with exclusive(results):
         written = write_report(estimate, results)
     print_estimate(estimate, page())
     print(f"\nWritten to {written}; open it in a browser.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynident.cli.shared import AllowOutside, AllowPython, ProblemPath, assignments, read
+from dynident.cli.common import AllowOutside, AllowPython, ProblemPath, assignments, read
 
 if TYPE_CHECKING:
     from dynident.problem.experiment import Experiment
@@ -30,8 +30,8 @@ def run(problem: ProblemPath, out: Out, values: Set = [], allow_outside: AllowOu
     import pyarrow as pa
 
     from dynident.errors import ProblemError
-    from dynident.files.trajectories import signal_table, write_csv, write_parquet
-    from dynident.methods import simulate
+    from dynident.io.results.trajectory_tables import signal_table, write_csv, write_parquet
+    from dynident.verbs.simulate import simulate
 
     writers = {".csv": write_csv, ".parquet": write_parquet}
     if out.suffix not in writers:
@@ -54,8 +54,8 @@ def chosen_values(problem: Problem, given: dict[str, str]) -> list[dict[str, flo
     'M' is meant for every experiment, 'M[run 2]' for that one. What an FMU brings along and nobody speaks of is left to
     it: it may have thousands of parameters.
     """
-    from dynident.discretizations.guess import start_values
     from dynident.errors import ProblemError, did_you_mean
+    from dynident.transcription.initial_guess import start_values
 
     start, states = start_values(problem), [f"{state}(0)" for state in problem.model.states]
     every, known = [], set()
@@ -79,11 +79,11 @@ def chosen_values(problem: Problem, given: dict[str, str]) -> list[dict[str, flo
 
 def _left_to_the_model(problem: Problem, experiment: Experiment) -> set[str]:
     """Parameters and initial states that have a value of the model's own, and none in the problem."""
-    from dynident.problem.model import given_by
+    from dynident.problem.model import nominal_values
     from dynident.problem.parameter import Parameter
 
     said = {p.name if isinstance(p, Parameter) else p.state for p in problem.parameters} | set(experiment.initial)
-    silent = set(given_by(problem.model)) - said
+    silent = set(nominal_values(problem.model)) - said
     return {f"{name}(0)" if name in problem.model.states else name for name in silent}
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynident.cli.shared import ResultsPath, assignments
+from dynident.cli.common import ResultsPath, assignments
 
 if TYPE_CHECKING:
-    from dynident.files.schema import ExperimentTable
+    from dynident.io.problem_file.schema import ExperimentTable
     from dynident.problem.experiment import Experiment
     from dynident.problem.model import Model
 
@@ -32,7 +32,7 @@ def run(results: ResultsPath, record: Record, columns: Columns = []) -> None:  #
 
     Example: `dynident validate results/ other.csv --column position=q`
     """
-    from dynident.files.results import AS_GIVEN, load, reserved, write
+    from dynident.io.results.folder import AS_GIVEN, load, reserved, write
 
     estimate = load(results)
     experiment = read_like(first_experiment(results), record, assignments(columns, "--column"), estimate.problem.model)
@@ -49,8 +49,8 @@ def run(results: ResultsPath, record: Record, columns: Columns = []) -> None:  #
 def first_experiment(results: Path) -> ExperimentTable:
     """How the first record was read: from the user's own problem file, or from the one written with the result."""
     from dynident.errors import ProblemError
-    from dynident.files.results import AS_GIVEN, PROBLEM
-    from dynident.files.schema import ExperimentTable
+    from dynident.io.problem_file.schema import ExperimentTable
+    from dynident.io.results.folder import AS_GIVEN, PROBLEM
 
     file = results / AS_GIVEN if (results / AS_GIVEN).is_file() else results / PROBLEM
     try:
@@ -63,8 +63,8 @@ def first_experiment(results: Path) -> ExperimentTable:
 def read_like(table: ExperimentTable, record: Path, columns: dict[str, str], model: Model) -> Experiment:
     """The record, read as the table says, except for its own columns, and in the units of the model."""
     from dynident.errors import ProblemError, did_you_mean
-    from dynident.files.model_units import in_units_of
-    from dynident.files.tables import read_table
+    from dynident.io.readers.tables import read_table
+    from dynident.io.readers.unit_conversion import in_units_of
 
     known = ["time", *table.inputs, *table.outputs]
     faults = [f"--column {name}={column}: '{name}' is not a signal of the problem.{did_you_mean(name, known)}"

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from dynident.cli.shared import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, complain, read
+from dynident.cli.common import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, print_error, read
 from dynident.errors import NotSupported, ProblemError
 
 if TYPE_CHECKING:
-    from dynident.files.columns import Request
-    from dynident.files.stream import Lines
-    from dynident.methods.kalman.online import FilterEstimate, OnlineFilter
+    from dynident.io.readers.columns import ReadRequest
+    from dynident.io.readers.stream import Lines
+    from dynident.kalman.online import FilterEstimate, OnlineFilter
     from dynident.problem.problem import Problem
 
 WIDTH = 52  # columns of the table at a terminal, so that what stands above and below it fits a line
@@ -48,8 +48,8 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
 
     Example: `dynident watch problem.toml --from drive.csv --follow`
     """
-    from dynident.files.stream import Lines
-    from dynident.methods.kalman.method import KalmanMethod
+    from dynident.io.readers.stream import Lines
+    from dynident.kalman.method import KalmanMethod
     from dynident.methods.presets import kalman, method_from
 
     said = read(problem, allow_outside, allow_python)
@@ -67,18 +67,18 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
     if kept.exists() and not fresh:
         online.resume(kept)
         print(f"Resumed from {kept} at t = {online.time:g}.", file=sys.stderr)
-    lines = Lines(request_of(problem, said.problem), complain)
+    lines = Lines(request_of(problem, said.problem), print_error)
     _watch(online, lines, _arriving(source, follow), kept)
 
 
-def request_of(path: Path, problem: Problem) -> Request:
+def request_of(path: Path, problem: Problem) -> ReadRequest:
     """The columns that the problem file gives time, inputs and outputs in its first experiment, and the units in which
     the problem works."""
-    from dynident.files.columns import Request
-    from dynident.files.toml import parsed
-    from dynident.problem.agreement import units_of
+    from dynident.io.problem_file.read import parse_file
+    from dynident.io.readers.columns import ReadRequest
+    from dynident.problem.unit_checks import units_of
 
-    table, record, model = parsed(path)[2]["experiment"][0], problem.experiments[0], problem.model
+    table, record, model = parse_file(path)[2]["experiment"][0], problem.experiments[0], problem.model
 
     def column(group: str, name: str) -> str | int:
         said = table.get(group, {})
@@ -90,7 +90,7 @@ def request_of(path: Path, problem: Problem) -> Request:
                            "column of time. Write time = \"t\" with the name of one.")
     outputs = {name: column("outputs", name) for name in model.outputs if name in record.outputs}
     units = {name: unit for name, unit in units_of(model).items() if name in (*model.inputs, *outputs)} | {**record.units}
-    return Request(table["time"], {name: column("inputs", name) for name in model.inputs}, outputs, hold="zero",
+    return ReadRequest(table["time"], {name: column("inputs", name) for name in model.inputs}, outputs, hold="zero",
                    initial={}, start=None, name=None, units=units, time_unit=table.get("time_unit"),
                    sample_time=None)
 
@@ -137,7 +137,7 @@ def _piped(stream: TextIO) -> Iterator[str | None]:
 
 
 def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept: Path) -> None:
-    from dynident.methods.kalman.backend import FilterStopped
+    from dynident.kalman.backend import FilterStopped
 
     count, mean, saved, known = 0, None, time.monotonic(), None
     resumed = online.time
@@ -158,14 +158,14 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept:
         except KeyboardInterrupt:
             pass
         except FilterStopped as stop:
-            complain(str(stop))
+            print_error(str(stop))
             raise Stop(NOT_GOOD) from None
         if known is not None:
             show(known, count, lines.skipped, mean, True)
             online.save(kept)
     if lines.passed:
         were = "sample was" if lines.passed == 1 else "samples were"
-        complain(f"{lines.passed} {were} passed over, up to t = {resumed:g}: the filter that was resumed has seen that time. "
+        print_error(f"{lines.passed} {were} passed over, up to t = {resumed:g}: the filter that was resumed has seen that time. "
                  "If this is another record, whose clock began anew, say --fresh.")
     where = f"; the filter's state is in {kept}" if kept.exists() else ""
     print(f"{counted(count, lines.skipped)}{where}.")

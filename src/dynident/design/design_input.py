@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dynident._util.progress import Tell, reporter
 from dynident.design.asked import argument_faults
 from dynident.design.criteria import CRITERIA, Criterion, Selective, d_optimal
 from dynident.design.knowledge import Knowledge
@@ -20,10 +21,9 @@ from dynident.design.signals import Signal
 from dynident.design.stage import Teller, said
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
-from dynident.methods.structure import structure_of
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
-from dynident.progress import Tell, shown
+from dynident.verbs.structural_identifiability import structure_of
 
 Read = TypeVar("Read")
 
@@ -51,7 +51,7 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
     asked = judged(known, signal, criterion, limits, ends=ends, duration=duration, sample_time=sample_time,
                    parameters=parameters, records=records, robust=robust, box=box, samples=samples, amplitude=amplitude,
                    mode=mode, starts=starts, seed=seed, iterations=iterations)
-    with shown(progress, said) as tell:
+    with reporter(progress, said) as tell:
         search = Search(asked.stay, asked.signals, asked.criterion, asked.limits, duration, sample_time, initial,
                         (parameters,) if isinstance(parameters, str) else tuple(parameters), records,
                         robust, dict(box or {}), samples, use_records, amplitude, seed, Teller(tell))

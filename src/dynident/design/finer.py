@@ -10,10 +10,10 @@ import numpy as np
 from dynident.design.course import Course
 from dynident.design.limits import Limit
 from dynident.design.plan import Use
-from dynident.methods.simulate import simulate
 from dynident.models.equations import EquationModel
-from dynident.models.variational import watched_expressions
+from dynident.models.variational import monitored_expressions
 from dynident.problem.experiment import Experiment
+from dynident.verbs.simulate import simulate
 
 FINER = 10
 ROUNDING = 1e-9  # of a limit's size: what two simulations may differ by
@@ -51,7 +51,7 @@ class Finer:
         model, n = self.model, self.time.size
         symbols = [ca.SX.sym("t"), *(ca.SX.sym(k, size) for k, size in (
             ("x", len(model.states)), ("u", len(model.inputs)), ("p", len(model.parameters))))]
-        function = ca.Function("limit", symbols, [ca.densify(e) for e in watched_expressions(
+        function = ca.Function("limit", symbols, [ca.densify(e) for e in monitored_expressions(
             model, [limit.expression], *symbols)]).map(n)
         x = np.array([self.trajectory.states[s] for s in model.states])
         found = np.asarray(function(self.time[None], x, self.inputs.T, np.tile(self.p[:, None], (1, n)))).ravel()

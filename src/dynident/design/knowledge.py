@@ -7,24 +7,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dynident.discretizations.coordinates import coordinates_of
-from dynident.discretizations.guess import start_values
-from dynident.discretizations.shooting import Shooting
-from dynident.errors import ProblemError
-from dynident.estimate.covariance import magnitudes
+from dynident.errors import ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
-from dynident.estimate.identifiability import Identifiability, identifiability
 from dynident.integrators import integrator_named
-from dynident.integrators.march import Diverged
+from dynident.linalg.rank import column_lengths, truncated_svd
+from dynident.methods.active_constraints import ActiveConstraints
 from dynident.methods.direct import ShootingMethod
 from dynident.methods.substeps import choose_substeps
-from dynident.methods.tight import Tight
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem, Unknown
-from dynident.solvers.rank import column_lengths, truncated_svd
+from dynident.problem.transforms import transforms_of
+from dynident.statistics.covariance import magnitudes
+from dynident.statistics.identifiability import Identifiability, identifiability
 from dynident.tolerances import SINGULAR_VALUE_PROJECTION
+from dynident.transcription.initial_guess import start_values
+from dynident.transcription.shooting import Shooting
 
 UNIFORM = np.sqrt(3)  # radius over std of errors that are evenly distributed within bounds
 
@@ -38,7 +37,7 @@ class Knowledge:
     values: np.ndarray  # (unknowns,) believed now
     rows: np.ndarray  # (rows, unknowns) weighted sensitivities of earlier records and of priors
     std: np.ndarray  # (outputs,) of the sensor; infinite for what is not measured
-    tight: Tight = field(default_factory=Tight)  # constraints between unknowns that hold with equality
+    tight: ActiveConstraints = field(default_factory=ActiveConstraints)  # constraints between unknowns that hold with equality
     notes: tuple[str, ...] = ()
 
     @property
@@ -106,8 +105,8 @@ def knowledge_of(known: Problem | Estimate, plan_for: Problem, planned: int, sam
         if u.prior is not None and (not earlier or u.experiments[0] >= len(earlier)):
             rows = np.vstack([rows, np.eye(len(joint.names))[i] / u.prior.std])
     notes += _left_out(known)
-    coordinates = coordinates_of(joint, values)
-    tight = Tight.at(joint, coordinates, coordinates.coordinates(values))
+    coordinates = transforms_of(joint, values)
+    tight = ActiveConstraints.at(joint, coordinates, coordinates.coordinates(values))
     tight = tight if isinstance(known, Estimate) else tight.equalities()  # only a fit knows what holds it
     return Knowledge(joint, len(earlier), values, rows, std, tight, tuple(notes))
 
@@ -197,7 +196,7 @@ def _rows(problem: Problem, believed: Mapping[str, float], std: np.ndarray) -> n
     scheme = integrator_named("runge_kutta")
     values = np.array([believed[name] for name in problem.names])
     sizes = {n: float(s) for n, s in zip(problem.model.outputs, std, strict=True) if np.isfinite(s)}
-    last: Diverged | None = None
+    last: SimulationDiverged | None = None
     for method in (ShootingMethod("design", 1), ShootingMethod("design")):
         segments = [method.segments_for(e.samples) for e in problem.experiments]
 
@@ -210,7 +209,7 @@ def _rows(problem: Problem, believed: Mapping[str, float], std: np.ndarray) -> n
             count, _ = choose_substeps(make)
             finite = make(count)
             return finite.linearization(finite.start()).jacobian
-        except Diverged as bad:
+        except SimulationDiverged as bad:
             last = bad
     raise ProblemError(f"At the values believed now {last}; nothing can be planned from there.")
 

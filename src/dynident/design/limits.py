@@ -15,8 +15,8 @@ import numpy as np
 
 from dynident.errors import ProblemError
 from dynident.models.equations import EquationModel
-from dynident.models.text import names_in
-from dynident.models.variational import RATE_OF, watched_expressions
+from dynident.models.parser import names_in
+from dynident.models.variational import RATE_OF, monitored_expressions
 from dynident.problem.constraint import constraint_from
 
 ABSOLUTE = re.compile(r"abs\((.*)\)")
@@ -88,7 +88,7 @@ def _limit(model: EquationModel, text: str, at_end: bool) -> Limit:
         raise ValueError("the rate of an input can only be limited by itself, as in \"abs(der_u) <= 50\"")
     symbols = [ca.SX.sym(name, size) for name, size in (("t", 1), ("x", len(model.states)), ("u", len(model.inputs)),
                                                         ("p", len(model.parameters)))]
-    watched_expressions(model, [expression], *symbols)  # raises where a name is not known
+    monitored_expressions(model, [expression], *symbols)  # raises where a name is not known
     return Limit(text, expression, lower, upper, at_end)
 
 

@@ -20,12 +20,12 @@ from dynident.design.limits import Limit, limits_from
 from dynident.design.plan import Use
 from dynident.errors import NotConverged, NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
-from dynident.methods.simulate import simulate
 from dynident.models.equations import EquationModel
-from dynident.models.text import names_in
+from dynident.models.parser import names_in
 from dynident.problem.experiment import Experiment
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
+from dynident.verbs.simulate import simulate
 
 NEAR = 1e-3  # of what a plan moves through: closer to a border than this it goes along it
 SAME_MOTION = 1e-6  # of a state's size: what two simulations of one motion may differ by

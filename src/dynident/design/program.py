@@ -12,7 +12,7 @@ from dynident.design.criteria import Criterion, Seen
 from dynident.design.knowledge import Knowledge
 from dynident.design.limits import Limit
 from dynident.design.trial import Ran, Trial
-from dynident.solvers.dense import Asked
+from dynident.solvers.slsqp import Asked
 
 FIRST_PLACES = 50  # samples per record at which a limit is asked for before its peaks are known
 

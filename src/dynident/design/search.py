@@ -22,12 +22,11 @@ from dynident.design.signals import Signal
 from dynident.design.stage import Teller
 from dynident.design.trial import Trial
 from dynident.design.widths import predicted_widths
-from dynident.errors import NotConverged, ProblemError
-from dynident.integrators.march import Diverged
+from dynident.errors import NotConverged, ProblemError, SimulationDiverged
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import Bounded, Noise
 from dynident.problem.problem import Problem
-from dynident.solvers.dense import FEASIBLE, DenseOutcome, minimise
+from dynident.solvers.slsqp import FEASIBLE, DenseResult, minimise
 
 FIRST_MARGIN = 1e-6  # of a limit; what the solver's own tolerance needs
 MORE_MARGIN = 1.2  # times what a finer simulation found too much
@@ -135,7 +134,7 @@ class Search:
                     for r, own in enumerate(c):
                         self.trial.run(own, *self._believed(r), sensitivities=False)
                     return np.concatenate(c) / np.tile(self.coefficient_sizes, self.records)
-                except Diverged:
+                except SimulationDiverged:
                     continue
         raise ProblemError("No input was found at which the machine can be simulated. Give a smaller amplitude, or a "
                            "shorter duration.")
@@ -147,7 +146,7 @@ class Search:
         for w in [first, *(self.start() for _ in range(SCREENED * count - 1))]:
             try:
                 at = program.ask(np.append(w, 0.0) if program.worst else w)
-            except Diverged:
+            except SimulationDiverged:
                 continue
             rows = at.constraints[-len(self.scenarios):] if program.worst else None
             cost = float(np.max(rows)) if rows is not None else at.value
@@ -180,7 +179,7 @@ class Search:
         return Program(self.trial, self.knowledge, self.criterion, limits, self.scenarios, self.coefficient_sizes,
                        self.wanted, self.robust == "worst", factor, places)
 
-    def solve(self, program: Program, start: np.ndarray, iterations: int) -> DenseOutcome:
+    def solve(self, program: Program, start: np.ndarray, iterations: int) -> DenseResult:
         low, high = (np.tile(b, self.records) for b in self.box)
         if program.worst:
             low, high = np.append(low, -np.inf), np.append(high, np.inf)
@@ -189,7 +188,7 @@ class Search:
         a, b, _ = program.bounds()
         return minimise(self.teller.watching(program.ask), start, (low, high), (a, b), iterations)
 
-    def best(self, starts: int, iterations: int) -> tuple[DenseOutcome, Program, DenseOutcome, list[DenseOutcome]]:
+    def best(self, starts: int, iterations: int) -> tuple[DenseResult, Program, DenseResult, list[DenseResult]]:
         """The best of several starts that keeps all limits also between the samples, where it began, and all others."""
         first = self.start()
         self.trial.refined(self._of(first)[0], *self._believed(0))
@@ -238,8 +237,8 @@ class Search:
             raise ProblemError(faults)
         return tuple(sized)
 
-    def tightened(self, outcome: DenseOutcome, program: Program, limits: list[Limit], iterations: int
-                  ) -> tuple[DenseOutcome, Program]:
+    def tightened(self, outcome: DenseResult, program: Program, limits: list[Limit], iterations: int
+                  ) -> tuple[DenseResult, Program]:
         """Ask for the limits also where a finer simulation finds them left, and search again from there."""
         for _ in range(ROUNDS):
             peaks = self.peaks(outcome)
@@ -277,7 +276,7 @@ class Search:
             k += 1
         return places, closer
 
-    def peaks(self, outcome: DenseOutcome) -> list[list[tuple[float, float]]]:
+    def peaks(self, outcome: DenseResult) -> list[list[tuple[float, float]]]:
         """Per limit: where (in samples) it is left at ten times finer steps, and by how much; the worst of each run."""
         found: list[list[tuple[float, float]]] = [[] for _ in self.limits]
         for (r, c), scenario in itertools.product(enumerate(self._of(outcome.point)), self.scenarios):
@@ -295,7 +294,7 @@ class Search:
         p, x0 = k.problem.values_in(scenario.values, k.earlier + record)
         return Finer(self.model, self.course, c, p, x0)
 
-    def unmet(self, program: Program, outcome: DenseOutcome) -> str:
+    def unmet(self, program: Program, outcome: DenseResult) -> str:
         """Which limits stood in the way."""
         labels = program.bounds()[2]
         worst: dict[str, float] = {}
@@ -313,7 +312,7 @@ class Search:
 
     # what comes of it
 
-    def finished(self, found: tuple[DenseOutcome, Program, DenseOutcome, list[DenseOutcome]], seconds: float) -> Plan:
+    def finished(self, found: tuple[DenseResult, Program, DenseResult, list[DenseResult]], seconds: float) -> Plan:
         outcome, program, begun, outcomes = found
         c = self._of(outcome.point)
         duration = self.course.duration(c[0])

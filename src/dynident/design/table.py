@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from dynident._util.progress import Tell
 from dynident.design.design_input import design_input, judged
 from dynident.design.plan import Plan
 from dynident.design.signals import SIGNALS, Signal
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.problem.problem import Problem
-from dynident.progress import Tell
 
 EXAMPLE = 'Add for instance: [design] signal = "piecewise_linear", limits = ["abs(u) <= 1"].'
 

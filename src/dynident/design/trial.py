@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.design.course import Course
+from dynident.errors import SimulationDiverged
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Diverged, Marched, march_for
+from dynident.integrators.propagation import Propagation, propagator_for
 from dynident.models.equations import EquationModel
 from dynident.models.variational import VariationalModel
 
@@ -38,11 +39,11 @@ class Trial:
                  watched: tuple[str, ...], substeps: int = 1):
         self.course = course
         self.whole = VariationalModel(model, initial, free, course.slots, course.count, watched)
-        self.march = march_for(self.whole, integrator_named("runge_kutta"), self.whole.varied)  # type: ignore[arg-type]
+        self.march = propagator_for(self.whole, integrator_named("runge_kutta"), self.whole.varied)  # type: ignore[arg-type]
         self.linear = np.array([s.hold == "linear" for s in course.signals.values()], bool)
         self.time = course.share * course.reference
         self.substeps = substeps
-        self._room: Marched | None = None
+        self._room: Propagation | None = None
 
     def run(self, c: np.ndarray, p: np.ndarray, x0: np.ndarray, sensitivities: bool = True) -> Ran:
         course, whole = self.course, self.whole
@@ -84,7 +85,7 @@ class Trial:
         while self.substeps <= MOST_SUBSTEPS:
             try:
                 ran = self.run(c, p, x0, sensitivities=False)
-            except Diverged:
+            except SimulationDiverged:
                 ran = None
             if before is not None and ran is not None and _close(before, ran):
                 self.substeps //= 2

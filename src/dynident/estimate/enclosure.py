@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError
-from dynident.estimate.uncertainty import LEVEL, Uncertainty, check_single_kind, index_of
+from dynident.statistics.uncertainty import LEVEL, Uncertainty, check_single_kind, index_of
 
 
 @dataclass(frozen=True, eq=False)

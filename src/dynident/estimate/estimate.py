@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dynident._util import hooks
-from dynident.estimate.filtered import Filtered
-from dynident.estimate.smoothed import Smoothed
-from dynident.estimate.uncertainty import Uncertainty
+from dynident.estimate.filter_result import FilterResult
+from dynident.estimate.smoother_result import SmootherResult
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
-from dynident.solvers.outcome import Iteration
+from dynident.solvers.solver_result import Iteration
+from dynident.statistics.uncertainty import Uncertainty
 
 if TYPE_CHECKING:
     from dynident.estimate.validation import Validation
@@ -73,8 +73,8 @@ class Estimate:
     statistics: Mapping[str, float] = field(default_factory=dict)  # aic, bic, chi2, dof, reduced_chi2, fit_<output>
     validations: tuple[Any, ...] = ()  # Validation objects made of this estimate
     starts: tuple[StartResult, ...] = ()  # all starts, where there were several
-    filtered: Filtered | None = None  # what was known at each sample, where the method goes along time
-    smoothed: Smoothed | None = None  # where the model errs, where the method lets it
+    filtered: FilterResult | None = None  # what was known at each sample, where the method goes along time
+    smoothed: SmootherResult | None = None  # where the model errs, where the method lets it
 
     def __str__(self) -> str:
         return str(hooks.call("estimate_text", self))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dynident.estimate.estimate import Trajectory
-from dynident.estimate.residuals import FEWEST_SAMPLES, ResidualTest, noise_as_fitted, noise_level, residual_tests
 from dynident.problem.experiment import Experiment
-from dynident.problem.problem import known_std
+from dynident.problem.problem import given_std
+from dynident.statistics.residual_tests import FEWEST_SAMPLES, ResidualTest, noise_as_fitted, noise_level, residual_tests
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Validation:
                    _arrays(data["residuals"]), tuple(data.get("notes", ())))
 
 
-def judge(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float], dof: float = np.inf) -> Validation:
+def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float], dof: float = np.inf) -> Validation:
     """Compare a record with what the model did on it.
 
     Where the record gives no noise level, its residuals are compared with the fit's `noise_std` per output (known with
@@ -64,7 +64,7 @@ def judge(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str
     tests: list[ResidualTest] = []
     inputs = {name: np.asarray(u, float) for name, u in experiment.inputs.items()}
     for name, residual in residuals.items():
-        given = known_std(experiment, name)
+        given = given_std(experiment, name)
         there = np.isfinite(residual)
         if given is not None and np.any(there):
             tests.append(noise_level(float(np.sum((residual[there] / given[there]) ** 2)), float(np.sum(there)), name))

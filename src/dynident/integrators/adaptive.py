@@ -5,10 +5,11 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 
+from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Diverged, Marched, blank, diverged
+from dynident.integrators.propagation import Propagation, allocate, divergence_error
 from dynident.integrators.scheme import Adaptive
-from dynident.integrators.stages import symbols
+from dynident.integrators.step_functions import symbols
 from dynident.models.equations import EquationModel
 
 RELATIVE_TOLERANCE = 1e-9
@@ -17,7 +18,7 @@ MOST_STEPS = 20_000  # per interval; more means that the model blows up or the t
 NO_WAY = "the integrator cannot meet its tolerance"
 
 
-class AdaptiveMarch:
+class AdaptivePropagator:
     """Forward sensitivities by the integrator itself; between samples time runs from 0 to 1."""
 
     def __init__(self, model: EquationModel, integrator: Adaptive, free: tuple[int, ...]):
@@ -44,9 +45,9 @@ class AdaptiveMarch:
                                    [ca.densify(y), ca.densify(ca.jacobian(y, q))])
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
-            reuse: Marched | None = None) -> Marched:
+            reuse: Propagation | None = None) -> Propagation:
         nx, _, _, nf = self.sizes
-        out = blank(grid, len(first) - 1, self.sizes, sensitivities)
+        out = allocate(grid, len(first) - 1, self.sizes, sensitivities)
         for i in range(len(first) - 1):
             x, S = np.array(nodes[i], float), np.eye(nx, nx + nf)
             for k in range(int(first[i]), int(first[i + 1])):
@@ -73,19 +74,19 @@ class AdaptiveMarch:
             else:
                 after = np.asarray(self.plain(x0=x, p=f, u=held)["xf"]).ravel()
         except RuntimeError:
-            raise Diverged(float(grid.time[k + 1]), k + 1, what=NO_WAY) from None
+            raise SimulationDiverged(float(grid.time[k + 1]), k + 1, what=NO_WAY) from None
         if not np.all(np.isfinite(after)):
-            raise diverged(self.model, grid, k + 1, after, np.zeros(self.sizes[2]))
+            raise divergence_error(self.model, grid, k + 1, after, np.zeros(self.sizes[2]))
         return after, S
 
-    def _look(self, grid: Grid, k: int, x: np.ndarray, S: np.ndarray, p: np.ndarray, out: Marched) -> None:
+    def _look(self, grid: Grid, k: int, x: np.ndarray, S: np.ndarray, p: np.ndarray, out: Propagation) -> None:
         nx = self.sizes[0]
         out.states[k] = x
         if not grid.wanted[k]:
             return
         y, d = (np.asarray(v) for v in self.observe(grid.time[k], x, grid.u_node[k], p))
         if not np.all(np.isfinite(y)):
-            raise diverged(self.model, grid, k, x, y.ravel())
+            raise divergence_error(self.model, grid, k, x, y.ravel())
         out.outputs[k] = y.ravel()
         if out.jacobian is not None:
             out.jacobian[k] = d[:, :nx] @ S

@@ -1,9 +1,9 @@
 """Explicit Euler: order 1, eq. (16) of the filter paper."""
 
-from dynident.integrators.scheme import Explicit, Step, runge_kutta_step
+from dynident.integrators.scheme import Explicit, StepFunction, runge_kutta_step
 
 
-def next_state(step: Step):
+def next_state(step: StepFunction):
     return runge_kutta_step(step, c=[0], a=[[]], b=[1])
 
 

@@ -1,7 +1,7 @@
 """Events: run a hybrid model along a record, through the transitions between its modes, with exact sensitivities.
 
 A step of the scheme ends where a transition begins to hold; that place is located by shorter and shorter steps of the
-same scheme, to 1e-14 of a step. The loop itself is `kernels/events.c` behind `event_search.c`, with the formulas;
+same scheme, to 1e-14 of a step. The loop itself is `kernels/events.c` behind `event_location.c`, with the formulas;
 `events_interpreted.py` is the same without a compiler.
 """
 
@@ -14,32 +14,32 @@ import hashlib
 import casadi as ca
 import numpy as np
 
-from dynident.errors import NotSupported
+from dynident.codegen.c_source import QUICK, c_source, kernel_text
+from dynident.codegen.compiler import load_library
+from dynident.codegen.pointers import address, addresses
+from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import FRONT, Diverged, March, Marched, blank
-from dynident.integrators.scheme import Explicit, Integrator, Step
-from dynident.integrators.stages import dense_function, output_functions, symbols
-from dynident.kernels.address import address, addresses
-from dynident.kernels.compiler import load_library
-from dynident.kernels.generate import QUICK, c_source, kernel_text
+from dynident.integrators.propagation import FRONT, Propagation, Propagator, allocate
+from dynident.integrators.scheme import Explicit, Integrator, StepFunction
+from dynident.integrators.step_functions import dense_function, output_functions, symbols
 from dynident.models.equations import EquationModel
 
-LOOP = "event_search.c", "events.c"
+LOOP = "event_location.c", "events.c"
 NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED, UNDEFINED = 1, 2, 3, 4, 5  # why a march ended early, as in events.c
 
 
-def event_march_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> March:
+def event_propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> Propagator:
     """The fastest march through events that this machine can have."""
-    recipe = EventRecipe(model, follows_modes(integrator), free)
+    recipe = EventPropagatorKey(model, require_events(integrator), free)
     compiled = _compiled(recipe)
     if compiled is not None:
         return compiled
-    from dynident.integrators.events_interpreted import InterpretedEvents
+    from dynident.integrators.events_interpreted import InterpretedEventPropagator
 
-    return InterpretedEvents(recipe)
+    return InterpretedEventPropagator(recipe)
 
 
-def follows_modes(integrator: Integrator) -> Explicit:
+def require_events(integrator: Integrator) -> Explicit:
     """The scheme, if it can end a step at an event."""
     if not isinstance(integrator, Explicit) or integrator.position_velocity:
         raise NotSupported(f"'{integrator.name}' cannot follow the modes of a hybrid model: to end a step at an event "
@@ -47,7 +47,7 @@ def follows_modes(integrator: Integrator) -> Explicit:
     return integrator
 
 
-class EventRecipe:
+class EventPropagatorKey:
     """A model, a scheme and the free parameters; equal where their content is."""
 
     def __init__(self, model: EquationModel, integrator: Explicit, free: tuple[int, ...]):
@@ -61,7 +61,7 @@ class EventRecipe:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, EventRecipe) and other.key == self.key
+        return isinstance(other, EventPropagatorKey) and other.key == self.key
 
     def functions(self) -> dict[str, list[ca.Function]]:
         """The functions that events.c names, each a list over modes or transitions; without their `dyn_`."""
@@ -81,7 +81,7 @@ class EventRecipe:
         for name, leaving in zip(model.modes, self.leaving, strict=True):
             rate = model.mode(name).rate
             after = self.integrator.next_state(
-                Step(rate, t + begin, end - begin, x, u + begin * du, u + end * du, p))
+                StepFunction(rate, t + begin, end - begin, x, u + begin * du, u + end * du, p))
             guards = ca.vertcat(*[model.transitions[k].guard(*here) for k in leaving]) if leaving else ca.SX(-1)
             slopes = ca.jtimes(guards, x, rate(*here)) + ca.jacobian(guards, begin)
             add("step", span, [after])
@@ -100,13 +100,13 @@ class EventRecipe:
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(recipe: EventRecipe) -> CompiledEvents | None:
+def _compiled(recipe: EventPropagatorKey) -> CompiledEventPropagator | None:
     ours = hashlib.sha256(kernel_text(FRONT, *LOOP).encode()).hexdigest()
     library = load_library(f"events {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)  # type: ignore[attr-defined]
-    return None if library is None else CompiledEvents(recipe, library)
+    return None if library is None else CompiledEventPropagator(recipe, library)
 
 
-def _source(recipe: EventRecipe) -> str:
+def _source(recipe: EventPropagatorKey) -> str:
     """Generated functions, sizes and tables, and the loop."""
     model, made = recipe.model, recipe.functions()
     most = max(1, *(len(leaving) for leaving in recipe.leaving))
@@ -128,10 +128,10 @@ def _braces(numbers: object) -> str:
     return f"{{{', '.join(str(number) for number in numbers)}}}"  # type: ignore[attr-defined]
 
 
-class CompiledEvents:
+class CompiledEventPropagator:
     """The loop in C around the generated functions."""
 
-    def __init__(self, recipe: EventRecipe, library: ctypes.CDLL):
+    def __init__(self, recipe: EventPropagatorKey, library: ctypes.CDLL):
         self.recipe, self.library = recipe, library
         self.call = library.dynident_events
         self.call.restype = ctypes.c_longlong
@@ -139,8 +139,8 @@ class CompiledEvents:
                               *[ctypes.c_void_p] * 7]
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
-            reuse: Marched | None = None) -> Marched:
-        out = blank(grid, len(first) - 1, self.recipe.sizes, sensitivities, reuse, modes=True)
+            reuse: Propagation | None = None) -> Propagation:
+        out = allocate(grid, len(first) - 1, self.recipe.sizes, sensitivities, reuse, modes=True)
         first = np.ascontiguousarray(first, dtype=np.int64)
         nodes = np.ascontiguousarray(nodes, dtype=float)
         p = np.ascontiguousarray(p, dtype=float)
@@ -152,11 +152,11 @@ class CompiledEvents:
         if bad >= 0:
             why, time, last = report
             segment = min(int(np.searchsorted(first, bad, side="right")), len(nodes)) - 1
-            raise trouble(self.recipe.model, int(why), float(time), int(bad), int(last), nodes[segment])
+            raise event_error(self.recipe.model, int(why), float(time), int(bad), int(last), nodes[segment])
         return out
 
 
-def trouble(model: EquationModel, why: int, time: float, node: int, last: int, state: np.ndarray) -> Diverged:
+def event_error(model: EquationModel, why: int, time: float, node: int, last: int, state: np.ndarray) -> SimulationDiverged:
     """Why the modes could not be followed."""
     at = ", ".join(f"{name} = {value:g}" for name, value in zip(model.states, state, strict=True))
     taken = model.transitions[last] if last >= 0 else None
@@ -170,4 +170,4 @@ def trouble(model: EquationModel, why: int, time: float, node: int, last: int, s
         TOUCHED: f"the condition of {said} is touched but not crossed (the result has no derivative there)",
         UNDEFINED: f"the condition \"{taken.when if taken else ''}\" of {said} is no longer a number (write it so that "
                    "it has a value on both sides of its border)"}
-    return Diverged(time, node, what=what[why])
+    return SimulationDiverged(time, node, what=what[why])

@@ -10,9 +10,9 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynident.integrators.events import NO_MODE, NOT_FINITE, TOO_MANY, TOUCHED, UNDEFINED, EventRecipe, trouble
+from dynident.integrators.events import NO_MODE, NOT_FINITE, TOO_MANY, TOUCHED, UNDEFINED, EventPropagatorKey, event_error
 from dynident.integrators.grid import Grid
-from dynident.integrators.march import Marched, blank
+from dynident.integrators.propagation import Propagation, allocate
 
 # the numbers of events.c, with its reasons
 MOST_EVENTS, SETTLED, AT_ONCE, MOST_LOOKS, MET, SMALLEST_PART = 100, 1e-14, 1e-9, 200, 1e-6, 45
@@ -48,16 +48,16 @@ class _Evaluator:
                 for memory, shape in zip(self.results, self.shapes, strict=True)]
 
 
-class InterpretedEvents:
+class InterpretedEventPropagator:
     """One call into CasADi's machine per step, guard and reset."""
 
-    def __init__(self, recipe: EventRecipe):
+    def __init__(self, recipe: EventPropagatorKey):
         self.recipe = recipe
         self.made = {name: [_Evaluator(f) for f in group] for name, group in recipe.functions().items()}
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
-            reuse: Marched | None = None) -> Marched:
-        out = blank(grid, len(first) - 1, self.recipe.sizes, sensitivities, reuse, modes=True)
+            reuse: Propagation | None = None) -> Propagation:
+        out = allocate(grid, len(first) - 1, self.recipe.sizes, sensitivities, reuse, modes=True)
         walk = _Walk(self.recipe, self.made, grid, p, sensitivities)
         largest = np.max(np.abs(nodes), axis=0)
         for i, (begin, end) in enumerate(itertools.pairwise(first)):
@@ -74,7 +74,7 @@ class InterpretedEvents:
                     raise _Ended(NOT_FINITE)
             except _Ended as ended:
                 time = float(grid.time[k]) + walk.s
-                raise trouble(self.recipe.model, ended.why, time, k, walk.last, nodes[i]) from None
+                raise event_error(self.recipe.model, ended.why, time, k, walk.last, nodes[i]) from None
             out.end_states[i] = walk.x
             if out.end_jacobian is not None:
                 out.end_jacobian[i] = walk.S
@@ -84,7 +84,7 @@ class InterpretedEvents:
 class _Walk:
     """Where the march is: mode, state, sensitivities, and the derivative T of the time at which the step began."""
 
-    def __init__(self, recipe: EventRecipe, made: dict[str, list[_Evaluator]], grid: Grid, p: np.ndarray, sens: bool):
+    def __init__(self, recipe: EventPropagatorKey, made: dict[str, list[_Evaluator]], grid: Grid, p: np.ndarray, sens: bool):
         self.recipe, self.made, self.grid, self.p, self.sens = recipe, made, grid, p, sens
         self.nx, nq = recipe.sizes[0], recipe.sizes[0] + recipe.sizes[3]
         self.x, self.S, self.T = np.zeros(self.nx), np.eye(self.nx, nq), np.zeros(nq)
@@ -111,7 +111,7 @@ class _Walk:
     def enter(self, mode: int) -> None:
         self.mode, self.held = mode, np.zeros(max(1, len(self.recipe.leaving[mode])), bool)
 
-    def look(self, k: int, out: Marched) -> None:
+    def look(self, k: int, out: Propagation) -> None:
         self.s = 0.0
         if not np.all(np.isfinite(self.x)):
             raise _Ended(NOT_FINITE)
@@ -128,7 +128,7 @@ class _Walk:
         if not (np.all(np.isfinite(y)) and (out.jacobian is None or np.all(np.isfinite(out.jacobian[k])))):
             raise _Ended(NOT_FINITE)
 
-    def interval(self, k: int, out: Marched) -> None:
+    def interval(self, k: int, out: Propagation) -> None:
         assert out.modes is not None
         grid, count = self.grid, int(self.grid.substeps[k])
         length = grid.time[k + 1] - grid.time[k]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dynident.codegen.pointers import addresses
 from dynident.errors import ProblemError, did_you_mean
-from dynident.kernels.address import addresses
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 

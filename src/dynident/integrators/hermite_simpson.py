@@ -2,16 +2,16 @@
 
 import casadi as ca
 
-from dynident.integrators.scheme import Implicit, Step
+from dynident.integrators.scheme import Implicit, StepFunction
 
 
-def equations(step: Step, stages: ca.SX) -> ca.SX:
+def equations(step: StepFunction, stages: ca.SX) -> ca.SX:
     begin, end = step.rate_at(step.x, 0), step.rate_at(stages, 1)
     middle = (step.x + stages) / 2 + step.h / 8 * (begin - end)
     return stages - step.x - step.h / 6 * (begin + 4 * step.rate_at(middle, 0.5) + end)
 
 
-def next_state(step: Step, stages: ca.SX) -> ca.SX:
+def next_state(step: StepFunction, stages: ca.SX) -> ca.SX:
     return stages
 
 

@@ -7,17 +7,17 @@ order 2 where they do.
 
 import casadi as ca
 
-from dynident.integrators.scheme import Explicit, Step
+from dynident.integrators.scheme import Explicit, StepFunction
 
 
-def next_state(step: Step):
+def next_state(step: StepFunction):
     half = kicked(step, step.x, 0)
     for q, v in zip(step.positions, step.velocities, strict=True):
         half[q] = step.x[q] + step.h * half[v]
     return kicked(step, half, 1)
 
 
-def kicked(step: Step, x: ca.SX, fraction: int) -> ca.SX:
+def kicked(step: StepFunction, x: ca.SX, fraction: int) -> ca.SX:
     """The state after half a step in the velocities alone, forces taken at one end of the step."""
     first = step.rate_at(x, fraction)
     predicted = ca.SX(x)

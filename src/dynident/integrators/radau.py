@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import roots_jacobi
 
-from dynident.integrators.polynomial import collocation_scheme
+from dynident.integrators.collocation_tableau import collocation_scheme
 from dynident.integrators.scheme import Implicit
 
 USUAL_DEGREE = 3

@@ -12,7 +12,7 @@ Rate = Callable[[Any, Any, Any, Any], Any]  # (t, x, u, p) -> dx/dt
 
 
 @dataclass(frozen=True)
-class Step:
+class StepFunction:
     """One step from x at time t over h, with the inputs at its two ends (they move linearly between them)."""
 
     rate: Rate
@@ -38,7 +38,7 @@ class Explicit:
 
     name: str
     order: int
-    next_state: Callable[[Step], ca.SX] = field(repr=False)
+    next_state: Callable[[StepFunction], ca.SX] = field(repr=False)
     position_velocity: bool = False  # takes only models of the form q' = v, v' = f(q, v)
     summary: str = ""
 
@@ -50,8 +50,8 @@ class Implicit:
     name: str
     order: int
     stages: int
-    equations: Callable[[Step, ca.SX], ca.SX] = field(repr=False)  # (step, stages stacked) -> residual, zero at the root
-    next_state: Callable[[Step, ca.SX], ca.SX] = field(repr=False)
+    equations: Callable[[StepFunction, ca.SX], ca.SX] = field(repr=False)  # (step, stages stacked) -> residual, zero at the root
+    next_state: Callable[[StepFunction, ca.SX], ca.SX] = field(repr=False)
     points: tuple[float, ...] = (1.0,)  # where in the step each stage is the state
     position_velocity: bool = False
     summary: str = ""
@@ -70,7 +70,7 @@ class Adaptive:
 Integrator = Explicit | Implicit | Adaptive
 
 
-def runge_kutta_step(step: Step, c: Sequence[float], a: Sequence[Sequence[float]], b: Sequence[float]) -> ca.SX:
+def runge_kutta_step(step: StepFunction, c: Sequence[float], a: Sequence[Sequence[float]], b: Sequence[float]) -> ca.SX:
     """The next state by an explicit Runge-Kutta scheme given as its tableau."""
     slopes: list[ca.SX] = []
     for fraction, row in zip(c, a, strict=True):

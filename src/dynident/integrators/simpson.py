@@ -1,9 +1,9 @@
 """Simpson (Runge-Kutta 3): order 3, eq. (18) of the filter paper."""
 
-from dynident.integrators.scheme import Explicit, Step, runge_kutta_step
+from dynident.integrators.scheme import Explicit, StepFunction, runge_kutta_step
 
 
-def next_state(step: Step):
+def next_state(step: StepFunction):
     return runge_kutta_step(step, c=[0, 1 / 2, 1], a=[[], [1 / 2], [-1, 2]], b=[1 / 6, 4 / 6, 1 / 6])
 
 

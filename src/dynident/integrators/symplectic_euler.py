@@ -2,10 +2,10 @@
 
 import casadi as ca
 
-from dynident.integrators.scheme import Explicit, Step
+from dynident.integrators.scheme import Explicit, StepFunction
 
 
-def next_state(step: Step):
+def next_state(step: StepFunction):
     slope = step.rate_at(step.x, 0)
     moved = ca.SX(step.x)
     for v in step.velocities:

@@ -2,14 +2,14 @@
 
 import casadi as ca
 
-from dynident.integrators.scheme import Implicit, Step
+from dynident.integrators.scheme import Implicit, StepFunction
 
 
-def equations(step: Step, stages: ca.SX) -> ca.SX:
+def equations(step: StepFunction, stages: ca.SX) -> ca.SX:
     return stages - step.x - step.h / 2 * (step.rate_at(step.x, 0) + step.rate_at(stages, 1))
 
 
-def next_state(step: Step, stages: ca.SX) -> ca.SX:
+def next_state(step: StepFunction, stages: ca.SX) -> ca.SX:
     return stages
 
 

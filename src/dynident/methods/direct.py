@@ -9,17 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from dynident.discretizations.collocation import FullDiscretization
-from dynident.discretizations.finite import FiniteProblem, Point
-from dynident.discretizations.losses import check_loss
-from dynident.discretizations.shooting import Shooting, segment_starts, usual_segments
-from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
-from dynident.integrators.march import Diverged
 from dynident.integrators.scheme import Adaptive, Integrator
-from dynident.methods import noise
-from dynident.methods.assemble import assemble
+from dynident.linalg.finite_problem import FiniteProblem, Variables
+from dynident.methods import noise_estimation
+from dynident.methods.active_constraints import ActiveConstraints
+from dynident.methods.build_estimate import assemble
 from dynident.methods.outer_loop import DIRECT_LOOP, DirectSetup, OuterState, Transcription, initial_state, refusal
 from dynident.methods.restraints import (
     constrained_solver,
@@ -28,13 +25,15 @@ from dynident.methods.restraints import (
     refuse_state_bounds,
     refuse_without_states,
 )
-from dynident.methods.tight import Tight
 from dynident.models.equations import EquationModel
+from dynident.problem.losses import check_loss
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.nlp import HESSIANS
-from dynident.solvers.outcome import Outcome
+from dynident.solvers.solver_result import SolverResult
 from dynident.status import Status, StatusCode
+from dynident.transcription.full_discretization import FullDiscretization
+from dynident.transcription.shooting import Shooting, default_segments, segment_starts
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class ShootingMethod:
     def segments_for(self, samples: int) -> int:
         if self.segments is not None:
             return self.segments
-        return usual_segments(samples)
+        return default_segments(samples)
 
     def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
         segments = [self.segments_for(e.samples) for e in problem.experiments]
@@ -199,21 +198,21 @@ def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
     counts = {**state.log.counts, "compiled kernels": state.log.compiled_libraries, "substeps": state.substeps,
               "variables": len(finite.names) + finite.equality_count, "equalities": finite.equality_count}
 
-    def build(result: Outcome, simulated: tuple[Shooting, Point] | None = None) -> Estimate:
+    def build(result: SolverResult, simulated: tuple[Shooting, Variables] | None = None) -> Estimate:
         shooting, point = simulated or again.to_shooting(again.transfer(result.point, finite))
         return assemble(setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std,
                         state.integration_error, counts, times, state.solver,
-                        Tight.at(setup.problem, finite.coordinates, result.point.unknowns))
+                        ActiveConstraints.at(setup.problem, finite.coordinates, result.point.unknowns))
 
     try:
         return build(result, state.simulated if again is finite else None)
-    except Diverged as bad:  # states that fit no trajectory of the model
+    except SimulationDiverged as bad:  # states that fit no trajectory of the model
         if result.converged:
             raise
         why = Status.of(StatusCode.DIVERGED, reason=result.reason, why=bad)
         try:
             return build(replace(result, point=finite.start(), reason=why))
-        except Diverged as bad:
+        except SimulationDiverged as bad:
             raise refusal(setup, finite, finite.start(), bad) from None
 
 
@@ -224,7 +223,7 @@ def check_problem(problem: Problem, kind: str, one_mode: bool = False) -> None:
         modes = ", ".join(f"'{name}'" for name in problem.model.modes)
         raise NotSupported(f"{kind} needs a model with one mode, but this one has {modes}. Methods that follow the modes: "
                            "single_shooting(), multiple_shooting() and least_squares().")
-    noise.require_gaussian(problem, kind)
+    noise_estimation.require_gaussian(problem, kind)
 
 
 def solver_for(name: str, finite: FiniteProblem, iterations: int, problem: Problem) -> Any:

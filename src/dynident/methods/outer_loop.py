@@ -13,23 +13,28 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from dynident.discretizations.finite import Point
-from dynident.discretizations.shooting import Shooting
-from dynident.errors import GivenUp, ProblemError
-from dynident.estimate.residuals import follows_data
-from dynident.integrators.march import Diverged
+from dynident.errors import ProblemError, SimulationDiverged, SimulatorLost
 from dynident.integrators.scheme import Adaptive, Integrator
-from dynident.methods.easier import relaxed_start
-from dynident.methods.noise import first_sizes, sizes_from
+from dynident.linalg.finite_problem import Variables
+from dynident.methods.active_constraints import ActiveConstraints, count_fixed
+from dynident.methods.noise_estimation import estimate_noise_std, initial_noise_std
+from dynident.methods.relaxed_start import relaxed_start
 from dynident.methods.run_log import Listener, RunLog, run_solver
 from dynident.methods.substeps import choose_substeps, integration_error
-from dynident.methods.tight import Tight, fixed_unknowns
 from dynident.problem.noise import Gaussian
 from dynident.problem.problem import Problem
-from dynident.solvers.beside import escapes, in_jumps, perturbed_points, stationary_unknowns, unless_jumps
-from dynident.solvers.beyond import extrapolated_point, reject_unbounded_minimum
-from dynident.solvers.outcome import Outcome, because
+from dynident.solvers.solver_result import SolverResult, because
+from dynident.solvers.stationary_start import (
+    escapes,
+    find_piecewise_constant,
+    perturbed_points,
+    reject_piecewise_constant,
+    stationary_unknowns,
+)
+from dynident.solvers.unbounded_minimum import extrapolated_point, reject_unbounded_minimum
+from dynident.statistics.residual_tests import follows_data
 from dynident.status import SPENT_SAID, Status, StatusCode
+from dynident.transcription.shooting import Shooting
 
 NOISE_STD_CONVERGED = 1e-3  # relative change of an estimated noise std that no longer matters
 FAR_FROM_START = 1e3  # typical sizes from the start; who goes there may have passed the optimum on the way
@@ -81,7 +86,7 @@ class OuterLoop(Generic[SetupT, StateT]):
             if (ended := last.ended(Status.of(StatusCode.INTERRUPTED), True)) is None:
                 raise
             return ended
-        except GivenUp as end:  # the same
+        except SimulatorLost as end:  # the same
             if (ended := last.ended(because(end), False)) is None:
                 raise
             return ended
@@ -153,7 +158,7 @@ class Solved:
     """A point of a finite problem, with the sub-steps and the weights that the problem was made for."""
 
     finite: Any
-    result: Outcome
+    result: SolverResult
     substeps: int
     noise_std: Mapping[str, float]
 
@@ -165,10 +170,10 @@ class OuterState:
     substeps: int
     noise_std: Mapping[str, float]  # estimated so far; empty where all are given
     finite: Any = None  # made of these two
-    start: Point | None = None  # the user's own
-    variables: Point | None = None  # where the next solve begins
+    start: Variables | None = None  # the user's own
+    variables: Variables | None = None  # where the next solve begins
     solved: Solved | None = None  # by the last solve
-    simulated: tuple[Any, Point] | None = None  # its result by shooting
+    simulated: tuple[Any, Variables] | None = None  # its result by shooting
     best: Solved | None = None  # to end with whenever it has to
     rounds: int = 0
     changed: bool = False  # weights or steps, so that another round follows
@@ -182,7 +187,7 @@ class OuterState:
     def converged(self) -> bool:
         return self.solved is not None and self.solved.result.converged
 
-    def with_result(self, result: Outcome) -> OuterState:
+    def with_result(self, result: SolverResult) -> OuterState:
         """With another result at the same finite problem."""
         solved = (Solved(self.finite, result, self.substeps, self.noise_std) if self.solved is None else
                   replace(self.solved, result=result))
@@ -197,7 +202,7 @@ class OuterState:
 
 def initial_state(setup: DirectSetup) -> OuterState:
     substeps = setup.method.steps()
-    return OuterState(1 if substeps == "auto" else int(substeps), first_sizes(setup.problem))
+    return OuterState(1 if substeps == "auto" else int(substeps), initial_noise_std(setup.problem))
 
 
 def choose_first_substeps(setup: DirectSetup, state: OuterState) -> OuterState:
@@ -206,7 +211,7 @@ def choose_first_substeps(setup: DirectSetup, state: OuterState) -> OuterState:
         return state
     try:
         return replace(state, substeps=choose_substeps(setup.shooting_with(state.noise_std))[0])
-    except Diverged as bad:
+    except SimulationDiverged as bad:
         finite = setup.method.finite(setup.problem, state.substeps, state.noise_std)
         raise refusal(setup, finite, finite.start(), bad) from None
 
@@ -227,13 +232,13 @@ def check_start(setup: DirectSetup, state: OuterState) -> OuterState:
     start = finite.start()
     try:
         evaluation = finite.evaluate(start)
-    except Diverged as bad:
+    except SimulationDiverged as bad:
         raise refusal(setup, finite, start, bad) from None
     state = replace(state, start=start, variables=start)
     if not finite.cheap_slopes:  # the start alone is not worth the simulations that its intervals take
         return state
     held = np.zeros(len(finite.names), int)
-    there = Outcome(start, evaluation, False, Status.of(StatusCode.AT_START), (), held)
+    there = SolverResult(start, evaluation, False, Status.of(StatusCode.AT_START), (), held)
     return replace(state, best=Solved(finite, there, state.substeps, state.noise_std))
 
 
@@ -266,29 +271,29 @@ def solve(setup: DirectSetup, state: OuterState) -> OuterState:
     return replace(state, simulated=finite.to_shooting(result.point)) if result.converged else state
 
 
-def _solve_from_relaxed(setup: DirectSetup, state: OuterState) -> tuple[Outcome, OuterState]:
+def _solve_from_relaxed(setup: DirectSetup, state: OuterState) -> tuple[SolverResult, OuterState]:
     try:
         result, state = _solve_from(setup, state, state.variables)
-    except Diverged:
+    except SimulationDiverged:
         return _solve_or_refuse(setup, state, state.start, AT_START)
     if not _went_astray(setup, state, result):
         return result, state
     try:
         other, state = _solve_from(setup, state, state.start)
-    except Diverged:
+    except SimulationDiverged:
         return result, state
     return min(result, other, key=lambda one: (not one.converged, one.evaluation.cost)), state
 
 
-def _solve_or_refuse(setup: DirectSetup, state: OuterState, point: Point | None, where: str) -> tuple[Outcome, OuterState]:
+def _solve_or_refuse(setup: DirectSetup, state: OuterState, point: Variables | None, where: str) -> tuple[SolverResult, OuterState]:
     try:
         return _solve_from(setup, state, point)
-    except Diverged as bad:
+    except SimulationDiverged as bad:
         raise refusal(setup, state.finite, point, bad, where) from None
 
 
-def _solve_from(setup: DirectSetup, state: OuterState, point: Point | None, logged: bool = True
-                ) -> tuple[Outcome, OuterState]:
+def _solve_from(setup: DirectSetup, state: OuterState, point: Variables | None, logged: bool = True
+                ) -> tuple[SolverResult, OuterState]:
     """Raises Diverged where the solver cannot even begin: derivatives that are not finite."""
     assert point is not None
     solver = setup.method.solver(state.finite)
@@ -296,7 +301,7 @@ def _solve_from(setup: DirectSetup, state: OuterState, point: Point | None, logg
     return result, replace(state, log=log, solver=solver.name)
 
 
-def _went_astray(setup: DirectSetup, state: OuterState, result: Outcome) -> bool:
+def _went_astray(setup: DirectSetup, state: OuterState, result: SolverResult) -> bool:
     """Lost, neither by the user nor for want of iterations, or far away: another start may do better."""
     assert state.start is not None
     if result.interrupted or result.converged:
@@ -312,12 +317,12 @@ def escape_stationary_start(setup: DirectSetup, state: OuterState) -> OuterState
     assert state.solved is not None and state.start is not None
     finite, result = state.finite, state.solved.result
     stuck = stationary_unknowns(finite, result, state.start.unknowns)
-    if np.any(jumps := in_jumps(finite, result, stuck)):
-        return state.with_result(unless_jumps(result, finite.names, jumps))
+    if np.any(jumps := find_piecewise_constant(finite, result, stuck)):
+        return state.with_result(reject_piecewise_constant(result, finite.names, jumps))
     for point in perturbed_points(finite, result.point, stuck):
         try:
             there, state = _solve_from(setup, state, point)
-        except Diverged:
+        except SimulationDiverged:
             continue
         if there.interrupted or escapes(finite, result, there):
             names = ", ".join(name for name, is_it in zip(finite.names, stuck, strict=True) if is_it)
@@ -333,9 +338,9 @@ def reweight(setup: DirectSetup, state: OuterState) -> OuterState:
     assert state.solved is not None and state.simulated is not None
     problem, finite, result = setup.problem, state.finite, state.solved.result
     shooting, there = state.simulated
-    fixed = fixed_unknowns(result.held, Tight.at(problem, finite.coordinates, result.point.unknowns))
+    fixed = count_fixed(result.held, ActiveConstraints.at(problem, finite.coordinates, result.point.unknowns))
     robust = setup.method.loss != "squared"
-    noise_std = sizes_from(problem, shooting.linearization(there), dict(state.noise_std), robust, fixed)
+    noise_std = estimate_noise_std(problem, shooting.linearization(there), dict(state.noise_std), robust, fixed)
     change = max(abs(np.log(noise_std[name] / state.noise_std[name])) for name in noise_std)
     measured = {name for e in problem.experiments for name in e.outputs}
     alone = len(measured) == 1 and not finite.frame.priors and not robust and (
@@ -360,7 +365,7 @@ def refine(setup: DirectSetup, state: OuterState) -> OuterState:
         return replace(state, integration_error=error)
     try:
         substeps, error = choose_substeps(make, there, level, linked=True)
-    except Diverged:  # lost with fewer steps than those of the solution
+    except SimulationDiverged:  # lost with fewer steps than those of the solution
         return replace(state, integration_error=np.inf)
     fewer = substeps < state.substeps
     if substeps == state.substeps or (fewer and state.coarsened):
@@ -407,13 +412,13 @@ def safeguard(setup: DirectSetup, state: OuterState) -> OuterState:
         return state
     try:
         there, state = _solve_from(setup, state, further, logged=False)
-    except Diverged:  # no word on what is beyond
+    except SimulationDiverged:  # no word on what is beyond
         return state
     follows = not state.noise_std and follows_data(result.evaluation.cost, finite.residual_count - len(finite.names))
     return state.with_result(reject_unbounded_minimum(finite, result, state.start.unknowns, finite.names, follows, there))
 
 
-def refusal(setup: DirectSetup, finite: Any, point: Point | None, bad: Diverged, where: str = AT_START) -> ProblemError:
+def refusal(setup: DirectSetup, finite: Any, point: Variables | None, bad: SimulationDiverged, where: str = AT_START) -> ProblemError:
     """Why a fit cannot begin, with the values and the ways out."""
     assert point is not None
     values = finite.coordinates.values(point.unknowns)

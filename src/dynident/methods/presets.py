@@ -6,16 +6,16 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dynident.black_box.method import LeastSquares
+from dynident.boundary.smoothing.method import BoundaryValueMethod, Weight
 from dynident.errors import ProblemError, did_you_mean
-from dynident.methods.black_box import LeastSquares
+from dynident.kalman.method import KalmanMethod
 from dynident.methods.direct import FullDiscretizationMethod, ShootingMethod
-from dynident.methods.indirect.options import BoundaryValueMethod, Weight
-from dynident.methods.kalman.method import KalmanMethod
 from dynident.methods.method import Method
-from dynident.methods.multistart import MultiStart
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.set_membership.method import SetMembership
+from dynident.verbs.multistart import MultiStart
 
 
 def single_shooting(integrator: str = "runge_kutta", substeps: int | str = "auto", solver: str = "auto",

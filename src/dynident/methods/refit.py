@@ -8,20 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from dynident.discretizations.finite import Point
-from dynident.discretizations.shooting import Shooting
-from dynident.errors import NotSupported
+from dynident.errors import NotSupported, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
-from dynident.integrators.march import Diverged
+from dynident.linalg.finite_problem import Variables
 from dynident.methods.direct import ShootingMethod, check_problem
 from dynident.methods.method import minimised, started_method
-from dynident.methods.noise import sizes_wanted
+from dynident.methods.noise_estimation import outputs_with_unknown_noise
 from dynident.methods.restraints import refuse_constraints
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
-from dynident.solvers.outcome import Outcome
+from dynident.solvers.solver_result import SolverResult
 from dynident.tolerances import STEP_TOLERANCE
+from dynident.transcription.shooting import Shooting
 
 GENTLE = 1e-9  # damping of a start that is known to be close
 ITERATIONS = 50
@@ -45,14 +44,14 @@ class Refit:
         self.finite, self.point = self._made([1] * len(problem.experiments))
         try:
             self.finite.evaluate(self.point)
-        except Diverged:
+        except SimulationDiverged:
             chosen = ShootingMethod(what)
             self.finite, self.point = self._made([chosen.segments_for(e.samples) for e in problem.experiments])
         self.box = self.finite.coordinates
 
-    def _made(self, segments: Sequence[int]) -> tuple[Shooting, Point]:
+    def _made(self, segments: Sequence[int]) -> tuple[Shooting, Variables]:
         estimate = self.estimate
-        sizes = {name: estimate.noise_std[name] for name in sizes_wanted(self.problem)}
+        sizes = {name: estimate.noise_std[name] for name in outputs_with_unknown_noise(self.problem)}
         scheme = integrator_named(getattr(started_method(estimate.method), "integrator", "runge_kutta"))
         finite = Shooting(self.problem, scheme, segments, int(estimate.counts.get("substeps", 1)), sizes)
         nodes = []
@@ -60,7 +59,7 @@ class Refit:
             named = self.problem.model.states
             states = np.array([trajectory.states[name] for name in named]).reshape(len(named), len(trajectory.time)).T
             nodes.append(states[record.first[1:-1] - record.grid.offset])
-        return finite, Point(finite.coordinates.coordinates(self.values), tuple(nodes))
+        return finite, Variables(finite.coordinates.coordinates(self.values), tuple(nodes))
 
     @property
     def runs(self) -> int:
@@ -72,12 +71,12 @@ class Refit:
             return GaussNewton(iterations=ITERATIONS)
         return LevenbergMarquardt(iterations=ITERATIONS, settled=self.settled, damping=GENTLE)
 
-    def free(self, start: Point) -> Outcome:
+    def free(self, start: Variables) -> SolverResult:
         """Solve with all unknowns free within their bounds."""
         self.finite.coordinates = self.box
         return self.solver().solve(self.finite, start)
 
-    def held(self, index: int, start: Point) -> Outcome:
+    def held(self, index: int, start: Variables) -> SolverResult:
         """Solve with one unknown resting where the start has it; bounds that meet hold it, so nothing is compiled."""
         lower, upper = self.box.lower.copy(), self.box.upper.copy()
         lower[index] = upper[index] = start.unknowns[index]

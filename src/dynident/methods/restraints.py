@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynident.discretizations.constraints import parameter_constraints
-from dynident.discretizations.finite import FiniteProblem
 from dynident.errors import NotSupported
-from dynident.integrators.events import follows_modes
+from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Integrator
+from dynident.linalg.finite_problem import FiniteProblem
 from dynident.problem.problem import Problem
 from dynident.solvers.gauss_newton import GaussNewton
+from dynident.transcription.parameter_constraints import parameter_constraints
 
 INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), full_discretization() or least_squares()"
 
@@ -46,7 +46,7 @@ def refuse_solver(problem: Problem, name: str) -> None:
 def refuse_integrator(problem: Problem, integrator: Integrator) -> None:
     """For a method that simulates: not every scheme can end a step at an event."""
     if getattr(problem.model, "hybrid", False):
-        follows_modes(integrator)
+        require_events(integrator)
 
 
 def constrained_solver(problem: Problem, finite: FiniteProblem, iterations: int) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dynident.discretizations.finite import Point
-from dynident.kernels import compiler
-from dynident.solvers.outcome import Iteration, Outcome, iterations_in_words
+from dynident.codegen import compiler
+from dynident.linalg.finite_problem import Variables
+from dynident.solvers.solver_result import Iteration, SolverResult, iterations_in_words
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class RunLog:
         return iterations_in_words(self.counts["iterations"]) + (f" in {rounds} rounds" if rounds > 1 else "")
 
 
-def run_solver(solver: Any, finite: Any, variables: Point, log: RunLog, listener: Listener | None
-               ) -> tuple[Outcome, RunLog]:
+def run_solver(solver: Any, finite: Any, variables: Variables, log: RunLog, listener: Listener | None
+               ) -> tuple[SolverResult, RunLog]:
     """Solve a finite problem with `counts` of its own; without a listener nothing stands in the history.
 
     Raises Diverged where the solver cannot even begin.

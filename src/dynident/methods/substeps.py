@@ -7,17 +7,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from dynident.discretizations.finite import Point
-from dynident.discretizations.shooting import Shooting
-from dynident.integrators.march import Diverged, Marched
+from dynident.errors import SimulationDiverged
+from dynident.integrators.propagation import Propagation
 from dynident.integrators.scheme import Adaptive
+from dynident.linalg.finite_problem import Variables
+from dynident.transcription.shooting import Shooting
 
 HARMLESS = 0.02  # standard errors: an error of this length in weighted outputs moves no estimate by more
 EXACT = 1e-9  # relative to the signals: good enough where the noise is nearly nothing
 MOST = 64
 
 
-def integration_error(finite: Shooting, finer: Shooting, point: Point, level: float = 1.0, linked: bool = False
+def integration_error(finite: Shooting, finer: Shooting, point: Variables, level: float = 1.0, linked: bool = False
                       ) -> float:
     """Length of the change in the weighted outputs when each step is halved; infinite where a simulation diverges.
 
@@ -30,13 +31,13 @@ def integration_error(finite: Shooting, finer: Shooting, point: Point, level: fl
     carried = linked and finite.equality_count > 0
     try:
         coarse = finite.run(point, carried)
-    except Diverged as bad:
+    except SimulationDiverged as bad:
         if bad.lost:
             raise
         return np.inf
     try:
         fine = finer.run(point, False)
-    except Diverged:
+    except SimulationDiverged:
         return np.inf
     change = size = 0.0
     with np.errstate(over="ignore", invalid="ignore"):  # far from a solution signals may grow without bounds
@@ -51,7 +52,7 @@ def integration_error(finite: Shooting, finer: Shooting, point: Point, level: fl
     return float(length) if np.isfinite(length) else np.inf
 
 
-def _carried_on(coarse: Marched, fine: Marched, first: np.ndarray) -> np.ndarray:
+def _carried_on(coarse: Propagation, fine: Propagation, first: np.ndarray) -> np.ndarray:
     """Change of the outputs in each segment by what the segments before it changed at their ends, to first order."""
     assert coarse.jacobian is not None and coarse.end_jacobian is not None
     nx = coarse.states.shape[1]
@@ -63,7 +64,7 @@ def _carried_on(coarse: Marched, fine: Marched, first: np.ndarray) -> np.ndarray
     return moved
 
 
-def choose_substeps(make: Callable[[int], Shooting], point: Point | None = None, level: float = 1.0,
+def choose_substeps(make: Callable[[int], Shooting], point: Variables | None = None, level: float = 1.0,
                     linked: bool = False) -> tuple[int, float]:
     """The smallest number of sub-steps (1, 2, 4, ...) that is good enough at a point, or at the start, and its error."""
     count, finite = 1, make(1)

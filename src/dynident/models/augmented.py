@@ -18,7 +18,7 @@ KINDS = ("value", "log", "above", "below", "between")
 
 
 @dataclass(frozen=True)
-class Coordinate:
+class ParameterTransform:
     """How one parameter is seen by the filter: value(z), and z back from the value."""
 
     kind: str = "value"
@@ -68,14 +68,14 @@ class Coordinate:
         return np.ones_like(z) if isinstance(z, np.ndarray) else 1.0
 
 
-def coordinate_for(lower: float, upper: float, log: bool, transform: bool) -> Coordinate:
+def transform_for(lower: float, upper: float, log: bool, transform: bool) -> ParameterTransform:
     """`transform` asks for coordinates that cannot leave the bounds; `log` for the logarithm."""
     if log:
-        return Coordinate("log", lower, upper)
+        return ParameterTransform("log", lower, upper)
     if not transform or not (np.isfinite(lower) or np.isfinite(upper)):
-        return Coordinate("value", lower, upper)
+        return ParameterTransform("value", lower, upper)
     kind = "between" if np.isfinite(lower) and np.isfinite(upper) else "above" if np.isfinite(lower) else "below"
-    return Coordinate(kind, lower, upper)
+    return ParameterTransform(kind, lower, upper)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Augmented:
 
     model: EquationModel
     free: tuple[int, ...]  # indices into model.parameters
-    coordinates: tuple[Coordinate, ...]
+    coordinates: tuple[ParameterTransform, ...]
     inverted: tuple[int, ...] = ()  # held parameters that are handed over as 1/value: products instead of quotients
 
     @property
@@ -110,7 +110,7 @@ class Augmented:
         return f"{self.model.content_hash()} {self.free} {self.coordinates} {self.inverted}"
 
 
-def divisors(model: EquationModel, free: tuple[int, ...]) -> tuple[int, ...]:
+def reciprocal_parameters(model: EquationModel, free: tuple[int, ...]) -> tuple[int, ...]:
     """Held parameters that the equations only divide by; a product with the inverse costs a tenth of a quotient."""
     t, x, u = ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("u", len(model.inputs))
     p = ca.SX.sym("p", len(model.parameters))

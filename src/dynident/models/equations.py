@@ -18,27 +18,27 @@ from typing import Any, final
 import casadi
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
-from dynident.models.automaton import Maker, ModeFunctions, TransitionFunctions, read_automaton
-from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
-from dynident.models.tracing import take_functions
-from dynident.models.written import (
+from dynident.models.definition import (
     KIND,
     TIME,
     Equation,
-    Written,
+    ModelDefinition,
+    caret_position,
     clashes,
-    column,
     definition_order,
     empty_faults,
     name_faults,
     names_of,
     numbers_of,
-    read,
+    parse,
     take_text,
-    undeclared,
+    undeclared_names,
     unknown_units,
     unused,
 )
+from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
+from dynident.models.hybrid_functions import Maker, ModeFunctions, TransitionFunctions, read_automaton
+from dynident.models.tracing import take_functions
 
 ITEMS = ("states", "modes", "transitions", "outputs", "inputs", "constants", "definitions", "parameters", "units",
          "name")
@@ -79,7 +79,7 @@ class EquationModel:
                  modes: Mapping[str, Mode | Mapping[str, Any]] | None = None,
                  transitions: Sequence[Transition | Mapping[str, Any]] = ()):
         faults: list[str] = []
-        written = Written(
+        written = ModelDefinition(
             inputs=names_of("inputs", inputs, faults), constants=numbers_of(constants or {}, faults),
             parameters=None if parameters is None else names_of("parameters", parameters, faults),
             units={str(k): str(v) for k, v in (units or {}).items()}, name=str(name))
@@ -96,29 +96,29 @@ class EquationModel:
                 raise ProblemError(faults)  # there is no text to look at
         self._build(written, faults)
 
-    def _build(self, written: Written, faults: list[str]) -> None:
+    def _build(self, written: ModelDefinition, faults: list[str]) -> None:
         """The symbols and functions of equations that are all text by now."""
         complete = not faults
         faults += empty_faults(written)
         faults += name_faults(written)
         if written.parameters is None:
-            written.parameters = undeclared(written)
+            written.parameters = undeclared_names(written)
         symbols = {name: casadi.SX.sym(name) for name in [TIME, *(name for _, name in written.declared())]}
         known = dict(symbols)
         for name in definition_order(written, faults):
-            known[name] = read(written.definitions[name], known, f"definition of '{name}'", faults)
+            known[name] = parse(written.definitions[name], known, f"definition of '{name}'", faults)
         motion = read_automaton(written, known, faults)
-        measured = [read(text, known, f"output '{name}'", faults) for name, text in written.outputs.items()]
+        measured = [parse(text, known, f"output '{name}'", faults) for name, text in written.outputs.items()]
         faults += unused(written, None if faults else [*motion.expressions(), *measured]) if complete else []
         faults += motion.guard_faults([symbols[name] for name in [TIME, *written.states, *written.inputs]], not faults)
         faults += clashes(written)
         faults += unknown_units(written)
         if faults:
             raise ProblemError(faults)
-        arguments = [symbols[TIME], *(column(symbols[name] for name in group)
+        arguments = [symbols[TIME], *(caret_position(symbols[name] for name in group)
                                       for group in (written.states, written.inputs, written.parameters))]
-        make = Maker(arguments, (column(symbols[name] for name in written.constants),
-                                 column(written.constants.values())))
+        make = Maker(arguments, (caret_position(symbols[name] for name in written.constants),
+                                 caret_position(written.constants.values())))
         modes = motion.modes(make)
         for key, value in {
                 "states": tuple(written.states), "inputs": tuple(written.inputs), "outputs": tuple(written.outputs),

@@ -21,20 +21,20 @@ from typing import Any
 import casadi
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.models.conditions import compared
-from dynident.models.tracing import arguments_of, symbols_of, traced, traced_condition
-from dynident.models.writing import expressions_to_text
-from dynident.models.written import (
+from dynident.models.definition import (
     Equation,
+    ModelDefinition,
     ModeText,
     Texts,
     TransitionText,
-    Written,
-    mentioned,
+    mentioned_names,
     names_of,
     taken_outputs,
     texts_of,
 )
+from dynident.models.guards import condition_pattern
+from dynident.models.printer import expressions_to_text
+from dynident.models.tracing import arguments_of, symbols_of, trace, trace_condition
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ class Transition:
     reset: Mapping[str, Equation] | Callable[..., Any] = field(default_factory=dict)
 
 
-def take_modes(written: Written, states: Any, outputs: Any, definitions: Mapping[str, Equation],
+def take_modes(written: ModelDefinition, states: Any, outputs: Any, definitions: Mapping[str, Equation],
                modes: Mapping[str, Any], transitions: Sequence[Any], output: Callable[..., Any] | None,
                faults: list[str]) -> None:
     """Write down all modes and transitions as text; functions are traced once with symbols."""
     common = texts_of("rate", states, faults) if isinstance(states, Mapping) else {}
     written.states = names_of("states", states, faults)
     written.definitions = texts_of("definition", definitions, faults)
-    pen = _Pen(written, faults)
+    pen = _DefinitionBuilder(written, faults)
     for name, given in modes.items():
         mode = _plain(Mode, given, f"mode '{name}'", faults)
         if mode is not None:
@@ -89,7 +89,7 @@ def take_modes(written: Written, states: Any, outputs: Any, definitions: Mapping
     pen.finish()
 
 
-def mode_faults(written: Written) -> list[str]:
+def mode_faults(written: ModelDefinition) -> list[str]:
     """Names of modes and states that do not fit, and modes that nothing leads to."""
     faults = ["a hybrid model needs at least one mode; modes is empty."] * (not written.modes)
     for name, mode in written.modes.items():
@@ -128,10 +128,10 @@ def _plain(kind: type, given: Any, label: str, faults: list[str]) -> Any:
     return None if unknown or missing else kind(**given)
 
 
-class _Pen:
+class _DefinitionBuilder:
     """Takes text as it is and functions by what they return; the latter are written together at the end."""
 
-    def __init__(self, written: Written, faults: list[str]):
+    def __init__(self, written: ModelDefinition, faults: list[str]):
         self.written, self.faults = written, faults
         self.arguments = arguments_of(written, faults)
         self.later: list[tuple[list[casadi.SX], Callable[[list[str]], None]]] = []
@@ -146,7 +146,7 @@ class _Pen:
 
     def traced(self, what: str, function: Callable[..., Any], names: list[str] | None, of: str) -> Texts:
         found: Texts = {}
-        for name, expression in traced(what, function, self.arguments, names, self.faults, of).items():
+        for name, expression in trace(what, function, self.arguments, names, self.faults, of).items():
             found[name] = "0"  # until it is written
             self.later.append(([expression], functools.partial(_put, found, name)))
         return found
@@ -154,7 +154,7 @@ class _Pen:
     def condition(self, given: Any, called: str, owner: ModeText | TransitionText, key: str) -> None:
         if callable(given):
             sides: list[casadi.SX] = []
-            pattern = compared(traced_condition(called, given, self.arguments, self.faults), sides)
+            pattern = condition_pattern(trace_condition(called, given, self.arguments, self.faults), sides)
             self.later.append((sides, lambda texts: setattr(owner, key, pattern.format(*texts))))
             setattr(owner, key, "1 > 0")  # until it is written
         elif isinstance(given, str):
@@ -176,7 +176,7 @@ class _Pen:
             put([texts[k, j] for j in range(len(sides))])
 
     def _mentioned(self) -> Iterable[str]:
-        return (name for text in self.written.equations() for name in mentioned(text))
+        return (name for text in self.written.equations() for name in mentioned_names(text))
 
 
 def _put(found: Texts, name: str, texts: list[str]) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import casadi
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.models.conditions import is_condition
-from dynident.models.writing import expressions_to_text
-from dynident.models.written import ONLY_MODE, TIME, ModeText, Written, listed, name_faults, names_of
+from dynident.models.definition import ONLY_MODE, TIME, ModelDefinition, ModeText, as_outputs, name_faults, names_of
+from dynident.models.guards import is_condition
+from dynident.models.printer import expressions_to_text
 
 USE_MATHS = "Take sin, tanh, where, ... from dynident.maths: those of numpy and math do not know symbols."
 
@@ -69,7 +69,7 @@ def _standing_still(*_: Any) -> tuple:
     return ()
 
 
-def take_functions(written: Written, states: Any, outputs: Any, definitions: Any, rate: Callable[..., Any] | None,
+def take_functions(written: ModelDefinition, states: Any, outputs: Any, definitions: Any, rate: Callable[..., Any] | None,
                    output: Callable[..., Any] | None, faults: list[str]) -> None:
     """Trace the functions once with symbols and write down what they return."""
     if rate is None and output is not None and not states:
@@ -88,12 +88,12 @@ def take_functions(written: Written, states: Any, outputs: Any, definitions: Any
     written.states = names
     faults += name_faults(written)
     _, x, u, p = arguments = arguments_of(written, faults)
-    rates = traced("rate", rate, arguments, names, faults)
+    rates = trace("rate", rate, arguments, names, faults)
     if output is not None:
         declared = None if outputs is None else names_of("outputs", outputs, faults)
-        measured = traced("output", output, arguments, declared, faults)
+        measured = trace("output", output, arguments, declared, faults)
     else:
-        measured = {name: x[name] for name in (names if outputs is None else listed(outputs, names, faults))}
+        measured = {name: x[name] for name in (names if outputs is None else as_outputs(outputs, names, faults))}
     if faults:
         kinds = {name: kind for kind, name in written.declared() if kind != "state"}
         faults += [*u._never_asked(kinds), *p._never_asked(kinds)]
@@ -113,7 +113,7 @@ def take_functions(written: Written, states: Any, outputs: Any, definitions: Any
 Arguments = tuple[casadi.SX, Names, Names, Names]
 
 
-def arguments_of(written: Written, faults: list[str]) -> Arguments:
+def arguments_of(written: ModelDefinition, faults: list[str]) -> Arguments:
     """What a user's function is called with."""
     known = [*(written.parameters or ()), *written.constants]
     return (casadi.SX.sym(TIME), Names("x", "state", written.states, faults),
@@ -136,13 +136,13 @@ def returned_by(called: str, function: Callable[..., Any], arguments: Iterable[A
         raise ProblemError([*faults, f"{called} {_what_went_wrong(error)}"]) from error
 
 
-def traced_condition(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str]) -> casadi.SX:
+def trace_condition(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str]) -> casadi.SX:
     """The condition that a function returns for symbols; a number that is none holds where it is positive."""
     expression = scalar_of(called, returned_by(called, function, arguments, faults), faults)
     return expression if is_condition(expression) or expression.is_constant() else expression > 0
 
 
-def traced(what: str, function: Callable[..., Any], arguments: Arguments, names: list[str] | None,
+def trace(what: str, function: Callable[..., Any], arguments: Arguments, names: list[str] | None,
            faults: list[str], of: str = "") -> dict[str, casadi.SX]:
     """What the function returns for symbols, by name; without `names` it must be a dict and names them itself."""
     called = f"the {what} function {getattr(function, '__name__', '')}".rstrip() + of

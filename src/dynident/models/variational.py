@@ -18,7 +18,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.models.equations import EquationModel
-from dynident.models.text import parse_expression
+from dynident.models.parser import parse_expression
 
 RATE_OF = "der_"  # der_v is the rate of the state v in an expression
 
@@ -91,7 +91,7 @@ class VariationalModel:
         y = self.model.output(s.t, s.x, s.u, s.p)
         own = ca.horzcat(ca.SX.zeros(y.shape[0], len(self.initial)), ca.jacobian(y, s.p[list(self.free), 0]))
         J = ca.jacobian(y, s.x) @ s.S + own
-        followed = watched_expressions(self.model, self.watched, s.t, s.x, s.u, s.p)
+        followed = monitored_expressions(self.model, self.watched, s.t, s.x, s.u, s.p)
         return ca.Function("output", s.arguments, [s.filled(ca.vertcat(y, ca.vec(ca.densify(J)), *followed))])
 
     def content_hash(self) -> str:
@@ -127,7 +127,7 @@ class _Symbols:
         return ca.densify(ca.substitute([expression], *self.pairs)[0])
 
 
-def watched_expressions(model: EquationModel, texts: Sequence[str], t: ca.SX, x: ca.SX, u: ca.SX, p: ca.SX
+def monitored_expressions(model: EquationModel, texts: Sequence[str], t: ca.SX, x: ca.SX, u: ca.SX, p: ca.SX
                         ) -> list[ca.SX]:
     """Expressions of states, inputs, outputs, parameters, constants, time and rates of states (`der_v`)."""
     f, y = model.rate(t, x, u, p), model.output(t, x, u, p)

@@ -18,8 +18,8 @@ import casadi
 import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
-from dynident.models.automaton import TransitionFunctions
 from dynident.models.equations import EquationModel
+from dynident.models.hybrid_functions import TransitionFunctions
 from dynident.set_membership.bisection import Cuts, Situation
 from dynident.set_membership.flows.boxes import Boxes, Step, gathered, rows_of
 from dynident.set_membership.flows.interval_automaton import Automaton, Symbols, at_start

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynident.errors import DynidentError
-from dynident.parallel import parcel
-from dynident.parallel.faults import WorkerLost, in_words, is_lost, worth_another_try
+from dynident.parallel import payload
+from dynident.parallel.failures import WorkerLost, describe, is_lost, should_retry
 
 RETRIES = 1  # of a task whose worker was lost
 AHEAD = 1000  # tasks handed out and not yet done, where it is not known how many workers there are
@@ -24,7 +24,7 @@ Function = Callable[..., Any]  # takes what is common, then the parts of a task
 
 
 @dataclass(frozen=True, eq=False)
-class Ended:
+class TaskOutcome:
     """A task that is over: its value, or the error that it ended with."""
 
     number: int  # its place in the order given
@@ -34,29 +34,29 @@ class Ended:
     attempts: int = 1
 
 
-def in_order(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None,
+def map_ordered(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None,
              side_by_side: bool = False) -> Generator[Any]:
     """Values in the order of the tasks; an error of a task is raised when its turn comes.
 
     `side_by_side` says that threads of one process may run the function at the same time; see `parcel.alone`.
     """
-    early: dict[int, Ended] = {}
+    early: dict[int, TaskOutcome] = {}
     turn = 0
-    with closing(as_they_end(function, common, tasks, executor, side_by_side=side_by_side)) as endings:
+    with closing(as_completed(function, common, tasks, executor, side_by_side=side_by_side)) as endings:
         for ended in endings:
             early[ended.number] = ended
             while turn in early:
                 now = early.pop(turn)
                 turn += 1
                 if now.error is not None:
-                    raise lost_in_words(now.error, now.attempts)
+                    raise describe_loss(now.error, now.attempts)
                 yield now.value
 
 
-def as_they_end(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None, *,
-                again: Callable[[BaseException], bool] = worth_another_try, retries: int = RETRIES,
+def as_completed(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None, *,
+                again: Callable[[BaseException], bool] = should_retry, retries: int = RETRIES,
                 limit: float | None = None, side_by_side: bool = False,
-                handed_out: Callable[[int], object] = lambda count: None) -> Generator[Ended]:
+                handed_out: Callable[[int], object] = lambda count: None) -> Generator[TaskOutcome]:
     """Tasks in the order in which they end, tried again up to `retries` times where `again` says so.
 
     `limit` (s) ends a task that hangs, where the executor can do that. `handed_out` is told how many are under way.
@@ -66,7 +66,7 @@ def as_they_end(function: Function, common: Any, tasks: Iterable[tuple], executo
             handed_out(1)
             yield _here(function, common, number, task, again, retries)
         return
-    work = _Work(executor, function, parcel.packed(common), limit, side_by_side)
+    work = _Work(executor, function, payload.pack(common), limit, side_by_side)
     waiting = enumerate(tasks)
     try:
         while True:
@@ -81,7 +81,7 @@ def as_they_end(function: Function, common: Any, tasks: Iterable[tuple], executo
                 if error is not None and attempt <= retries and again(error):
                     work.start(number, task, attempt + 1)
                 else:
-                    yield Ended(number, task, None if error else future.result(), error, attempt)
+                    yield TaskOutcome(number, task, None if error else future.result(), error, attempt)
     finally:
         for future in work.flying:
             future.cancel()
@@ -90,7 +90,7 @@ def as_they_end(function: Function, common: Any, tasks: Iterable[tuple], executo
 class _Work:
     """What has been handed to an executor and is not yet back."""
 
-    def __init__(self, executor: Executor, function: Function, common: parcel.Parcel, limit: float | None,
+    def __init__(self, executor: Executor, function: Function, common: payload.Payload, limit: float | None,
                  side_by_side: bool):
         self.arguments = function, common, side_by_side
         self.flying: dict[Future, tuple[int, tuple, int]] = {}
@@ -103,32 +103,32 @@ class _Work:
         try:
             future = self.submit(_there, *self.arguments, task, attempt)  # a second attempt must not look like the first
         except BrokenExecutor as broken:
-            raise WorkerLost("A worker process was killed, and this executor does not survive that. Use di.local() or a "
+            raise WorkerLost("A worker process was killed, and this executor does not survive that. Use di.process_pool() or a "
                              "Dask cluster, which do.") from broken
         self.flying[future] = number, task, attempt
 
 
-def _there(function: Function, common: parcel.Parcel, side_by_side: bool, task: tuple, attempt: int) -> Any:
+def _there(function: Function, common: payload.Payload, side_by_side: bool, task: tuple, attempt: int) -> Any:
     """Runs in the worker."""
     content = common.unpacked()
-    with nullcontext() if side_by_side else parcel.alone:
+    with nullcontext() if side_by_side else payload.alone:
         return function(content, *task)
 
 
 def _here(function: Function, common: Any, number: int, task: tuple, again: Callable[[BaseException], bool],
-          retries: int) -> Ended:
+          retries: int) -> TaskOutcome:
     for attempt in range(1, retries + 2):
         try:
-            return Ended(number, task, function(common, *task), None, attempt)
+            return TaskOutcome(number, task, function(common, *task), None, attempt)
         except Exception as error:
             failed = error
             if not again(error):
                 break
-    return Ended(number, task, None, failed, attempt)
+    return TaskOutcome(number, task, None, failed, attempt)
 
 
-def lost_in_words(error: BaseException, attempts: int) -> BaseException:
+def describe_loss(error: BaseException, attempts: int) -> BaseException:
     """The error as it is, or as a sentence where a worker was lost."""
     if isinstance(error, DynidentError) or not is_lost(error):
         return error
-    return WorkerLost(in_words(error, attempts))
+    return WorkerLost(describe(error, attempts))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.problem.clock import DATES, DURATIONS, seconds
 from dynident.problem.noise import Bounded, Gaussian, Noise
+from dynident.problem.timestamps import DATES, DURATIONS, to_seconds
 
 HOLDS = ("zero", "linear")
 
@@ -114,7 +114,7 @@ class Experiment:
             return self.time
         if time.dtype.kind not in DATES + DURATIONS:
             return self.time
-        counted = seconds(time)
+        counted = to_seconds(time)
         if counted is None:
             faults.append(f"time is given as {time.dtype}, which has no length in seconds; give seconds.")
             return np.zeros(0)

@@ -10,7 +10,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Given:
+class NominalValue:
     """What a model itself says about a parameter or an initial state; a problem that is silent about it keeps it."""
 
     start: float
@@ -40,12 +40,12 @@ class Model(Protocol):
         ...
 
 
-def given_by(model: Model) -> Mapping[str, Given]:
+def nominal_values(model: Model) -> Mapping[str, NominalValue]:
     """Values that the model brings along; equations bring none."""
     return getattr(model, "given", {})
 
 
-def reason_against(model: Model, name: str) -> str:
+def why_not_estimable(model: Model, name: str) -> str:
     """Why a name that is not among the model's parameters is none; empty where the model does not know it either."""
     say = getattr(model, "why_not_estimated", None)
     return "" if say is None else say(name)

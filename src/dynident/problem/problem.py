@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.problem.agreement import unit_faults, unknown_unit_faults
 from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
-from dynident.problem.model import Model, given_by, reason_against
+from dynident.problem.model import Model, nominal_values, why_not_estimable
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
+from dynident.problem.unit_checks import unit_faults, unknown_unit_faults
 
 MOST_LISTED = 30  # names in one error
 LARGEST_BOUND = float(np.finfo(float).max) / 2  # a larger one is none: the distance of two of them is no number
@@ -43,7 +43,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, eq=False)
-class Binding:
+class ParameterMapping:
     """Where the parameters and the initial states of one experiment come from: a held value or an unknown."""
 
     parameters: np.ndarray  # held values, NaN where unknown
@@ -61,7 +61,7 @@ class Problem:
     parameters: Sequence[Parameter | InitialState] = ()
     constraints: Sequence[Any] = ()  # "m1 + m2 == 29", "Jx <= Jy + Jz", "-1 <= v <= 1"
     unknowns: tuple[Unknown, ...] = field(init=False, repr=False)
-    bindings: tuple[Binding, ...] = field(init=False, repr=False)
+    bindings: tuple[ParameterMapping, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         experiments = (self.experiments,) if isinstance(self.experiments, Experiment) else tuple(self.experiments)
@@ -111,7 +111,7 @@ class Problem:
     def held_values(self) -> dict[str, float]:
         """Parameters and initial states that are not estimated, by printed name."""
         held = {p.name: float(p.start or 0.0) for p in self.parameters if isinstance(p, Parameter) and not p.free}
-        silent = set(given_by(self.model)) - {p.state for p in self.parameters if isinstance(p, InitialState)}
+        silent = set(nominal_values(self.model)) - {p.state for p in self.parameters if isinstance(p, InitialState)}
         for experiment, b in zip(self.experiments, self.bindings, strict=True):
             for i, state in enumerate(self.model.states):
                 if b.initial_unknown[i] < 0 and (state not in silent or state in experiment.initial):
@@ -167,7 +167,7 @@ def _completed(model: Model, it: Parameter | InitialState) -> Parameter | Initia
 
     Tools write the largest number that there is for 'no bound'.
     """
-    given = given_by(model).get(it.name if isinstance(it, Parameter) else it.state)
+    given = nominal_values(model).get(it.name if isinstance(it, Parameter) else it.state)
     if given is not None:
         it = replace(it, start=given.start if it.start is None else it.start, unit=it.unit or given.unit,
                      lower=given.lower if it.lower == -np.inf else it.lower,
@@ -225,11 +225,11 @@ def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
     faults += [f"initial state '{n}' is declared {k} times." for n, k in initials.items() if k > 1]
     faults += [f"parameter '{p.name}' has no start value; give one." for p in parameters
                if isinstance(p, Parameter) and p.start is None and p.name in model.parameters]
-    missing = [n for n in model.parameters if n not in declared and n not in given_by(model)]
+    missing = [n for n in model.parameters if n not in declared and n not in nominal_values(model)]
     for name in declared:
         if name not in model.parameters:
             near = _near(name, missing or model.parameters)
-            faults.append(reason_against(model, name) or f"'{name}' is not a parameter of the model.{near}")
+            faults.append(why_not_estimable(model, name) or f"'{name}' is not a parameter of the model.{near}")
     faults += [f"the model's parameter '{n}' has no entry; add Parameter('{n}', start=...) or make it a constant."
                for n in missing]
     for name in initials:
@@ -274,11 +274,11 @@ def _constraints(model: Model, parameters: tuple[Parameter | InitialState, ...],
 
 
 def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[Parameter | InitialState, ...]
-          ) -> tuple[tuple[Unknown, ...], tuple[Binding, ...]]:
+          ) -> tuple[tuple[Unknown, ...], tuple[ParameterMapping, ...]]:
     """Give every free quantity its place among the unknowns: parameters first, then initial states."""
     unknowns: list[Unknown] = []
     several = len(experiments) > 1
-    bindings = tuple(Binding(np.full(len(model.parameters), np.nan), np.full(len(model.parameters), -1),
+    bindings = tuple(ParameterMapping(np.full(len(model.parameters), np.nan), np.full(len(model.parameters), -1),
                              np.full(len(model.states), np.nan), np.full(len(model.states), -1)) for _ in experiments)
 
     def place(it: Parameter | InitialState, quantity: str, where: Sequence[int], initial: bool) -> None:
@@ -300,7 +300,7 @@ def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[P
                 else:
                     held[i] = it.start
 
-    given = given_by(model)
+    given = nominal_values(model)
     for i, name in enumerate(model.parameters):
         for binding in bindings:
             binding.parameters[i] = given[name].start if name in given else np.nan
@@ -319,7 +319,7 @@ def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[P
     return tuple(unknowns), bindings
 
 
-def known_std(experiment: Experiment, output: str) -> np.ndarray | None:
+def given_std(experiment: Experiment, output: str) -> np.ndarray | None:
     """The given standard deviation per sample, or None where it is to be estimated."""
     noise: Mapping[str, Noise] = experiment.noise
     level = noise[output]

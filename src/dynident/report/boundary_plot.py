@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynident.methods.boundary.result import BoundarySolution
+from dynident.boundary.solve_bvp.result import BoundarySolution
+from dynident.boundary.solve_bvp.root_finding import RootIteration
 from dynident.report.plots import FITTED, MEASURED, SECOND, STYLE
-from dynident.solvers.square import Page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ def boundary_figure(solution: BoundarySolution) -> Figure:
     return figure
 
 
-def iterations_figure(pages: tuple[Page, ...]) -> Figure:
+def iterations_figure(pages: tuple[RootIteration, ...]) -> Figure:
     """Steps and residuals per iteration above, damping factors and steps in pseudo-time below; new Jacobians are marked."""
     import matplotlib.pyplot as plt
 

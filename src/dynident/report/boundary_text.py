@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dynident.methods.boundary.result import BoundarySolution
-from dynident.report.tabular import plain_table
+from dynident.boundary.solve_bvp.result import BoundarySolution
+from dynident.report.text_table import plain_table
 
 
 def boundary_text(solution: BoundarySolution) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from dynident.report.thinning import POINTS, kept_samples
+from dynident.report.downsampling import POINTS, kept_samples
 
 FINEST = 1e-6  # of a curve's span: finer steps cannot be seen, and would only make the page larger
 DOTS_UP_TO = 600  # samples; a longer record of measurements is a line, as dots would merge anyway

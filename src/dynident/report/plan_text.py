@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from dynident.design.plan import Plan
-from dynident.report.numbers import lone, seconds
-from dynident.report.tabular import plain_table
+from dynident.report.number_format import format_number, seconds
+from dynident.report.text_table import plain_table
 
 
 def plan_text(plan: Plan) -> str:
@@ -15,7 +15,7 @@ def plan_text(plan: Plan) -> str:
     lasts = " and ".join(f"'{r.name}', {r.duration:.4g} long, {r.time.size} samples" for r in plan.records)
     lines = [f"{head} {plan.status}", f"criterion {plan.criterion}; {lasts}", "", plain_table(*_promises(plan))]
     if plan.limits:
-        rows = [[use.text, f"{lone(use.least, 4)} to {lone(use.most, 4)}", "holds" if use.holds else "BROKEN"]
+        rows = [[use.text, f"{format_number(use.least, 4)} to {format_number(use.most, 4)}", "holds" if use.holds else "BROKEN"]
                 for use in plan.limits]
         lines += ["", plain_table(["limit", "taken up", "at ten times finer steps"], rows)]
     lines += [f"note: {note}" for note in plan.notes]
@@ -28,7 +28,7 @@ def _promises(plan: Plan) -> tuple[list[str], list[list[str]]]:
     for name, after in plan.std_after.items():
         before = plan.std_before[name]
         gain = f"{before / after:.3g} times" if math.isfinite(before) and after > 0 else "from nothing"
-        row = [name, lone(plan.values[name], 5), _std(before), _std(after), gain if math.isfinite(after) else "none",
+        row = [name, format_number(plan.values[name], 5), _std(before), _std(after), gain if math.isfinite(after) else "none",
                plan.units.get(name, "")]
         if plan.width_after:
             row += [_std(plan.width_before[name]), _std(plan.width_after[name])]
@@ -38,4 +38,4 @@ def _promises(plan: Plan) -> tuple[list[str], list[list[str]]]:
 
 
 def _std(value: float) -> str:
-    return lone(value, 3) if math.isfinite(value) else "not determined"
+    return format_number(value, 3) if math.isfinite(value) else "not determined"

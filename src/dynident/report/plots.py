@@ -11,8 +11,8 @@ import numpy as np
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.report.charts import DOTS_UP_TO, with_unit
-from dynident.report.signals import TWO_SIDED_95, Record, fitted_records, mode_strips
-from dynident.report.thinning import kept_samples
+from dynident.report.downsampling import kept_samples
+from dynident.report.signal_charts import TWO_SIDED_95, SignalRecord, fitted_records, mode_strips
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,7 @@ def convergence_figure(estimate: Estimate) -> Figure:
     return figure
 
 
-def _signal(above: Axes, below: Axes, record: Record, output: str, noise_std: Mapping[str, float]) -> None:
+def _signal(above: Axes, below: Axes, record: SignalRecord, output: str, noise_std: Mapping[str, float]) -> None:
     above.set_visible(True)
     below.set_visible(True)
     for (mode, holds), color in zip(mode_strips(record).items(), itertools.cycle(MODES)):

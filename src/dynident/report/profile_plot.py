@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynident.estimate.profile import LEVEL, Profile
 from dynident.report.plots import FITTED, MEASURED, SECOND, STYLE
+from dynident.statistics.profile_likelihood import LEVEL, Profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

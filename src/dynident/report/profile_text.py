@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dynident.estimate.profile import LEVEL, Profile
-from dynident.report.rows import written
-from dynident.report.tabular import plain_table
+from dynident.report.result_table import written
+from dynident.report.text_table import plain_table
+from dynident.statistics.profile_likelihood import LEVEL, Profile
 
 ENDS = {"reached": "", "bound": "stops at its bound", "far": "no limit within reach",
         "partner": "flat until another unknown meets its bound",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynident.discretizations.sizes import Sizes
+from dynident.transcription.nlp_structure import NlpStructure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def spy_figure(sizes: Sizes) -> Figure:
+def spy_figure(sizes: NlpStructure) -> Figure:
     """Constraint Jacobian and Hessian (upper triangle) side by side, with their relative densities."""
     import matplotlib.pyplot as plt
 

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dynident.estimate.estimate import Estimate
-from dynident.report.comparing import Comparison, compared
-from dynident.report.numbers import aligned, lone, percent, seconds
-from dynident.report.rows import (
+from dynident.report.comparison import ComparisonTable, build_comparison
+from dynident.report.number_format import aligned, format_number, percent, seconds
+from dynident.report.result_table import (
     HISSING,
     counted,
     extent,
@@ -44,12 +44,12 @@ def print_estimate(estimate: Estimate, console: Console | None = None) -> None:
 
 def comparison_text(estimates: Mapping[str, Estimate]) -> str:
     """Several estimates side by side as plain text: one column per label; of `compare`'s also why a method has none."""
-    return _plain(_comparison(compared(estimates)))
+    return _plain(_comparison(build_comparison(estimates)))
 
 
 def print_comparison(estimates: Mapping[str, Estimate], console: Console | None = None) -> None:
     """The same comparison in colour, as wide as the console."""
-    (console or Console()).print(_comparison(compared(estimates)))
+    (console or Console()).print(_comparison(build_comparison(estimates)))
 
 
 def _estimate(estimate: Estimate) -> RenderableType:
@@ -90,9 +90,9 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
     if noise_levels(estimate):
         facts["noise"] = ", ".join(f"{output} {level}" for output, level in noise_levels(estimate).items())
     if not math.isnan(estimate.cost):  # a method that proves bounds minimises nothing
-        facts["cost"] = lone(estimate.cost)
+        facts["cost"] = format_number(estimate.cost)
     if "cost" in facts and "reduced_chi2" in estimate.statistics:
-        facts["cost"] += f", reduced chi-square {lone(estimate.statistics['reduced_chi2'], 3)}"
+        facts["cost"] += f", reduced chi-square {format_number(estimate.statistics['reduced_chi2'], 3)}"
     for validation in estimate.validations:
         facts.setdefault("validated", "")
         fitted = ", ".join(f"{output} {percent(fit)}" for output, fit in validation.fit.items())
@@ -120,7 +120,7 @@ def _singular(nouns: str) -> str:
     return noun + per + unit
 
 
-def _comparison(comparison: Comparison) -> RenderableType:
+def _comparison(comparison: ComparisonTable) -> RenderableType:
     parts: list[RenderableType] = []
     for first in range(0, len(comparison.labels), AT_ONCE):
         shown = slice(first, first + AT_ONCE)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate, StartResult
-from dynident.methods.criterion import best_of, comparable_cost, reaches
+from dynident.methods.ranking import best_of, comparable_cost, same_optimum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ def waterfall(starts: Sequence[StartResult], best: StartResult | None = None) ->
     ended = sorted((s for s in starts if np.isfinite(s.criterion)), key=lambda s: s.criterion)
     reference = best or own
     cost = np.array([comparable_cost(s, reference) for s in ended] if reference else [], float)
-    reached = sum(reaches(s, own) for s in ended)
+    reached = sum(same_optimum(s, own) for s in ended)
     lost = len(starts) - len(ended)
     said = f"{reached} of {len(starts)} starts ended at the lowest cost"
     said += f"; {lost} could not be fitted at all." if lost else "."

@@ -10,11 +10,11 @@ import numpy as np
 from dynident.errors import ProblemError
 from dynident.estimate.enclosure import Band, Enclosure, Refutation
 from dynident.estimate.estimate import Estimate, Trajectory
-from dynident.methods.simulate import simulate
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.interval_observer import Passage
 from dynident.set_membership.intervals import Rigour
 from dynident.set_membership.setup import Question
+from dynident.verbs.simulate import simulate
 
 MOST_KEPT = 4000  # boxes of a paving that an estimate keeps
 

@@ -11,22 +11,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.discretizations.constraints import ParameterConstraints
-from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
-from dynident.discretizations.losses import squares
-from dynident.integrators.march import Diverged
-from dynident.solvers.between import Conditions, conditions
-from dynident.solvers.box import box_least_squares
+from dynident.errors import SimulationDiverged
+from dynident.linalg.bounded_least_squares import bounded_least_squares
+from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
+from dynident.problem.losses import sum_of_squares
 from dynident.solvers.levenberg_marquardt import at_bounds
-from dynident.solvers.outcome import (
-    Diary,
-    Outcome,
+from dynident.solvers.linearized_constraints import LinearizedConstraints, linearize_constraints
+from dynident.solvers.solver_result import (
+    IterationLog,
+    SolverResult,
     Watch,
-    hidden_standard_errors,
     iterations_in_words,
-    standard_errors,
+    noise_floor,
+    step_in_standard_errors,
 )
-from dynident.solvers.reduced import Reduced
 from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     CONSTRAINT_PROGRESS,
@@ -42,6 +41,7 @@ from dynident.tolerances import (
     UNBOUNDED_STEP,
     UNOBSERVABLE_STEP,
 )
+from dynident.transcription.parameter_constraints import ParameterConstraints
 
 SMALLEST_MOST = 0.1  # of a step, however much it seems to overshoot
 SHORTEST_SHARE = 1e-3  # of a step; below it the direction is given up and damped instead
@@ -73,9 +73,9 @@ class GaussNewton:
     between: ParameterConstraints | None = None
     name: str = "generalised Gauss-Newton"
 
-    def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
+    def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         """Without a leash first; where that does not settle, unknowns that the data hardly see are kept from wandering."""
-        diary = Diary(finite.coordinates.values, watch)
+        diary = IterationLog(finite.coordinates.values, watch)
         first = self._run(finite, point, diary, min(self.iterations, UNLEASHED), DAMPING)
         free = first.outcome_of_run()
         if free.converged or free.interrupted or first.contradicted():
@@ -88,33 +88,33 @@ class GaussNewton:
         better = held.converged or held.interrupted or used < UNLEASHED or held.evaluation.cost < free.evaluation.cost
         return replace(held if better else free, history=tuple(diary.pages))
 
-    def _run(self, finite: FiniteProblem, point: Point, diary: Diary, limit: int, hold: Hold) -> _Run:
+    def _run(self, finite: FiniteProblem, point: Variables, diary: IterationLog, limit: int, hold: Hold) -> _Run:
         run = _Run(finite, point, diary, limit, hold)
         run.between = self.between if self.between is not None and self.between.count else None
         return run
 
 
-def settled(finite: FiniteProblem, point: Point) -> bool:
+def settled(finite: FiniteProblem, point: Variables) -> bool:
     """Whether a point that another solver found passes for an optimum here."""
-    return _Run(finite, point, Diary(finite.coordinates.values), 1).at_rest()
+    return _Run(finite, point, IterationLog(finite.coordinates.values), 1).at_rest()
 
 
 class _Run:
     """The state of one solve."""
 
-    def __init__(self, finite: FiniteProblem, point: Point, diary: Diary, limit: int, hold: Hold = DAMPING):
+    def __init__(self, finite: FiniteProblem, point: Variables, diary: IterationLog, limit: int, hold: Hold = DAMPING):
         self.finite, self.point, self.diary, self.limit = finite, point, diary, limit
         self.held = np.zeros(len(finite.names), dtype=int)
         self.hold, self.share = hold, 1.0
         self.held_back = hold.first if hold.leash else hold.least
         self.most = 1.0  # share of a step that does not overshoot
         self.last: tuple[np.ndarray, float] | None = None  # the last step in its full length, and the share of it
-        self.wall: Diverged | None = None
+        self.wall: SimulationDiverged | None = None
         self.between: ParameterConstraints | None = None
-        self.tie: Conditions | None = None  # the conditions at this point, where there are any
+        self.tie: LinearizedConstraints | None = None  # the conditions at this point, where there are any
         self.lacks: list[float] = []  # by how much they were not met, from point to point
 
-    def outcome_of_run(self) -> Outcome:
+    def outcome_of_run(self) -> SolverResult:
         try:
             return self.go()
         except KeyboardInterrupt:
@@ -122,8 +122,8 @@ class _Run:
                 raise
             return self.outcome(False, Status.of(StatusCode.INTERRUPTED), interrupted=True)
 
-    def go(self) -> Outcome:
-        reduced = Reduced(self.finite.linearize(self.point))
+    def go(self) -> SolverResult:
+        reduced = CondensedProblem(self.finite.linearize(self.point))
         self.evaluation: Evaluation = reduced.linear.evaluation
         self.diary.write(self.point, self.evaluation, 0.0)
         for iteration in range(self.limit):
@@ -148,8 +148,8 @@ class _Run:
 
     def at_rest(self) -> bool:
         try:
-            reduced = Reduced(self.finite.linearize(self.point))
-        except Diverged:
+            reduced = CondensedProblem(self.finite.linearize(self.point))
+        except SimulationDiverged:
             return False
         self.evaluation = reduced.linear.evaluation
         self.units = self.unit_lengths(reduced)
@@ -159,7 +159,7 @@ class _Run:
         """Whether conditions have come no closer to being met for a while."""
         return len(self.lacks) > PATIENCE and self.lacks[-1] > CONSTRAINT_PROGRESS * self.lacks[-1 - PATIENCE]
 
-    def next(self, reduced: Reduced, least: tuple[np.ndarray, tuple[np.ndarray, ...]]) -> Reduced | None:
+    def next(self, reduced: CondensedProblem, least: tuple[np.ndarray, tuple[np.ndarray, ...]]) -> CondensedProblem | None:
         """The problem at a better point, with the direction held back as much as it takes; None if nothing helps.
 
         `least` is the direction that is held back least, just computed.
@@ -185,7 +185,7 @@ class _Run:
         follows = float(before @ (step / self.units)) / squared if squared > 0 else 0.0
         return float(np.clip(share / (1 - follows), SMALLEST_MOST, 1.0)) if follows < 0 else 1.0
 
-    def unit_lengths(self, reduced: Reduced) -> np.ndarray:
+    def unit_lengths(self, reduced: CondensedProblem) -> np.ndarray:
         """Length of a typical change of each unknown; where nothing is known, that which the data can tell."""
         told = np.sqrt(max(self.evaluation.cost, self.finite.floor)) / np.where(
             reduced.rows.column_norms > 0, reduced.rows.column_norms, np.inf)
@@ -193,7 +193,7 @@ class _Run:
         units = np.where(scale > 0, scale, 1.0)
         return np.maximum(units, np.abs(self.point.unknowns)) if self.hold.leash else units  # what has grown goes far
 
-    def direction(self, reduced: Reduced, held_back: float) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    def direction(self, reduced: CondensedProblem, held_back: float) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         c = self.finite.coordinates
         spans = np.where(reduced.rows.column_norms > 0, reduced.rows.column_norms, 1.0)
         damping, leash = (RANK_DAMPING, held_back) if self.hold.leash else (held_back, 0.0)
@@ -205,9 +205,9 @@ class _Run:
         lower, upper = c.lower - self.point.unknowns, c.upper - self.point.unknowns
         if self.between:
             seen = float(np.max(rows.column_norms * self.units))
-            self.tie = conditions(self.between, self.point.unknowns, self.units, seen)
+            self.tie = linearize_constraints(self.between, self.point.unknowns, self.units, seen)
             rows, (lower, upper) = self.tie.tied(rows), self.tie.bounds(lower, upper)
-        step, held = box_least_squares(rows, lower, upper)
+        step, held = bounded_least_squares(rows, lower, upper)
         self.free_rows = rows.holding(held != 0, step)
         n = len(c.lower)
         self.held, self.tight, step = held[:n], held[n:], step[:n]
@@ -218,9 +218,9 @@ class _Run:
         return float(np.sqrt(max(self.evaluation.cost, self.finite.floor) / freedom))
 
     def length(self, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
-        return float(np.sqrt(squares(step / self.units) + self.finite.node_norm(nodes)))
+        return float(np.sqrt(sum_of_squares(step / self.units) + self.finite.node_norm(nodes)))
 
-    def standard_errors_left(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
+    def standard_errors_left(self, reduced: CondensedProblem, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> float:
         """How far the undamped step would lead in standard errors; infinite while segments do not meet, or conditions."""
         if self.tie and np.any(self.tie.excess):
             return np.inf
@@ -232,12 +232,12 @@ class _Run:
         leash = self.hold.least if self.hold.leash else 0.0
         paid = float(np.sum((leash * self.residual_std() / self.units * step) ** 2))
         gain = reduced.rows.fall(step) - 2 * paid  # none along what the data see less of than the leash holds
-        by_nodes = standard_errors(reduced.by_nodes, self.evaluation.cost, self.finite)  # of all of them together
+        by_nodes = step_in_standard_errors(reduced.by_nodes, self.evaluation.cost, self.finite)  # of all of them together
         if not closed or by_nodes > NODE_GAIN_TOLERANCE:
             return np.inf
-        return standard_errors(gain, self.evaluation.cost, self.finite)
+        return step_in_standard_errors(gain, self.evaluation.cost, self.finite)
 
-    def advance(self, reduced: Reduced, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> Reduced | None:
+    def advance(self, reduced: CondensedProblem, step: np.ndarray, nodes: tuple[np.ndarray, ...]) -> CondensedProblem | None:
         """Go along the direction as far as the natural monotonicity test allows; None if that is nowhere."""
         length = self.length(step, nodes)
         share = min(self.most, 4 * self.share)
@@ -248,7 +248,7 @@ class _Run:
                 follows = self.following(reduced, candidate, share * step)
                 if follows <= (1 - share / 4) * length or (full and follows <= CONTRACTED_STEP and length <= CONTRACTING_STEP):
                     return self.move(candidate, share, length)
-            except Diverged as wall:
+            except SimulationDiverged as wall:
                 self.wall = wall
                 share /= 4
                 continue
@@ -257,11 +257,11 @@ class _Run:
         self.share = 1.0
         return None
 
-    def move(self, candidate: Point, share: float, length: float) -> Reduced:
+    def move(self, candidate: Variables, share: float, length: float) -> CondensedProblem:
         try:
-            moved = Reduced(self.finite.linearize(candidate))
-        except Diverged:
-            Reduced(self.finite.linearize(self.point))  # puts derivatives and factors of this point back in their place
+            moved = CondensedProblem(self.finite.linearize(candidate))
+        except SimulationDiverged:
+            CondensedProblem(self.finite.linearize(self.point))  # puts derivatives and factors of this point back in their place
             raise
         self.point, self.evaluation, self.share = candidate, moved.linear.evaluation, share
         if share == self.most:
@@ -271,7 +271,7 @@ class _Run:
         self.diary.write(candidate, self.evaluation, share * length)
         return moved
 
-    def following(self, reduced: Reduced, there: Point, gone: np.ndarray) -> float:
+    def following(self, reduced: CondensedProblem, there: Variables, gone: np.ndarray) -> float:
         """Length of the simplified step: residuals and defects of another point, derivatives of the present one.
 
         What holds the step back pulls on the other point too: in a linear problem nothing follows a full step, held or not.
@@ -283,20 +283,20 @@ class _Run:
         step = self.free_rows.newton_step(np.append(gradient, np.zeros(self.tight.size)))[:gone.size]
         return self.length(step, reduced.expand(step, evaluation))
 
-    def clipped(self, point: Point) -> Point:
+    def clipped(self, point: Variables) -> Variables:
         """Rounding must not carry an unknown out of its bounds."""
         c = self.finite.coordinates
-        return Point(np.clip(point.unknowns, c.lower, c.upper), point.nodes)
+        return Variables(np.clip(point.unknowns, c.lower, c.upper), point.nodes)
 
-    def stuck(self, left: float) -> Outcome:
-        if left <= max(STALLED_STEP_TOLERANCE, min(hidden_standard_errors(self.evaluation.cost, self.finite), 1)):
+    def stuck(self, left: float) -> SolverResult:
+        if left <= max(STALLED_STEP_TOLERANCE, min(noise_floor(self.evaluation.cost, self.finite), 1)):
             return self.outcome(True, Status.of(StatusCode.CONVERGED_NO_PROGRESS, helps="passes the monotonicity test"))
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
         return self.outcome(False, Status.of(StatusCode.NO_PROGRESS, helps="passes the monotonicity test any more",
                                              beyond=beyond))
 
-    def outcome(self, converged: bool, reason: Status, interrupted: bool = False) -> Outcome:
+    def outcome(self, converged: bool, reason: Status, interrupted: bool = False) -> SolverResult:
         if not (converged or interrupted) and self.tie and np.any(self.tie.excess):
             reason = Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=f": {self.tie.complaint}")
-        return Outcome(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
+        return SolverResult(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
                        at_bounds(self.finite, self.point, self.held), interrupted)

@@ -11,20 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
-from dynident.errors import GivenUp, NotSupported
-from dynident.integrators.march import Diverged
-from dynident.solvers.box import box_least_squares
-from dynident.solvers.outcome import (
-    Diary,
-    Outcome,
+from dynident.errors import NotSupported, SimulationDiverged, SimulatorLost
+from dynident.linalg.bounded_least_squares import bounded_least_squares
+from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
+from dynident.solvers.solver_result import (
+    IterationLog,
+    SolverResult,
     Watch,
     because,
-    hidden_standard_errors,
     iterations_in_words,
-    standard_errors,
+    noise_floor,
+    step_in_standard_errors,
 )
-from dynident.solvers.reduced import Reduced
 from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     RANK_DAMPING,
@@ -54,18 +53,18 @@ class LevenbergMarquardt:
     damping: float = FIRST_DAMPING
     settled: float = STEP_TOLERANCE
 
-    def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
+    def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         if finite.equality_count:
             raise NotSupported(f"{self.name} takes no matching conditions, but the problem has "
                                f"{finite.equality_count}. Use segments=1, or the Gauss-Newton solver.")
-        run = _Run(finite, point, Diary(finite.coordinates.values, watch), self)
+        run = _Run(finite, point, IterationLog(finite.coordinates.values, watch), self)
         try:
             return run.go()
         except KeyboardInterrupt:
             if not run.diary.pages:
                 raise
             return run.outcome(False, Status.of(StatusCode.INTERRUPTED), interrupted=True)
-        except GivenUp as end:
+        except SimulatorLost as end:
             if not run.diary.pages:
                 raise
             return run.outcome(False, because(end))
@@ -74,16 +73,16 @@ class LevenbergMarquardt:
 class _Run:
     """The state of one solve."""
 
-    def __init__(self, finite: FiniteProblem, point: Point, diary: Diary, options: LevenbergMarquardt):
+    def __init__(self, finite: FiniteProblem, point: Variables, diary: IterationLog, options: LevenbergMarquardt):
         self.finite, self.point, self.diary = finite, point, diary
         self.limit, self.settled = options.iterations, options.settled
         self.held = np.zeros(len(finite.names), dtype=int)
         self.damping, self.growth = options.damping, FIRST_GROWTH
         self.scale = np.zeros(len(finite.names))
-        self.wall: Diverged | None = None  # the last simulation that diverged
+        self.wall: SimulationDiverged | None = None  # the last simulation that diverged
 
-    def go(self) -> Outcome:
-        reduced = Reduced(self.finite.linearize(self.point))
+    def go(self) -> SolverResult:
+        reduced = CondensedProblem(self.finite.linearize(self.point))
         self.evaluation: Evaluation = reduced.linear.evaluation
         self.diary.write(self.point, self.evaluation, 0.0)
         for iteration in range(self.limit):
@@ -109,42 +108,42 @@ class _Run:
         c = self.finite.coordinates
         return c.lower - self.point.unknowns, c.upper - self.point.unknowns
 
-    def damped(self, reduced: Reduced, damping: float) -> np.ndarray:
+    def damped(self, reduced: CondensedProblem, damping: float) -> np.ndarray:
         """The step for a damping; also notes which bounds hold it."""
         units = np.where(self.scale > 0, self.scale, 1.0)
-        step, self.held = box_least_squares(reduced.rows.damped(np.sqrt(damping) * units), *self.box())
+        step, self.held = bounded_least_squares(reduced.rows.damped(np.sqrt(damping) * units), *self.box())
         return step
 
-    def standard_errors_left(self, reduced: Reduced) -> float:
+    def standard_errors_left(self, reduced: CondensedProblem) -> float:
         """How far the full step would lead if the problem were linear."""
         gain = reduced.rows.fall(self.damped(reduced, RANK_DAMPING))
-        return standard_errors(gain, self.evaluation.cost, self.finite)
+        return step_in_standard_errors(gain, self.evaluation.cost, self.finite)
 
     def variance(self) -> float:
         """Of the residuals, and not more than the noise: far from the data, nothing could be told from what is wrong."""
         freedom = max(1, self.finite.residual_count - len(self.finite.names))
         return min(1.0, max(self.evaluation.cost, self.finite.floor) / freedom)
 
-    def standard_errors_seen(self, reduced: Reduced) -> float:
+    def standard_errors_seen(self, reduced: CondensedProblem) -> float:
         """The same without the endless way along what the data do not see."""
         typical = np.fmax(self.finite.coordinates.scale, np.abs(self.point.unknowns))  # NaN without a scale
         rows = reduced.rows.resting(np.where(typical > 0, typical, 1.0), UNOBSERVABLE_STEP * np.sqrt(self.variance()))
-        step, _ = box_least_squares(rows.damped(np.sqrt(RANK_DAMPING) * np.where(self.scale > 0, self.scale, 1.0)), *self.box())
-        return standard_errors(reduced.rows.fall(step), self.evaluation.cost, self.finite)
+        step, _ = bounded_least_squares(rows.damped(np.sqrt(RANK_DAMPING) * np.where(self.scale > 0, self.scale, 1.0)), *self.box())
+        return step_in_standard_errors(reduced.rows.fall(step), self.evaluation.cost, self.finite)
 
-    def step(self, reduced: Reduced) -> Reduced | None:
+    def step(self, reduced: CondensedProblem) -> CondensedProblem | None:
         """Move to a point of lower cost, and linearise there; None if no step helps."""
         c = self.finite.coordinates
         while self.damping < MOST_DAMPING:
             step = self.damped(reduced, self.damping)
             expected = max(0.0, reduced.rows.fall(step))
-            candidate = Point(np.clip(self.point.unknowns + step, c.lower, c.upper), self.point.nodes)
+            candidate = Variables(np.clip(self.point.unknowns + step, c.lower, c.upper), self.point.nodes)
             try:
                 ahead = self.finite.linearize(candidate) if self.hopeful() else None
                 evaluation = ahead.evaluation if ahead else self.finite.evaluate(candidate)
                 fall = self.evaluation.cost - evaluation.cost
-                moved = Reduced(ahead or self.finite.linearize(candidate)) if fall > SUFFICIENT_REDUCTION * expected else None
-            except Diverged as wall:
+                moved = CondensedProblem(ahead or self.finite.linearize(candidate)) if fall > SUFFICIENT_REDUCTION * expected else None
+            except SimulationDiverged as wall:
                 self.wall = wall
                 self.damping *= 10  # never an abort: come back from the wall
                 continue
@@ -165,26 +164,26 @@ class _Run:
 
     def hidden(self) -> float:
         """Standard errors below which the simulation's own noise hides whether a step helps; 0 where it has none."""
-        return hidden_standard_errors(self.evaluation.cost, self.finite)
+        return noise_floor(self.evaluation.cost, self.finite)
 
-    def blurred(self, iterations: int) -> Outcome:
+    def blurred(self, iterations: int) -> SolverResult:
         hidden = self.hidden()
         return self.outcome(hidden < 1, Status.of(StatusCode.SIMULATION_NOISE, spent=iterations_in_words(iterations),
                                                   hidden=hidden))
 
-    def stuck(self, left: float) -> Outcome:
+    def stuck(self, left: float) -> SolverResult:
         if left <= max(STALLED_STEP_TOLERANCE, min(self.hidden(), 1)):
             return self.outcome(True, Status.of(StatusCode.CONVERGED_NO_PROGRESS, helps="lowers the cost"))
         beyond = f"; every way on meets a point where {self.wall}" if self.wall else ""
         return self.outcome(False, Status.of(
             StatusCode.NO_PROGRESS, helps="lowers the cost, although the gradient is not zero", beyond=beyond))
 
-    def outcome(self, converged: bool, reason: Status, interrupted: bool = False) -> Outcome:
-        return Outcome(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
+    def outcome(self, converged: bool, reason: Status, interrupted: bool = False) -> SolverResult:
+        return SolverResult(self.point, self.evaluation, converged, reason, tuple(self.diary.pages),
                        at_bounds(self.finite, self.point, self.held), interrupted)
 
 
-def at_bounds(finite: FiniteProblem, point: Point, held: np.ndarray) -> np.ndarray:
+def at_bounds(finite: FiniteProblem, point: Variables, held: np.ndarray) -> np.ndarray:
     """Which unknowns rest on a bound that holds them."""
     c = finite.coordinates
     below, above = (held < 0) & (point.unknowns <= c.lower), (held > 0) & (point.unknowns >= c.upper)

@@ -9,16 +9,15 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynident.discretizations.collocation import FullDiscretization
-from dynident.discretizations.finite import Evaluation, FiniteProblem, Point
-from dynident.discretizations.program import Pattern, Program
-from dynident.errors import NotSupported, ProblemError
-from dynident.integrators.march import Diverged
-from dynident.solvers.answer import Answer
+from dynident.errors import NotSupported, ProblemError, SimulationDiverged
+from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
+from dynident.solvers.casadi_callback import CasadiCallback
 from dynident.solvers.gauss_newton import settled
-from dynident.solvers.outcome import Diary, Outcome, Watch, iterations_in_words
+from dynident.solvers.solver_result import IterationLog, SolverResult, Watch, iterations_in_words
 from dynident.status import Status, StatusCode
 from dynident.tolerances import NLP_ACTIVE_BOUND, NLP_FEASIBILITY, NLP_TOLERANCE, SQP_DUAL_TOLERANCE
+from dynident.transcription.full_discretization import FullDiscretization
+from dynident.transcription.nonlinear_program import NonlinearProgram, SparsityPattern
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
 GOOD = {"Solve_Succeeded"}
@@ -36,7 +35,7 @@ class Ipopt:
     def name(self) -> str:
         return f"Ipopt with {self.hessian.replace('_', ' ')} Hessian"
 
-    def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
+    def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         options: dict[str, Any] = {"ipopt": {
             "print_level": 0, "sb": "yes", "max_iter": self.iterations, "tol": NLP_TOLERANCE,
             "constr_viol_tol": NLP_FEASIBILITY, "acceptable_iter": 0, "bound_relax_factor": 0.0, "honor_original_bounds": "yes",
@@ -61,7 +60,7 @@ class Sqp:
     def name(self) -> str:
         return f"SQP with {self.hessian.replace('_', ' ')} Hessian"
 
-    def solve(self, finite: FiniteProblem, point: Point, watch: Watch | None = None) -> Outcome:
+    def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         if self.hessian == "limited_memory":
             raise NotSupported("the SQP method takes an exact or a Gauss-Newton Hessian; Ipopt() takes limited_memory.")
         options: dict[str, Any] = {
@@ -74,32 +73,32 @@ class Sqp:
 class _Run:
     """One solve: the program as CasADi functions, a diary, and what was learnt on the way."""
 
-    def __init__(self, finite: FiniteProblem, point: Point, watch: Watch | None, hessian: str):
+    def __init__(self, finite: FiniteProblem, point: Variables, watch: Watch | None, hessian: str):
         if hessian not in HESSIANS:
             raise ProblemError(f"There is no Hessian '{hessian}'; use one of {', '.join(HESSIANS)}.")
         if not isinstance(finite, FullDiscretization):
             raise NotSupported("Ipopt and SQP take the sparse program of full_discretization(); for shooting use "
                                "solver=\"gauss_newton\" or \"levenberg_marquardt\".")
         self.finite, self.start, self.exact = finite, point, hessian == "exact"
-        self.program = Program(finite)
-        self.diary = Diary(finite.coordinates.values, watch)
-        self.wall: Diverged | None = None
+        self.program = NonlinearProgram(finite)
+        self.diary = IterationLog(finite.coordinates.values, watch)
+        self.wall: SimulationDiverged | None = None
         self.interrupted = False
         self.last: np.ndarray | None = None
 
-    def go(self, plugin: str, options: dict[str, Any], name: str) -> Outcome:
+    def go(self, plugin: str, options: dict[str, Any], name: str) -> SolverResult:
         program, dense = self.program, ca.Sparsity.dense
         n, m = program.size, program.matching + program.between.count
         x, p, f, g = ("x", dense(n, 1)), ("p", dense(0, 1)), ("f", dense(1, 1)), ("g", dense(m, 1))
         jacobian, (curvature, take) = _sparsity(program.jacobian_pattern), _curvature(program, whole=plugin != "ipopt")
         kept = [
-            Answer("nlp", [x, p], [f, g], lambda w, _: [np.atleast_1d(v) for v in program.values(w)], self),
-            Answer("nlp_grad_f", [x, p], [f, ("grad_f_x", dense(n, 1))], lambda w, _: self.asked(w)[:2], self),
-            Answer("nlp_jac_g", [x, p], [g, ("jac_g_x", jacobian)], lambda w, _: self.asked(w)[2:], self),
-            Answer("nlp_hess_l", [x, p, ("lam_f", dense(1, 1)), ("lam_g", dense(m, 1))],
+            CasadiCallback("nlp", [x, p], [f, g], lambda w, _: [np.atleast_1d(v) for v in program.values(w)], self),
+            CasadiCallback("nlp_grad_f", [x, p], [f, ("grad_f_x", dense(n, 1))], lambda w, _: self.asked(w)[:2], self),
+            CasadiCallback("nlp_jac_g", [x, p], [g, ("jac_g_x", jacobian)], lambda w, _: self.asked(w)[2:], self),
+            CasadiCallback("nlp_hess_l", [x, p, ("lam_f", dense(1, 1)), ("lam_g", dense(m, 1))],
                     [("triu_hess_gamma_x_x" if plugin == "ipopt" else "hess_gamma_x_x", curvature)],
                     lambda w, _, lf, lg: [program.second(w, float(lf[0]), lg, self.exact)[take]], self),
-            Answer("nlp_jac_fg", [x, p], [f, ("grad_f_x", dense(n, 1)), g, ("jac_g_x", jacobian)],
+            CasadiCallback("nlp_jac_fg", [x, p], [f, ("grad_f_x", dense(n, 1)), g, ("jac_g_x", jacobian)],
                     lambda w, _: self.asked(w), self)]
         given: dict[str, Any] = {
             "hess_lag": kept[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False, "show_eval_warnings": False,
@@ -159,21 +158,21 @@ class _Run:
         self.diary.add(self.program.point(w).unknowns, objective / self.program.factor, step,
                        float(np.max(np.abs(g[:self.program.matching]), initial=0.0)))
 
-    def outcome(self, w: np.ndarray, stats: dict[str, Any], lower: np.ndarray, upper: np.ndarray) -> Outcome:
+    def outcome(self, w: np.ndarray, stats: dict[str, Any], lower: np.ndarray, upper: np.ndarray) -> SolverResult:
         status, (w, evaluation) = str(stats.get("return_status", "")), self.last_finite(w)
         point, n = self.program.point(w), self.program.unknowns
         held = np.where(w[:n] - lower[:n] <= NLP_ACTIVE_BOUND, -1, np.where(upper[:n] - w[:n] <= NLP_ACTIVE_BOUND, 1, 0))
         snapped = np.where(held < 0, lower[:n] * self.program.scale[:n],
                            np.where(held > 0, upper[:n] * self.program.scale[:n], point.unknowns))
-        point = Point(snapped, point.nodes)
+        point = Variables(snapped, point.nodes)
         iterations = len(self.diary.pages)
         if self.interrupted:
-            return Outcome(point, evaluation, False, Status.of(StatusCode.INTERRUPTED), tuple(self.diary.pages), held, True)
+            return SolverResult(point, evaluation, False, Status.of(StatusCode.INTERRUPTED), tuple(self.diary.pages), held, True)
         converged = (status in GOOD and bool(stats.get("success"))) or (
             status in UNSURE and not self.finite.problem.constraints and settled(self.finite, point))
         spent = iterations_in_words(iterations)
         reason = Status.of(StatusCode.CONVERGED, spent=spent) if converged else self.why(status, spent)
-        return Outcome(point, evaluation, converged, reason, tuple(self.diary.pages), held)
+        return SolverResult(point, evaluation, converged, reason, tuple(self.diary.pages), held)
 
     def last_finite(self, w: np.ndarray) -> tuple[np.ndarray, Evaluation]:
         """The end, or where the model cannot be computed there, the last iterate at which it can; at the worst the start."""
@@ -181,7 +180,7 @@ class _Run:
             try:
                 if candidate is not None:
                     return candidate, self.finite.evaluate(self.program.point(candidate))
-            except Diverged as wall:
+            except SimulationDiverged as wall:
                 self.wall = wall
         return self.program.variables(self.start), self.finite.evaluate(self.start)
 
@@ -194,14 +193,14 @@ class _Run:
         return Status.of(StatusCode.SOLVER_FAILED, spent=spent, said=status, beyond=beyond)
 
 
-def _sparsity(found: Pattern) -> ca.Sparsity:
+def _sparsity(found: SparsityPattern) -> ca.Sparsity:
     """CasADi's structure; the pattern stands column by column already."""
     rows, columns = found.shape
     colind = np.concatenate([[0], np.cumsum(np.bincount(found.columns, minlength=columns))])
     return ca.Sparsity(rows, columns, colind.tolist(), found.rows.tolist())
 
 
-def _curvature(program: Program, whole: bool) -> tuple[ca.Sparsity, np.ndarray]:
+def _curvature(program: NonlinearProgram, whole: bool) -> tuple[ca.Sparsity, np.ndarray]:
     """Structure of the Hessian, its upper triangle or the whole, and which entry of the triangle stands at each nonzero."""
     upper = program.hessian_pattern
     if not whole:
@@ -211,4 +210,4 @@ def _curvature(program: Program, whole: bool) -> tuple[ca.Sparsity, np.ndarray]:
     columns = np.concatenate([upper.columns, upper.rows[below]])
     order = np.lexsort((rows, columns))
     take = np.concatenate([np.arange(upper.rows.size), below])[order]
-    return _sparsity(Pattern(upper.shape, rows[order], columns[order], take)), take
+    return _sparsity(SparsityPattern(upper.shape, rows[order], columns[order], take)), take

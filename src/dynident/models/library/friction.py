@@ -21,9 +21,9 @@ import casadi
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.models.definition import Equation
 from dynident.models.library.stick_slip import stick_slip
-from dynident.models.text import NAME, parse_expression
-from dynident.models.written import Equation
+from dynident.models.parser import NAME, parse_expression
 
 SMOOTHINGS = {"tanh": "tanh({v}/v_smooth)", "arctan": "2/pi*atan({v}/v_smooth)"}
 

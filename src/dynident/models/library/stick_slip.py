@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.models.definition import Equation
 from dynident.models.hybrid import Mode, Transition
-from dynident.models.text import NAME, names_in
-from dynident.models.written import Equation
+from dynident.models.parser import NAME, names_in
 
 if TYPE_CHECKING:
     from dynident.models.library.friction import FrictionLaw

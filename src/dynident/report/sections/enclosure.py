@@ -11,7 +11,7 @@ from markupsafe import Markup
 from dynident.estimate.enclosure import Band, Enclosure
 from dynident.estimate.estimate import Estimate
 from dynident.report.charts import Panel, curve, drawn, numbers, plain, stacked, with_unit
-from dynident.report.numbers import percent
+from dynident.report.number_format import percent
 from dynident.report.sections.section import Section, filled
 
 BAND_HEIGHT, COUNT_HEIGHT, STRIP_HEIGHT, PAVING_HEIGHT = 130, 70, 22, 420  # pixels

@@ -9,11 +9,11 @@ import numpy as np
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
-from dynident.estimate.filtered import Filtered, FilteredRecord
+from dynident.estimate.filter_result import FilterRecord, FilterResult
 from dynident.report.charts import Panel, curve, drawn, stacked, with_unit
-from dynident.report.numbers import lone
+from dynident.report.number_format import format_number
 from dynident.report.sections.section import Section, filled
-from dynident.report.signals import TWO_SIDED_95
+from dynident.report.signal_charts import TWO_SIDED_95
 
 HISTORY_HEIGHT, NIS_HEIGHT = 150, 110  # pixels
 WINDOWS = 200  # over which the innovations are averaged for the picture
@@ -51,13 +51,13 @@ def body(estimate: Estimate) -> Markup | None:
                   levels=_levels(filtered))
 
 
-def _levels(filtered: Filtered) -> list[dict[str, str]]:
-    return [{"name": name, "initial": lone(std), "noise": lone(filtered.process_noise.get(name, 0.0)),
+def _levels(filtered: FilterResult) -> list[dict[str, str]]:
+    return [{"name": name, "initial": format_number(std), "noise": format_number(filtered.process_noise.get(name, 0.0)),
              "origin": "maximum likelihood" if name in filtered.estimated else ""}
             for name, std in filtered.initial_std.items()]
 
 
-def _chart(record: FilteredRecord, filtered: Filtered, units: dict[str, str]) -> dict[str, Any]:
+def _chart(record: FilterRecord, filtered: FilterResult, units: dict[str, str]) -> dict[str, Any]:
     panels = []
     for name in filtered.parameters:
         i = record.names.index(name)
@@ -73,7 +73,7 @@ def _chart(record: FilteredRecord, filtered: Filtered, units: dict[str, str]) ->
     return stacked(panels, "time")
 
 
-def _averaged(record: FilteredRecord) -> tuple[np.ndarray, np.ndarray]:
+def _averaged(record: FilterRecord) -> tuple[np.ndarray, np.ndarray]:
     """Mean squared innovation per stretch of the record; stretches without a measurement are left out."""
     cuts = np.unique(np.linspace(0, len(record.time), min(WINDOWS, len(record.time)) + 1).astype(int))
     middle, size = [], []

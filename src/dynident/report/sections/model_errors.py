@@ -8,12 +8,12 @@ import numpy as np
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
-from dynident.estimate.smoothed import Smoothed, SmoothedRecord
+from dynident.estimate.smoother_result import SmootherRecord, SmootherResult
 from dynident.report.charts import Panel, curve, drawn, shaded, stacked
-from dynident.report.numbers import lone
+from dynident.report.number_format import format_number
 from dynident.report.sections.section import Section, filled
-from dynident.report.sections.unmeasured import course
-from dynident.report.signals import TWO_SIDED_95
+from dynident.report.sections.unmeasured_states import course
+from dynident.report.signal_charts import TWO_SIDED_95
 
 HEIGHT = 120  # pixels
 
@@ -45,13 +45,13 @@ def body(estimate: Estimate) -> Markup | None:
     units = {u.quantity: u.unit for u in estimate.problem.unknowns}
     records = [{"name": record.experiment, "chart": drawn(_chart(record, smoothed, units), (
         f"{record.experiment}: errors of the model over time"))} for record in smoothed.records]
-    shares = [{"name": name, "weight": lone(smoothed.weights[name]), "cost": lone(cost)}
+    shares = [{"name": name, "weight": format_number(smoothed.weights[name]), "cost": format_number(cost)}
               for name, cost in smoothed.share_of_cost().items()]
     sized = any(np.isfinite(record.error_std).any() for record in smoothed.records)
     return filled(TEMPLATE, records=records, shares=shares, sized=sized)
 
 
-def _chart(record: SmoothedRecord, smoothed: Smoothed, units: dict[str, str]) -> dict[str, Any]:
+def _chart(record: SmootherRecord, smoothed: SmootherResult, units: dict[str, str]) -> dict[str, Any]:
     panels = []
     for i, name in enumerate(record.names):
         if name in smoothed.weights:

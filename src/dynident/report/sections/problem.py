@@ -12,8 +12,8 @@ from markupsafe import Markup
 from dynident.estimate.estimate import Estimate
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Unknown
-from dynident.report.numbers import lone
-from dynident.report.rows import counted
+from dynident.report.number_format import format_number
+from dynident.report.result_table import counted
 from dynident.report.sections.section import Section, filled
 
 LEFT_SIDES = {"states": "d/dt {}", "outputs": "{}", "definitions": "{}"}  # of an equation in this part of a model
@@ -78,7 +78,7 @@ def _told(value: Any) -> str:
         return ", ".join(f"{name} = {_told(inner)}" for name, inner in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(_told(inner) for inner in value)
-    return lone(value) if isinstance(value, float) else str(value)
+    return format_number(value) if isinstance(value, float) else str(value)
 
 
 def _data_row(experiment: Experiment) -> list[str]:
@@ -96,10 +96,10 @@ def _missing(values: np.ndarray) -> str:
 
 
 def _unknown_row(unknown: Unknown) -> list[str]:
-    start = "from the data" if unknown.start is None else lone(unknown.start)
-    prior = "" if unknown.prior is None else f"{lone(unknown.prior.mean)} ± {lone(unknown.prior.std)} (std)"
+    start = "from the data" if unknown.start is None else format_number(unknown.start)
+    prior = "" if unknown.prior is None else f"{format_number(unknown.prior.mean)} ± {format_number(unknown.prior.std)} (std)"
     scale = "logarithmic" if unknown.log else ""
-    return [unknown.name, start, *("" if math.isinf(end) else lone(end) for end in (unknown.lower, unknown.upper)),
+    return [unknown.name, start, *("" if math.isinf(end) else format_number(end) for end in (unknown.lower, unknown.upper)),
             unknown.unit, "; ".join(part for part in (prior, scale) if part)]
 
 

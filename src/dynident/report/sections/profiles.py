@@ -6,9 +6,9 @@ import numpy as np
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
-from dynident.estimate.profile import LEVEL, Profile
 from dynident.report.charts import Panel, curve, drawn, stacked, with_unit
 from dynident.report.sections.section import Section, filled
+from dynident.statistics.profile_likelihood import LEVEL, Profile
 
 HEIGHT = 180  # pixels of one profile
 

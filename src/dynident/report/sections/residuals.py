@@ -9,11 +9,11 @@ import numpy as np
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
-from dynident.estimate.residuals import CONFIDENCE, OUTLIER, autocorrelation
 from dynident.report.charts import UNSEEN, band, drawn, numbers, plain
-from dynident.report.residual_shape import FARTHEST, histogram
-from dynident.report.rows import counted
+from dynident.report.histogram import FARTHEST, histogram
+from dynident.report.result_table import counted
 from dynident.report.sections.section import Section, filled
+from dynident.statistics.residual_tests import CONFIDENCE, OUTLIER, autocorrelation
 
 HEIGHT = 240  # pixels
 BAR = 0.92  # of a bin; the rest is the gap to the next

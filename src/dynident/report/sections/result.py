@@ -5,8 +5,8 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
-from dynident.report.numbers import aligned, lone, percent
-from dynident.report.rows import fits, interval_heading, noise_levels, result_rows
+from dynident.report.number_format import aligned, format_number, percent
+from dynident.report.result_table import fits, interval_heading, noise_levels, result_rows
 from dynident.report.sections.section import Section, filled
 
 TEMPLATE = """
@@ -44,7 +44,7 @@ def _facts(estimate: Estimate) -> dict[str, tuple[str, str]]:
     facts = {f"fit of {output}": (percent(fit), "") for output, fit in fits(estimate).items()}
     facts |= {f"noise of {output}": (level.size, level.origin) for output, level in noise_levels(estimate).items()}
     if "reduced_chi2" in estimate.statistics:
-        facts["reduced chi-square"] = (lone(estimate.statistics["reduced_chi2"], 3), "")
+        facts["reduced chi-square"] = (format_number(estimate.statistics["reduced_chi2"], 3), "")
     return facts
 
 

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from dynident.estimate.estimate import Estimate
 from dynident.report.charts import drawn
 from dynident.report.sections.section import Section, filled
-from dynident.report.signals import fitted_records, points_per_curve, signal_chart, thinning_sentence
+from dynident.report.signal_charts import fitted_records, points_per_curve, signal_chart, thinning_sentence
 
 TEMPLATE = """
 <p class="hint">Drag across a chart to zoom, double-click to return. Shaded: where 95 % of the residuals belong if the

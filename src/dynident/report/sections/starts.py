@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
-from dynident.methods.criterion import best_of
+from dynident.methods.ranking import best_of
 from dynident.report.charts import Panel, drawn, numbers, stacked
 from dynident.report.sections.section import Section, filled
 from dynident.report.waterfall import waterfall

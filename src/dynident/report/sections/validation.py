@@ -10,10 +10,10 @@ from markupsafe import Markup
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.validation import Validation
 from dynident.report.charts import drawn
-from dynident.report.numbers import percent
-from dynident.report.rows import fits
+from dynident.report.number_format import percent
+from dynident.report.result_table import fits
 from dynident.report.sections.section import Section, filled
-from dynident.report.signals import points_per_curve, signal_chart, thinning_sentence, validated_record
+from dynident.report.signal_charts import points_per_curve, signal_chart, thinning_sentence, validated_record
 
 TEMPLATE = """
 <div class="scroll"><table>

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import casadi
 import numpy as np
 
-from dynident.models.automaton import TransitionFunctions
 from dynident.models.equations import EquationModel
+from dynident.models.hybrid_functions import TransitionFunctions
 from dynident.set_membership.intervals import interval_kernel
 from dynident.set_membership.intervals.arithmetic import Ends
 

@@ -16,8 +16,8 @@ from typing import Protocol
 import casadi
 import numpy as np
 
+from dynident.codegen.compiler import load_library
 from dynident.errors import NotSupported
-from dynident.kernels.compiler import load_library
 from dynident.set_membership.intervals.tape import Tape, tape_of
 
 PARTS = ("arithmetic.c", "elementary.c", "backward.c", "tape.c", "fused_step.c")

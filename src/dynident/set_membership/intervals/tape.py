@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import casadi
 import numpy as np
 
+from dynident.codegen.expression_graph import Operation, operations
 from dynident.errors import NotSupported
-from dynident.kernels.walk import Step, steps_of
 
 # in the order of the enum in tape.c
 CODES = ("input", "const", "add", "sub", "mul", "div", "neg", "twice", "sq", "inv", "sqrt", "fabs", "sign", "min",
@@ -48,7 +48,7 @@ class Tape:
 
 def tape_of(function: casadi.Function) -> Tape:
     """The tape of a function of dense columns; a function without an interval form is refused by name."""
-    steps, roots = steps_of(function)
+    steps, roots = operations(function)
     offsets = np.concatenate([[0], np.cumsum([function.nnz_in(k) for k in range(function.n_in())])])
     constants = [0.0]
     lines = [[CODE["const"], 0, 0, 0]]  # zero stands first: what a condition without `otherwise` falls back to
@@ -66,7 +66,7 @@ def tape_of(function: casadi.Function) -> Tape:
     return Tape(np.ascontiguousarray(table), np.array(constants, float), np.array(flat, np.int32), int(offsets[-1]))
 
 
-def _line(step: Step, steps: list[Step]) -> list[int]:
+def _line(step: Operation, steps: list[Operation]) -> list[int]:
     operands = [*(k + 1 for k in step.arguments), 0, 0, 0][:3]
     branches = _branches(step, steps)
     if branches is not None:
@@ -82,7 +82,7 @@ def _line(step: Step, steps: list[Step]) -> list[int]:
     return [CODE[name], *operands]
 
 
-def _branches(step: Step, steps: list[Step]) -> tuple[int, int, int] | None:
+def _branches(step: Operation, steps: list[Operation]) -> tuple[int, int, int] | None:
     """CasADi writes where(c, a, b) as (a if c else 0) + (b if not c else 0), which would cost width; undo it."""
     if step.operation != casadi.OP_ADD:
         return None

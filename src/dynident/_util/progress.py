@@ -1,0 +1,82 @@
+"""What is seen while a fit runs: one live line on a terminal, plain lines in a log, nothing in a notebook or a script.
+
+    with shown(progress) as tell:      # progress: None, False or a callable that takes an Iteration
+        tell(iteration)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from dynident.estimate.estimate import Iteration
+
+Tell = Callable[..., object]  # takes an Iteration
+Said = Callable[..., str]
+
+PATIENCE = 1.0  # s; a fit that ends sooner shows nothing
+BETWEEN_LINES = 1.0  # s; a log gets at most one line in this time
+
+
+@contextmanager
+def reporter(progress: Tell | bool | None = None, said: Said | None = None) -> Iterator[Tell]:
+    """What to call after each iteration: `progress` itself, or a live line on a terminal, or nothing (False)."""
+    if callable(progress):
+        yield progress
+    elif progress is not False and sys.stderr.isatty():
+        with live_line(sys.stderr, PATIENCE, said) as tell:
+            yield tell
+    else:
+        yield lambda iteration: None
+
+
+@contextmanager
+def live_line(stream: TextIO, patience: float = 0.0, said: Said | None = None) -> Iterator[Tell]:
+    """One line that is written over again and again, from `patience` seconds on, and vanishes at the end.
+
+    `said` makes the line from what is told and the seconds so far; that of an iteration unless given.
+    """
+    from rich.console import Console  # takes 0.1 s, and most runs never need it
+    from rich.live import Live
+    from rich.text import Text
+
+    begin = time.monotonic()
+    live = Live(console=Console(file=stream), auto_refresh=False, transient=True)
+
+    def tell(iteration: Iteration) -> None:
+        elapsed = time.monotonic() - begin
+        if elapsed >= patience:
+            live.start()
+            live.update(Text((said or line)(iteration, elapsed), overflow="ellipsis", no_wrap=True), refresh=True)
+
+    try:
+        yield tell
+    finally:
+        live.stop()
+
+
+@contextmanager
+def plain_lines(stream: TextIO, between: float = BETWEEN_LINES, said: Said | None = None) -> Iterator[Tell]:
+    """A line for the first iteration, then at most one in `between` seconds; `said` as above."""
+    begin = time.monotonic()
+    last = -float("inf")
+
+    def tell(iteration: Iteration) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= between:
+            last = now
+            print((said or line)(iteration, now - begin), file=stream, flush=True)
+
+    yield tell
+
+
+def line(iteration: Iteration, seconds: float) -> str:
+    """Iteration, cost, step and, where segments have to meet, how far apart they still are."""
+    gap = f"  mismatch {iteration.mismatch:.1e}" if iteration.mismatch else ""
+    cost, step = f"{iteration.cost:.6g}", f"{iteration.step:.1e}"
+    return f"iteration {iteration.number:4d}  cost {cost}  step {step}{gap}  {seconds:.1f} s"

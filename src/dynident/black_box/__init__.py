@@ -1,0 +1,1 @@
+"""FAMILY: least squares on what can only be simulated."""

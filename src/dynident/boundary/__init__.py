@@ -1,0 +1,1 @@
+"""FAMILY: boundary value problems, and smoothing as one."""

@@ -1,0 +1,106 @@
+"""Levels: standard deviations of measurements that the user did not size, where the model may err too.
+
+What a residual lacks of a measurement error is what the smoothed output is unsure of: the mean of residual^2 + variance is the
+next guess of the size (expectation maximisation; Shumway and Stoffer 1982). Such steps shrink by a factor that may be close
+to one: a short step is no sign that the goal is near. The factor is read off two steps in a row, says how far the way still is,
+and then the whole of it is gone at once (Aitken). Where the smoothed outputs follow every sample, the residuals have no freedom
+left and say nothing of a size: its steps vanish like those near a goal, but it is never called settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.boundary.smoothing.setup import SmoothingSetup
+from dynident.boundary.smoothing.smoother_covariance import SmootherCovariance
+from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
+from dynident.linalg.finite_problem import Variables
+from dynident.methods.noise_estimation import VANISHING, signal_std
+from dynident.problem.problem import given_std
+
+SETTLED = 0.01  # of a size that is estimated: so much of the way left no longer matters
+VAGUE = 1.0  # standard error of a size's logarithm; a size known to a factor of e only is not known
+LEAST_SEEN = 1e-9  # of a size; two steps shorter than that differ by rounding
+FARTHEST = 10.0  # times larger or smaller in one round, unless a plain step goes farther
+
+
+class NoiseEM:
+    """Sizes that are estimated, round by round."""
+
+    def __init__(self, setup: SmoothingSetup):
+        self.setup = setup
+        self.last: np.ndarray | None = None  # the last plain step, in logarithms
+
+    def better(self, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]) -> dict[str, float] | None:
+        """New sizes, or None where there are none to estimate or they have settled."""
+        if not used:
+            return None
+        seen = _seen(self.setup, finite, point, used)
+        if any(it.untold for it in seen.values()):
+            return dict(used)  # smaller ones say even less: they do not settle
+        found = {name: self.not_less(name, used[name] * seen[name].growth) for name in used}
+        step = np.array([np.log(found[name] / used[name]) for name in used])
+        length, before, self.last = float(np.linalg.norm(step)), self.last, step
+        if length == 0:  # as small as sizes get; a short step says nothing: on the way to a size of none, steps vanish too
+            return None
+        if before is None or np.linalg.norm(before) < LEAST_SEEN:
+            return found
+        factor = length / float(np.linalg.norm(before))
+        if factor < 1 - self.least_told(finite) and length * factor / (1 - factor) <= SETTLED:
+            return None
+        return self.farther(used, step, factor)
+
+    def farther(self, used: Mapping[str, float], step: np.ndarray, factor: float) -> dict[str, float]:
+        """The whole of a way whose steps shrink by a factor."""
+        longest = max(1.0, np.log(FARTHEST) / float(np.linalg.norm(step)))
+        reach = min(1 / (1 - factor) if factor < 1 else np.inf, longest)
+        self.last = None  # a long step is followed by two plain ones
+        return {name: self.not_less(name, used[name] * np.exp(reach * s)) for name, s in zip(used, step, strict=True)}
+
+    def not_less(self, name: str, size: float) -> float:
+        return max(float(size), VANISHING * signal_std(self.setup.problem, name))
+
+    def least_told(self, finite: WeakConstraintProblem) -> float:
+        """1 - factor where the data tell the logarithm of a size to VAGUE: it is the share of 2 N, what they would tell if
+        the model could not err, that they do tell (the missing information principle)."""
+        return 1 / (2 * finite.residual_count * VAGUE**2)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the samples of one output show of its size; squares in units of the size that was used."""
+
+    count: int
+    squares: float  # of the residuals
+    variances: float  # of the smoothed output, added up
+
+    @property
+    def growth(self) -> float:
+        """The next size over the one that was used; 1 where nothing was measured."""
+        total = self.squares + self.variances
+        return float(np.sqrt((0.0 if total < 0 else total) / self.count)) if self.count else 1.0  # negative by rounding: none
+
+    @property
+    def untold(self) -> bool:
+        """Whether the size shrinks where residuals no longer tell its logarithm to VAGUE: they tell at most twice their degrees
+        of freedom, the sum of 1 - variance (2 tr A^2 <= 2 tr A, the residuals being A times what was measured). Those shrink
+        with the size, so that it has no end but none at all."""
+        vague = not 2 * (self.count - self.variances) * VAGUE**2 >= 1  # true where there is no variance
+        return self.count > 0 and vague and not self.growth > 1
+
+
+def _seen(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]) -> dict[str, Seen]:
+    evaluation = finite.evaluate(point)
+    variances = SmootherCovariance(finite, point).output_variances()
+    found = {}
+    for name in used:
+        column = setup.problem.model.outputs.index(name)
+        here = [(e, finite.records[e].weight[:, column] > 0) for e, experiment in enumerate(setup.inner.experiments)
+                if name in experiment.noise and given_std(experiment, name) is None]
+        found[name] = Seen(sum(int(np.sum(seen)) for _, seen in here),
+                           sum(float(np.sum(evaluation.rhs[e][seen, column] ** 2)) for e, seen in here),
+                           sum(float(np.sum(variances[e][seen, column])) for e, seen in here))
+    return found

@@ -1,0 +1,196 @@
+"""Setup: a problem and its weights as the problem that a smoother solves.
+
+Parameters that may drift become states; weights of measurements become standard deviations, weights of the first state
+become priors. What remains is an ordinary problem, and a weight per state for the model's errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynident.boundary.smoothing.costates import with_parameters_as_states
+from dynident.boundary.smoothing.method import BoundaryValueMethod
+from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.methods import noise_estimation
+from dynident.methods.direct import check_problem
+from dynident.methods.restraints import refuse_constraints, refuse_without_states
+from dynident.models.augmented import disturbed_states
+from dynident.models.equations import EquationModel
+from dynident.problem.experiment import Experiment
+from dynident.problem.noise import Gaussian, Noise
+from dynident.problem.parameter import InitialState, Parameter, Prior
+from dynident.problem.problem import Problem
+from dynident.problem.transforms import Transforms
+from dynident.transcription.initial_guess import start_values
+from dynident.transcription.objective import Objective
+
+GAP = 3.0  # times the usual distance between two samples of a signal; beyond it something is missing
+USUAL_ERROR = 0.01  # of a state's typical size: what unknown model errors add up to over a record where nothing is said
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothingSetup:
+    """The user's problem, the one that is solved in its place, and the weights of the model's errors."""
+
+    problem: Problem
+    method: BoundaryValueMethod
+    inner: Problem
+    weights: Mapping[str, float]  # W by state of the inner model, finite ones only
+    drifting: tuple[str, ...]  # parameters that are states of the inner model
+
+    def logarithmic(self, inner: Problem | None = None) -> Problem:
+        """The inner problem, or one like it, with logarithms of parameters that are positive at the start and may stay so."""
+        inner = inner or self.inner
+        states = self.problem.model.states
+
+        def positive(it: Parameter | InitialState) -> bool:
+            parameter = isinstance(it, Parameter) or it.state not in states
+            return parameter and it.free and it.start is not None and it.start > 0 and it.upper > 0
+
+        return inner.changed(parameters=[replace(it, log=True) if positive(it) else it for it in inner.parameters])
+
+    def begin(self, coordinates: Transforms) -> np.ndarray:
+        """The user's start in coordinates of an attempt; where these are logarithms, without its signs."""
+        start = start_values(self.inner)
+        return coordinates.coordinates(np.where(coordinates.log, np.abs(start), start))
+
+    def place(self) -> np.ndarray:
+        """Index of each unknown of the user's problem among those of the inner one."""
+        inner = {(u.quantity, u.experiments): i for i, u in enumerate(self.inner.unknowns)}
+        return np.array([inner[u.quantity, u.experiments] for u in self.problem.unknowns], dtype=int)
+
+    def printed(self) -> list[str]:
+        """The names of the inner unknowns as the user knows them."""
+        own = {(u.quantity, u.experiments): u.name for u in self.problem.unknowns}
+        return [own[u.quantity, u.experiments] for u in self.inner.unknowns]
+
+
+def setup_of(method: BoundaryValueMethod, problem: Problem) -> SmoothingSetup:
+    """Resolve every default; all faults of names are listed at once."""
+    check_problem(problem, method.kind, one_mode=True)
+    refuse_without_states(problem, method.kind)
+    _refuse_several(method, len(problem.experiments))
+    refuse_constraints(problem, method.kind)
+    model = problem.model
+    assert isinstance(model, EquationModel)
+    free = tuple(p.name for p in problem.parameters if isinstance(p, Parameter) and p.free)
+    faults = _name_faults(method, problem, free)
+    if faults:
+        raise ProblemError(faults)
+    weights = model_weights(method, problem)
+    drifting = tuple(name for name in free if np.isfinite(weights.get(name, np.inf)))
+    augmented = with_parameters_as_states(model, drifting)
+    experiments = [_weighted(method, e) for e in problem.experiments]
+    parameters = _declared(method, problem, drifting)
+    inner = problem.changed(model=augmented, experiments=experiments, parameters=parameters)
+    return SmoothingSetup(problem, method, inner, {n: w for n, w in weights.items() if np.isfinite(w)}, drifting)
+
+
+def _refuse_several(method: BoundaryValueMethod, experiments: int) -> None:
+    """One boundary value problem has one time."""
+    if experiments > 1 and method.polish:
+        raise NotSupported(f"polish = true solves the boundary value problem of one experiment, but there are "
+                           f"{experiments}. Leave polish out: the smoother takes any number.")
+    if experiments > 1 and method.solver_name != "smoother":
+        raise NotSupported(f"solver = \"{method.solver_name}\" takes one experiment, but there are {experiments}: one "
+                           "boundary value problem has one time. Use solver=\"smoother\", which takes any number.")
+
+
+def _name_faults(method: BoundaryValueMethod, problem: Problem, free: tuple[str, ...]) -> list[str]:
+    model, known = problem.model, (*problem.model.states, *free)
+    faults = []
+    for option in ("model_weight", "initial_weight"):
+        said = getattr(method, option)
+        for name in said if isinstance(said, Mapping) else ():
+            if name in model.parameters and name not in free:
+                faults.append(f"{option} names '{name}', which is held (free=False); let it free, or leave it out.")
+            elif name not in known:
+                faults.append(f"{option} names '{name}', which is neither a state nor a parameter."
+                              f"{did_you_mean(name, known)}")
+    if isinstance(method.measurement_weight, Mapping):
+        faults += [f"measurement_weight names '{name}', which is not an output.{did_you_mean(name, model.outputs)}"
+                   for name in method.measurement_weight if name not in model.outputs]
+        measured = {name for e in problem.experiments for name in e.outputs}
+        faults += [f"measurement_weight says nothing about the measured output '{name}'; add it, or give one number for all."
+                   for name in sorted(measured - set(method.measurement_weight))]
+    for name in method.initial_weight:
+        declared = next((p for p in problem.parameters if name in (getattr(p, "name", ""), getattr(p, "state", ""))), None)
+        if declared is not None and declared.prior is not None:
+            faults.append(f"initial_weight and a prior both speak of '{name}'; keep one of the two.")
+        if name in model.states:
+            if any(name in e.initial for e in problem.experiments) or (declared is not None and not declared.free):
+                faults.append(f"initial_weight names '{name}', whose initial value is known; leave it out.")
+            elif declared is None or declared.start is None:
+                faults.append(f"initial_weight of '{name}' pulls towards a start value that is not given; add "
+                              f"InitialState('{name}', start=...).")
+    return faults
+
+
+def model_weights(method: BoundaryValueMethod, problem: Problem) -> dict[str, float]:
+    """W by state, and by parameter where one may drift."""
+    states, said = problem.model.states, method.model_weight
+    if isinstance(said, Mapping):
+        return {name: float(value) for name, value in said.items()}
+    if said is not None:
+        return dict.fromkeys(states, float(said))
+    scale = Objective(problem).state_scale
+    longest = max(float(e.time[-1] - e.time[0]) for e in problem.experiments)
+    return {name: longest / (USUAL_ERROR * scale[states.index(name)]) ** 2 if longest > 0 else np.inf
+            for name in disturbed_states(problem.model)}
+
+
+def _weighted(method: BoundaryValueMethod, experiment: Experiment) -> Experiment:
+    """The record with standard deviations that say what the weights say."""
+    V = method.measurement_weight
+    levels: dict[str, Noise] = {}
+    for name, given in dict(experiment.noise).items():
+        if V is not None:
+            weight = float(V[name] if isinstance(V, Mapping) else V)
+            share = shares(experiment, name) if method.measurements == "continuous" else np.ones(experiment.samples)
+            levels[name] = Gaussian(1 / np.sqrt(weight * share))
+        elif method.measurements == "continuous":
+            raise ProblemError("measurements = \"continuous\" weighs the integral over time, for which the std of a sample "
+                               "says nothing; give measurement_weight too.")
+        else:
+            levels[name] = given
+    return replace(experiment, noise=levels)
+
+
+def stretches(time: np.ndarray) -> np.ndarray:
+    """Which intervals between the samples of one signal belong to its course; where several are missing, none is known."""
+    gaps = np.diff(time)
+    return gaps <= GAP * np.median(gaps) if gaps.size else np.zeros(0, bool)
+
+
+def shares(experiment: Experiment, output: str) -> np.ndarray:
+    """By the trapezoidal rule, the time that each sample of a signal stands for; 1 where there is no interval beside it.
+
+    The signal's own samples count: others, that are there for other signals, do not make it less.
+    """
+    seen = np.flatnonzero(np.isfinite(experiment.outputs[output]))
+    time, found = np.asarray(experiment.time, dtype=float)[seen], np.ones(experiment.samples)
+    half = np.where(stretches(time), np.diff(time), 0.0) / 2
+    own = np.append(half, 0.0) + np.append(0.0, half)
+    found[seen] = np.where(own > 0, own, 1.0 if time.size < 2 else 2 * np.median(half))
+    return found
+
+
+def _declared(method: BoundaryValueMethod, problem: Problem, drifting: tuple[str, ...]) -> list[Parameter | InitialState]:
+    """Parameters and initial states of the inner problem, with the weights of the first state as priors."""
+    found: list[Parameter | InitialState] = []
+    for it in problem.parameters:
+        name = it.name if isinstance(it, Parameter) else it.state
+        if name in method.initial_weight:
+            it = replace(it, prior=Prior(float(it.start), 1 / np.sqrt(method.initial_weight[name])))  # type: ignore[arg-type]
+        if isinstance(it, Parameter) and name in drifting:
+            it = InitialState(name, it.start, it.lower, it.upper, it.scale, it.log, it.unit, True, it.shared, it.prior)
+        found.append(it)
+    return found
+
+
+def first_sizes(setup: SmoothingSetup) -> dict[str, float]:
+    """Outputs of the inner problem whose std is estimated, and a first value."""
+    return noise_estimation.initial_noise_std(setup.inner)

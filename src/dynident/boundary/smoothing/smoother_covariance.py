@@ -1,0 +1,115 @@
+"""Spread: how sure are unknowns, states and outputs of a smoothed record?"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
+from dynident.errors import SimulationDiverged
+from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import Variables
+from dynident.linalg.smoother_qr import SmootherFactors
+from dynident.tolerances import RANK_DAMPING
+
+
+class SmootherCovariance:
+    """The linearised problem at a point, asked for covariances; weights are taken as inverse variances."""
+
+    def __init__(self, finite: WeakConstraintProblem, point: Variables, held: np.ndarray | None = None):
+        self.finite, self.point = finite, point
+        self.linear = finite.linearize(point)
+        self.reduced = CondensedProblem(self.linear)
+        self.held = np.zeros(len(finite.names), bool) if held is None else np.asarray(held) != 0
+
+    @property
+    def triangle(self) -> np.ndarray:
+        """Rows (m, unknowns) whose square is half the Hessian in the solver's coordinates, nodes eliminated."""
+        rows = self.reduced.rows
+        stacked = []
+        for block in (*rows.blocks, rows.last):
+            own = np.zeros((len(block.rows), rows.unknowns))
+            own[:, block.own] = block.triangle
+            if block is not rows.last:
+                own[:, rows.shared] = block.border
+            stacked.append(own)
+        return np.vstack(stacked)
+
+    def covariance(self) -> np.ndarray:
+        """(unknowns, unknowns) in the solver's coordinates; what is held has none."""
+        free = ~self.held
+        T = self.triangle[:, free]
+        lengths = np.sqrt(np.sum(T**2, axis=0))
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        R = np.linalg.qr(np.vstack([T / lengths, np.sqrt(RANK_DAMPING) * np.eye(T.shape[1])]), mode="r")
+        inverse = np.linalg.solve(R, np.eye(len(R))) / lengths[:, None]
+        whole = np.zeros((free.size, free.size))
+        whole[np.ix_(free, free)] = inverse @ inverse.T
+        return whole
+
+    def along(self) -> list[np.ndarray]:
+        """Per experiment (nodes, n, n): covariance of states and free parameters at each node, as values.
+
+        Diverged where there is none: derivatives that multiply to more than the largest number are as good as infinite, whether
+        or not the last bit of one of them says so.
+        """
+        unknowns = self.covariance()
+        found = []
+        for smooth, spread in zip(self._smooth, self.linear.spreads, strict=True):
+            J = np.zeros((spread.unknown.size, len(unknowns)))
+            free = np.flatnonzero(spread.unknown >= 0)
+            J[free, spread.unknown[free]] = spread.slope[free]
+            with np.errstate(over="ignore", invalid="ignore"):
+                found.append(smooth.covariances(J @ unknowns @ J.T))
+        if not all(np.all(np.isfinite(each)) for each in found):
+            raise SimulationDiverged(np.nan, 0, what="the derivatives of the simulation are not finite")
+        return found
+
+    @functools.cached_property
+    def _smooth(self) -> list[SmootherFactors]:
+        return [swept if isinstance(swept, SmootherFactors) else SmootherFactors(swept.chain) for swept in self.reduced.sweeps]
+
+    def error_std(self, along: list[np.ndarray]) -> list[np.ndarray]:
+        """Per experiment (intervals, states): standard deviation of the smoothed xi if the model errs as its weights say; 0
+        where it cannot err. What the data do not show of an error is not in it: its variance is the weight's less what stays
+        unknown (the law of total variance)."""
+        found = []
+        for smooth, P, record, reach in zip(self._smooth, along, self.finite.records, self.finite.reach, strict=True):
+            std = np.zeros(smooth.chain.link.shape[:2])[:len(reach)]
+            shown = np.maximum(reach**2 - smooth.error_variances(P), 0.0)  # rounding where nothing is shown
+            std[:, self.finite.errs] = np.sqrt(shown) / np.diff(record.grid.time)[:, None]
+            found.append(std)
+        return found
+
+    def output_variances(self) -> list[np.ndarray]:
+        """Per experiment (nodes, outputs): variance of the smoothed outputs in units of the measurement errors'."""
+        found = []
+        for chain, P in zip(self.linear.chains, self.along(), strict=True):
+            rows = chain.jacobian * chain.weight[:, :, None]
+            found.append(np.einsum("kia,kab,kib->ki", rows, P, rows))
+        return found
+
+    def influence(self, true_std: list[np.ndarray]) -> np.ndarray:
+        """Covariance of the gradient by measurement errors of a given size, per experiment (nodes, outputs) in units of
+        1/weight; so that H^-1 this H^-1 is the covariance of the unknowns where the weights are no inverse variances."""
+        count = len(self.finite.names)
+        total = np.zeros((count, count))
+        still = self.linear.evaluation
+        zero = [np.zeros_like(rhs) for rhs in still.rhs]
+        none = [np.zeros_like(defect) for defect in still.defects]
+        for e, (swept, spread) in enumerate(zip(self.reduced.sweeps, self.linear.spreads, strict=True)):
+            chain = swept.chain
+            nx, n = chain.link.shape[1], spread.unknown.size
+            answers = np.empty((*chain.weight.shape, n))
+            for j in range(n):  # how the best trajectory moves with first state and parameters
+                unit = np.eye(n)[j]
+                states = swept.expand(unit[:nx], unit[nx:], zero[e], none[e])
+                moved = np.hstack([states, np.tile(unit[nx:], (len(states), 1))])
+                answers[:, :, j] = chain.weight * np.einsum("kia,ka->ki", chain.jacobian, moved)
+            rows = (answers * true_std[e][:, :, None]).reshape(-1, n)
+            part = np.zeros((len(rows), count))
+            free = np.flatnonzero(spread.unknown >= 0)
+            part[:, spread.unknown[free]] = rows[:, free] * spread.slope[free]
+            total += part.T @ part
+        return total

@@ -1,0 +1,172 @@
+"""Smoothing: states at every grid point are unknowns, and the model may miss the next one, at a price.
+
+The functional (3.6) of the thesis on a grid: over an interval of length h a model error xi costs h xi' W xi; the state at its
+end is missed by h xi, which costs defect' W defect / h. It is full discretization in which some equalities have become
+residuals; as W grows it becomes full discretization again, and nothing is divided by W on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import casadi as ca
+import numpy as np
+
+from dynident.errors import SimulationDiverged
+from dynident.integrators.scheme import Explicit, Implicit
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, Variables
+from dynident.models.equations import EquationModel
+from dynident.problem.losses import sum_of_squares
+from dynident.problem.problem import Problem
+from dynident.transcription.full_discretization import FullDiscretization
+
+NO_ERROR = 1e-13  # of a state's size: what the model may miss by so little is an equality, more would be said by rounding
+
+
+class _Known(NamedTuple):
+    """What the last evaluation found out."""
+
+    point: Variables
+    values: Variables
+    units: list[np.ndarray]
+    evaluation: Evaluation
+
+
+class WeakConstraintProblem:
+    """A FiniteProblem; `weights` gives W by state (states without an entry, or with an infinite one, cannot be missed).
+
+    States whose initial value is an unknown with log=True are logarithms at every node: they are drifting parameters.
+    """
+
+    noise = 0.0
+    cheap_slopes = True
+
+    def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps: int, std: Mapping[str, float],
+                 weights: Mapping[str, float]):
+        self.problem, self.weights, self.steps, self.integrator = problem, dict(weights), steps, integrator
+        self.full = FullDiscretization(problem, integrator, steps, std)
+        self.frame, self.records, self.counts = self.full.frame, self.full.records, self.full.counts
+        self.names, self.coordinates = self.full.names, self.full.coordinates
+        self.residual_count, self.floor = self.full.residual_count, self.full.floor
+        states = problem.model.states
+        W = np.array([float(weights.get(name, np.inf)) for name in states])
+        longest = max((float(np.max(np.diff(r.grid.time), initial=0.0)) for r in self.records), default=0.0)
+        W = np.where(np.sqrt(longest / W) < NO_ERROR * self.frame.state_scale, np.inf, W)
+        self.errs = np.flatnonzero(np.isfinite(W))  # states that may be missed
+        self.hard = np.flatnonzero(~np.isfinite(W))
+        self.equality_count = sum(r.grid.nodes - 1 for r in self.records) * (
+            self.full.block - self.errs.size)
+        self.reach = [np.sqrt(np.diff(r.grid.time)[:, None] / W[self.errs]) for r in self.records]  # (intervals, errors)
+        self.log = np.array([any(u.initial and u.quantity == name and u.log for u in problem.unknowns) for name in states])
+        self.logs = _sliced(np.flatnonzero(self.log))
+        assert isinstance(problem.model, EquationModel)
+        self.still = _still(problem.model)
+        self._known: _Known | None = None  # a solver linearises where it has just evaluated
+        self._rooms: list[dict[str, np.ndarray]] = [{} for _ in self.records]
+        self._normed: tuple[tuple[np.ndarray, ...], float] = (), 0.0
+        scale = np.where(self.log, 1.0, self.frame.state_scale)
+        self.node_scale = np.concatenate([scale, np.tile(self.frame.state_scale, self.full.stages // max(1, len(states)))])
+
+    def start(self) -> Variables:
+        return self.from_values(self.full.start())
+
+    def from_values(self, point: Variables) -> Variables:
+        """Nodes as values to nodes as coordinates."""
+        return self._seen(point, np.log)
+
+    def to_values(self, point: Variables) -> Variables:
+        """Nodes as coordinates to nodes as values."""
+        with np.errstate(over="ignore", under="ignore"):
+            found = self._seen(point, np.exp)
+        if not all(np.isfinite(nodes).all() and (nodes[:, self.logs] > 0).all() for nodes in found.nodes):
+            raise SimulationDiverged(np.nan, 0, what="a parameter is too large or too small for the computer")
+        return found
+
+    def _seen(self, point: Variables, function) -> Variables:
+        if not np.any(self.log):
+            return point
+        nodes = []
+        for inner in point.nodes:
+            inner = inner.copy()
+            inner[:, self.logs] = function(inner[:, self.logs])
+            nodes.append(inner)
+        return Variables(point.unknowns, tuple(nodes))
+
+    def states(self, point: Variables, e: int) -> np.ndarray:
+        """Values of the states at all grid points of one experiment."""
+        return self.full.states(self.to_values(point), e)
+
+    def model_errors(self, point: Variables) -> list[np.ndarray]:
+        """xi of (3.5) over each interval, per experiment (intervals, states): what the rate lacks; 0 where it cannot err."""
+        found = []
+        for record, defect in zip(self.records, self.full.evaluate(self.to_values(point)).defects, strict=True):
+            xi = np.zeros_like(defect)
+            xi[:, self.errs] = -defect[:, self.errs] / np.diff(record.grid.time)[:, None]
+            found.append(xi)
+        return found
+
+    def evaluate(self, point: Variables) -> Evaluation:
+        values = self.to_values(point)
+        units = self._units(values)
+        evaluation = self._own(self.full.evaluate(values), units)
+        self._known = _Known(point, values, units, evaluation)
+        return evaluation
+
+    def _units(self, values: Variables) -> list[np.ndarray]:
+        """What a step of a node's coordinate is in values, per experiment (intervals, states)."""
+        units = [np.ones((len(nodes), self.log.size)) for nodes in values.nodes]
+        for unit, nodes in zip(units, values.nodes, strict=True):
+            unit[:, self.logs] = nodes[:, self.logs]
+        return units
+
+    def _own(self, evaluation: Evaluation, units: list[np.ndarray]) -> Evaluation:
+        """The cost with that of the model errors, defects in coordinates, and as mismatch only what must not be missed."""
+        cost, mismatch = evaluation.cost, 0.0
+        erring = _sliced(self.errs)
+        for defect, reach in zip(evaluation.defects, self.reach, strict=True):
+            with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
+                cost += sum_of_squares(defect[:, erring] / reach)
+            if self.hard.size:
+                missed = np.abs(defect[:, self.hard]) / self.frame.state_scale[self.hard]
+                mismatch = max(mismatch, float(np.max(missed, initial=0.0)))
+        if not np.isfinite(cost):
+            raise SimulationDiverged(np.nan, 0, what="the sum of squares is too large for the computer")
+        defects = tuple(defect / unit for defect, unit in zip(evaluation.defects, units, strict=True))
+        return replace(evaluation, cost=cost, mismatch=mismatch, defects=defects)
+
+    def linearize(self, point: Variables) -> LinearizedProblem:
+        """The chains are in values, with the units of the nodes' coordinates."""
+        if self._known is not None and self._known.point is point:
+            _, values, units, evaluation = self._known
+            linear = self.full.linearize(values, evaluation)
+        else:
+            values = self.to_values(point)
+            units, linear = self._units(values), self.full.linearize(values)
+            evaluation = self._own(linear.evaluation, units)
+        chains = tuple(replace(chain, missed=self.errs, noise=reach, still=self.still, unit=unit, room=room)
+                       for chain, reach, unit, room in zip(linear.chains, self.reach, units, self._rooms, strict=True))
+        return replace(linear, evaluation=evaluation, chains=chains)
+
+    def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
+        """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
+        if self._normed[0] is not nodes:  # a solver asks several times about one step
+            total = 0.0
+            with np.errstate(over="ignore"):  # an infinite step is too long for any test
+                for inner in nodes:
+                    total += sum_of_squares(inner / self.node_scale)
+            self._normed = nodes, total / max(1, sum(len(n) for n in nodes))
+        return self._normed[1]
+
+
+def _still(model: EquationModel) -> int:
+    """So many of the last states have no rate, as parameters that were made states."""
+    rates = model.rate(*(ca.SX.sym("a", model.rate.size1_in(k)) for k in range(4)))
+    return next((k for k in range(rates.numel()) if not rates[rates.numel() - 1 - k].is_zero()), rates.numel())
+
+
+def _sliced(places: np.ndarray) -> Any:
+    """Places that follow each other as a slice, which needs no copy."""
+    together = places.size and places[-1] - places[0] == places.size - 1
+    return slice(int(places[0]), int(places[-1]) + 1) if together else places

@@ -1,0 +1,133 @@
+"""Elimination: how are the linear equations of a chain solved whose two ends are tied?
+
+`bvp_elimination.c` says how it is done; the same in NumPy serves where there is no compiler, and as its check.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dgetrf, dgetrs
+
+from dynident.boundary.solve_bvp.root_finding import ILL_POSED, SINGULAR_BLOCK, Singular
+from dynident.codegen.c_source import kernel_text
+from dynident.codegen.compiler import load_library
+
+SMALLEST_PIVOT = 1e-15  # relative, of a triangle: below it the block is singular to rounding; as in bvp_elimination.c
+HELD = 1e-14  # relative; the smallest singular value of what is left of a chain where singular equations are to be solved
+
+
+class Elimination:
+    """Factors of: link_i (s_i, p) - s_{i+1} = c_i for all segments, and begin s_0 + end s_N + shared p = d.
+
+    `regular`: refuse conditions that do not determine the solution to rounding. Where it is False, such a direction is held as
+    if it were stiff by `HELD`, about what rounding does on a few segments: no bit decides between an answer and a refusal.
+    """
+
+    def __init__(self, link: np.ndarray, begin: np.ndarray, end: np.ndarray, shared: np.ndarray, regular: bool = True):
+        self.segments, self.n, columns = link.shape
+        self.m = columns - self.n
+        library = _library()
+        made = _Compiled(library, link) if library is not None else _Plain(link)
+        self.chain: _Compiled | _Plain = made
+        if made.singular:
+            where = f"node {made.singular} of {self.segments + 1}"
+            raise Singular(f"because the linearised equations are singular at {where}", SINGULAR_BLOCK)
+        small = np.vstack([made.last, np.hstack([begin, end, shared])])
+        sizes = np.max(np.abs(small), axis=1)
+        if not np.all(np.isfinite(sizes)) or np.any(sizes == 0):
+            raise Singular("because a condition at the ends, linearised, depends on nothing", ILL_POSED)
+        self.row_size = sizes  # rows of unlike units would spoil the choice of pivots
+        left, singular, right = np.linalg.svd(small / sizes[:, None])
+        if regular and not singular[-1] > SMALLEST_PIVOT * singular[0]:
+            raise Singular("because the linearised conditions at the ends do not determine the solution", ILL_POSED)
+        lacks = 0 * singular if regular else np.maximum(HELD * singular[0] - singular, 0)
+        self.ends = dgetrf(small / sizes[:, None] + (left * lacks) @ right)[:2]
+
+    def solve(self, defects: np.ndarray, conditions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """States at all nodes (segments + 1, n), and p, for right-hand sides c (segments, n) and d (n + m,)."""
+        kept = self.chain.forward(defects)
+        both = dgetrs(*self.ends, np.concatenate([kept[-1], conditions]) / self.row_size)[0]
+        n = self.n
+        s = np.empty((self.segments + 1, n))
+        s[0], s[-1], p = both[:n], both[n:2 * n], both[2 * n:]
+        self.chain.back(kept, s, p)
+        return s, p
+
+
+class _Compiled:
+    def __init__(self, library: ctypes.CDLL, link: np.ndarray):
+        self.library = library
+        self.segments, self.n, columns = link.shape
+        n, m = self.n, columns - self.n
+        self.m = m
+        link = np.ascontiguousarray(link, dtype=float)
+        self.kept = np.empty((max(self.segments - 1, 1), 2 * n * (3 * n + m) + 2 * n))
+        self.last = np.empty((n, 2 * n + m))
+        self.singular = library.dynident_eliminate(self.segments, n, m, link.ctypes.data, self.kept.ctypes.data,
+                                                   self.last.ctypes.data)
+        if self.singular < 0:
+            raise MemoryError("the elimination along time is out of memory")
+
+    def forward(self, defects: np.ndarray) -> np.ndarray:
+        rhs = np.array(defects, dtype=float, order="C")
+        self.library.dynident_eliminate_forward(self.segments, self.n, self.m, self.kept.ctypes.data, rhs.ctypes.data)
+        return rhs
+
+    def back(self, kept: np.ndarray, s: np.ndarray, p: np.ndarray) -> None:
+        p = np.ascontiguousarray(p)
+        self.library.dynident_eliminate_back(self.segments, self.n, self.m, self.kept.ctypes.data, kept.ctypes.data,
+                                             p.ctypes.data, s.ctypes.data)
+
+
+class _Plain:
+    def __init__(self, link: np.ndarray):
+        self.segments, n = link.shape[:2]
+        self.n = n
+        self.singular = 0
+        self.blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # Q, R, what the node owes to the others
+        carry = np.hstack([link[0, :, :n], -np.eye(n), link[0, :, n:]])
+        for i in range(1, self.segments):
+            Q, R = np.linalg.qr(np.vstack([carry[:, n:2 * n], link[i, :, :n]]), mode="complete")
+            diagonal = np.abs(np.diag(R))
+            if not np.all(np.isfinite(R)) or not np.all(diagonal > SMALLEST_PIVOT * np.max(diagonal)):
+                self.singular = i
+                break
+            others = Q.T @ np.vstack([
+                np.hstack([carry[:, :n], np.zeros((n, n)), carry[:, 2 * n:]]),
+                np.hstack([np.zeros((n, n)), -np.eye(n), link[i, :, n:]])])
+            self.blocks.append((Q, R[:n], others[:n]))
+            carry = others[n:]
+        self.last = carry
+
+    def forward(self, defects: np.ndarray) -> np.ndarray:
+        rhs = np.array(defects, dtype=float)
+        n = self.n
+        for i, (Q, _, _) in enumerate(self.blocks):
+            both = Q.T @ rhs[i:i + 2].ravel()
+            rhs[i], rhs[i + 1] = both[:n], both[n:]
+        return rhs
+
+    def back(self, kept: np.ndarray, s: np.ndarray, p: np.ndarray) -> None:
+        for i in range(self.segments - 1, 0, -1):
+            _, R, others = self.blocks[i - 1]
+            s[i] = solve_triangular(R, kept[i - 1] - others @ np.concatenate([s[0], s[i + 1], p]))
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    text = kernel_text("bvp_elimination.c")
+    library = load_library(f"elimination {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
+    if library is not None:
+        pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
+        library.dynident_eliminate.argtypes = [size, number, number, pointer, pointer, pointer]
+        library.dynident_eliminate.restype = ctypes.c_longlong
+        library.dynident_eliminate_forward.argtypes = [size, number, number, pointer, pointer]
+        library.dynident_eliminate_forward.restype = None
+        library.dynident_eliminate_back.argtypes = [size, number, number, pointer, pointer, pointer, pointer]
+        library.dynident_eliminate_back.restype = None
+    return library

@@ -1,0 +1,124 @@
+"""Trust: does a mesh know how the solution follows changes of the equations, or does it only seem so?
+
+A layer inside may stand almost anywhere: what the far ends say about its place can be less than the errors of a mesh. Such a
+mesh pins the layer, and what is computed with its Jacobian, the error and the condition number among it, is small and wrong.
+
+Steps of half the length between the same nodes make a second Jacobian. Let v and w be the answers of the first and the second
+to the same change; where one direction is soft, both lie along it, and c = (v, w) / (w, w) is its stiffness by the second,
+as a share of the first. A direction that errors of the mesh hold has c far below 1, or a negative one; and one that they set
+free, c far above. Stiff modes that need not be resolved are harmless: finer steps damp them more, so that c is 1 or above, and
+they do not reach far.
+
+Rounding has a say of its own. What it may do to the equations where the solution is changed by w is answered too, and compared
+with w: this is how far the stiffness is known at all (times the root of N, since N segments of equal length round alike).
+Unless that is far below 1, c means nothing, and the answer is 'not determined on this mesh', by the same margin on every
+processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions, Tied
+from dynident.boundary.solve_bvp.mesh import CollocationMesh, ShootingMesh
+from dynident.boundary.solve_bvp.root_finding import Factors, Singular
+from dynident.boundary.solve_bvp.shooting_system import LinkedFactors, linked_factors, rounding_errors
+from dynident.errors import SimulationDiverged
+
+EPS = float(np.finfo(float).eps)
+PROBES = 3  # random changes of everything: one alone might miss a soft direction by chance
+DOUBTFUL = 0.5  # relative error of a stiffness from which on the mesh does not know it; found: 0.53 to 2, or below 5e-4
+UNSURE = 0.25  # the same for a direction that reaches far; found: 0.75 to 1.2
+FAR = 100.0  # typical sizes per unit change, or times what another change does
+ROUNDED = 0.01  # relative error of a stiffness by rounding; that of singular equations is 1, the bounds above need 1/25
+SOFT = 1e-3  # of the farthest answer: what reaches less far is no direction along which the solution is loose
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioning:
+    """How the solution on one mesh is held."""
+
+    determined: bool  # by more than errors of the mesh and rounding
+    at_ends: bool  # changes of the conditions at the ends move it, not only changes inside
+    reach: float  # largest answer to a change of everything by about its unit, in typical sizes
+    condition: float  # largest answer to a unit change of one condition at the ends
+    floor: float  # what rounding alone may do to the solution, in typical sizes
+    soft: np.ndarray  # (directions, nodes x states + parameters) orthonormal, in typical sizes: along which it is held least
+    factors: LinkedFactors | None  # the Jacobian by steps of half the length; None where it is singular or not finite
+
+    def without_soft(self, change: np.ndarray) -> np.ndarray:
+        """A change of nodes and parameters, in typical sizes, less its part along which the solution is loose."""
+        return change - self.soft.T @ (self.soft @ change)
+
+
+def answer(factors: Factors, change: np.ndarray, unknowns: int) -> np.ndarray:
+    """How nodes and parameters follow a change of segments and conditions; stages, where there are any, have none."""
+    return factors.solve(np.append(change, np.zeros(unknowns - change.size)))[:change.size]
+
+
+def measure_conditioning(steps: ShootingMesh | CollocationMesh, ends: BoundaryConditions, times: np.ndarray, nodes: np.ndarray, p: np.ndarray,
+                         sizes: np.ndarray, first: Factors, unknowns: int) -> Conditioning:
+    """Of the mesh whose Jacobian is `first`; `sizes` of states and parameters, `unknowns` with those inside of the steps."""
+    n = nodes.shape[1]
+    all_sizes = np.concatenate([np.tile(sizes[:n], len(nodes)), sizes[n:]])
+    try:
+        links, tied = steps.checked_links(times, nodes, p), ends.linearize(nodes[0], nodes[-1], p)
+        second = linked_factors(links, tied, sizes[:n], sizes[n:], regular=not steps.statement.same_slopes)
+    except (SimulationDiverged, Singular):
+        return Conditioning(False, True, np.inf, np.inf, np.inf, np.zeros((0, all_sizes.size)), None)
+    changes = list(_changes(second))
+    v = np.array([answer(first, change, unknowns) / all_sizes for change in changes])
+    w = np.array([second.solve(change) / all_sizes for change in changes])
+    reach, condition = float(np.max(np.abs(w))), second.condition
+    known = _known(v, w, steps.order) and _blurred(second, links, tied, w * all_sizes, nodes.shape) < ROUNDED
+    return Conditioning(known, condition * FAR >= reach, reach, condition,
+                        _floor(second, rounding_errors(links, tied, nodes, p), all_sizes), _soft(w), second)
+
+
+def _known(v: np.ndarray, w: np.ndarray, order: int) -> bool:
+    """Whether both Jacobians answer alike; `shown`: of an error, by steps of half the length."""
+    shown = 1 - 0.5**order
+    with np.errstate(all="ignore"):
+        share = np.sum(v * w, axis=1) / np.sum(w * w, axis=1)
+    near = (np.max(np.abs(w), axis=1) <= FAR) | (np.abs(share - 1) < UNSURE * shown)
+    return bool(np.all((share > 1 - DOUBTFUL * shown) & near))
+
+
+def _blurred(factors: LinkedFactors, links: np.ndarray, tied: Tied, w: np.ndarray, shape: tuple[int, ...]) -> float:
+    """Relative error of the stiffness along each answer by rounding, the largest of them."""
+    random, count = np.random.default_rng(1), shape[0] * shape[1]
+    worst = 0.0
+    for each in w:
+        rounding = rounding_errors(links, tied, each[:count].reshape(shape), each[count:])
+        moved = factors.solve(random.standard_normal(rounding.size) * rounding)
+        with np.errstate(all="ignore"):
+            worst = max(worst, float(np.sqrt(shape[0] * np.sum(moved**2) / np.sum(each**2))))
+    return worst
+
+
+def _changes(factors: LinkedFactors) -> Iterator[np.ndarray]:
+    """All segments and all conditions at the ends, by random multiples of their units."""
+    segments, n = factors.elimination.segments, factors.sizes.size
+    conditions = factors.elimination.row_size[n:]
+    random = np.random.default_rng(0)
+    for _ in range(PROBES):
+        yield np.concatenate([(random.standard_normal((segments, n)) * factors.sizes).ravel(),
+                              random.standard_normal(conditions.size) * conditions])
+
+
+def _floor(factors: LinkedFactors, rounding: np.ndarray, all_sizes: np.ndarray) -> float:
+    """The largest answer to random rounding of all equations."""
+    random = np.random.default_rng(0)
+    return max(float(np.max(np.abs(factors.solve(random.standard_normal(rounding.size) * rounding)) / all_sizes))
+               for _ in range(PROBES))
+
+
+def _soft(w: np.ndarray) -> np.ndarray:
+    """Directions of the farthest answers."""
+    if not np.all(np.isfinite(w)) or not np.any(w):
+        return w[:0]
+    _, lengths, directions = np.linalg.svd(w, full_matrices=False)
+    return directions[lengths > SOFT * lengths[0]]

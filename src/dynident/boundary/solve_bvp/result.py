@@ -1,0 +1,117 @@
+"""Result: what does the solution of a boundary value problem hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynident._util import hooks
+from dynident.boundary.solve_bvp.root_finding import RootIteration
+from dynident.errors import ProblemError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+def polynomials(points: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """(at, points) values of the Lagrange polynomials on `points`."""
+    values = np.ones((at.size, points.size))
+    for j, own in enumerate(points):
+        for other in np.delete(points, j):
+            values[:, j] *= (at - other) / (own - other)
+    return values
+
+
+def interpolated(time: np.ndarray, fractions: np.ndarray, inside: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """(at, states): in each segment the polynomial through its known states, `inside` (segments, fractions, states)."""
+    segment = np.clip(np.searchsorted(time, at, side="right") - 1, 0, len(time) - 2)
+    within = (at - time[segment]) / (time[segment + 1] - time[segment])
+    return np.einsum("ij,ijn->in", polynomials(fractions, within), inside[segment])
+
+
+@dataclass(frozen=True)
+class Round:
+    """One solve on one mesh."""
+
+    solver: str
+    nodes: int
+    iterations: int
+    jacobians: int
+    converged: bool
+    error: float  # estimated, in typical sizes; nan where the solve did not converge
+    growth: float  # largest growth of a change over one segment
+    why: str  # what led to this round
+
+
+@dataclass(frozen=True, eq=False)
+class BoundarySolution:
+    """The solution at the nodes, between them (call it with times), and how it was found.
+
+    Where `converged` is False, values are those of the best point that was found, and solve nothing.
+    """
+
+    time: np.ndarray  # (nodes,)
+    values: np.ndarray  # (nodes, states)
+    names: tuple[str, ...]
+    parameters: Mapping[str, float]
+    converged: bool
+    status: str  # a sentence
+    code: int  # 0, or the number of Table 6.1 of the thesis
+    error: float  # estimated global error, largest over time and states, in typical sizes
+    tolerance: float
+    scale: Mapping[str, float]  # typical size of each state and parameter
+    condition: float  # how far the solution moves per unit change of a condition at the ends
+    history: tuple[RootIteration, ...]  # every iteration of every round
+    rounds: tuple[Round, ...]
+    evaluations: int
+    warnings: tuple[str, ...] = ()
+    output_time: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    fractions: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0]), repr=False)
+    inside: np.ndarray = field(default_factory=lambda: np.zeros((0, 2, 0)), repr=False)  # (segments, fractions, states)
+    seconds: float = 0.0
+
+    @property
+    def iterations(self) -> int:
+        return len(self.history)
+
+    @property
+    def jacobians(self) -> int:
+        return sum(each.jacobians for each in self.rounds)
+
+    @property
+    def states(self) -> Mapping[str, np.ndarray]:
+        """Values at the nodes, by name."""
+        return {name: self.values[:, k] for k, name in enumerate(self.names)}
+
+    @property
+    def output(self) -> np.ndarray:
+        """(output points, states) at the points that were asked for; they are nodes, so that nothing is interpolated."""
+        return self.values[np.searchsorted(self.time, self.output_time)]
+
+    def __call__(self, t: float | np.ndarray) -> np.ndarray:
+        """(states,) at one time, (times, states) at several; accurate to the tolerance between the nodes too."""
+        try:
+            at = np.atleast_1d(np.asarray(t, dtype=float))
+        except (TypeError, ValueError):
+            raise ProblemError(f"A solution is asked at one time or at a list of times, not at {t!r}.") from None
+        if at.ndim > 1:
+            raise ProblemError(f"A solution is asked at one time or at a list of times, not at an array of shape {at.shape}. "
+                               "Ravel it first.")
+        if at.size and not (np.all(at >= self.time[0]) and np.all(at <= self.time[-1])):
+            raise ProblemError(f"The solution is known from t = {self.time[0]:g} to {self.time[-1]:g}; asked for "
+                               f"{np.min(at):g} to {np.max(at):g}.")
+        values = interpolated(self.time, self.fractions, self.inside, at)
+        return values[0] if np.ndim(t) == 0 else values
+
+    def plot(self) -> Figure:
+        """States over time with the nodes, and the length of the segments."""
+        return hooks.call("boundary_figure", self)
+
+    def plot_iterations(self) -> Figure:
+        """Steps, residuals, damping factors and new Jacobians of every iteration."""
+        return hooks.call("iterations_figure", self.history)
+
+    def __str__(self) -> str:
+        return str(hooks.call("boundary_text", self))

@@ -1,1 +1,0 @@
-"""TIME -> FINITELY MANY UNKNOWNS: what remains to be solved once time is gone."""

@@ -1,1 +1,0 @@
-"""WHAT LEAVES THE TOOLKIT: results in forms that other programs run."""

@@ -1,0 +1,199 @@
+"""Archive: how does an FMU, a zip file from somewhere else, come onto the disk without doing harm?"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import lzma
+import platform
+import re
+import stat
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from dynident.errors import DynidentError, NotSupported, ProblemError
+from dynident.fmu.folders import new_folder, remove
+
+MOST_BYTES = 4 * 2**30  # unpacked; the largest FMUs with tables and licences stay below 1 GB
+MOST_FILES = 50_000
+MOST_RATIO = 200  # of unpacked to packed size; source code reaches 20
+SMALL = 2**20  # bytes: below this the ratio says nothing
+DESCRIPTION = "modelDescription.xml"
+MOST_XML = 256 * 2**20
+ENCODINGS = ("utf-8", "utf8", "utf-16", "utf-16le", "utf-16be", "iso-8859-1", "iso8859-1", "latin-1", "latin1",
+             "windows-1252", "us-ascii", "ascii")  # in which an entity can be seen without decoding; UTF-7 is not one
+
+
+def existing_fmu(path: str | Path) -> Path:
+    file = Path(path).expanduser()
+    if not file.exists():
+        near = sorted(p.name for p in file.parent.glob("*.fmu")) if file.parent.is_dir() else []
+        raise ProblemError(f"{file} does not exist.{f' There are: {chr(44).join(near)}.' if near else ''}")
+    if file.is_dir():
+        raise ProblemError(f"{file} is a folder, not an FMU; give the .fmu file.")
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        raise ProblemError(f"{file} cannot be opened: {error.strerror or error}.") from error
+    if not zipfile.is_zipfile(file):
+        raise ProblemError(f"{file} is not an FMU: it is not a zip file. Export it again, or check the download.")
+    return file.resolve()
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def description_text(path: Path) -> bytes:
+    """The model description, checked for what could harm a reader of XML."""
+    with _opened(path) as archive:
+        _check(path, archive)
+        try:
+            info = archive.getinfo(DESCRIPTION)
+        except KeyError:
+            raise ProblemError(f"{path} is not an FMU: it holds no {DESCRIPTION}.") from None
+        if info.file_size > MOST_XML:
+            raise ProblemError(f"{path}: {DESCRIPTION} has {info.file_size} bytes; more than {MOST_XML} are refused.")
+        with _unpacking(path, DESCRIPTION):
+            text = archive.read(info)
+    head = text.replace(b"\0", b"")  # an entity hides in UTF-16 as well
+    if not _readable(head):
+        raise ProblemError(f"{path}: {DESCRIPTION} is not XML in UTF-8, UTF-16, Latin-1 or ASCII; it is refused.")
+    if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
+        raise ProblemError(f"{path}: {DESCRIPTION} declares XML entities, which no FMU needs; it is refused.")
+    return text
+
+
+def _readable(head: bytes) -> bool:
+    """Whether this begins as XML does, in an encoding that keeps the letters of ASCII."""
+    head = head.removeprefix(b"\xef\xbb\xbf").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff").lstrip()
+    declaration = head[:head.find(b"?>") + 2] if head.startswith(b"<?xml") else b""
+    said = re.findall(rb"encoding\s*=\s*[\"']([^\"']*)[\"']", declaration)
+    return head.startswith(b"<") and len(said) == declaration.count(b"encoding") and all(
+        name.decode("latin-1").lower() in ENCODINGS for name in said)
+
+
+def unpacked(path: Path) -> Path:
+    """A folder with the content of the FMU, made once per process and removed at its end."""
+    return _unpacked(str(path), digest_of(path))
+
+
+@functools.lru_cache(maxsize=64)
+def _unpacked(path: str, digest: str) -> Path:
+    with _opened(Path(path)) as archive:
+        _check(Path(path), archive)
+        with _unpacking(Path(path)):
+            folder = new_folder(digest[:8])
+        try:
+            _unpack(Path(path), archive, folder / "content")
+        except BaseException:
+            remove(folder)
+            raise
+    return folder / "content"
+
+
+def _unpack(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
+    left = MOST_BYTES
+    for info in archive.infolist():
+        target = folder / _slashed(info.filename)
+        with _unpacking(path, info.filename):
+            if _slashed(info.filename).endswith("/"):
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(info) as source, target.open("xb") as sink:
+                while block := source.read(2**20):  # the stated sizes may lie
+                    left -= len(block)
+                    if left < 0:
+                        raise ProblemError(f"{path}: unpacks to more than {MOST_BYTES} bytes; it is refused.")
+                    sink.write(block)
+
+
+@contextmanager
+def _unpacking(path: Path, entry: str = "") -> Iterator[None]:
+    """What a damaged or strange archive, or a full disk, does to a reader, as a sentence about the file."""
+    try:
+        yield
+    except DynidentError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError, OSError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+        what = f"'{entry}' in {path}" if entry else str(path)
+        raise ProblemError(f"{what} cannot be unpacked: {reason.rstrip('.')}. Check the download, or export the FMU "
+                           "again.") from error
+
+
+def _opened(path: Path) -> zipfile.ZipFile:
+    with _unpacking(path):
+        return zipfile.ZipFile(path)
+
+
+def _check(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse names that leave the folder, links, names that meet, and absurd sizes."""
+    entries = archive.infolist()
+    faults = []
+    if len(entries) > MOST_FILES:
+        faults.append(f"{path}: holds {len(entries)} files; more than {MOST_FILES} are refused.")
+    total = sum(info.file_size for info in entries)
+    packed = sum(info.compress_size for info in entries)
+    if total > MOST_BYTES or (total > SMALL and total > MOST_RATIO * max(packed, 1)):
+        faults.append(f"{path}: unpacks from {packed} to {total} bytes, which no FMU needs; it is refused.")
+    seen: set[str] = set()
+    for info in entries[:MOST_FILES]:
+        name = PurePosixPath(_slashed(info.filename))
+        if name.is_absolute() or ".." in name.parts or (name.parts and ":" in name.parts[0]):
+            faults.append(f"{path}: the entry '{info.filename}' would be written outside of the folder; it is refused.")
+        if stat.S_ISLNK(info.external_attr >> 16):
+            faults.append(f"{path}: the entry '{info.filename}' is a link; links are refused.")
+        if info.flag_bits & 0x1:
+            faults.append(f"{path}: the entry '{info.filename}' is encrypted.")
+        folded = str(name).casefold()
+        if folded in seen and not _slashed(info.filename).endswith("/"):
+            faults.append(f"{path}: two entries are called '{info.filename}'.")
+        seen.add(folded)
+    if faults:
+        raise ProblemError(faults[:20])
+
+
+def platform_folders() -> tuple[str, str, str]:
+    """Names of this machine's folder of binaries in FMI 2.0 and 3.0, and the suffix of a library."""
+    machine = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64",
+               "i386": "x86", "i686": "x86"}.get(platform.machine().lower(), platform.machine().lower())
+    bits = "64" if sys.maxsize > 2**32 else "32"
+    if sys.platform == "win32":
+        return f"win{bits}", f"{machine}-windows", ".dll"
+    if sys.platform == "darwin":
+        return "darwin64", f"{machine}-darwin", ".dylib"
+    return f"linux{bits}", f"{machine}-linux", ".so"
+
+
+def library_in(names: list[str], path: Path, version: int, identifier: str) -> str:
+    """The entry that holds the code for this machine, or an error that says for which machines there is code."""
+    first, second, suffix = platform_folders()
+    folders = (first,) if version == 2 else (second,)
+    if version == 2 and platform.machine().lower() in ("arm64", "aarch64"):
+        folders = (second, *folders) if sys.platform == "darwin" else (second, f"{second}-gnu")  # type: ignore[assignment]
+    for folder in folders:
+        if (wanted := f"binaries/{folder}/{identifier}{suffix}") in names:
+            return wanted
+    there = sorted({name.split("/")[1] for name in names if name.startswith("binaries/") and name.count("/") >= 2})
+    sources = any(name.startswith("sources/") and name.endswith((".c", ".cpp")) for name in names)
+    offered = f"It has code for: {', '.join(there)}" if there else "It has no binary at all"
+    extra = ", and source code, which dynident does not compile" if sources else ""
+    raise NotSupported(f"{path.name} has no code for this machine ({' or '.join(folders)}). {offered}{extra}. "
+                       "Export it for this platform.")
+
+
+def entry_names(path: Path) -> list[str]:
+    with _opened(path) as archive:
+        return [_slashed(name) for name in archive.namelist()]
+
+
+def _slashed(name: str) -> str:
+    """Some tools on Windows write their own separator, which no FMU uses otherwise."""
+    return name.replace("\\", "/")

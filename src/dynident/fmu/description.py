@@ -1,0 +1,249 @@
+"""Description: what does an FMU say about itself? FMPy parses and validates; here it becomes plain data."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as xml
+
+from dynident.errors import NotSupported, ProblemError
+from dynident.fmu.archive import description_text, entry_names, library_in
+
+INSTALL = "FMUs need the package FMPy: pip install \"dynident[fmu]\"."
+NUMBERS = ("Real", "Float64", "Float32", "Integer", "Boolean", "Enumeration", "Int8", "UInt8", "Int16", "UInt16",
+           "Int32", "UInt32", "Int64", "UInt64")
+REALS = ("Real", "Float64", "Float32")
+KINDS = ("model_exchange", "co_simulation")
+MOST_ELEMENTS = 100_000  # of one array; beyond it, its elements are not offered by name
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One number of an FMU by its name; an element of an array is `name[2]` or `name[1,3]`, counted from 1."""
+
+    name: str
+    reference: int
+    element: int  # in the flat array behind the reference; 0 for scalars
+    size: int  # of that array
+    type: str
+    causality: str
+    variability: str
+    initial: str | None
+    start: float | None
+    lower: float
+    upper: float
+    nominal: float | None
+    unit: str
+    description: str
+
+    @property
+    def real(self) -> bool:
+        return self.type in REALS
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Where the number stands in the FMU; two names with one place are aliases."""
+        return self.type, self.reference, self.element
+
+    @property
+    def settable_before_start(self) -> bool:
+        """May be given a value before initialisation, other than an input."""
+        if self.causality in ("input", "independent", "calculatedParameter") or self.variability == "constant":
+            return False
+        return self.causality == "parameter" or self.initial in ("exact", "approx")
+
+    @property
+    def can_be_estimated(self) -> bool:
+        return self.real and self.causality == "parameter" and self.variability in ("fixed", "tunable") and (
+            self.start is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Interface:
+    """What an FMU offers as Model Exchange or Co-Simulation."""
+
+    kind: str
+    identifier: str
+    library: str  # entry of the archive
+    variable_steps: bool
+    directional: bool
+    once_per_process: bool
+    needs_tool: bool
+    needs_completed_step: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """Everything that is needed to run an FMU, read from its model description."""
+
+    path: Path
+    version: int  # 2 or 3
+    name: str
+    tool: str
+    token: str
+    tolerance: float | None
+    start_time: float
+    stop_time: float | None
+    step_size: float | None
+    interfaces: dict[str, Interface]
+    missing: dict[str, str]  # per interface without a library for this machine: why
+    variables: dict[str, Variable]
+    states: tuple[str, ...]  # continuous states in the order of the derivatives
+    rates: tuple[str, ...]  # these derivatives
+    indicators: int
+    platforms: tuple[str, ...]
+    feedthrough: bool  # an output may depend directly on an input
+    complaints: tuple[str, ...]  # of the validation
+    structured: bool  # it says which variables are outputs, states and rates
+
+
+def read_description(path: Path) -> Description:
+    said, complaints = _parsed(path)
+    version = said.fmiMajorVersion
+    if version not in (2, 3):
+        raise NotSupported(f"{path.name} is an FMU of FMI {said.fmiVersion}; dynident runs FMI 2.0 and 3.0. "
+                           "Export it again as one of these.")
+    names = entry_names(path)
+    interfaces, missing = _interfaces(said, path, version, names)
+    variables: dict[str, Variable] = {}
+    for variable in said.modelVariables:
+        for it in _elements(variable):
+            variables.setdefault(it.name, it)
+    states = [unknown.variable.derivative for unknown in said.derivatives]
+    indicators = said.numberOfEventIndicators if version == 2 else sum(_size(u.variable) for u in said.eventIndicators)
+    if any(state is None for state in states):
+        raise ProblemError(f"{path.name}: a derivative in the model structure names no state.")
+    experiment = said.defaultExperiment
+    platforms = sorted({n.split("/")[1] for n in names if n.startswith("binaries/") and n.count("/") >= 2})
+    return Description(
+        path=path, version=version, name=said.modelName, tool=said.generationTool or "",
+        token=said.instantiationToken or "", tolerance=_number(getattr(experiment, "tolerance", None)),
+        start_time=_number(getattr(experiment, "startTime", None)) or 0.0,
+        stop_time=_number(getattr(experiment, "stopTime", None)),
+        step_size=_number(getattr(experiment, "stepSize", None)), interfaces=interfaces, missing=missing,
+        variables=variables, states=tuple(n.name for state in states for n in _elements(state)),
+        rates=tuple(n.name for rate in said.derivatives for n in _elements(rate.variable)),
+        indicators=indicators, platforms=tuple(platforms), feedthrough=_feedthrough(said), complaints=tuple(complaints),
+        structured=xml.fromstring(description_text(path)).find("ModelStructure") is not None)
+
+
+def _parsed(path: Path) -> tuple[Any, list[str]]:
+    try:
+        from fmpy.model_description import ValidationError, read_model_description
+    except ImportError:
+        raise NotSupported(INSTALL) from None
+    text = description_text(path)
+    complaints: list[str] = []
+    try:
+        return _read(read_model_description, path, text, True), complaints
+    except ValidationError as error:  # many tools write what the schema does not allow; what can be read is used
+        complaints += [str(problem) for problem in error.problems]
+    except NotSupported:
+        raise
+    except Exception as error:  # fmpy raises the bare kind
+        complaints.append(str(error))
+    try:
+        return _read(read_model_description, path, text, False), complaints
+    except Exception as error:
+        raise ProblemError(f"{path.name} cannot be understood: {error}") from error
+
+
+def _read(reader: Any, path: Path, text: bytes, validate: bool) -> Any:
+    """Through a zip of the description alone, so that nothing else of the archive meets the parser."""
+    import zipfile
+
+    alone = io.BytesIO()
+    with zipfile.ZipFile(alone, "w") as archive:
+        archive.writestr("modelDescription.xml", text)
+    alone.seek(0)
+    return reader(alone, validate=validate)
+
+
+def _interfaces(said: Any, path: Path, version: int, names: list[str]) -> tuple[dict[str, Interface], dict[str, str]]:
+    found: dict[str, Interface] = {}
+    missing: dict[str, str] = {}
+    for kind, it in (("model_exchange", said.modelExchange), ("co_simulation", said.coSimulation)):
+        if it is None:
+            continue
+        try:
+            library = library_in(names, path, version, it.modelIdentifier)
+        except NotSupported as error:
+            missing[kind], library = str(error), ""
+        found[kind] = Interface(
+            kind, it.modelIdentifier, library, bool(getattr(it, "canHandleVariableCommunicationStepSize", True)),
+            _directional(path, it), bool(it.canBeInstantiatedOnlyOncePerProcess),
+            bool(it.needsExecutionTool), bool(getattr(it, "needsCompletedIntegratorStep", False)))
+    if not found:
+        raise NotSupported(f"{path.name} offers neither Model Exchange nor Co-Simulation.")
+    return found, missing
+
+
+def _directional(path: Path, interface: Any) -> bool:
+    """FMPy reads the flag of FMI 2.0 only; in 3.0 it ends with an s."""
+    if interface.providesDirectionalDerivative:
+        return True
+    root = xml.fromstring(description_text(path))
+    return any(element.get("providesDirectionalDerivatives") in ("true", "1")
+               for element in root.findall(type(interface).__name__))
+
+
+def _number(text: Any) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _shape(variable: Any) -> tuple[int, ...]:
+    shape = []
+    for dimension in getattr(variable, "dimensions", ()) or ():
+        size = dimension.start if dimension.start is not None else getattr(dimension.variable, "start", None)
+        shape.append(int(size or 0))
+    return tuple(shape)
+
+
+def _size(variable: Any) -> int:
+    return math.prod(_shape(variable))
+
+
+def _starts(variable: Any, size: int) -> list[float | None]:
+    words = {"true": 1.0, "false": 0.0}
+    start = variable.start
+    if start is None or variable.type not in NUMBERS:
+        return [None] * size
+    values = [words.get(word.strip().lower(), _number(word)) for word in str(start).split()]
+    return values if len(values) == size else values[:1] * size
+
+
+def _attribute(variable: Any, name: str) -> Any:
+    own = getattr(variable, name, None)
+    return own if own is not None else getattr(variable.declaredType, name, None)
+
+
+def _elements(variable: Any) -> list[Variable]:
+    shape = _shape(variable)
+    size = math.prod(shape)
+    if size > MOST_ELEMENTS:
+        return []
+    unit = _attribute(variable, "unit")
+    places = [""] if not shape else [
+        f"[{','.join(str(i + 1) for i in index)}]" for index in product(*(range(n) for n in shape))]
+    lower, upper = _number(_attribute(variable, "min")), _number(_attribute(variable, "max"))
+    return [Variable(
+        f"{variable.name}{place}", int(variable.valueReference), i, size, variable.type,
+        variable.causality or "local", variable.variability or "continuous", variable.initial, start,
+        -math.inf if lower is None else lower, math.inf if upper is None else upper,
+        _number(_attribute(variable, "nominal")), str(getattr(unit, "name", unit) or ""), variable.description or "")
+        for i, (place, start) in enumerate(zip(places, _starts(variable, size), strict=True))]
+
+
+def _feedthrough(said: Any) -> bool:
+    """Whether an output may depend on an input at the same time; what is not said is possible."""
+    for output in said.outputs:
+        if output.dependencies is None or any(v.causality == "input" for v in output.dependencies):
+            return True
+    return not said.outputs

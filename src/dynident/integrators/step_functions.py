@@ -1,0 +1,54 @@
+"""Stages: one step of a scheme and the outputs of a model as CasADi functions, with their derivatives."""
+
+from __future__ import annotations
+
+import casadi as ca
+
+from dynident.errors import NotSupported
+from dynident.integrators.scheme import Adaptive, Explicit, Implicit, Integrator, StepFunction
+from dynident.models.equations import EquationModel
+
+
+def symbols(model: EquationModel) -> dict[str, ca.SX]:
+    nu = len(model.inputs)
+    return {"t": ca.SX.sym("t"), "h": ca.SX.sym("h"), "x": ca.SX.sym("x", len(model.states)),
+            "u0": ca.SX.sym("u0", nu), "u1": ca.SX.sym("u1", nu), "p": ca.SX.sym("p", len(model.parameters))}
+
+
+def symbolic_step(model: EquationModel, integrator: Explicit | Implicit, s: dict[str, ca.SX]) -> StepFunction:
+    positions, velocities = model.position_velocity() if integrator.position_velocity else ((), ())
+    return StepFunction(model.rate, s["t"], s["h"], s["x"], s["u0"], s["u1"], s["p"], tuple(positions), tuple(velocities))
+
+
+def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> list[ca.Function]:
+    """The functions that propagate.c names, derivatives with respect to the state and the free parameters."""
+    s = symbols(model)
+    q = ca.vertcat(s["x"], s["p"][list(free), 0])
+    functions = [*output_functions(model, s, q)]
+    if isinstance(integrator, Adaptive):
+        raise NotSupported(f"'{integrator.name}' chooses its own steps; there is no formula for one step.")
+    step = symbolic_step(model, integrator, s)
+    if isinstance(integrator, Explicit):
+        inputs = [s["t"], s["h"], s["x"], s["u0"], s["u1"], s["p"]]
+        nxt = integrator.next_state(step)
+        functions += [dense_function("dyn_step", inputs, [nxt]),
+                      dense_function("dyn_step_jac", inputs, [nxt, ca.jacobian(nxt, q)])]
+    else:
+        z = ca.SX.sym("z", integrator.stages * len(model.states))
+        inputs = [s["t"], s["h"], s["x"], z, s["u0"], s["u1"], s["p"]]
+        G, nxt = integrator.equations(step, z), integrator.next_state(step, z)
+        functions += [dense_function("dyn_imp", inputs, [G, ca.jacobian(G, z), nxt]),
+                      dense_function("dyn_imp_jac", inputs, [ca.jacobian(G, z), ca.jacobian(G, q),
+                                                        ca.jacobian(nxt, z), ca.jacobian(nxt, q)])]
+    return functions
+
+
+def output_functions(model: EquationModel, s: dict[str, ca.SX], q: ca.SX) -> list[ca.Function]:
+    y = model.output(s["t"], s["x"], s["u0"], s["p"])
+    inputs = [s["t"], s["x"], s["u0"], s["p"]]
+    return [dense_function("dyn_out", inputs, [y]), dense_function("dyn_out_jac", inputs, [y, ca.jacobian(y, q)])]
+
+
+def dense_function(name: str, inputs: list[ca.SX], outputs: list[ca.SX]) -> ca.Function:
+    """Dense outputs, common subexpressions shared."""
+    return ca.Function(name, inputs, [ca.densify(o) for o in ca.cse(outputs)])

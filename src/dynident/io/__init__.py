@@ -1,0 +1,1 @@
+"""FILES: records in, problems in and out, results in and out."""

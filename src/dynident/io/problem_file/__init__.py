@@ -1,0 +1,1 @@
+"""Problem files: TOML in and out, checked."""

@@ -1,0 +1,123 @@
+"""Assemble: from the values of the wanted columns to an Experiment, with units converted and oddities noted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dynident.errors import ProblemError
+from dynident.io.readers.columns import TIME, ColumnRef, ReadRequest
+from dynident.problem.experiment import Experiment
+from dynident.problem.noise import Gaussian, Noise
+from dynident.units import Factor, conversion, is_time, scaled
+
+NOTABLE_GAP = 1.5  # times the typical step; a larger distance between two samples is reported
+STEPS_LOOKED_AT = 100_000  # to find the typical step of a long record
+
+
+def to_experiment(request: ReadRequest, found: Sequence[ColumnRef], values: Mapping[int, np.ndarray], source: str,
+                  notes: Sequence[str] = ()) -> Experiment:
+    """Build the experiment; arrays that may be written to are converted in place."""
+    told = list(notes)
+    units: dict[str, str] = {}
+    signals: dict[str, dict[str, np.ndarray]] = {"time": {}, "input": {}, "output": {}, "error size": {}}
+    for place, own, (factor, given, wanted) in zip(found, _own_arrays(found, values), factors(request, found, source),
+                                                   strict=True):
+        if factor != 1:
+            told.append(f"column '{place.header}' was converted from {given} to {wanted}.")
+        if place.role == "time" and given and not wanted:
+            told.append(f"time is counted in '{given}', which is not known as a unit of time; it was left as it is.")
+        signals[place.role][place.signal] = scaled(own, factor)
+        if (wanted or given) and place.role != "error size":
+            units[place.signal] = wanted or given
+    time = signals["time"].get(TIME)
+    if time is None:
+        rows = max((column.size for column in values.values()), default=0)
+        time = np.arange(rows) * float(request.sample_time or 0.0)
+    told += _gaps(time, signals["output"])
+    for column in (time, *(column for role in signals.values() for column in role.values())):
+        column.flags.writeable = False  # a record copies only what others could write to, and these are long
+    return Experiment(time=time, inputs=signals["input"], outputs=signals["output"],
+                      noise=_noise(request, signals["error size"]), initial=dict(request.initial), start=request.start,
+                      mode=request.mode,
+                      hold=request.hold, name=request.name or "", units=units, source=source, notes=tuple(told))
+
+
+def factors(request: ReadRequest, found: Sequence[ColumnRef], source: str) -> list[tuple[Factor, str, str]]:
+    """Per place the factor to the unit that is wanted, the unit in the file and the one that is wanted; all that cannot
+    be converted in one error."""
+    faults: list[str] = []
+    known: list[tuple[Factor, str, str]] = []
+    for place in found:
+        given, wanted = _units_of(place, request, found)
+        factor = conversion(given, wanted) if given and wanted else Fraction(1)
+        if factor is None:
+            faults.append(f"{source}: column '{place.header}' is in {given}, but {wanted} is asked for, and there "
+                          "is no factor from one to the other. Correct the unit, or convert the column beforehand.")
+        elif place.role == "time" and place.unit and request.time_unit and (
+                conversion(place.unit, request.time_unit) != 1):
+            faults.append(f"{source}: column '{place.header}' says that time is in {place.unit}, but time_unit is "
+                          f"'{request.time_unit}'. Leave time_unit out, or correct the header.")
+        known.append((factor or Fraction(1), given, wanted))
+    if faults:
+        raise ProblemError(faults)
+    return known
+
+
+def _own_arrays(found: Sequence[ColumnRef], values: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+    """One array per signal: a column that serves two signals is copied, so that converting one leaves the other."""
+    first = {place.column: k for k, place in reversed(list(enumerate(found)))}
+    return [values[place.column] if first[place.column] == k else values[place.column].copy()
+            for k, place in enumerate(found)]
+
+
+def _units_of(place: ColumnRef, request: ReadRequest, found: Sequence[ColumnRef]) -> tuple[str, str]:
+    """The unit in the file and the unit that is wanted; empty where nothing is said."""
+    declared = dict(request.units or {})
+    if place.role == "error size":  # the size of an error is counted like the signal it belongs to
+        signal = next(other for other in found if other.signal == place.signal and other.role == "output")
+        return place.unit or signal.unit, declared.get(place.signal, signal.unit)
+    if place.role != "time":
+        return place.unit, declared.get(place.signal, "")
+    given = place.unit or request.time_unit or _unit_in_name(place.header)
+    return given, declared.get(TIME, "s" if given and is_time(given) else "")
+
+
+def _unit_in_name(header: str) -> str:
+    """The unit of a time column called time_ms, t_us or the like."""
+    match = re.fullmatch(r"t(?:ime)?_([mun]s)", header, re.IGNORECASE)
+    return match.group(1).lower() if match else ""
+
+
+def _gaps(time: np.ndarray, outputs: Mapping[str, np.ndarray]) -> list[str]:
+    """Sentences about missing samples and the largest distance in time."""
+    told = []
+    for name, column in outputs.items():
+        missing = int(np.isnan(column).sum())
+        if missing:
+            told.append(f"'{name}' has {missing} missing of {column.size} samples.")
+    if time.size > 2:
+        steps = time[1:] - time[:-1]
+        k = int(steps.argmax())
+        typical = float(np.median(steps[:: max(1, steps.size // STEPS_LOOKED_AT)]))
+        if steps[k] > NOTABLE_GAP * typical:
+            told.append(f"the largest gap in time is {steps[k]:.6g}, after t = {time[k]:.10g}; the typical step is "
+                        f"{typical:.6g}.")
+    return told
+
+
+def _noise(request: ReadRequest, sizes: Mapping[str, np.ndarray]) -> dict[str, Noise]:
+    if not isinstance(request.outputs, Mapping):
+        return {}
+    noise: dict[str, Noise] = {}
+    for name, given in request.outputs.items():
+        if isinstance(given, tuple) and len(given) == 3:
+            noise[name] = given[1](sizes[name])
+        elif isinstance(given, tuple):
+            noise[name] = given[1]
+        else:
+            noise[name] = Gaussian() if isinstance(given, (str, int)) else given
+    return noise

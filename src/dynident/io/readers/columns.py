@@ -1,0 +1,148 @@
+"""Columns: what the caller asks of a file, and where in the file it stands; alike for every kind of file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dynident.errors import ProblemError, did_you_mean
+from dynident.problem.noise import Bounded, Gaussian, Noise
+from dynident.units import is_time, split_header
+
+Column = str | int  # a header, or a position counted from 0
+Inputs = Sequence[str] | Mapping[str, Column]
+NoiseKind = type[Gaussian] | type[Bounded]
+Output = Noise | Column | tuple[Column, Noise] | tuple[Column, NoiseKind, Column]
+Outputs = Sequence[str] | Mapping[str, Output]
+
+TIME = "time"
+
+
+def existing_file(path: str | Path) -> Path:
+    path = Path(path)
+    if path.is_dir():
+        raise ProblemError(f"'{path}' is a folder; name a file in it.")
+    if not path.is_file():
+        beside = [other.name for other in path.parent.glob("*") if other.is_file()] if path.parent.is_dir() else []
+        close = difflib.get_close_matches(path.name, beside, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else " Check the path."
+        raise ProblemError(f"there is no file '{path}'.{hint}")
+    return path
+
+
+@dataclass(frozen=True)
+class ColumnRef:
+    """Where one signal stands in the file: `role` is time, input, output or error size; `unit` as the file says."""
+
+    signal: str
+    role: str
+    column: int
+    header: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """What the caller asked a reader for; the arguments of `read_csv` that all readers share."""
+
+    time: Column | None
+    inputs: Inputs
+    outputs: Outputs
+    hold: Mapping[str, str] | str
+    initial: Mapping[str, float]
+    start: float | None
+    name: str | None
+    units: Mapping[str, str] | None
+    time_unit: str | None
+    sample_time: float | None
+    mode: str = ""
+
+    def input_columns(self) -> dict[str, Column]:
+        return dict(self.inputs) if isinstance(self.inputs, Mapping) else {str(name): name for name in self.inputs}
+
+    def output_columns(self) -> dict[str, Column]:
+        if not isinstance(self.outputs, Mapping):
+            return {str(name): name for name in self.outputs}
+        return {name: it[0] if isinstance(it, tuple) else it if isinstance(it, (str, int)) else name
+                for name, it in self.outputs.items()}
+
+    def error_columns(self) -> dict[str, Column]:
+        """Signals whose error size stands in a column of its own: ("y", Gaussian, "std of y")."""
+        outputs = self.outputs if isinstance(self.outputs, Mapping) else {}
+        return {name: it[2] for name, it in outputs.items() if isinstance(it, tuple) and len(it) == 3}
+
+    def wanted(self) -> list[tuple[str, str, Column]]:
+        """Signal, role and column of all that must be read."""
+        time = [] if self.time is None else [(TIME, "time", self.time)]
+        return [*time, *((name, "input", column) for name, column in self.input_columns().items()),
+                *((name, "output", column) for name, column in self.output_columns().items()),
+                *((name, "error size", column) for name, column in self.error_columns().items())]
+
+    def names(self) -> set[str]:
+        return {column for _, _, column in self.wanted() if isinstance(column, str)}
+
+    def check(self, source: str) -> None:
+        """Raise all that is wrong with the request itself, before the file is opened."""
+        faults = []
+        if (self.time is None) == (self.sample_time is None):
+            faults.append("give either time= (the column that holds it) or sample_time= (the distance of the samples).")
+        if self.sample_time is not None and not (np.isfinite(self.sample_time) and self.sample_time > 0):
+            faults.append(f"sample_time = {self.sample_time} must be positive.")
+        for what, given in (("inputs", self.inputs), ("outputs", self.outputs)):
+            if isinstance(given, str):
+                faults.append(f"{what} = '{given}' is a text; write [\"{given}\"] for one column.")
+        if self.time_unit is not None and not is_time(self.time_unit):
+            faults.append(f"time_unit = '{self.time_unit}' is not a unit of time; use s, ms, us, ns, min, h or d.")
+        known = {TIME, *self.input_columns(), *self.output_columns()}
+        for name in self.units or ():
+            if name not in known:
+                faults.append(f"units names '{name}', which is not a signal.{did_you_mean(name, sorted(known))}")
+        if faults:
+            raise ProblemError([f"{source}: {fault}" for fault in faults])
+
+
+def locate_columns(request: ReadRequest, headers: Sequence[str], units: Sequence[str] | None, source: str, doubt: str = "",
+           unusable: Mapping[str, str] | None = None) -> list[ColumnRef]:
+    """Find each wanted column by its header (with or without its unit) or its position; all misses in one error.
+
+    `units` stand beside the headers; None where nothing names a unit, not even a header. `unusable` says why something
+    that has a name is no column.
+    """
+    faults = []
+    split = [split_header(header) if units is not None else (header, "") for header in headers]
+    bare = [name for name, _ in split]
+    found = []
+    for signal, role, column in request.wanted():
+        fits = [column] if isinstance(column, int) else (
+            [k for k, header in enumerate(headers) if header == column]
+            or [k for k, name in enumerate(bare) if name == column])
+        if isinstance(column, int) and not 0 <= column < len(headers):
+            faults.append(f"{source} has no column {column}; its {len(headers)} columns count from 0.")
+        elif not fits and (why := _why_unusable(str(column), unusable or {})):
+            faults.append(f"{source}: {why}")
+        elif not headers:
+            faults.append(f"{source} has no column of numbers, so there is no '{column}'.")
+        elif not fits and not any(headers):
+            faults.append(f"{source} has no header, so column '{column}' cannot be found. Give its position, "
+                          f"0 to {len(headers) - 1}.{doubt}")
+        elif not fits:
+            known = [name for name in bare if name]
+            faults.append(f"{source} has no column '{column}'.{did_you_mean(str(column), known)}")
+        elif len(fits) > 1:
+            faults.append(f"{source} has {len(fits)} columns '{column}', at positions {', '.join(map(str, fits))}. "
+                          "Give the position of the one you mean.")
+        else:
+            k = fits[0]
+            unit = split[k][1] or (units[k] if units is not None else "")
+            found.append(ColumnRef(signal, role, k, headers[k] or f"{k}", unit))
+    if faults:
+        raise ProblemError(faults)
+    return found
+
+
+def _why_unusable(column: str, unusable: Mapping[str, str]) -> str:
+    return next((why for name, why in unusable.items() if column == name or column.startswith((f"{name}.", f"{name}["))), "")

@@ -1,0 +1,1 @@
+"""Saved results: a folder out, an estimate in."""

@@ -1,0 +1,1 @@
+"""STRUCTURED LEAST SQUARES: along time, between experiments, within bounds."""

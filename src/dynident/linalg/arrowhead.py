@@ -1,0 +1,278 @@
+"""Arrow: least squares in which each block of rows has unknowns of its own beside those that all blocks share.
+
+    minimise  sum over the blocks of |R own + S shared + r|^2  +  |R' shared + r'|^2
+
+Each R is a triangle: the rows of a block are reflected until all but as many as it has own unknowns speak of shared
+ones only; those go to the border. Time and memory are linear in the number of blocks, and nothing is squared. Blocks of
+the same shape stand in one stack and are worked on together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.linalg.lapack import dgeqrf, dtrtrs
+
+from dynident.problem.losses import sum_of_squares
+
+FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """As many rows as own unknowns: rows @ (own, shared, 1), triangular in the own ones."""
+
+    own: np.ndarray  # (k,) unknowns that no other block touches
+    rows: np.ndarray  # (k, k + shared + 1); the last column is the residual
+
+    @property
+    def triangle(self) -> np.ndarray:
+        return self.rows[:, :self.own.size]
+
+    @property
+    def border(self) -> np.ndarray:
+        return self.rows[:, self.own.size:-1]
+
+    @property
+    def residual(self) -> np.ndarray:
+        return self.rows[:, -1]
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Blocks of the same shape, one behind the other."""
+
+    own: np.ndarray  # (blocks, k)
+    rows: np.ndarray  # (blocks, k, k + shared + 1)
+
+    @property
+    def triangle(self) -> np.ndarray:
+        return self.rows[:, :, :self.own.shape[1]]
+
+    @property
+    def border(self) -> np.ndarray:
+        return self.rows[:, :, self.own.shape[1]:-1]
+
+    @property
+    def residual(self) -> np.ndarray:
+        return self.rows[:, :, -1]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowheadLeastSquares:
+    """The whole problem in `unknowns` unknowns; those of no block and not shared do not occur in it."""
+
+    unknowns: int
+    stacks: tuple[Stack, ...]
+    last: Block  # the border: its own unknowns are the shared ones
+
+    @property
+    def blocks(self) -> list[Block]:
+        return [Block(own, rows) for stack in self.stacks for own, rows in zip(stack.own, stack.rows, strict=True)]
+
+    @property
+    def shared(self) -> np.ndarray:
+        return self.last.own
+
+    @cached_property
+    def column_norms(self) -> np.ndarray:
+        squares = np.zeros(self.unknowns)
+        squares[self.shared] = np.sum(self.last.triangle**2, axis=0)
+        for stack in self.stacks:
+            squares[stack.own] = np.sum(stack.triangle**2, axis=1)
+            squares[self.shared] += np.sum(stack.border**2, axis=(0, 1))
+        return np.sqrt(squares)
+
+    @cached_property
+    def length(self) -> float:
+        """Of the residual at step = 0, as far as any step can change it."""
+        parts = [*(s.residual for s in self.stacks), self.last.residual]
+        return float(np.sqrt(sum(sum_of_squares(part) for part in parts)))
+
+    def residuals(self, step: np.ndarray) -> list[np.ndarray]:
+        """What a step leaves of the rows, stack by stack (blocks, k) and the border last."""
+        shared = step[self.shared]
+        left = [_times(s.triangle, step[s.own]) + s.border @ shared + s.residual for s in self.stacks]
+        return [*left, self.last.triangle @ shared + self.last.residual]
+
+    def fall(self, step: np.ndarray) -> float:
+        """How much a step lowers the sum of squares."""
+        return self.length**2 - sum(sum_of_squares(left) for left in self.residuals(step))
+
+    def slope(self, step: np.ndarray) -> np.ndarray:
+        """Half the gradient of the sum of squares after a step."""
+        slope = np.zeros(self.unknowns)
+        left = self.residuals(step)
+        slope[self.shared] = self.last.triangle.T @ left[-1]
+        for stack, residual in zip(self.stacks, left, strict=False):  # all but the last
+            slope[stack.own] = _times(stack.triangle.swapaxes(1, 2), residual)
+            slope[self.shared] += np.tensordot(residual, stack.border, axes=2)
+        return slope
+
+    def joined(self) -> np.ndarray:
+        """All rows as one triangle over all unknowns, (unknowns, unknowns + 1): for who cannot use the blocks."""
+        placed = []
+        for block in (*self.blocks, self.last):
+            rows = np.zeros((len(block.rows), self.unknowns + 1))
+            rows[:, block.own], rows[:, -1] = block.triangle, block.residual
+            if block is not self.last:
+                rows[:, self.shared] = block.border
+            placed.append(rows)
+        return _reflected(np.vstack(placed), self.unknowns)[0]
+
+    def damped(self, lengths: np.ndarray) -> ArrowheadLeastSquares:
+        """With one more row per unknown: length * step."""
+        stacks = [(s.own, np.concatenate([s.rows, _diagonals(lengths[s.own], s.rows.shape[2])], axis=1)) for s in self.stacks]
+        border = np.vstack([self.last.rows, _diagonals(lengths[None, self.shared], self.last.rows.shape[1])[0]])
+        return arrowhead_of_stacks(self.unknowns, self.shared, stacks, border)
+
+    def resting(self, lengths: np.ndarray, least: float) -> ArrowheadLeastSquares:
+        """With rows that keep still each direction in which going by these lengths changes the rows by less than `least`
+        and lowers the sum of squares by less than the square of that.
+
+        First what a block sees of its own unknowns, then what all blocks together see of the shared ones: a direction
+        that the whole does not see shows in one of the two.
+        """
+        blocks = [(b.own, np.vstack([b.rows, _still(b, lengths, least)])) for b in self.blocks]
+        return arrowhead(self.unknowns, self.shared, blocks, np.vstack([self.last.rows, _still(self.last, lengths, least)]))
+
+    def holding(self, held: np.ndarray, step: np.ndarray) -> ArrowheadLeastSquares:
+        """The same rows in the free unknowns only, the held ones (a mask) resting where `step` has them."""
+        if not np.any(held):
+            return self
+        resting = np.where(held, step, 0.0)
+        free = ~held[self.shared]
+        stacks, rest = [], [_held(self.last, held, resting, np.zeros(0, bool), np.zeros(0))]
+        for stack in self.stacks:
+            if not np.any(held[stack.own]):
+                residual = stack.residual + stack.border @ resting[self.shared]
+                rows = np.concatenate([stack.triangle, stack.border[:, :, free], residual[:, :, None]], axis=2)
+                stacks.append(Stack(stack.own, rows))
+                continue
+            lessened = []
+            for own, rows in zip(stack.own, stack.rows, strict=True):
+                left = own[~held[own]]
+                rows, below = _reflected(_held(Block(own, rows), held, resting, free, resting[self.shared]), left.size)
+                rest.append(below)
+                lessened.append((left, rows))
+            stacks += [Stack(*part) for part in _stacked(lessened)]
+        shared = self.shared[free]
+        return ArrowheadLeastSquares(self.unknowns, tuple(stacks), Block(shared, _reflected(np.vstack(rest), shared.size)[0]))
+
+    def minimiser(self) -> np.ndarray:
+        """The step with the smallest sum of squares, 0 for unknowns that do not occur; needs full column rank."""
+        return self._substituted([-s.residual for s in self.stacks], -self.last.residual)
+
+    def newton_step(self, gradient: np.ndarray) -> np.ndarray:
+        """-(A'A)^-1 gradient, for the gradient of other residuals with the same rows A."""
+        ahead = [_solved(s.triangle, -gradient[s.own], transposed=True) for s in self.stacks]
+        passed = -gradient[self.shared]
+        for stack, part in zip(self.stacks, ahead, strict=True):
+            if passed.size:
+                passed = passed - np.tensordot(part, stack.border, axes=2)
+        return self._substituted(ahead, _solved(self.last.triangle[None], passed[None], transposed=True)[0])
+
+    def _substituted(self, rights: list[np.ndarray], right: np.ndarray) -> np.ndarray:
+        step = np.zeros(self.unknowns)
+        shared = step[self.shared] = _solved(self.last.triangle[None], right[None])[0]
+        for stack, own in zip(self.stacks, rights, strict=True):
+            step[stack.own] = _solved(stack.triangle, own - stack.border @ shared)
+        return step
+
+
+def arrowhead(unknowns: int, shared: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]], border: np.ndarray
+          ) -> ArrowheadLeastSquares:
+    """An arrow from any number of rows: per block its own unknowns and rows (m, own + shared + 1); border rows
+    (m, shared + 1)."""
+    return arrowhead_of_stacks(unknowns, shared, _stacked(blocks), border)
+
+
+def _stacked(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Blocks of the same shape together: own (blocks, k), rows (blocks, m, ...)."""
+    alike: dict[tuple[int, ...], list[tuple[np.ndarray, np.ndarray]]] = {}
+    for own, rows in blocks:
+        alike.setdefault((own.size, *rows.shape), []).append((own, rows))
+    return [(np.stack([own for own, _ in some]), np.stack([rows for _, rows in some])) for some in alike.values()]
+
+
+def arrowhead_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tuple[np.ndarray, np.ndarray]],
+                    border: np.ndarray) -> ArrowheadLeastSquares:
+    """The same from blocks that are stacked already: own unknowns (blocks, k), rows (blocks, m, k + shared + 1)."""
+    tops, rest = [], [border]
+    for own, rows in stacks:
+        top, below = _reflected(rows, own.shape[1])
+        tops.append(Stack(own, top))
+        rest.append(below.reshape(-1, below.shape[2]))
+    return ArrowheadLeastSquares(unknowns, tuple(tops), Block(shared, _reflected(np.vstack(rest), shared.size)[0]))
+
+
+def _reflected(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first `own` rows after reflection (missing ones are zero), and what is left for the columns beyond; of a block
+    or of many."""
+    R = _triangle(rows.reshape(rows.shape[-2:]))[(None,) * (rows.ndim - 2)] if rows.ndim == 2 or len(rows) == 1 else (
+        np.asarray(np.linalg.qr(rows, mode="r")))
+    top = np.zeros((*rows.shape[:-2], own, rows.shape[-1]))
+    top[..., :R.shape[-2], :] = R[..., :own, :]
+    return top, R[..., own:, own:]
+
+
+def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """(blocks, m, k) @ (blocks, k)."""
+    return (matrices @ vectors[:, :, None])[:, :, 0]
+
+
+def _triangle(rows: np.ndarray) -> np.ndarray:
+    """The triangular factor of one small block; NumPy's own way takes five times as long around the same few sums."""
+    if not rows.size:
+        return np.zeros((min(rows.shape), rows.shape[1]))
+    R = dgeqrf(rows)[0][:min(rows.shape)]
+    R[_below(R.shape)] = 0
+    return R
+
+
+@lru_cache(maxsize=64)
+def _below(shape: tuple[int, int]) -> np.ndarray:
+    return np.tri(*shape, -1, dtype=bool)
+
+
+def _solved(triangles: np.ndarray, vectors: np.ndarray, transposed: bool = False) -> np.ndarray:
+    """Triangles (blocks, k, k) or their transposes, solved for vectors (blocks, k)."""
+    if not vectors.size:
+        return vectors
+    if len(triangles) > 1:
+        return np.linalg.solve(triangles.swapaxes(1, 2) if transposed else triangles, vectors[:, :, None])[:, :, 0]
+    found, singular = dtrtrs(triangles[0], vectors[0], trans=transposed)
+    if singular:
+        raise np.linalg.LinAlgError("Singular matrix")
+    return found[None]
+
+
+def _diagonals(lengths: np.ndarray, width: int) -> np.ndarray:
+    """(blocks, k, width) with lengths (blocks, k) on the diagonals."""
+    rows = np.zeros((*lengths.shape, width))
+    place = np.arange(lengths.shape[1])
+    rows[:, place, place] = lengths
+    return rows
+
+
+def _still(block: Block, lengths: np.ndarray, least: float) -> np.ndarray:
+    """Heavy rows along each direction of a block's own unknowns that is to rest."""
+    own = lengths[block.own]
+    if not own.size:
+        return np.zeros((0, block.rows.shape[1]))
+    rotation, seen, directions = np.linalg.svd(block.triangle * own)
+    slope = seen * (rotation.T @ block.residual)
+    still = directions[(seen < least) & (np.abs(slope) < least**2)]
+    rows = np.zeros((len(still), block.rows.shape[1]))
+    rows[:, :own.size] = max(float(seen[0]), FIRM * least) * still / own
+    return rows
+
+
+def _held(block: Block, held: np.ndarray, resting: np.ndarray, free_shared: np.ndarray, resting_shared: np.ndarray
+          ) -> np.ndarray:
+    """A block's rows without the held columns; what these contribute moves to the residual."""
+    residual = block.residual + block.triangle @ resting[block.own] + block.border @ resting_shared
+    return np.column_stack([block.triangle[:, ~held[block.own]], block.border[:, free_shared], residual])

@@ -1,0 +1,159 @@
+"""Reduced: a linearised problem with its inner nodes eliminated, as least squares in the unknowns alone."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.errors import SimulationDiverged
+from dynident.linalg.arrowhead import ArrowheadLeastSquares, arrowhead_of_stacks
+from dynident.linalg.chain_qr import ChainFactors
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem
+from dynident.linalg.smoother_qr import SmootherFactors
+from dynident.problem.losses import sum_of_squares
+
+HELD, OWN, SHARED = range(3)  # what an unknown is to an experiment
+LARGEST = 1e150  # of a derivative; squares of larger ones, summed up, are not finite
+
+
+class CondensedProblem:
+    """The rows to make small by a step of the unknowns, and the way back to the nodes.
+
+    Raises Diverged where the derivatives are not finite, as at the edge of what a model can compute.
+    """
+
+    def __init__(self, linear: LinearizedProblem):
+        self.linear = linear
+        with np.errstate(over="ignore", invalid="ignore"):  # judged below
+            self.sweeps = [SmootherFactors(chain) if chain.missed.size else ChainFactors(chain) for chain in linear.chains]
+            triangles = [swept.triangle for swept in self.sweeps]
+        if not all(np.all(np.abs(T) < LARGEST) for T in triangles):
+            raise SimulationDiverged(np.nan, 0, what="the derivatives of the simulation are not finite")
+        self.rows: ArrowheadLeastSquares = _joined(linear, triangles)
+        self.by_nodes = self._fall_by_nodes(triangles)
+        own = [chain.rhs for chain in linear.chains], [chain.defect for chain in linear.chains]
+        self._last: tuple[Evaluation, Sequence[np.ndarray], Sequence[np.ndarray]] = linear.evaluation, *own
+
+    def _fall_by_nodes(self, triangles: list[np.ndarray]) -> float:
+        """How much the sum of squares falls by the nodes alone; where no link may be missed they have nothing to choose."""
+        if not any(chain.missed.size for chain in self.linear.chains):
+            return 0.0
+        left = sum(sum_of_squares(T[:, -1]) for T in triangles) + sum_of_squares(self.linear.evaluation.prior)
+        return max(0.0, self.linear.evaluation.cost - left)
+
+    def gradient(self, evaluation: Evaluation) -> np.ndarray:
+        """Gradient for the residuals and defects of another point, with this point's derivatives."""
+        total = np.zeros(self.linear.unknowns)
+        self.linear.priors.collect(evaluation.prior, total)
+        for swept, spread, rhs, defect in zip(self.sweeps, self.linear.spreads, *self._rights(evaluation), strict=True):
+            spread.collect(swept.gradient(rhs, defect), total)
+        return total
+
+    def _rights(self, evaluation: Evaluation) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
+        """Residuals and defects as the chains know them: with this point's robust weights, and in its units of the nodes.
+
+        The same arrays for the same evaluation, by which a sweep knows that it has seen them.
+        """
+        if self._last[0] is not evaluation:
+            defects = [defect * chain.unit for defect, chain in zip(evaluation.defects, self.linear.chains, strict=True)]
+            self._last = evaluation, self._reweighed(evaluation), defects
+        return self._last[1:]
+
+    def _reweighed(self, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
+        """Residuals of another point with this point's robust weights, so that steps towards one goal are compared."""
+        if not evaluation.factors:
+            return evaluation.rhs
+        return tuple(rhs * here / there for rhs, there, here in zip(
+            evaluation.rhs, evaluation.factors, self.linear.evaluation.factors, strict=True))
+
+    def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
+        """Steps of the inner nodes that belong to a step of the unknowns and close the evaluation's defects."""
+        nodes = []
+        for swept, spread, rhs, defect, correction in zip(self.sweeps, self.linear.spreads, *self._rights(evaluation),
+                                                          evaluation.corrections, strict=True):
+            chain, nx = swept.chain, swept.chain.link.shape[1]
+            local = spread.change(step)
+            states = swept.expand(local[:nx], local[nx:], rhs, defect)
+            own = states[1:] / chain.unit
+            if correction.shape[1]:  # else they would be hung on for nothing, and copied
+                begin = np.hstack([states[:-1], np.tile(local[nx:], (len(states) - 1, 1))])
+                own = np.hstack([own, correction + np.einsum("kij,kj->ki", chain.stage, begin)])
+            nodes.append(own)
+        return tuple(nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class _ExperimentGroup:
+    """Experiments whose numbers have the same roles, and where these stand in rows (own, shared | residual)."""
+
+    experiments: np.ndarray
+    own: np.ndarray  # (alike, k): the unknowns of each alone
+    numbers: np.ndarray  # that follow an unknown at all, the own ones first
+    places: np.ndarray  # (alike, numbers): the column of each
+    width: int
+
+    def placed(self, rows: np.ndarray) -> np.ndarray:
+        """(alike, m, width) from rows (experiments, m, numbers | residual) of all."""
+        mine = rows if len(rows) == len(self.experiments) else rows[self.experiments]
+        if self.straight and mine.shape[2] == self.width:  # none is held
+            return mine
+        placed = np.zeros((*mine.shape[:2], self.width))
+        np.put_along_axis(placed, self.places[:, None, :], mine[:, :, self.numbers], axis=2)
+        placed[:, :, -1] = mine[:, :, -1]
+        return placed
+
+    @functools.cached_property
+    def straight(self) -> bool:
+        """Whether every number stands where it stood, as in a single experiment."""
+        there = np.arange(self.width - 1)
+        return np.array_equal(self.numbers, there) and bool(np.all(self.places == there))
+
+
+@functools.lru_cache(maxsize=64)
+def _plan(unknowns: int, shape: tuple[int, ...], who: bytes) -> tuple[np.ndarray, tuple[_ExperimentGroup, ...]]:
+    """Shared unknowns, and experiments by the roles of their numbers; the same for all points of a problem."""
+    unknown = np.frombuffer(who, dtype=np.int64).reshape(shape)  # of each experiment's numbers
+    users = np.bincount(unknown[unknown >= 0], minlength=unknowns)
+    shared = np.flatnonzero(users != 1)
+    column = np.zeros(unknowns, dtype=int)  # of a shared unknown
+    column[shared] = np.arange(shared.size)
+    role = np.where(unknown < 0, HELD, np.where(np.append(users, 0)[unknown] == 1, OWN, SHARED))
+    groups: dict[bytes, list[int]] = {}
+    for e, roles in enumerate(role):
+        groups.setdefault(roles.tobytes(), []).append(e)
+    found = []
+    for alike in groups.values():
+        private, common = (np.flatnonzero(role[alike[0]] == which) for which in (OWN, SHARED))
+        own = unknown[alike][:, private]
+        there = np.tile(np.arange(private.size), (len(alike), 1))
+        places = np.hstack([there, private.size + column[unknown[alike][:, common]]])
+        found.append(_ExperimentGroup(np.array(alike), own, np.append(private, common), places, private.size + shared.size + 1))
+    return shared, tuple(found)
+
+
+def _joined(linear: LinearizedProblem, triangles: list[np.ndarray]) -> ArrowheadLeastSquares:
+    """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
+    unknown = np.array([spread.unknown for spread in linear.spreads], dtype=np.int64)  # (experiments, numbers)
+    shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())
+    rows = np.array(triangles)  # (experiments, numbers + 1, numbers | residual)
+    rows[:, :, :-1] *= np.array([spread.slope for spread in linear.spreads])[:, None, :]
+    prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
+    prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.slope, linear.evaluation.prior
+    stacks: list[tuple[np.ndarray, np.ndarray]] = []
+    for alike in groups:
+        placed = alike.placed(rows)
+        if linear.priors.unknown.size:
+            placed = np.concatenate([placed, _prior_rows(prior[alike.own], alike.width)], axis=1)
+        stacks.append((alike.own, placed))
+    return arrowhead_of_stacks(linear.unknowns, shared, stacks, _prior_rows(prior[None, shared], shared.size + 1)[0])
+
+
+def _prior_rows(prior: np.ndarray, width: int) -> np.ndarray:
+    """(blocks, k, width): the priors (blocks, k, weight and residual) of the first k columns."""
+    rows = np.zeros((*prior.shape[:2], width))
+    place = np.arange(prior.shape[1])
+    rows[:, place, place], rows[:, :, -1] = prior[:, :, 0], prior[:, :, 1]
+    return rows

@@ -1,0 +1,153 @@
+"""FiniteProblem: what remains of a problem once time is gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dynident.problem.transforms import Transforms
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualIndex:
+    """Which measured value each residual belongs to (arrays of equal length, one entry per residual).
+
+    Priors are residuals too; they stand at the end with experiment = -1, output = -1 and sample = unknown's index.
+    """
+
+    experiment: np.ndarray  # index into problem.experiments
+    output: np.ndarray  # index into problem.model.outputs
+    sample: np.ndarray  # index into experiment.time
+
+    @property
+    def count(self) -> int:
+        return int(self.experiment.size)
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualJacobian:
+    """Residuals and their total derivative with respect to the unknowns of the problem, inner nodes eliminated.
+
+    The values are those of the problem itself (not logarithms, not scaled), so that the covariance that follows is in
+    the user's units. residual = (model - measured) / std, with the std that was used (given or estimated).
+    """
+
+    values: np.ndarray  # (unknowns,) in problem.names order
+    residuals: np.ndarray  # (rows,)
+    jacobian: np.ndarray  # (rows, unknowns)
+    rows: ResidualIndex
+
+
+@dataclass(frozen=True, eq=False)
+class Variables:
+    """A place in the space of a finite problem: solver coordinates of the unknowns, and inner nodes per experiment."""
+
+    unknowns: np.ndarray  # (unknowns,)
+    nodes: tuple[np.ndarray, ...] = ()  # per experiment (segments - 1, states + stages): state, then stages before it
+
+    def moved(self, unknowns: np.ndarray, nodes: tuple[np.ndarray, ...], share: float = 1.0) -> Variables:
+        return Variables(self.unknowns + share * unknowns,
+                     tuple(n + share * d for n, d in zip(self.nodes, nodes, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Residuals and violated equalities at a point."""
+
+    cost: float
+    rhs: tuple[np.ndarray, ...]  # per experiment (nodes, outputs): weighted residuals, 0 where nothing was measured
+    prior: np.ndarray  # (priors,) weighted residuals of the priors
+    defects: tuple[np.ndarray, ...]  # per experiment (segments - 1, states)
+    corrections: tuple[np.ndarray, ...]  # per experiment (segments - 1, stages): what inner stages lack, else no columns
+    mismatch: float  # largest defect, each divided by the typical size of its state
+    factors: tuple[np.ndarray, ...] = ()  # what a robust loss puts on each row, in `rhs` already; none: all are one
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentChain:
+    """Segments first[i]..first[i+1] of one record, linearised. n = states + free parameters.
+
+    Rows to make small: weight * jacobian (state at the segment's begin, parameters) + rhs. Links to keep: the next
+    segment's begin = link (state at the segment's begin, parameters) + defect. All are increments.
+    """
+
+    first: np.ndarray  # (segments + 1,) int64
+    jacobian: np.ndarray  # (nodes, outputs, n)
+    weight: np.ndarray  # (nodes, outputs): 0 where nothing was measured
+    rhs: np.ndarray  # (nodes, outputs): weighted residuals
+    link: np.ndarray  # (segments, states, n)
+    defect: np.ndarray  # (segments - 1, states): end of a segment minus begin of the next
+    stage: Any = None  # (segments - 1, stages, n): how inner stages follow
+    missed: Any = None  # (errors,) int64: the states, from the first on, that a link may miss; none: all are equalities
+    noise: Any = None  # (segments - 1, errors): what a model error of unit weight adds to its state
+    still: int = 0  # so many of the last states every link leaves as they are, as drifting parameters
+    unit: Any = 1.0  # (segments - 1, states): what a step of an inner node's coordinate is in the chain's states
+    room: dict[str, np.ndarray] = field(default_factory=dict)  # for the factors, which may stand where the last ones stood
+
+    def __post_init__(self) -> None:
+        if self.stage is None:  # no stages: no rows
+            object.__setattr__(self, "stage", np.zeros((len(self.defect), 0, self.link.shape[2])))
+        if self.missed is None:  # a model without error: no columns
+            object.__setattr__(self, "missed", np.zeros(0, np.int64))
+            object.__setattr__(self, "noise", np.zeros((len(self.defect), 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownMap:
+    """Numbers that each follow one unknown, or none: how the unknowns reach an experiment, or a prior."""
+
+    unknown: np.ndarray  # (n,) index of the unknown, -1 for a number that is held; no unknown occurs twice
+    slope: np.ndarray  # (n,) d number / d solver coordinate of the unknown
+
+    def change(self, step: np.ndarray) -> np.ndarray:
+        """(n,) change of the numbers for a step of the unknowns."""
+        return self.slope * np.append(step, 0.0)[self.unknown]
+
+    def collect(self, gradient: np.ndarray, total: np.ndarray) -> None:
+        """Add a gradient with respect to the numbers to the gradient with respect to the unknowns."""
+        free = self.unknown >= 0
+        total[self.unknown[free]] += self.slope[free] * gradient[free]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearizedProblem:
+    """A finite problem linearised at a point: one chain per experiment, joined at the unknowns.
+
+    The chains' arrays, and factors made of them, are overwritten by the next linearisation of the same problem.
+    """
+
+    evaluation: Evaluation
+    unknowns: int
+    chains: tuple[SegmentChain, ...]
+    spreads: tuple[UnknownMap, ...]  # per experiment: its first state and free parameters
+    priors: UnknownMap  # weighted; their residuals are evaluation.prior
+
+
+class FiniteProblem(Protocol):
+    """Named unknowns with start, bounds and scale; residuals to make small, equalities to meet."""
+
+    names: tuple[str, ...]
+    coordinates: Transforms
+    residual_count: int
+    equality_count: int
+    floor: float  # a cost below this is rounding, whatever the noise
+    cheap_slopes: bool  # a linearisation costs a few evaluations, not one per unknown
+
+    @property
+    def noise(self) -> float:
+        """Length of what the simulation's own noise adds to the weighted residuals; 0 where it is exact to rounding."""
+        ...
+
+    def start(self) -> Variables: ...
+
+    def evaluate(self, point: Variables) -> Evaluation:
+        """Raises Diverged where the model leaves the finite numbers."""
+        ...
+
+    def linearize(self, point: Variables) -> LinearizedProblem: ...
+
+    def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
+        """Sum of squared node steps, each divided by the typical size of its state."""
+        ...

@@ -1,0 +1,172 @@
+"""Smooth: the sweep along time where the model may err, so that its links are missed at a price.
+
+`smoother_qr.c` says how it is done; the same in NumPy serves where there is no compiler, and as its check.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+
+import numpy as np
+
+from dynident.codegen.c_source import QUICK, kernel_text
+from dynident.codegen.compiler import load_library
+from dynident.codegen.pointers import addresses
+from dynident.linalg.chain_qr import own_rows, sizes
+from dynident.linalg.finite_problem import SegmentChain
+
+TEXTS = ("vectors.c", "smoother_qr.c")
+
+
+class SmootherFactors:
+    """A chain with model errors, factored: its triangle, and steps for these and for other right-hand sides."""
+
+    def __init__(self, chain: SegmentChain):
+        self.chain = chain
+        segments, nx, nf, ny = sizes(chain)
+        n = nx + nf
+        self.triangle = np.zeros((n + 1, n + 1))
+        # per link and error: what it answers to (state behind the link, parameters, 1), to be subtracted, and its variance
+        self.gains = _room(chain, "gains", (*chain.noise.shape, n + 2))
+        self.triangles = _room(chain, "triangles", (segments, n, n))
+        self._library = library = _library(nx, nf, ny, chain.still, tuple(chain.missed.tolist()))
+        if library is None:
+            self._factor()
+        else:
+            self._places = addresses(chain.first, chain.jacobian, chain.weight, chain.link, chain.noise, self.gains,
+                                     self.triangles)
+            library.dynident_smooth_factor(segments, *self._places, *addresses(chain.rhs, chain.defect, self.triangle))
+        self._lacks = chain.rhs, chain.defect, np.ascontiguousarray(self.gains[:, :, n])
+
+    def gradient(self, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
+        """Gradient in (first state, parameters) for other residuals and defects, with the derivatives of the chain."""
+        segments, nx, nf, _ = sizes(self.chain)
+        rhs, defect, lacks = np.ascontiguousarray(rhs), np.ascontiguousarray(defect), np.zeros(self.gains.shape[:2])
+        if self._library is None:
+            g = self._back(rhs, defect, lacks)
+        else:
+            g = np.empty(nx + nf)
+            self._library.dynident_smooth_back(segments, *self._places, *addresses(rhs, defect, g, lacks))
+        self._lacks = rhs, defect, lacks
+        return g
+
+    def expand(self, first_state: np.ndarray, parameters: np.ndarray, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
+        """Increments of the states at the begin of every segment, (segments, states), model errors chosen best."""
+        chain = self.chain
+        segments, nx, _, _ = sizes(chain)
+        if not (self._lacks[0] is rhs and self._lacks[1] is defect):
+            self.gradient(rhs, defect)
+        _, c, lacks = self._lacks
+        ds = np.empty((segments, nx))
+        ds[0] = first_state
+        p = np.ascontiguousarray(parameters, dtype=float)
+        if self._library is None:
+            for i in range(segments - 1):
+                ds[i + 1] = chain.link[i] @ np.append(ds[i], p) + c[i]
+                ds[i + 1, chain.missed] -= self._apart[i] @ (lacks[i] + self.gains[i, :, :-2] @ np.append(ds[i + 1], p))
+            return ds
+        self._library.dynident_smooth_expand(segments, self._places[3], self._places[5], *addresses(c, lacks, p, ds))
+        return ds
+
+    def covariances(self, start: np.ndarray) -> np.ndarray:
+        """Covariance of the state at each segment's begin, (segments, n, n) with the parameters, from that of the first."""
+        moves, spreads = self._onward
+        found = np.empty((len(moves) + 1, *start.shape))
+        found[0] = start
+        for i, move in enumerate(moves):
+            found[i + 1] = move @ found[i] @ move.T + spreads[i]
+        return found
+
+    def error_variances(self, along: np.ndarray) -> np.ndarray:
+        """(segments - 1, errors): what stays unknown of how far each link is missed, by the covariances along time.
+
+        The next state is what the link says and the error; what it is found to be less what the link says is the error.
+        """
+        moves, spreads = self._onward
+        missed = self.chain.missed
+        answers = moves[:, missed] - self.chain.link[:len(moves), missed]
+        return np.einsum("kia,kab,kib->ki", answers, along[:-1], answers) + spreads[:, missed, missed]
+
+    @functools.cached_property
+    def _onward(self) -> tuple[np.ndarray, np.ndarray]:
+        """From (state, parameters) at each segment's begin to the next one, errors chosen best: how it moves, and what is
+        unknown of it where the first is known, each (segments - 1, n, n)."""
+        segments, nx, nf, _ = sizes(self.chain)
+        n = nx + nf
+        moves = np.broadcast_to(np.eye(n), (segments - 1, n, n)).copy()
+        moves[:, :nx] = self.chain.link[:segments - 1]
+        spreads = np.zeros((segments - 1, n, n))
+        for j in reversed(range(self.chain.missed.size)):  # state k turns into itself minus its error's answer
+            k, K = self.chain.missed[j], self.gains[:, j, :n]
+            moves[:, k] -= (K[:, None] @ moves)[:, 0]
+            answer = np.broadcast_to(np.eye(n), (segments - 1, n, n)).copy()
+            answer[:, k] -= K
+            spreads = answer @ spreads @ answer.swapaxes(1, 2)
+            spreads[:, k, k] += self.gains[:, j, -1]
+        return moves, spreads
+
+    # the same in NumPy
+
+    def _factor(self) -> None:
+        chain, missed = self.chain, self.chain.missed
+        segments, nx, nf, _ = sizes(chain)
+        n, nw = nx + nf, missed.size
+        T = np.zeros((n + 1, n + 1))
+        for i in reversed(range(segments)):
+            if i < segments - 1:  # all errors leave at once: the rows above say what they answer, those below what is left
+                R = np.asarray(np.linalg.qr(np.block([[np.eye(nw), np.zeros((nw, n + 1))], [T[:, missed] * chain.noise[i], T]]),
+                                            mode="r"))
+                told = chain.noise[i] / np.diag(R)[:nw]
+                self.gains[i] = np.column_stack([told[:, None] * R[:nw, nw:], told**2])
+                T = R[nw:, nw:]
+                T[:, nx:] += T[:, :nx] @ np.column_stack([chain.link[i, :, nx:], chain.defect[i]])
+                T[:, :nx] = T[:, :nx] @ chain.link[i, :, :nx]
+            R = np.asarray(np.linalg.qr(np.vstack([T, own_rows(chain, i)]), mode="r"))
+            T = np.zeros((n + 1, n + 1))
+            T[:len(R)] = R
+            self.triangles[i] = T[:n, :n]
+        self.triangle[:] = T
+
+    @functools.cached_property
+    def _apart(self) -> np.ndarray:
+        """(segments - 1, errors, errors): the errors from what each would be if the later ones were none."""
+        return np.linalg.inv(np.eye(self.chain.missed.size) + np.triu(self.gains[:, :, self.chain.missed], 1))
+
+    def _back(self, rhs: np.ndarray, defect: np.ndarray, lacks: np.ndarray) -> np.ndarray:
+        chain = self.chain
+        segments, nx, nf, _ = sizes(chain)
+        g = np.zeros(nx + nf)
+        for i in reversed(range(segments)):
+            if i < segments - 1:
+                R, K = self.triangles[i + 1], self.gains[i]
+                g = g + R.T @ (R[:, :nx] @ defect[i])
+                pulls = self._apart[i].T @ g[chain.missed]
+                lacks[i] = K[:, -1] * pulls - K[:, :nx] @ defect[i]  # the defect is among the states that K sees
+                g = g - K[:, :-2].T @ pulls
+                g = np.append(np.zeros(nx), g[nx:]) + chain.link[i].T @ g[:nx]
+            own = own_rows(chain, i, rhs)
+            g = g + own[:, :-1].T @ own[:, -1]
+        return g
+
+
+def _room(chain: SegmentChain, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of the chain's room: memory that is warm already."""
+    if name not in chain.room or chain.room[name].shape != shape:
+        chain.room[name] = np.empty(shape)
+    return chain.room[name]
+
+
+@functools.lru_cache(maxsize=64)
+def _library(nx: int, nf: int, ny: int, still: int, missed: tuple[int, ...]) -> ctypes.CDLL | None:
+    """The kernels for one shape."""
+    shape = {"NX": nx, "NF": nf, "NY": ny, "NW": len(missed), "STILL": still, "MISSED": "".join(f"{k}, " for k in missed)}
+    text = "".join(f"#define {name} {value}\n" for name, value in shape.items()) + kernel_text(*TEXTS)
+    library = load_library(f"smooth {hashlib.sha256(text.encode()).hexdigest()}", lambda: text, QUICK)
+    if library is not None:
+        pointer, size = ctypes.c_void_p, ctypes.c_longlong
+        for name, arrays in (("factor", 10), ("back", 11), ("expand", 6)):
+            kernel = getattr(library, f"dynident_smooth_{name}")
+            kernel.argtypes, kernel.restype = [size, *[pointer] * arrays], None
+    return library

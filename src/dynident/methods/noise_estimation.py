@@ -1,0 +1,70 @@
+"""Noise: standard deviations for signals whose errors the user did not size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynident.errors import NotSupported
+from dynident.linalg.finite_problem import ResidualJacobian
+from dynident.problem.noise import Bounded, Gaussian
+from dynident.problem.problem import Problem, given_std
+
+FIRST_SHARE = 0.01  # of the signal's spread: a first weight, replaced by what the residuals say
+NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
+VANISHING = 1e-12  # of the signal's spread: residuals below it are rounding, and weights stay finite
+
+
+def require_gaussian(problem: Problem, method: str) -> None:
+    bounded = sorted({name for e in problem.experiments for name, n in e.noise.items() if isinstance(n, Bounded)})
+    if bounded:
+        raise NotSupported(f"{method} needs a standard deviation, but the errors of {', '.join(bounded)} are Bounded. A "
+                           "bound says nothing about how likely an error inside it is: say Gaussian(std, bound=radius) "
+                           "if you can state both, or use set_membership() for what a bound can prove.")
+
+
+def outputs_with_unknown_noise(problem: Problem) -> tuple[str, ...]:
+    """Outputs whose standard deviation has to be estimated."""
+    return tuple(name for name in problem.model.outputs
+                 if any(isinstance(n, Gaussian) and n.std is None for n in problem.noise_of(name)))
+
+
+def signal_std(problem: Problem, output: str) -> float:
+    """How far a signal moves, over all records; 1 for a signal that does not."""
+    seen = [np.asarray(e.outputs[output]) for e in problem.experiments if output in e.outputs]
+    values = np.concatenate(seen) if seen else np.zeros(0)
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return 1.0
+    return float(np.std(values)) or float(np.max(np.abs(values))) or 1.0
+
+
+def initial_noise_std(problem: Problem) -> dict[str, float]:
+    return {name: FIRST_SHARE * signal_std(problem, name) for name in outputs_with_unknown_noise(problem)}
+
+
+def std_from_bounds(problem: Problem) -> dict[str, float]:
+    """Signals of which only a bound is known, weighed by it: enough to compare sensitivities, nothing to make intervals of."""
+    radii = {name: [np.median(np.asarray(n.radius, float)) for n in problem.noise_of(name) if isinstance(n, Bounded)]
+             for name in problem.model.outputs}
+    return {name: float(np.median(found)) for name, found in radii.items() if found}
+
+
+def estimate_noise_std(problem: Problem, at: ResidualJacobian, used: dict[str, float], robust: bool,
+               fixed: int = 0) -> dict[str, float]:
+    """Standard deviations by maximum likelihood with the degrees of freedom shared out among the signals.
+
+    `fixed` unknowns rest on bounds or constraints and take none.
+    """
+    count = int(np.count_nonzero(at.rows.output >= 0))
+    left = max(count - at.jacobian.shape[1] + fixed, 1) / max(count, 1)
+    sizes = {}
+    for name, std in used.items():
+        open_in = [e for e, run in enumerate(problem.experiments) if name in run.noise and given_std(run, name) is None]
+        here = (at.rows.output == problem.model.outputs.index(name)) & np.isin(at.rows.experiment, open_in)
+        own = at.residuals[here] * std
+        if not own.size:
+            sizes[name] = std
+            continue
+        size = np.median(np.abs(own)) / NORMAL_MEDIAN if robust else np.sqrt(np.mean(own**2) / left)
+        sizes[name] = max(float(size), VANISHING * signal_std(problem, name))
+    return sizes

@@ -1,0 +1,272 @@
+"""Written: the parts of a model as text: do their names and equations fit together?"""
+
+from __future__ import annotations
+
+import graphlib
+import keyword
+import math
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import casadi
+
+from dynident.errors import ProblemError, did_you_mean
+from dynident.models.parser import NAME, RESERVED, names_in, parse_condition, parse_expression
+
+TIME = "t"
+KIND = "equations"
+ONLY_MODE = ""  # the name of the mode of a model that has no modes
+
+Equation = str | float
+Texts = dict[str, str]
+
+
+@dataclass
+class ModeText:
+    """The rates while a mode lasts, and where it is possible (empty: everywhere)."""
+
+    rate: Texts
+    invariant: str = ""
+
+    def definition(self) -> dict[str, Any]:
+        return {"rate": dict(self.rate)} | ({"invariant": self.invariant} if self.invariant else {})
+
+
+@dataclass
+class TransitionText:
+    """From mode to mode, when a condition begins to hold; `reset` are new values of states."""
+
+    source: str
+    target: str
+    when: str
+    reset: Texts = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"transition {self.source} -> {self.target}"
+
+    def definition(self) -> dict[str, Any]:
+        said = {"source": self.source, "target": self.target, "when": self.when}
+        return said | ({"reset": dict(self.reset)} if self.reset else {})
+
+
+@dataclass
+class ModelDefinition:
+    """The parts of a model as text, before it is known whether they fit together.
+
+    A plain differential equation is one mode, called ONLY_MODE, and no transition.
+    """
+
+    inputs: list[str]
+    constants: dict[str, float]
+    parameters: list[str] | None  # None: whatever is declared nowhere else
+    units: Texts
+    name: str
+    states: list[str] = field(default_factory=list)
+    modes: dict[str, ModeText] = field(default_factory=dict)
+    transitions: list[TransitionText] = field(default_factory=list)
+    outputs: Texts = field(default_factory=dict)
+    definitions: Texts = field(default_factory=dict)
+
+    def motion(self) -> list[str]:
+        """Texts of everything that moves the states."""
+        conditions = [*(mode.invariant for mode in self.modes.values()), *(each.when for each in self.transitions)]
+        return [*(text for mode in self.modes.values() for text in mode.rate.values()),
+                *(text for text in conditions if text),
+                *(text for each in self.transitions for text in each.reset.values())]
+
+    def equations(self) -> list[str]:
+        return [*self.motion(), *self.outputs.values(), *self.definitions.values()]
+
+    def declared(self) -> Iterator[tuple[str, str]]:
+        """Each declared name with its kind."""
+        for kind, names in (("state", self.states), ("input", self.inputs), ("constant", self.constants),
+                            ("definition", self.definitions), ("parameter", self.parameters or ())):
+            for name in names:
+                yield kind, name
+
+    def definition(self) -> dict[str, Any]:
+        only = self.modes.get(ONLY_MODE)
+        motion: dict[str, Any] = {"states": {name: only.rate[name] for name in self.states}} if only else {
+            "states": list(self.states), "modes": {name: mode.definition() for name, mode in self.modes.items()},
+            "transitions": [each.definition() for each in self.transitions]}
+        return {"kind": KIND, "name": self.name, **motion, "outputs": dict(self.outputs),
+                "definitions": dict(self.definitions), "inputs": list(self.inputs),
+                "parameters": list(self.parameters or ()), "constants": dict(self.constants), "units": dict(self.units)}
+
+
+def names_of(kind: str, given: Iterable[str], faults: list[str]) -> list[str]:
+    if isinstance(given, str):
+        faults.append(f"{kind} is a list of names; write {kind}=[{given!r}].")
+        return []
+    names = [str(name) for name in given]
+    faults += [f"{kind} lists '{name}' {names.count(name)} times; once is enough."
+               for name in dict.fromkeys(names) if names.count(name) > 1]
+    return list(dict.fromkeys(names))
+
+
+def numbers_of(given: Mapping[str, float], faults: list[str]) -> dict[str, float]:
+    numbers = {}
+    for name, value in given.items():
+        try:
+            numbers[str(name)] = float(value)
+        except (TypeError, ValueError):
+            numbers[str(name)] = math.nan
+        if not math.isfinite(numbers[str(name)]) or isinstance(value, str):
+            faults.append(f"constant '{name}' is {value!r}; give a finite number.")
+    return numbers
+
+
+def texts_of(kind: str, given: Mapping[str, Equation], faults: list[str]) -> Texts:
+    texts = {}
+    for name, equation in given.items():
+        if isinstance(equation, str):
+            texts[str(name)] = " ".join(equation.split())
+        elif isinstance(equation, (int, float)) and not isinstance(equation, bool) and math.isfinite(equation):
+            texts[str(name)] = repr(float(equation))
+        else:
+            texts[str(name)] = "0"  # a stand-in, so that the rest is checked too
+            faults.append(f"the {kind} of '{name}' is {equation!r}; write it as text, such as \"-k*x/m\".")
+    return texts
+
+
+def take_text(written: ModelDefinition, states: Any, outputs: Any, definitions: Mapping[str, Equation],
+              faults: list[str]) -> None:
+    if not isinstance(states, Mapping):
+        faults.append("states is a list of names, but there are no rates. Write states={\"q\": \"v\", ...}, "
+                      "or give a function rate(t, x, u, p).")
+        raise ProblemError(faults)  # there is nothing else to look at
+    rates = texts_of("rate", states, faults)
+    written.states, written.modes = list(rates), {ONLY_MODE: ModeText(rates)}
+    written.definitions = texts_of("definition", definitions, faults)
+    written.outputs = taken_outputs(written, outputs, faults)
+
+
+def taken_outputs(written: ModelDefinition, outputs: Any, faults: list[str]) -> Texts:
+    """Outputs as text; without any, each state is measured under its own name."""
+    if outputs is None:
+        return {name: name for name in written.states}
+    if isinstance(outputs, Mapping):
+        return texts_of("equation", outputs, faults)
+    return as_outputs(outputs, [*written.states, *written.inputs, *written.definitions], faults)
+
+
+def as_outputs(outputs: Iterable[str], measurable: Sequence[str], faults: list[str]) -> Texts:
+    """Outputs given as a list of names: each is measured as it is."""
+    names = names_of("outputs", outputs, faults)
+    faults += [f"output '{name}' has no equation and is not the name of a part of the model."
+               f"{did_you_mean(name, measurable)}" for name in names if name not in measurable]
+    return {name: name for name in names if name in measurable}
+
+
+def empty_faults(written: ModelDefinition) -> list[str]:
+    """A model without states is one whose outputs follow its inputs at once, such as inverse dynamics."""
+    return [] if written.states or written.outputs else ["a model needs at least one state, or an output; both are empty."]
+
+
+def name_faults(written: ModelDefinition) -> list[str]:
+    """Names that are impossible, reserved or declared twice."""
+    faults: list[str] = []
+    kinds: dict[str, list[str]] = {}
+    for kind, name in [*written.declared(), *(("output", name) for name in written.outputs)]:
+        kinds.setdefault(name, []).append(kind)
+        if len(kinds[name]) > 1:
+            continue  # said already
+        if not NAME.fullmatch(name) or keyword.iskeyword(name):
+            faults.append(f"{kind} '{name}' is not a possible name: a letter, then letters, digits and _, and no word "
+                          "of Python's own.")
+        elif unicodedata.normalize("NFKC", name) != name:
+            faults.append(f"{kind} '{name}' is written with look-alike characters; write "
+                          f"'{unicodedata.normalize('NFKC', name)}'.")
+        elif name in RESERVED or name == TIME:
+            meaning = "is time" if name == TIME else "is a function or number of dynident.maths"
+            faults.append(f"{kind} '{name}': this name {meaning}. Choose another.")
+    for name, used_as in kinds.items():
+        used_as = [kind for kind in used_as if kind != "output"]  # an output may repeat a name; see clashes
+        if len(used_as) > 1:
+            faults.append(f"'{name}' is declared as {' and as '.join(used_as)}. Each name means one thing.")
+    return faults
+
+
+def mentioned_names(text: str) -> tuple[str, ...]:
+    """Names in a text; none if it cannot be read, which `read` reports in its own words."""
+    try:
+        return names_in(text)
+    except ProblemError:
+        return ()
+
+
+def definition_order(written: ModelDefinition, faults: list[str]) -> list[str]:
+    """Definitions so that each comes after those it uses."""
+    uses = {name: [used for used in mentioned_names(text) if used in written.definitions]
+            for name, text in written.definitions.items()}
+    try:
+        return list(graphlib.TopologicalSorter(uses).static_order())
+    except graphlib.CycleError as error:
+        raise ProblemError([*faults, f"definitions go round in a circle: {' -> '.join(reversed(error.args[1]))}. "
+                                     "One of them must not use the others."]) from None
+
+
+def undeclared_names(written: ModelDefinition) -> list[str]:
+    """Names that are declared nowhere, in the order in which a reader meets them: the parameters."""
+    declared = {TIME, *(name for _, name in written.declared())}
+    met: dict[str, None] = {}
+    ahead = [name for text in [*written.motion(), *written.outputs.values()] for name in mentioned_names(text)][::-1]
+    while ahead:
+        name = ahead.pop()
+        if name in written.definitions and name not in met:
+            ahead += mentioned_names(written.definitions[name])[::-1]
+        met.setdefault(name)
+    return [name for name in met if name not in declared and NAME.fullmatch(name)]
+
+
+def parse(text: str, known: Mapping[str, casadi.SX], where_used: str, faults: list[str]) -> casadi.SX:
+    if text in known:
+        return known[text]
+    try:
+        return parse_expression(text, known, where_used)
+    except ProblemError as error:
+        faults.extend(error.faults)
+        return casadi.SX(0)
+
+
+def read_condition(text: str, known: Mapping[str, casadi.SX], where_used: str, faults: list[str]) -> casadi.SX:
+    try:
+        return parse_condition(text, known, where_used) if text else casadi.SX(1)
+    except ProblemError as error:
+        faults.extend(error.faults)
+        return casadi.SX(1)
+
+
+def unused(written: ModelDefinition, expressions: Sequence[casadi.SX] | None) -> list[str]:
+    """Declared but in no equation; and, where all could be read, what cancels out of them as in a - a."""
+    try:
+        mentioned = {name for text in written.equations() for name in names_in(text)}
+    except ProblemError:
+        return []  # the equation that cannot be read may well use them
+    remaining = mentioned if expressions is None else {
+        symbol.name() for symbol in casadi.symvar(caret_position(expressions))} | set(written.definitions)
+    return [f"{kind} '{name}' {'drops out of' if name in mentioned else 'is used in'} "
+            f"{'every' if name in mentioned else 'no'} equation. Use it, or remove it."
+            for kind, name in written.declared() if kind != "state" and name not in mentioned & remaining]
+
+
+def clashes(written: ModelDefinition) -> list[str]:
+    """Outputs that share a name with something else they are not equal to."""
+    kinds = {name: kind for kind, name in written.declared()}
+    return [f"output '{name}' has the name of a {kinds[name]} but is {text}. Rename the output, or write "
+            f"outputs={{\"{name}\": \"{name}\"}}." for name, text in written.outputs.items()
+            if name in kinds and text != name]
+
+
+def unknown_units(written: ModelDefinition) -> list[str]:
+    known = [TIME, *(name for _, name in written.declared()), *written.outputs]
+    return [f"units names '{name}', which is not part of the model.{did_you_mean(name, known)}"
+            for name in written.units if name not in known]
+
+
+def caret_position(items: Iterable[Any]) -> casadi.SX:
+    listed_items = list(items)
+    return casadi.vertcat(*(casadi.SX(item) for item in listed_items)) if listed_items else casadi.SX(0, 1)

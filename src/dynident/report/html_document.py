@@ -1,0 +1,76 @@
+"""How do sections become one file that opens offline?
+
+The page carries its style, its scripts and its data, and forbids itself everything else: its security policy names
+the scripts by their hash and allows no request, so that neither a name in the data nor a library can reach out.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from markupsafe import Markup
+
+from dynident._util.atomic import atomic_write
+from dynident.report.sections.section import filled
+
+FOOTER = "Written by dynident. This page is one file: it opens offline and requests nothing from the network."
+
+
+@dataclass(frozen=True)
+class HtmlPart:
+    """A section that has something to show."""
+
+    anchor: str
+    title: str
+    body: Markup
+
+
+@dataclass(frozen=True)
+class HtmlPage:
+    """What is on the page, apart from how it looks."""
+
+    title: str  # of the window
+    over: str  # a few words above the heading
+    heading: str
+    under: str
+    verdict: Markup
+    ribbon: str  # stays in sight while scrolling; nothing for a result that can be used
+    sections: Sequence[HtmlPart]
+    charts: bool  # whether the chart library has to come along (about 4.8 MB)
+
+    def html(self) -> str:
+        scripts = [_chart_library(), _asset("page.js")] if self.charts else []
+        return str(filled(_asset("page.html"), title=self.title, over=self.over, heading=self.heading, under=self.under,
+                      verdict=self.verdict, ribbon=self.ribbon, sections=self.sections, footer=FOOTER,
+                      policy=_policy(scripts), style=Markup(_asset("style.css")),
+                      scripts=[Markup(script) for script in scripts]))
+
+
+def write_page(page: HtmlPage, path: str | Path) -> Path:
+    """Write the page; one that was there before is replaced whole or not at all."""
+    with atomic_write(path) as aside:
+        aside.write_text(page.html(), encoding="utf-8", newline="\n")  # as hashed: the policy counts every byte
+    return Path(path)
+
+
+def _asset(name: str) -> str:
+    return resources.files("dynident.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _chart_library() -> str:
+    from plotly.offline import get_plotlyjs  # heavy; asked only when a page with charts is written
+
+    return get_plotlyjs()
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
+    return (f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+            "base-uri 'none'; form-action 'none'")
+

@@ -1,0 +1,187 @@
+"""What stands in the table of results?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynident.estimate.estimate import Estimate
+from dynident.problem.noise import Gaussian, stated_bound
+from dynident.problem.parameter import InitialState, Parameter
+from dynident.report.number_format import VAGUE_DIGITS, format_number, with_interval
+
+LEVEL = 0.95
+OPEN = "not determined"
+HELD = "held"
+HISSING = ("s", "x", "ch", "sh")  # nouns that end so take -es in the plural
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """One quantity, as it is printed; `low` and `high` are infinite where the data set no limit."""
+
+    name: str
+    value: str
+    interval: str
+    unit: str
+    remark: str
+    held: bool
+    number: float
+    low: float
+    high: float
+
+    @property
+    def open(self) -> bool:
+        return not (math.isfinite(self.low) and math.isfinite(self.high))
+
+
+def result_rows(estimate: Estimate) -> list[ResultRow]:
+    """The unknowns in their own order, then what was held."""
+    units = {u.name: u.unit or _unit_in_model(estimate, u.quantity) for u in estimate.problem.unknowns}
+    found = [_found(estimate, name, units[name]) for name in estimate.problem.names]
+    held: dict[tuple[str, float], list[str]] = {}
+    for name in (name for name in estimate.values if name not in units):
+        held.setdefault((_quantity(estimate, name), float(estimate.values[name])), []).append(name)
+    return found + [_held(estimate, *quantity, names) for quantity, names in held.items()]
+
+
+def interval_heading(estimate: Estimate) -> str:
+    """What the column of intervals is called."""
+    return estimate.uncertainty.heading
+
+
+def verdict(estimate: Estimate) -> tuple[str, str]:
+    """'Converged' or 'NOT CONVERGED', and what follows; the status may say the word itself, it is not said twice.
+
+    An uncertainty may bring a word of its own, as one that refutes does.
+    """
+    word = estimate.uncertainty.verdict or ("Converged" if estimate.converged else "NOT CONVERGED")
+    status = estimate.status.strip()
+    begins_with_it = status.lower().startswith(word.lower())
+    rest = status[len(word):] if begins_with_it else status
+    goes_on = begins_with_it and estimate.converged and rest[:1] == " "  # "Converged after 8 iterations"
+    rest = rest.strip(" :;,.-")
+    if not rest:
+        return word + ("." if estimate.converged else ""), ""
+    if goes_on:
+        return word, f"{rest}."
+    return word + ("." if estimate.converged else ""), rest[0].upper() + rest[1:] + "."
+
+
+def fits(estimate: Estimate) -> dict[str, float]:
+    """Fit in percent per output, as far as the estimate holds it."""
+    prefix = "fit_"
+    return {key[len(prefix):]: value for key, value in estimate.statistics.items() if key.startswith(prefix)}
+
+
+@dataclass(frozen=True)
+class NoiseLevel:
+    """The error of one measured output: a number as text, and where it comes from."""
+
+    size: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.size} ({self.origin})"
+
+
+def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
+    """Per measured output what is known of its error."""
+    levels = {}
+    for output in estimate.problem.model.outputs:
+        assumed = estimate.problem.noise_of(output)
+        if not assumed:
+            continue
+        bounds = [bound for bound in map(stated_bound, assumed) if bound is not None]
+        if bounds and output not in estimate.noise_std:
+            radii = np.concatenate([np.atleast_1d(bound) for bound in bounds])
+            levels[output] = NoiseLevel(f"± {_range(radii)}", "guaranteed bound")
+        elif output in estimate.noise_std:
+            estimated = any(isinstance(noise, Gaussian) and noise.std is None for noise in assumed)
+            known = [np.atleast_1d(noise.std) for noise in assumed if isinstance(noise, Gaussian) and noise.std is not None]
+            given = _range(np.concatenate(known)) if known else ""
+            size = format_number(estimate.noise_std[output], VAGUE_DIGITS)
+            if estimated:
+                levels[output] = NoiseLevel(size, f"std, estimated; {given} where given" if given else "std, estimated")
+            else:
+                levels[output] = NoiseLevel(given or size, "std, given")
+    return levels
+
+
+def _range(sizes: np.ndarray) -> str:
+    """One number, or from the smallest to the largest."""
+    return " to ".join(sorted({format_number(float(end), VAGUE_DIGITS) for end in (np.nanmin(sizes), np.nanmax(sizes))}, key=float))
+
+
+def extent(estimate: Estimate) -> str:
+    """How much was asked of how much: unknowns, measured values, records."""
+    problem = estimate.problem
+    return (f"{counted(len(problem.names), 'unknown')} from {counted(problem.measured_values, 'measured value')} in "
+            f"{counted(len(problem.experiments), 'experiment')}")
+
+
+def method_name(estimate: Estimate) -> str:
+    """The method by the name under which it is asked for."""
+    return str(_options(estimate).get("kind") or type(estimate.method).__name__)
+
+
+def method_options(estimate: Estimate) -> str:
+    """The method as it would be written, with its options."""
+    options = {name: value for name, value in _options(estimate).items() if name != "kind"}
+    return f"{method_name(estimate)}({', '.join(f'{name}={value!r}' for name, value in options.items())})"
+
+
+def _options(estimate: Estimate) -> dict[str, Any]:
+    return dict(estimate.method.options())
+
+
+def counted(number: int, noun: str) -> str:
+    """'1 unknown', '12,000 samples': a count in words; the noun arrives in its singular.
+
+    Thousands are set apart by commas, since lines are broken at every kind of space.
+    """
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith(HISSING) else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _found(estimate: Estimate, name: str, unit: str) -> ResultRow:
+    number = float(estimate.values[name])
+    low, high = (float(end) for end in estimate.uncertainty.interval(name, LEVEL))
+    value, interval = written(number, low, high)
+    remark = estimate.uncertainty.remark(name)
+    return ResultRow(name, value, interval, unit, "" if remark == interval else remark, False, number, low, high)
+
+
+def written(number: float, low: float, high: float) -> tuple[str, str]:
+    if math.isnan(low) or math.isnan(high):
+        return format_number(number, VAGUE_DIGITS), "not known"
+    if math.isinf(low) and math.isinf(high):
+        return format_number(number, VAGUE_DIGITS), OPEN
+    if math.isinf(high):
+        return format_number(number, VAGUE_DIGITS), f"at least {format_number(low, VAGUE_DIGITS)}"
+    if math.isinf(low):
+        return format_number(number, VAGUE_DIGITS), f"at most {format_number(high, VAGUE_DIGITS)}"
+    return with_interval(number, low, high)
+
+
+def _quantity(estimate: Estimate, name: str) -> str:
+    """A printed name without the experiment that it belongs to: 'v(0)' for 'v(0)[run 2]'."""
+    ends = [f"[{experiment.name}]" for experiment in estimate.problem.experiments]
+    return next((name.removesuffix(end) for end in ends if name.endswith(end)), name)
+
+
+def _held(estimate: Estimate, quantity: str, number: float, names: list[str]) -> ResultRow:
+    """What is held at the same value in several experiments takes one row."""
+    name, remark = (names[0], "") if len(names) == 1 else (quantity, f"in {len(names)} experiments")
+    units = {(f"{p.state}(0)" if isinstance(p, InitialState) else p.name): p.unit
+             for p in estimate.problem.parameters if isinstance(p, (Parameter, InitialState))}
+    unit = units.get(quantity) or _unit_in_model(estimate, quantity.removesuffix("(0)"))
+    return ResultRow(name, format_number(number), HELD, unit, remark, True, number, number, number)
+
+
+def _unit_in_model(estimate: Estimate, quantity: str) -> str:
+    """What the model says about the unit of a parameter or state, where the declaration is silent."""
+    return str(getattr(estimate.problem.model, "units", {}).get(quantity, ""))

@@ -1,0 +1,1 @@
+"""POINT -> WHAT IT IS WORTH: intervals, identifiability, diagnostics."""

@@ -1,0 +1,78 @@
+"""Bootstrap: what refits to redrawn data say about an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynident._util import hooks
+from dynident.statistics.uncertainty import LEVEL, Uncertainty, check_single_kind, index_of
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap(Uncertainty):
+    """Refits to redrawn data; keeps the contract of an uncertainty."""
+
+    names: tuple[str, ...]
+    estimated: np.ndarray  # (unknowns,)
+    samples: np.ndarray  # (repeats, unknowns)
+    kind: str
+    failed: int
+    held: Mapping[str, float]
+
+    @property
+    def meaning(self) -> str:
+        drawn = ("normal errors of the size found" if self.kind == "parametric" else
+                 "blocks of the residuals themselves, so that their correlation in time is kept")
+        return (f"The interval holds the given share of {len(self.samples)} refits to data that were drawn anew from "
+                f"the fitted model with {drawn}; {self.failed} refits failed and are left out.")
+
+    def std(self, name: str, kind: str | None = None) -> float:
+        check_single_kind(kind)
+        return 0.0 if name in self.held else float(np.std(self.samples[:, index_of(name, self.names)], ddof=1))
+
+    def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
+        """Percentiles of the refits, mirrored at the estimate (the basic bootstrap), so that a bias is not doubled."""
+        check_single_kind(kind)
+        if name in self.held:
+            return self.held[name], self.held[name]
+        i = index_of(name, self.names)
+        low, high = np.quantile(self.samples[:, i], [(1 - level) / 2, (1 + level) / 2])
+        return float(2 * self.estimated[i] - high), float(2 * self.estimated[i] - low)
+
+    def bias(self, name: str) -> float:
+        """Mean of the refits minus the estimate."""
+        i = index_of(name, self.names)
+        return float(np.mean(self.samples[:, i]) - self.estimated[i])
+
+    def remark(self, name: str) -> str:
+        return "held" if name in self.held else ""
+
+    def correlation(self, kind: str | None = None) -> np.ndarray:
+        check_single_kind(kind)
+        return np.atleast_2d(np.corrcoef(self.samples.T))
+
+    def covariance(self) -> np.ndarray:
+        return np.atleast_2d(np.cov(self.samples.T))
+
+    def __str__(self) -> str:
+        rows = [[name, f"{value:.6g}", f"{self.std(name):.3g}", f"{self.bias(name):.2g}",
+                 "[{:.6g}, {:.6g}]".format(*self.interval(name))]
+                for name, value in zip(self.names, self.estimated, strict=True)]
+        table = hooks.call("text_table", ["name", "value", "std", "bias", "95% interval"], rows)
+        return f"{table}\n\n{self.meaning}"
+
+    def to_data(self) -> dict[str, Any]:
+        """Numbers and text only, for files."""
+        return {"kind": "bootstrap", "names": list(self.names), "estimated": self.estimated.tolist(),
+                "samples": self.samples.tolist(), "drawn": self.kind, "failed": self.failed, "held": dict(self.held)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Bootstrap:
+        names = tuple(str(name) for name in data["names"])
+        samples = np.array(data["samples"], dtype=float).reshape(-1, len(names))
+        return cls(names, np.array(data["estimated"], dtype=float), samples, str(data["drawn"]), int(data["failed"]),
+                   {str(name): float(value) for name, value in data["held"].items()})

@@ -1,0 +1,339 @@
+"""Covariance: which interval does the linearised problem promise for each unknown?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dynident.errors import ProblemError, did_you_mean
+from dynident.linalg.finite_problem import ResidualJacobian
+from dynident.problem.problem import Problem
+from dynident.statistics.active_bounds import (
+    NOTICED,
+    ActiveInequality,
+    BoundRelaxation,
+    NoiseModel,
+    bound_sensitivity,
+    inequality_relaxation,
+)
+from dynident.statistics.autocorrelation import ColouredNoise, Series, coloured_noise, effective_dof, series_of
+from dynident.statistics.distributions import student_quantile
+from dynident.statistics.error_propagation import FEWEST_DOF, EstimatorGain, JacobianQR, estimator_gain, independent_noise
+from dynident.statistics.identifiability import identifiability
+from dynident.statistics.residual_tests import CONFIDENCE, whiteness
+from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
+from dynident.tolerances import SINGULAR_VALUE
+
+KINDS = ("plain", "corrected")
+OPEN_BEYOND = 10.0  # std over the start or scale; a linearised model says nothing that far away
+NO_WIDTH = 1e-5  # of what follows an inequality: less is the rounding of a constraint that counts as a measurement
+UNSURE = 0.5  # std over the value; above it not even the sign is sure, so a far start cannot be the reason
+OPEN_FACTOR = 10.0  # the same for logarithms: one standard deviation is a factor of ten
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance(Uncertainty):
+    """Intervals from the linearised least-squares problem, plain and corrected for autocorrelated residuals.
+
+    `matrix` and `corrected` hold the covariance within what the data determine, in the user's units; an unknown on an
+    active bound is fixed there and has zero rows. `bound_std` is what such an unknown would have if it were released;
+    `leeway` is what that does to the intervals of the others, and the same for inequalities between parameters.
+    """
+
+    names: tuple[str, ...]
+    values: np.ndarray  # (unknowns,)
+    matrix: np.ndarray  # (unknowns, unknowns), independent errors
+    dof: float = np.inf  # of the noise estimate; infinite where every std was given
+    corrected: np.ndarray | None = None  # (unknowns, unknowns), errors as autocorrelated as the residuals are
+    corrected_dof: np.ndarray | None = None  # (unknowns,): what the correlated noise leaves, differs per unknown
+    default_kind: str = "plain"  # which of the two `interval` uses by default
+    why: str = ""  # the reason for it, a sentence
+    active: Mapping[str, str] = field(default_factory=dict)  # name -> "lower" or "upper"
+    bound_std: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # kind -> name -> std if released
+    leeway: tuple[BoundRelaxation, ...] = ()  # of each active bound and inequality
+    undetermined: tuple[str, ...] = ()  # names that take part in a direction which the data do not see
+    combinations: tuple[str, ...] = ()  # what of these is determined, in words
+    null: np.ndarray | None = None  # (unknowns, k) the directions themselves
+    open: tuple[str, ...] = ()  # practically not identifiable: determined on paper, far beyond the linearised range
+    logarithmic: tuple[str, ...] = ()  # intervals of these are built in the logarithm
+    held: Mapping[str, float] = field(default_factory=dict)
+    assumed: str = ""  # other assumptions than a model that is right, as they end the sentence on what is promised
+
+    @property
+    def meaning(self) -> str:
+        """What is promised, and under which assumptions."""
+        if self.assumed:
+            return f"In repeated experiments the interval holds the true value with the stated probability, if {self.assumed}."
+        noise = "of the given size" if np.isinf(self.dof) else "whose size is estimated from the residuals"
+        if self.default_kind == "corrected":
+            errors = f"measurement errors that are correlated in time as the residuals are ({self.why})"
+        else:
+            errors = f"independent normal measurement errors {noise}"
+        return ("In repeated experiments the interval holds the true value with the stated probability, if the model "
+                f"is right, nearly linear over the interval, and disturbed by {errors}.")
+
+    def std(self, name: str, kind: str | None = None) -> float:
+        """Standard deviation; infinite where undetermined, zero where held; on a bound: if it were released.
+
+        Of the others it is that with all unknowns on bounds fixed there; `interval` allows for their leeway.
+        """
+        kind = self._kind(kind)
+        if name in self.held:
+            return 0.0
+        i = index_of(name, self.names)
+        if name in self.active:
+            return float(self.bound_std.get(kind, {}).get(name, np.inf))
+        if name in self.undetermined or name in self.open:
+            return np.inf
+        variance = self._matrix(kind)[i, i]
+        return float(np.sqrt(variance)) if 0 <= variance < np.inf else np.inf  # negative: far from an optimum, by rounding
+
+    def interval(self, name: str, level: float = 0.95, kind: str | None = None) -> tuple[float, float]:
+        """(low, high) from the t distribution; one-sided on a bound; infinite ends where the data cannot bound it.
+
+        What another unknown on a bound, or an inequality, leaves open adds to the side to which this one would follow.
+        """
+        check_level(level)
+        kind = self._kind(kind)
+        if name in self.held:
+            return self.held[name], self.held[name]
+        i = index_of(name, self.names)
+        value, std = float(self.values[i]), self.std(name, kind)
+        side = self.active.get(name)
+        reach = self._quantile(i, level if side else (1 + level) / 2, kind) * std if np.isfinite(std) else np.inf
+        shifts = [loose.shift(i, level, kind) for loose in self.leeway]
+        if reach < NO_WIDTH * max(map(abs, shifts), default=0.0):
+            reach = 0.0
+        below, above = reach - sum(min(s, 0.0) for s in shifts), reach + sum(max(s, 0.0) for s in shifts)
+        if name in self.logarithmic:
+            with np.errstate(over="ignore"):
+                low, high = value * np.exp(-below / value), value * np.exp(above / value)
+            low = low if np.isfinite(below) else -np.inf
+        else:
+            low, high = value - below, value + above
+        return (value if side == "lower" else float(low)), (value if side == "upper" else float(high))
+
+    def remark(self, name: str) -> str:
+        """A few words for the table, or nothing."""
+        if name in self.held:
+            return "held"
+        index_of(name, self.names)
+        if name in self.active:
+            return f"at its {self.active[name]} bound"
+        if name in self.undetermined:
+            return "not determined"
+        return "practically not determined" if name in self.open else ""
+
+    def followers(self, loose: BoundRelaxation) -> tuple[str, ...]:
+        """Unknowns whose intervals are noticeably wider for what an active condition leaves open."""
+        kind, found = self._kind(None), []
+        for i, name in enumerate(self.names):
+            std = 0.0 if name in self.active else self.std(name)
+            if abs(loose.shift(i, 0.95, kind)) > NOTICED * std * self._quantile(i, 0.975, kind):
+                found.append(name)
+        return tuple(found)
+
+    def correlation(self, kind: str | None = None) -> np.ndarray:
+        """(unknowns, unknowns); NaN in the rows of unknowns that are undetermined or fixed on a bound."""
+        matrix = self._matrix(self._kind(kind))
+        known = np.array([n not in self.undetermined and n not in self.active for n in self.names], bool)
+        std = np.sqrt(np.where(known & (np.diag(matrix) > 0), np.diag(matrix), np.nan))
+        return matrix / std / std[:, None]
+
+    def covariance(self) -> np.ndarray:
+        return self.matrix
+
+    @property
+    def linearized(self) -> Covariance:
+        return self
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Independent errors, and errors as autocorrelated as the residuals are where these can be had."""
+        return KINDS if self.corrected is not None else KINDS[:1]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain lists, numbers and text; infinite and missing numbers as text, since JSON has none."""
+        data: dict[str, Any] = {"kind": "covariance"}
+        data |= {key: list(getattr(self, key)) for key in _TEXTS}
+        data |= {key: _plain(getattr(self, key)) for key in _ARRAYS}
+        data |= {"dof": _plain(self.dof), "default_kind": self.default_kind, "why": self.why, "assumed": self.assumed,
+                 "active": dict(self.active),
+                 "leeway": [loose.to_data() for loose in self.leeway],
+                 "held": _plain(dict(self.held)), "bound_std": _plain({k: dict(v) for k, v in self.bound_std.items()})}
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Covariance:
+        fields: dict[str, Any] = {key: tuple(data[key]) for key in _TEXTS}
+        fields |= {key: None if data[key] is None else np.array(_number(data[key]), float) for key in _ARRAYS}
+        if fields["null"] is not None:
+            fields["null"] = fields["null"].reshape(len(fields["names"]), -1)
+        size = len(fields["names"])
+        fields["matrix"] = fields["matrix"].reshape(size, size)
+        return cls(**fields, dof=float(data["dof"]), default_kind=data["default_kind"], why=data["why"],
+                   assumed=str(data.get("assumed", "")),
+                   leeway=tuple(BoundRelaxation.from_data(loose) for loose in data.get("leeway", ())),
+                   active=dict(data["active"]), held=_number(data["held"]), bound_std=_number(data["bound_std"]))
+
+    def _kind(self, kind: str | None) -> str:
+        kind = self.default_kind if kind is None else kind
+        if kind not in KINDS:
+            raise ProblemError(f"kind = '{kind}' is not known; use \"plain\" or \"corrected\".")
+        if kind == "corrected" and self.corrected is None:
+            raise ProblemError("this covariance holds no corrected intervals; use kind=\"plain\".")
+        return kind
+
+    def _matrix(self, kind: str) -> np.ndarray:
+        return self.corrected if kind == "corrected" and self.corrected is not None else self.matrix
+
+    def _quantile(self, i: int, probability: float, kind: str) -> float:
+        dof = self.corrected_dof[i] if kind == "corrected" and self.corrected_dof is not None else self.dof
+        return student_quantile(probability, dof) if dof > 0 else np.inf
+
+
+_TEXTS = ("names", "undetermined", "combinations", "open", "logarithmic")
+_ARRAYS = ("values", "matrix", "corrected", "corrected_dof", "null")
+
+
+def _plain(value: Any) -> Any:
+    """JSON-able: arrays become lists, and numbers that JSON cannot hold become "inf", "-inf", "nan"."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    if np.ndim(value):
+        return [_plain(v) for v in value]
+    return float(value) if np.isfinite(value) else str(float(value))
+
+
+def _number(value: Any) -> Any:
+    """The way back: float() reads "inf" and "nan"."""
+    if isinstance(value, Mapping):
+        return {key: _number(v) for key, v in value.items()}
+    return [_number(v) for v in value] if isinstance(value, (list, tuple)) else float(value)
+
+
+def covariance_from(problem: Problem, linearization: ResidualJacobian, active: Mapping[str, str], noise_estimated: bool,
+                    smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = ()) -> Covariance:
+    """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
+
+    `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
+    then taken from its residuals, and the quantiles from the t distribution. `smallest` as in `identifiability`. `limits`
+    are the inequalities among the linearization's rows.
+    """
+    names, values = problem.names, np.asarray(linearization.values, float)
+    for name in active:
+        if name not in names:
+            raise ProblemError(f"'{name}' is said to be on a bound, but is not an unknown.{did_you_mean(name, names)}")
+    free = [i for i, name in enumerate(names) if name not in active]
+    scales = magnitudes(problem, values)
+    sensitivity = JacobianQR.of(linearization.jacobian, scales, linearization.rows.experiment)
+    fit = estimator_gain(sensitivity, free, smallest)
+    released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
+    errors = _errors(problem, linearization, scales, fit.explained(sensitivity.basis), noise_estimated)
+    middles = {"plain": sensitivity.covariance(errors.variance)}
+    corrected_dof = None
+    if errors.noise is not None:
+        middles["corrected"] = errors.noise.between(sensitivity.basis)
+        gain = fit.gain.copy()
+        for name, r in released.items():
+            gain[names.index(name)] = r.gain[names.index(name)]
+        corrected_dof = effective_dof(errors.noise, sensitivity.influence(gain), errors.left_over)
+    default_kind, why = _which(problem, linearization, errors.noise)
+    compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
+    known = identifiability([names[i] for i in free], values[free], scales[free], compact, smallest)
+    null = np.zeros((len(names), known.null.shape[1]))
+    null[free] = known.null
+    bound_std = {kind: {n: _released_std(r, m, names.index(n)) for n, r in released.items()} for kind, m in middles.items()}
+    slopes = {n: bound_sensitivity(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
+              for n, side in active.items()}
+    covariance = Covariance(
+        names=names, values=values, matrix=fit.covariance(middles["plain"]), dof=errors.dof, active=dict(active),
+        corrected=fit.covariance(middles["corrected"]) if "corrected" in middles else None,
+        corrected_dof=corrected_dof, default_kind=default_kind, why=why, bound_std=bound_std,
+        leeway=(*of_bounds(problem, slopes, bound_std, errors.dof, corrected_dof),
+                *(inequality_relaxation(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
+        undetermined=known.undetermined, combinations=known.combinations, null=null,
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), held=problem.held_values())
+    return replace(covariance, open=open_names(problem, covariance))
+
+
+def of_bounds(problem: Problem, slopes: Mapping[str, np.ndarray], bound_std: Mapping[str, Mapping[str, float]],
+              dof: float = np.inf, corrected_dof: np.ndarray | None = None) -> list[BoundRelaxation]:
+    """What each unknown on a bound leaves open for the others; `slopes` by its name, per unit inwards."""
+    found = []
+    for name, slope in slopes.items():
+        j = problem.names.index(name)
+        own_dof = {"plain": dof} | ({} if corrected_dof is None else {"corrected": float(corrected_dof[j])})
+        room = problem.unknowns[j].upper - problem.unknowns[j].lower
+        found.append(BoundRelaxation(name, slope, {kind: std[name] for kind, std in bound_std.items()}, own_dof, float(room)))
+    return found
+
+
+def _errors(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: np.ndarray, noise_estimated: bool
+            ) -> NoiseModel:
+    """What the residuals say about the errors; `fitted` (rows, rank) spans what the fit explains."""
+    rows = linearization.rows
+    left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,): one minus the leverage
+    variance, dof = independent_noise(problem, linearization, left_over, noise_estimated)
+    series = series_of(rows)
+    enough = bool(series) and all(np.sum(left_over[s.rows]) > FEWEST_DOF for s in series)  # else no noise model can be had
+    noise = coloured_noise(linearization.residuals, rows, fitted) if enough else None
+    return NoiseModel(linearization.jacobian, scales, rows.experiment, variance, dof, noise, left_over)
+
+
+def _which(problem: Problem, linearization: ResidualJacobian, noise: ColouredNoise | None) -> tuple[str, str]:
+    """Which interval is printed, and why: the corrected one where whiteness is rejected in any series."""
+    residuals, series = linearization.residuals, series_of(linearization.rows)
+    confidence = 1 - (1 - CONFIDENCE) / max(len(series), 1)  # a hundred series are still one fit
+    failed = []
+    for s in series:
+        test = whiteness(s.in_order(residuals), _label(problem, s), confidence=confidence)
+        failed += [] if test.passed else [test]
+    if not failed:
+        return "plain", "no autocorrelation was found in the residuals"
+    worst = max(failed, key=lambda test: test.value)
+    if noise is None:
+        return "plain", f"{worst.sentence}; the record is too short for a noise model, so this could not be corrected"
+    slow = "; they drift as slowly as the record is long, so even the corrected interval may be too narrow"
+    return "corrected", worst.sentence + (slow if noise.drifting else "")
+
+
+def _label(problem: Problem, series: Series) -> str:
+    output = problem.model.outputs[series.output]
+    several = len(problem.experiments) > 1
+    return f"{output} in {problem.experiments[series.experiment].name}" if several else output
+
+
+def magnitudes(problem: Problem, values: np.ndarray) -> np.ndarray:
+    """(unknowns,) the user's scale, or the larger of start and value; NaN where neither tells a magnitude."""
+    sizes = [u.scale if u.scale is not None else (max(abs(u.start), abs(v)) if u.start else np.nan)
+             for u, v in zip(problem.unknowns, values, strict=True)]
+    return np.array(sizes, float)
+
+
+def _released_std(released: EstimatorGain, middle: np.ndarray, i: int) -> float:
+    return float(np.sqrt(released.gain[i] @ middle @ released.gain[i])) if released.determined[i] else np.inf
+
+
+def open_names(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
+    """Unknowns whose standard deviation reaches beyond anything that a linearisation can speak of.
+
+    The value alone is no measure: where the data do not hold it, the fit carries it about one std away.
+    """
+    found = []
+    for u, value in zip(problem.unknowns, covariance.values, strict=True):
+        std = covariance.std(u.name)
+        if u.name in covariance.active or u.name in covariance.undetermined or not np.isfinite(std):
+            continue
+        expected = u.scale if u.scale is not None else abs(u.start) if u.start else np.inf  # inf: nothing was expected
+        wide = std > u.upper - u.lower  # the bounds say more than the data
+        far = (std > np.log(OPEN_FACTOR) * value if u.log
+               else std > OPEN_BEYOND * expected and std > UNSURE * abs(value))
+        if wide or far:
+            found.append(u.name)
+    return tuple(found)

@@ -1,0 +1,193 @@
+"""Profile: how far can a parameter be moved before the data object, when all others may follow?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from dynident._util import hooks
+from dynident.errors import ProblemError, did_you_mean
+from dynident.statistics.covariance import Covariance
+from dynident.statistics.distributions import student_quantile
+from dynident.statistics.uncertainty import LEVEL, Uncertainty, check_single_kind
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PARTNER_SHARE = 0.25  # of the largest effect among those that follow; smaller ones are not named
+FOLLOWS = 0.1  # of the parameter's own effect; what follows with less does not make up for it
+FLAT = 1e-3  # rise of the weighted sum of squares; a profile that stays below it is flat
+
+IDENTIFIABLE = "identifiable"
+ONE_SIDE = "practically not identifiable: no {side} limit"
+BOTH_SIDES = "practically not identifiable: no limit on either side"
+RECORD_HIDES = "not identifiable from these records, though the model would show it"
+STRUCTURAL = "structurally not identifiable"
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileCurve:
+    """The profile of one unknown: refits with it held, from its lowest value to its highest."""
+
+    values: np.ndarray  # (points,) of the unknown, ascending; the estimate is one of them
+    rise: np.ndarray  # (points,) sum of squares above that of the estimate
+    path: np.ndarray  # (points, unknowns) where all unknowns went
+    ends: tuple[str, str]  # why it ends below and above: "reached", "bound", "partner", "far", "wall"
+    model_shows_it: bool | None = None  # asked only where the profile is flat
+    simulations: int = 0
+
+    @property
+    def best(self) -> int:
+        """Place of the lowest point: the estimate, unless that was no optimum."""
+        return int(np.argmin(self.rise))
+
+    @property
+    def root(self) -> np.ndarray:
+        """The signed square root of the rise: a straight line for a linear model."""
+        sign = np.where(np.arange(self.values.size) < self.best, -1.0, 1.0)
+        return sign * np.sqrt(np.maximum(self.rise, 0.0))
+
+    @property
+    def flat(self) -> bool:
+        return bool(np.max(self.rise) < FLAT)
+
+    def crossing(self, reach: float) -> tuple[float, float]:
+        """Where the root passes -reach and +reach; infinite where it never does."""
+        root = np.maximum.accumulate(self.root)
+        keep = np.concatenate([[True], np.diff(root) > 0])
+        if np.count_nonzero(keep) < 2:
+            return -np.inf, np.inf
+        inverse = PchipInterpolator(root[keep], self.values[keep])
+        low = float(inverse(-reach)) if root[0] <= -reach else -np.inf
+        return low, float(inverse(reach)) if root[-1] >= reach else np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Profile(Uncertainty):
+    """Intervals from likelihood profiles; an unknown that was not profiled keeps its linearised interval."""
+
+    names: tuple[str, ...]
+    estimated: np.ndarray  # (unknowns,) the estimate
+    effects: np.ndarray  # (unknowns,) length of what a unit of each does to the weighted residuals
+    curves: Mapping[str, ProfileCurve]
+    base: Covariance
+    traced: float = 0.99  # level up to which the curves reach
+    logarithmic: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def meaning(self) -> str:
+        errors = "independent normal measurement errors"
+        if self.base.default_kind == "corrected":
+            errors = ("measurement errors that are correlated in time as the residuals are (the threshold is widened "
+                      "as for the linearised interval)")
+        return ("The interval holds all values at which a refit of the other unknowns describes the data almost as "
+                "well (likelihood profile); with the stated probability it holds the true one if the model is right "
+                f"and disturbed by {errors}. It need not be symmetric, and is open where the data set no limit.")
+
+    def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
+        """(low, high); infinite where the data set no limit; one-sided for an estimate that rests on a bound."""
+        check_single_kind(kind)
+        if name not in self.curves:
+            return self.base.interval(name, level)
+        if not 0 < level <= self.traced:
+            raise ProblemError(f"level = {level}: the profiles were traced up to {self.traced:g}. Ask for less, or "
+                               f"profile again with level={level}.")
+        low, high = self.curves[name].crossing(self.reach(name, level))
+        rests, value = self.base.active.get(name), float(self.estimated[self.names.index(name)])
+        return (value if rests == "lower" else low), (value if rests == "upper" else high)
+
+    def std(self, name: str, kind: str | None = None) -> float:
+        """The linearised one: a profile has no standard deviation."""
+        return self.base.std(name, kind)
+
+    def reach(self, name: str, level: float) -> float:
+        """The root of the rise that counts as too much at a level, of a t distribution where noise was estimated."""
+        return reach(self.base, name, level)
+
+    def remark(self, name: str) -> str:
+        if name not in self.curves:
+            return self.base.remark(name)
+        verdict = self.identifiability(name)
+        at_bound = self.base.remark(name) if name in self.base.active else ""
+        return at_bound if verdict == IDENTIFIABLE else verdict.split(":")[0]
+
+    def identifiability(self, name: str, level: float = LEVEL) -> str:
+        """One of five sentences without their full stop."""
+        curve = self._curve(name)
+        if curve.flat:
+            return RECORD_HIDES if curve.model_shows_it else STRUCTURAL
+        low, high = self.interval(name, level)
+        if np.isfinite(low) and np.isfinite(high):
+            return IDENTIFIABLE
+        if np.isinf(low) and np.isinf(high):
+            return BOTH_SIDES
+        return ONE_SIDE.format(side="lower" if np.isinf(low) else "upper")
+
+    def partners(self, name: str) -> tuple[str, ...]:
+        """Unknowns that follow when this one is moved and so make up for it, the strongest first."""
+        curve, own = self._curve(name), self.names.index(name)
+        near = slice(max(curve.best - 1, 0), curve.best + 2)  # the effects are those at the estimate
+        moved = np.ptp(curve.path[near], axis=0) * self.effects
+        others = [i for i in range(len(self.names)) if i != own]
+        largest = max((moved[i] for i in others), default=0.0)
+        chosen = [i for i in others if moved[i] >= max(PARTNER_SHARE * largest, FOLLOWS * moved[own]) and moved[i] > 0]
+        return tuple(self.names[i] for i in sorted(chosen, key=lambda i: -moved[i]))
+
+    def correlation(self, kind: str | None = None) -> np.ndarray:
+        return self.base.correlation(kind)
+
+    def covariance(self) -> np.ndarray:
+        return self.base.matrix
+
+    @property
+    def linearized(self) -> Covariance:
+        return self.base
+
+    def plot(self) -> Figure:
+        """All curves with their thresholds, and the paths of the others."""
+        return hooks.call("profile_figure", self)
+
+    def __str__(self) -> str:
+        return str(hooks.call("profile_text", self))
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data; infinite numbers live in `base` only."""
+        curves = {name: {"values": c.values.tolist(), "rise": c.rise.tolist(), "path": c.path.tolist(),
+                         "ends": list(c.ends), "model_shows_it": c.model_shows_it, "simulations": c.simulations}
+                  for name, c in self.curves.items()}
+        return {"kind": "profile", "names": list(self.names), "estimated": self.estimated.tolist(),
+                "effects": self.effects.tolist(), "curves": curves, "base": self.base.to_data(), "traced": self.traced,
+                "logarithmic": list(self.logarithmic), "notes": list(self.notes)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Profile:
+        curves = {name: ProfileCurve(np.array(c["values"], float), np.array(c["rise"], float), np.array(c["path"], float),
+                              (c["ends"][0], c["ends"][1]), c["model_shows_it"], c["simulations"])
+                  for name, c in data["curves"].items()}
+        return cls(tuple(data["names"]), np.array(data["estimated"], float), np.array(data["effects"], float), curves,
+                   Covariance.from_data(data["base"]), data["traced"], tuple(data["logarithmic"]), tuple(data["notes"]))
+
+    def _curve(self, name: str) -> ProfileCurve:
+        if name not in self.curves:
+            raise ProblemError(f"'{name}' was not profiled.{did_you_mean(name, self.curves)}")
+        return self.curves[name]
+
+
+def reach(base: Covariance, name: str, level: float) -> float:
+    """Root of the rise that counts as too much; on a linear model it gives the linearised interval exactly."""
+    if base.dof <= 0:
+        return np.inf
+    probability = level if name in base.active else (1 + level) / 2  # from a bound there is one side alone
+    quantile = student_quantile(probability, base.dof)
+    if base.default_kind != "corrected" or base.corrected is None or base.corrected_dof is None:
+        return quantile
+    i = base.names.index(name)
+    plain, wide = base.std(name, "plain"), base.std(name, "corrected")
+    if not (0 < plain < np.inf and 0 < wide < np.inf and base.corrected_dof[i] > 0):
+        return quantile
+    return student_quantile(probability, base.corrected_dof[i]) * wide / plain

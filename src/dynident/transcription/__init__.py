@@ -1,0 +1,1 @@
+"""TIME -> FINITE PROBLEM: shooting, full discretization, simulation."""

@@ -1,0 +1,231 @@
+"""Shooting: cut time into segments and ask that they meet; one segment is single shooting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dynident.errors import ProblemError, SimulationDiverged
+from dynident.integrators.adaptive import RELATIVE_TOLERANCE
+from dynident.integrators.grid import Grid, grid_of
+from dynident.integrators.propagation import Propagation, Propagator, propagator_for
+from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.linalg.finite_problem import (
+    Evaluation,
+    LinearizedProblem,
+    ResidualIndex,
+    ResidualJacobian,
+    SegmentChain,
+    Variables,
+)
+from dynident.problem.problem import Problem
+from dynident.transcription.initial_guess import states_from_measurements
+from dynident.transcription.objective import Objective, WeightedData
+
+SAMPLES_PER_SEGMENT = 10  # at least, where the number of segments is not given
+USUAL_SEGMENTS = 20
+
+
+def default_segments(samples: int) -> int:
+    """How many segments a record is cut into where nothing is said."""
+    return int(np.clip((samples - 1) // SAMPLES_PER_SEGMENT, 1, USUAL_SEGMENTS))
+
+
+def segment_starts(nodes: int, segments: int, name: str) -> np.ndarray:
+    """Nodes at which the segments begin, and the last node."""
+    if segments < 1 or segments > max(1, nodes - 1):
+        raise ProblemError(f"'{name}' has {nodes} samples and cannot be cut into {segments} segments; "
+                           f"use 1 to {max(1, nodes - 1)}.")
+    return np.unique(np.round(np.linspace(0, nodes - 1, segments + 1)).astype(np.int64)) if nodes > 1 else (
+        np.zeros(2, np.int64))
+
+
+class ExperimentData(WeightedData):
+    """One experiment on its grid: what is measured, how it is weighted, where it is cut."""
+
+    def __init__(self, problem: Problem, index: int, segments: int, substeps: int, std: Mapping[str, float]):
+        experiment = problem.experiments[index]
+        self.name = experiment.name
+        self.grid: Grid = grid_of(problem.model, experiment, substeps)
+        self.first = segment_starts(self.grid.nodes, segments, experiment.name)
+        super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
+
+
+class Shooting:
+    """The finite problem of single and multiple shooting (eqs. (4), (5) of the direct-methods paper)."""
+
+    def __init__(self, problem: Problem, integrator: Integrator, segments: Sequence[int], substeps: int,
+                 std: Mapping[str, float], loss: str = "squared"):
+        self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
+        self.frame = Objective(problem, loss)
+        self.march: Propagator = propagator_for(problem.model, integrator, tuple(int(i) for i in self.frame.free))
+        self.records = [ExperimentData(problem, e, segments[e], substeps, std) for e in range(len(problem.experiments))]
+        self.names, self.coordinates = self.frame.names, self.frame.coordinates
+        self.residual_count = self.frame.residual_count(self.records)
+        self.equality_count = sum((len(r.first) - 2) * len(problem.model.states) for r in self.records)
+        self.floor = self.frame.floor(self.records)
+        self.cheap_slopes = not isinstance(integrator, Adaptive)
+        self.counts = {"simulations": 0, "jacobians": 0}
+        self.node_norm = self.frame.node_norm
+        self._room: dict[tuple[int, bool], Propagation] = {}
+        self._ran: dict[bool, tuple[Variables, list[Propagation]]] = {}  # the last, without and with sensitivities
+
+    @property
+    def noise(self) -> float:
+        """What an integrator that chooses its own steps adds to the weighted residuals; no other adds any."""
+        tolerance = RELATIVE_TOLERANCE if isinstance(self.integrator, Adaptive) else 0.0
+        return tolerance * float(np.sqrt(sum(float(np.sum((r.measured * r.weight) ** 2)) for r in self.records)))
+
+    # where to begin
+
+    @property
+    def shown(self) -> bool:
+        """The measurements show every state, so that every node starts from them."""
+        return all(np.all(np.isfinite(states_from_measurements(self.problem.model, e, np.asarray(e.time)[:1], 1)))
+                   for e in self.problem.experiments)
+
+    def from_states(self, unknowns: np.ndarray, times: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> Variables:
+        """A point from trajectories on other grids, by linear interpolation."""
+        nodes = tuple(np.column_stack([np.interp(r.grid.time[r.first[1:-1]], t, column) for column in x.T])
+                      for r, t, x in zip(self.records, times, states, strict=True))
+        return Variables(unknowns, nodes)
+
+    def start(self) -> Variables:
+        xi = self.coordinates.coordinates(self.frame.start_values)
+        return Variables(xi, tuple(self._start_nodes(e, self.frame.start_values) for e in range(len(self.records))))
+
+    def _start_nodes(self, e: int, values: np.ndarray) -> np.ndarray:
+        """Inner nodes from the measurements; states that these do not show follow the model from node to node."""
+        record, nx = self.records[e], len(self.problem.model.states)
+        inner = record.first[1:-1]
+        if not inner.size:
+            return np.zeros((0, nx))
+        shortest = int(np.min(np.diff(record.first)))
+        nodes = states_from_measurements(self.problem.model, self.problem.experiments[e], record.grid.time[inner],
+                          int(np.clip(shortest // 2, 1, 25)))
+        if np.any(np.isnan(nodes)):
+            p, x = self.problem.values_in(values, e)
+            for i in range(len(inner)):
+                x = self._follow(record, i, x, p)
+                nodes[i] = np.where(np.isnan(nodes[i]), x, nodes[i])
+                x = nodes[i]
+        return nodes
+
+    def _follow(self, record: ExperimentData, segment: int, x: np.ndarray, p: np.ndarray) -> np.ndarray:
+        begin, end = record.first[segment], record.first[segment + 1]
+        g = record.grid
+        part = Grid(g.time[begin:end + 1], 0, g.substeps[begin:end], g.u_begin[begin:end], g.u_end[begin:end],
+                    g.u_node[begin:end + 1], np.zeros(end - begin + 1, np.uint8))
+        try:
+            return self.march.run(part, np.array([0, end - begin]), x[None], p, False).end_states[0]
+        except SimulationDiverged:
+            return x  # a start value only: the solver will say what it makes of it
+
+    # at a point
+
+    def run_everywhere(self, point: Variables) -> list[Propagation]:
+        """As `run`, with outputs also where nothing was measured, as far as the model has values there."""
+        if all(np.all(record.grid.wanted) for record in self.records):
+            return self.run(point, True)  # nothing is missing, and the statistics ask for the same
+        try:
+            return self.run(point, False, everywhere=True)
+        except SimulationDiverged:
+            return self.run(point, False)
+
+    def run(self, point: Variables, sensitivities: bool, everywhere: bool = False) -> list[Propagation]:
+        """Each record at a point. Where the last run was at this point, its results; they last until the next run."""
+        for known in (True,) if sensitivities else (False, True):
+            if not everywhere and known in self._ran and self._ran[known][0] is point:
+                return self._ran[known][1]
+        values = self.frame.values(point)
+        self.counts["jacobians" if sensitivities else "simulations"] += 1
+        self._ran.pop(sensitivities, None)  # its room is written over
+        marched = []
+        for e, record in enumerate(self.records):
+            p, x0 = self.problem.values_in(values, e)
+            nodes = np.vstack([x0, point.nodes[e]])
+            grid = replace(record.grid, wanted=np.ones_like(record.grid.wanted)) if everywhere else record.grid
+            room = None if everywhere else self._room.get((e, sensitivities))
+            try:
+                marched.append(self.march.run(grid, record.first, nodes, p, sensitivities, room))
+            except SimulationDiverged as bad:
+                raise bad.within(record.name) from None
+            if not everywhere:
+                self._room[e, sensitivities] = marched[-1]
+        if not everywhere:
+            self._ran[sensitivities] = point, marched
+        return marched
+
+    def evaluate(self, point: Variables) -> Evaluation:
+        return self._evaluation(point, self.run(point, False))[0]
+
+    def _evaluation(self, point: Variables, marched: list[Propagation]) -> tuple[Evaluation, list[np.ndarray]]:
+        defects = [out.end_states[:-1] - inner for out, inner in zip(marched, point.nodes, strict=True)]
+        return self.frame.evaluation(point, self.records, [out.outputs for out in marched], defects,
+                                     [np.zeros((len(d), 0)) for d in defects])
+
+    def linearize(self, point: Variables) -> LinearizedProblem:
+        marched = self.run(point, True)
+        evaluation, factors = self._evaluation(point, marched)
+        chains = []
+        for e, (record, out, factor) in enumerate(zip(self.records, marched, factors, strict=True)):
+            assert out.jacobian is not None and out.end_jacobian is not None
+            chains.append(SegmentChain(record.first, out.jacobian, record.weight * factor, evaluation.rhs[e], out.end_jacobian,
+                                evaluation.defects[e]))
+        return self.frame.linear(point, evaluation, chains)
+
+    # what the statistics need
+
+    def to_shooting(self, point: Variables) -> tuple[Shooting, Variables]:
+        """The problem and a point of it by shooting, as every transcription can show them."""
+        return self, point
+
+    def transfer(self, point: Variables, before: Shooting) -> Variables:
+        """A point of the same problem with other weights or steps."""
+        return point
+
+    def linearization(self, point: Variables) -> ResidualJacobian:
+        """Residuals and their total derivative in the user's units, inner nodes eliminated; squared loss.
+
+        What a course that blows up makes too large for the computer is infinite here, and said by whoever asks.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._linearization(point)
+
+    def _linearization(self, point: Variables) -> ResidualJacobian:
+        marched = self.run(point, True)
+        values = self.coordinates.values(point.unknowns)
+        blocks, residuals, where = [], [], []
+        for e, (record, out) in enumerate(zip(self.records, marched, strict=True)):
+            seen = record.weight > 0
+            node, output = np.nonzero(seen)
+            unknown = self.frame.spread(e, np.ones(len(values))).unknown
+            rows = np.zeros((node.size, len(values)))
+            rows[:, unknown[unknown >= 0]] = total_jacobian(out, record.first)[seen][:, unknown >= 0]
+            blocks.append(rows * record.weight[seen][:, None])
+            residuals.append(record.residuals(out.outputs)[seen])
+            where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
+        for i, known in self.frame.priors:
+            row = np.zeros((1, len(values)))
+            row[0, i] = 1 / known.std
+            blocks.append(row)
+            residuals.append(np.array([(values[i] - known.mean) / known.std]))
+            where.append(np.array([[-1, -1, i]]))
+        index = np.vstack(where)
+        return ResidualJacobian(values, np.concatenate(residuals), np.vstack(blocks), ResidualIndex(*index.T))
+
+
+def total_jacobian(out: Propagation, first: np.ndarray) -> np.ndarray:
+    """d outputs / d (first state, free parameters) of a whole record, (nodes, outputs, n): segments chained."""
+    assert out.jacobian is not None and out.end_jacobian is not None
+    nx = out.states.shape[1]
+    total = np.empty_like(out.jacobian)
+    entry = np.eye(total.shape[2])  # d (state at the segment's begin, parameters) / d (first state, parameters)
+    for i in range(len(first) - 1):
+        last = i == len(first) - 2
+        own = slice(first[i], first[i + 1] + last)
+        np.matmul(out.jacobian[own], entry, out=total[own])
+        entry[:nx] = out.end_jacobian[i] @ entry
+    return total

@@ -1,0 +1,204 @@
+"""Profile: refits along one unknown at a time, to both sides, until the data object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
+from dynident.estimate.estimate import Estimate
+from dynident.linalg.finite_problem import Variables
+from dynident.methods.noise_estimation import outputs_with_unknown_noise
+from dynident.methods.refit import Refit, refuse_other_sums
+from dynident.parallel.tasks import map_ordered
+from dynident.statistics.covariance import Covariance, covariance_from, magnitudes
+from dynident.statistics.error_propagation import JacobianQR
+from dynident.statistics.profile_likelihood import FLAT, Profile, ProfileCurve, reach
+from dynident.verbs.structural_identifiability import shown_by_model
+
+SETTLED = 3e-3  # standard errors that a refit may leave: the rise is then right to 1e-5
+ROOT_STEP = 0.9  # how much the root of the rise should grow from point to point
+OVERSHOOT = 2.2  # times the wanted growth; more is halved, so that a curve has no blind stretch
+GROWTH = 4.0  # of a step, at the most, where the profile is flat
+FAR = 1e3  # times the estimate's own size; beyond it a profile that has not risen will not
+FIRST_SHARE = 0.05  # of the magnitude: the first step where the data give no standard deviation
+SHORTEST = 1e-9  # of the first step; a profile that cannot even do this stands at a wall
+MOST_POINTS = 80  # to one side
+BELOW = 1e-2  # a fall of the sum of squares that says that the estimate was no optimum
+
+
+def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level: float = 0.99,
+            executor: Executor | None = None) -> Profile:
+    """Likelihood profiles of some unknowns (all, unless named), traced as far as `level` asks.
+
+    Each point is a refit of all other unknowns, warm-started along the path; sides run in parallel on the executor.
+    """
+    if not estimate.converged:
+        raise ProblemError("A profile starts from an optimum, and this estimate did not converge.")
+    refuse_other_sums(estimate, "profile")
+    known = estimate.problem.names
+    wanted = _wanted(known, names, level)
+    base, effects = _base(estimate)
+    tasks = [(name, side, reach(base, name, level)) for name in wanted for side in (-1, 1)]
+    sides = list(map_ordered(_side, (estimate, base), tasks, executor))
+    values = np.array([float(estimate.values[n]) for n in known])
+    curves, notes = {}, []
+    for name, below, above in zip(wanted, sides[::2], sides[1::2], strict=True):
+        curves[name] = _joined(estimate, name, values, below, above)
+        if np.min(curves[name].rise) < -BELOW:
+            notes.append(f"Along the profile of {name} a point was found that describes the data better than the "
+                         f"estimate (by {-np.min(curves[name].rise):.3g} in the weighted sum of squares): the estimate "
+                         "is a local optimum. Fit again from there, or with multistart().")
+    return Profile(known, values, effects, curves, base, level,
+                   tuple(u.name for u in estimate.problem.unknowns if u.log), tuple(notes))
+
+
+def _wanted(known: Sequence[str], names: Any, level: Any) -> list[str]:
+    """The unknowns to profile, or all that is wrong with what was asked."""
+    if not isinstance(names, (str, Iterable, type(None))):
+        raise ProblemError(f"names = {names!r}; give the name of an unknown or a list of names, or leave it out for all of "
+                           f"them: {', '.join(known)}.")
+    wanted = [names] if isinstance(names, str) else list(known if names is None else names)
+    faults = [f"'{n}' is not an unknown of this estimate.{did_you_mean(str(n), known)}" for n in wanted if n not in known]
+    if not isinstance(level, Real) or not 0 < float(level) < 1:
+        faults.append(f"level = {level!r} is not a probability; use for instance level=0.95.")
+    if faults:
+        raise ProblemError(faults)
+    return wanted
+
+
+def _base(estimate: Estimate) -> tuple[Covariance, np.ndarray]:
+    """The linearised covariance, and the length of each unknown's effect on the weighted residuals."""
+    refit = Refit(estimate, "profile")
+    at = refit.finite.linearization(refit.point)
+    lengths = JacobianQR.of(at.jacobian, magnitudes(estimate.problem, at.values)).lengths
+    known = estimate.uncertainty.linearized
+    if known is None:
+        known = covariance_from(estimate.problem, at, {}, noise_estimated=bool(outputs_with_unknown_noise(estimate.problem)))
+    return known, lengths
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """One half of a curve, from the estimate outwards and without it."""
+
+    rise: np.ndarray  # (points,)
+    path: np.ndarray  # (points, unknowns) values
+    end: str
+    runs: int
+
+
+def _side(common: tuple[Estimate, Covariance], name: str, side: int, target: float) -> _Side:
+    return _Walk(*common, name, side, target).go()
+
+
+class _Walk:
+    """Steps of one unknown in solver coordinates, each followed by a refit of the others."""
+
+    def __init__(self, estimate: Estimate, base: Covariance, name: str, side: int, target: float):
+        self.refit = Refit(estimate, "profile", SETTLED)
+        self.index, self.side, self.target = estimate.problem.names.index(name), side, target
+        self.lowest = self.refit.finite.evaluate(self.refit.point).cost
+        c = self.refit.box
+        self.limit = (c.lower if side < 0 else c.upper)[self.index]
+        here = self.refit.point.unknowns[self.index]
+        slope = c.slope(self.refit.point.unknowns)
+        std = base.std(name, "plain") / slope[self.index]
+        self.size = float(c.scale[self.index]) if np.isfinite(c.scale[self.index]) else max(abs(here), 1.0)
+        self.first = float(ROOT_STEP * std) if np.isfinite(std) and std > 0 else FIRST_SHARE * self.size
+        self.farthest = FAR * max(self.size, abs(here))
+        self.tangent = self._tangent(base, slope)
+        self.points: list[tuple[Variables, float]] = [(self.refit.point, 0.0)]
+        self.resting = np.array([{"lower": -1, "upper": 1}.get(base.active.get(n, ""), 0) for n in base.names])
+        self.flat_so_far = name in base.undetermined  # what the data determine rises, whatever bound is met on the way
+        self.partner_held = False  # whether another unknown came to rest on a bound in the last refit
+
+    def _tangent(self, base: Covariance, slope: np.ndarray) -> np.ndarray:
+        """How the others follow at first: a column of the covariance, per unit of the held coordinate."""
+        column = base.matrix[:, self.index] / slope
+        own = column[self.index]
+        return column / own if own > 0 and np.all(np.isfinite(column)) else np.eye(len(column))[self.index]
+
+    def go(self) -> _Side:
+        step, end = self.first, "far"
+        for _ in range(MOST_POINTS):
+            last, rise = self.points[-1]
+            room = self.side * (self.limit - last.unknowns[self.index])
+            if room <= 0:
+                end = "bound"
+                break
+            step = min(step, room)
+            found = self.tried(last, step)
+            grown = np.nan if found is None else _root(found[1]) - _root(rise)
+            if found is None or grown > OVERSHOOT * ROOT_STEP:
+                step /= 2
+                if step < SHORTEST * self.first:
+                    end = "wall"
+                    break
+                continue
+            if self.flat_so_far and rise < FLAT <= found[1] and self.partner_held:
+                end = "partner"
+                break
+            self.points.append(found)
+            self.flat_so_far = found[1] < FLAT
+            if _root(found[1]) >= self.target:
+                end = "reached"
+                break
+            if abs(found[0].unknowns[self.index] - self.points[0][0].unknowns[self.index]) > self.farthest:
+                break
+            step *= float(np.clip(ROOT_STEP / max(grown, ROOT_STEP / GROWTH), 1 / GROWTH, GROWTH))
+        return self.side_of(end)
+
+    def tried(self, last: Variables, step: float) -> tuple[Variables, float] | None:
+        """The refit one step on, or None where there is none."""
+        c = self.refit.box
+        moved = last.unknowns + self.side * step * self.direction()
+        moved = np.clip(moved, c.lower, c.upper)
+        moved[self.index] = np.clip(last.unknowns[self.index] + self.side * step, c.lower[self.index],
+                                    c.upper[self.index])
+        unmoved = np.where(np.arange(moved.size) == self.index, moved, last.unknowns)
+        for start in (Variables(moved, last.nodes), Variables(unmoved, last.nodes)):
+            try:
+                outcome = self.refit.held(self.index, start)
+            except SimulationDiverged:
+                continue
+            if outcome.converged:
+                met = (outcome.held != 0) & (outcome.held != self.resting)  # those of the estimate hold the data's optimum too
+                self.partner_held = bool(np.any(np.delete(met, self.index)))
+                return outcome.point, outcome.evaluation.cost - self.lowest
+        return None
+
+    def direction(self) -> np.ndarray:
+        """Per unit of the held coordinate: the last secant, or the tangent at the estimate."""
+        if len(self.points) < 2:
+            return self.tangent
+        change = self.points[-1][0].unknowns - self.points[-2][0].unknowns
+        return change / change[self.index]
+
+    def side_of(self, end: str) -> _Side:
+        own = self.points[1:]
+        coordinates = np.array([p.unknowns for p, _ in own]).reshape(len(own), len(self.refit.values))
+        return _Side(np.array([r for _, r in own]), self.refit.box.values(coordinates), end, self.refit.runs)
+
+
+def _root(rise: float) -> float:
+    return float(np.sqrt(max(rise, 0.0)))
+
+
+def _joined(estimate: Estimate, name: str, values: np.ndarray, below: _Side, above: _Side) -> ProfileCurve:
+    i = estimate.problem.names.index(name)
+    path = np.vstack([below.path[::-1], values, above.path])
+    curve = ProfileCurve(path[:, i], np.concatenate([below.rise[::-1], [0.0], above.rise]), path, (below.end, above.end), None,
+                  below.runs + above.runs)
+    if not curve.flat:
+        return curve
+    try:
+        shows = shown_by_model(estimate.problem, values, name)
+    except NotSupported:
+        shows = None
+    return replace(curve, model_shows_it=shows)

@@ -1,0 +1,109 @@
+"""Validate: what an estimate foretells about a record that it was not fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dynident.black_box.method import LeastSquares
+from dynident.errors import NotConverged, NotSupported, ProblemError, did_you_mean
+from dynident.estimate.estimate import Estimate
+from dynident.estimate.validation import Validation, validation_metrics
+from dynident.methods.direct import ShootingMethod
+from dynident.methods.method import started_method
+from dynident.methods.noise_estimation import outputs_with_unknown_noise
+from dynident.methods.presets import least_squares, single_shooting
+from dynident.models.equations import EquationModel
+from dynident.problem.experiment import Experiment
+from dynident.problem.model import nominal_values
+from dynident.problem.noise import Gaussian
+from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.problem import Problem
+from dynident.problem.unit_checks import unit_faults
+from dynident.verbs.simulate import simulate
+
+
+def validate(estimate: Estimate, experiment: Experiment) -> Validation:
+    """Simulate with the estimated parameters and compare.
+
+    Initial states that the record does not give are the only thing fitted to it; parameters are held.
+    """
+    experiment = experiment if experiment.name else experiment.renamed("validation")
+    if not experiment.outputs:
+        raise ProblemError(f"{experiment.label}: it holds no measured signal to compare with.")
+    strange = [name for name in experiment.outputs if name not in estimate.problem.model.outputs]
+    if strange:
+        raise ProblemError([f"{experiment.label}: '{name}' is not an output of the model."
+                            f"{did_you_mean(name, estimate.problem.model.outputs)}" for name in strange])
+    if faults := unit_faults([*estimate.problem.experiments, experiment], estimate.problem.model):
+        raise ProblemError(faults)
+    if not np.all(np.isfinite([estimate.values[name] for name in estimate.problem.names])):
+        raise ProblemError("there is nothing to validate: no values explain the record of this estimate, its model is refuted.")
+    held = [Parameter(p.name, start=_value(estimate, p), free=False)
+            for p in estimate.problem.parameters if isinstance(p, Parameter)]
+    values = {p.name: float(p.start) for p in held}  # type: ignore[arg-type]
+    brought = set(nominal_values(estimate.problem.model)) - {s.state for s in estimate.problem.parameters
+                                                        if isinstance(s, InitialState)}
+    missing = [s for s in estimate.problem.model.states if s not in experiment.initial and s not in brought]
+    notes = _held_still(estimate, values)
+    if missing:
+        found = _initial_states(estimate, experiment, held, missing)
+        values |= found
+        listed = ", ".join(f"{name} = {value:.4g}" for name, value in found.items())
+        notes += (f"The initial state was not given and was fitted to this record: {listed}.",)
+    integrator = getattr(started_method(estimate.method), "integrator", "runge_kutta")
+    trajectory = simulate(estimate.problem.model, values, experiment, integrator)
+    dof = estimate.statistics.get("dof", np.inf) if outputs_with_unknown_noise(estimate.problem) else np.inf
+    return replace(validation_metrics(experiment, trajectory, estimate.noise_std, max(dof, 1.0)), notes=notes)
+
+
+def _held_still(estimate: Estimate, values: Mapping[str, float]) -> tuple[str, ...]:
+    """What the reader must know of parameters that changed along time in the fit and stand still here."""
+    notes = []
+    if (smoothed := estimate.smoothed) is not None:
+        for name in smoothed.drifting:
+            course = np.concatenate([r.values[:, r.names.index(name)] for r in smoothed.records])
+            notes.append(f"In the fit {name} drifts, between {np.min(course):.4g} and {np.max(course):.4g}; here it stands "
+                         f"still at {values[name]:.4g}, its value at the begin of the fitted record.")
+    if (filtered := estimate.filtered) is not None:
+        notes += [f"In the fit {name} may change from sample to sample; here it stands still at {values[name]:.4g}, its value "
+                  "at the end of the fitted record." for name in filtered.parameters if name in filtered.process_noise]
+    return tuple(notes)
+
+
+def _value(estimate: Estimate, parameter: Parameter) -> float:
+    if parameter.name in estimate.values:
+        return float(estimate.values[parameter.name])
+    raise NotSupported(f"'{parameter.name}' has a value of its own in each fitted experiment, so there is none for another "
+                       "record. Fit it as shared, or add the record to the problem.")
+
+
+def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Parameter], missing: list[str]
+                    ) -> dict[str, float]:
+    known = {s.state: s for s in estimate.problem.parameters if isinstance(s, InitialState)}
+    initial = [known[s] if s in known and not known[s].free else InitialState(s) for s in missing]
+    problem = Problem(estimate.problem.model, [_sized(experiment, estimate)], [*held, *initial])
+    careful = single_shooting() if isinstance(problem.model, EquationModel) else least_squares()
+    own = started_method(estimate.method)
+    method = own if isinstance(own, (ShootingMethod, LeastSquares)) else careful
+    method = replace(method, iterations=max(method.iterations, careful.iterations))  # few may have been wanted of the fit alone
+    try:
+        found = method.identify(problem, None, lambda _: None)
+    except ProblemError:
+        found = careful.identify(problem, None, lambda _: None)
+    if not found.converged:
+        raise NotConverged(f"{experiment.label}: no initial state was found from which the model follows the record "
+                           f"({found.status}). Give it as `initial`.", found)
+    return {f"{s}(0)": float(found.values[f"{s}(0)"]) for s in missing}
+
+
+def _sized(experiment: Experiment, estimate: Estimate) -> Experiment:
+    """Noise sizes that the record leaves open are those of the fit."""
+    noise = {}
+    for name, n in experiment.noise.items():
+        level = estimate.noise_std.get(name)
+        open_size = isinstance(n, Gaussian) and n.std is None and level and np.isfinite(level)
+        noise[name] = Gaussian(level) if open_size else n
+    return replace(experiment, noise=noise)

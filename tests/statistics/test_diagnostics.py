@@ -1,0 +1,121 @@
+"""Before a fit: each odd thing is found and named, and a sound problem is left in peace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from regression import Names, linearized
+
+from dynident.linalg.finite_problem import ResidualJacobian
+from dynident.problem.experiment import Experiment
+from dynident.problem.noise import Gaussian
+from dynident.problem.parameter import Parameter
+from dynident.problem.problem import Problem
+from dynident.statistics.data_quality import quantisation_step, record_findings
+from dynident.statistics.diagnostics import Check, diagnose
+
+RNG = np.random.default_rng(1)
+T = 0.01 * np.arange(500)
+U = np.sign(np.sin(1.7 * T * 3)) + 0.5 * np.sin(5 * T)
+X = np.stack([np.ones(500), U], axis=1)
+Y = X @ [1.0, 2.0] + 0.05 * RNG.normal(size=500)
+
+
+def check(y=Y, u=U, t=T, x=X, std=0.05, parameters=None) -> Check:
+    run = Experiment(t, inputs={"u": u}, outputs={"y": y}, noise={"y": Gaussian(std)}, name="run")
+    parameters = parameters or [Parameter("a", 1.0), Parameter("b", 2.0)]
+    problem = Problem(Names(tuple(p.name for p in parameters), inputs=("u",)), [run], parameters)
+    start = np.array([p.start for p in parameters])
+    return diagnose(problem, linearized(problem, [x[: np.size(y)]], start, std or 1.0))
+
+
+def found(result: Check, words: str) -> bool:
+    return any(words in str(finding) for finding in result.findings)
+
+
+def test_a_sound_problem_is_left_in_peace():
+    result = check()
+    assert result.ok and result.findings == (), str(result)
+    assert "Nothing stands in the way" in str(result)
+
+
+@pytest.mark.parametrize(("words", "changes"), [
+    ("input stays at", {"u": np.ones(500)}),
+    ("only 0.", {"u": 100 + 0.1 * U}),
+    ("a single step", {"u": (T > 1).astype(float)}),
+    ("dead channel", {"y": np.full(500, 3.0)}),
+    ("sample number", {"t": np.arange(500.0)}),
+    ("milliseconds", {"t": 10.0 * np.arange(500)}),
+    ("1 gap; the largest lasts 3", {"t": np.where(T > 2, T + 3, T)}),
+    ("samples are missing", {"y": np.where(T < 1, np.nan, Y)}),
+    ("exceeds the signal's own", {"std": 50.0}),
+    ("quantised at 0.05", {"y": 0.05 * np.round(Y / 0.05), "std": 1e-4}),
+    ("lone sample sticks out", {"y": np.where(np.arange(500) == 77, Y + 30, Y)}),
+    ("swings once in 4.0 samples", {"y": Y + 20 * np.sin(np.pi / 2 * np.arange(500) + 0.3)}),
+    ("misses the data", {"parameters": [Parameter("a", 1.0), Parameter("b", 900.0)]}),
+    ("starts on its lower bound", {"parameters": [Parameter("a", 1.0, lower=1.0), Parameter("b", 2.0)]}),
+    ("starts at 0", {"parameters": [Parameter("a", 0.0), Parameter("b", 2.0)]}),
+    ("orders of magnitude apart", {"parameters": [Parameter("a", 1.0, scale=1e7), Parameter("b", 2.0)]}),
+    ("decades", {"parameters": [Parameter("a", 1.0, lower=1e-5, upper=1e5), Parameter("b", 2.0)]}),
+])
+def test_each_oddity_is_found(words, changes):
+    result = check(**changes)
+    assert found(result, words), str(result)
+
+
+def test_uneven_sampling_is_told():
+    t = T + 0.002 * np.random.default_rng(2).random(500)
+    assert found(check(t=t), "of the steps differ")
+
+
+def test_undetermined_sum_stops_the_check():
+    result = check(x=np.stack([U, U], axis=1), parameters=[Parameter("m1", 1.0), Parameter("m2", 2.3)])
+    assert not result.ok and result.findings[0].severity == "error"
+    assert "m1, m2: only m1 + m2 is determined" in str(result)
+
+
+def test_near_collinear_pair_is_a_warning_by_name():
+    result = check(x=np.stack([U, U + 0.02 * T], axis=1))
+    assert result.ok and found(result, "a, b: they are hard to tell apart")
+
+
+def test_weak_parameter_is_told_only_when_the_noise_is_known():
+    x = np.stack([np.ones(500), 1e-4 * U], axis=1)
+    assert found(check(x=x, y=x @ [1.0, 2.0] + 0.05 * RNG.normal(size=500)), "of the start value")
+    assert not found(check(x=x, std=None), "of the start value")
+
+
+def test_few_data_and_a_short_record():
+    result = check(y=Y[:8], u=U[:8], t=T[:8])
+    assert found(result, "8 measured values for 2 unknowns") and found(result, "only 8 samples")
+
+
+def test_quantisation_is_found_only_where_it_is():
+    y = np.sin(np.linspace(0, 20, 3000))
+    assert quantisation_step(5e-8 * np.round(y / 5e-8)) is None  # finer than the samples can show
+    assert quantisation_step(0.01 * np.round(y / 0.01)) == pytest.approx(0.01)
+    assert quantisation_step(y) is None
+
+
+def test_no_unknowns_is_normal():
+    run = Experiment(T, inputs={"u": U}, outputs={"y": Y}, noise={"y": Gaussian(0.05)}, name="run")
+    problem = Problem(Names((), inputs=("u",)), [run], [])
+    lin = linearized(problem, [np.zeros((500, 0))], np.zeros(0), 0.05)
+    assert isinstance(lin, ResidualJacobian) and diagnose(problem, lin).ok
+
+
+WAVE = 2 * np.sin(T * 20 / T[-1]) + 0.02 * np.random.default_rng(4).standard_normal(T.size)
+
+
+@pytest.mark.parametrize("low, high, words", [
+    (-1, 1, ("largest value, 1", "smallest value, -1")), (-9, 1, ("largest value, 1",)), (-9, 9, ())])
+def test_a_clipped_signal_is_called_one_and_its_corners_are_no_spikes(low, high, words):
+    told = [f.sentence for f in record_findings(Experiment(T, outputs={"y": np.clip(WAVE, low, high)}))]
+    assert [s for s in told if "clipped" in s] == [s for word in words for s in told if s.endswith(word)]
+    assert len([s for s in told if "clipped" in s]) == len(words) and not any("stick" in s for s in told)
+
+
+@pytest.mark.parametrize("y", [np.round(WAVE, 1), np.sign(WAVE), np.maximum.accumulate(WAVE),
+                               np.clip(WAVE, -9, 1) + 1e-3 * WAVE])
+def test_what_stands_elsewhere_too_or_once_is_not_called_clipped(y):
+    assert not any("clipped" in f.sentence for f in record_findings(Experiment(T, outputs={"y": y})))

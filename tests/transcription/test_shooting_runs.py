@@ -1,0 +1,50 @@
+"""Is a point that was just run not run again, and one that was left behind run anew?"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dynident as di
+from dynident.integrators import integrator_named
+from dynident.transcription.relaxed_shooting import RelaxedShooting
+from dynident.transcription.shooting import Shooting
+
+
+@pytest.fixture
+def shooting() -> Shooting:
+    t = np.linspace(0, 2, 41)
+    model = di.EquationModel(states={"q": "v", "v": "-k*sin(q) - d*v"}, outputs={"angle": "q"})
+    run = di.Experiment(t, outputs={"angle": np.cos(3 * t)}, noise={"angle": di.Gaussian(0.01)})
+    problem = di.Problem(model, [run], [di.Parameter("k", 9.0), di.Parameter("d", 0.1)])
+    return Shooting(problem, integrator_named("trapezoid"), [4], 1, {})
+
+
+def moved(point, by):
+    return replace(point, unknowns=point.unknowns + by)
+
+
+def test_slopes_at_a_point_serve_its_cost_too(shooting):
+    point = shooting.start()
+    linear = shooting.linearize(point)
+    assert shooting.evaluate(point).cost == linear.evaluation.cost
+    assert shooting.counts == {"simulations": 0, "jacobians": 1}
+
+
+def test_a_point_that_was_left_behind_is_run_anew(shooting):
+    here = shooting.start()
+    there = moved(here, 0.1)
+    first, second = shooting.evaluate(here).cost, shooting.evaluate(there).cost
+    assert shooting.evaluate(here).cost == first != second
+    assert shooting.counts["simulations"] == 3
+
+
+@pytest.mark.parametrize("free_nodes", [False, True])
+def test_segments_alone_begin_with_what_is_known(shooting, free_nodes):
+    begin = shooting.start()
+    cost = shooting.linearize(begin).evaluation.cost
+    alone = RelaxedShooting(shooting, begin, free_nodes)
+    assert alone.linearize(alone.start()).evaluation.cost == cost
+    assert shooting.counts["jacobians"] == 1
+    assert alone.linearize(moved(alone.start(), 0.1)).evaluation.cost != cost
+    assert alone.linearize(alone.start()).evaluation.cost == cost
