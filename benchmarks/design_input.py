@@ -7,6 +7,8 @@ LSODA of the state and its sensitivities.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import minimize
@@ -14,8 +16,11 @@ from scipy.special import comb
 from timing import Line, Result, best, main, once, spoken
 
 import dynident as di
-from dynident.design.modes import in_mode
-from dynident.design.search import Search
+from dynident.design.argument_checks import DesignOptions, parse_arguments
+from dynident.design.design_problem import DesignProblem, build_design_problem
+from dynident.design.nlp import DesignNlp
+from dynident.design.optimize import draw_start
+from dynident.design.sensitivity_simulation import choose_substeps
 
 ALPHA, BETA, FRICTION, END, STEP = -4.5, 65.0, 0.12, 8.0, 0.01
 KAPPA, EPSILON = {"alpha": 0.01, "beta": 10.0}, 0.01
@@ -29,7 +34,7 @@ def reference(t: np.ndarray) -> np.ndarray:
     return 15 * (10 * s**3 - 15 * s**4 + 6 * s**5)
 
 
-def search() -> Search:
+def asked() -> DesignProblem:
     model = di.EquationModel(states={"angle": "speed", "speed": f"alpha*speed + beta*(torque - {FRICTION})"},
                              inputs=["torque"], outputs={"angle": "angle"}, name="sliding")
     time = np.arange(round(END / STEP) + 1) * STEP
@@ -37,15 +42,14 @@ def search() -> Search:
                         {"angle": 0.0, "speed": 0.0})
     problem = di.Problem(model, [run], [di.Parameter("alpha", ALPHA), di.Parameter("beta", BETA)])
     cost = di.criteria.Selective("alpha", reference, KAPPA, EPSILON)
-    return Search(in_mode(problem, ""), {"torque": di.signals.Bernstein(5)}, cost, (), None, None, None, (), 1, "", {}, 1,
-                  False, 0.3, 0)
+    options = DesignOptions(use_records=False, amplitude=0.3)
+    return build_design_problem(parse_arguments(problem, di.signals.Bernstein(5), cost, (), (), options))
 
 
-def ours(made: Search, start: np.ndarray) -> tuple[float, np.ndarray]:
-    program = made.program(())
-    factor = 1 / program.ask(start).value
-    outcome = made.solve(made.program((), factor), start, 200)
-    return outcome.value / factor, made._of(outcome.point)[0]
+def ours(nlp: DesignNlp, start: np.ndarray) -> tuple[float, np.ndarray]:
+    nlp = replace(nlp, cost_scale=1 / nlp.evaluate(start).value)
+    outcome = nlp.solve(start, 200)
+    return outcome.value / nlp.cost_scale, nlp.problem.coefficients(outcome.point)[0]
 
 
 def by_hand(c: np.ndarray) -> float:
@@ -73,13 +77,13 @@ def with_differences(start: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def run() -> Result:
-    made = search()
-    w = made.start()
-    c = made._of(w)[0]
-    made.trial.refined(c, *made._believed(0))
-    agreement = abs(by_hand(c) / made.program(()).ask(w).value - 1)
-    mine = best(lambda: ours(made, w), repeats=3)
-    cost, _ = ours(made, w)
+    problem = asked()
+    w = draw_start(problem, problem.simulation, problem.generator())
+    c = problem.coefficients(w)[0]
+    nlp = DesignNlp(problem, choose_substeps(problem.simulation, c, *problem.prior.nominal(0)), (), ())
+    agreement = abs(by_hand(c) / nlp.evaluate(w).value - 1)
+    mine = best(lambda: ours(nlp, w), repeats=3)
+    cost, _ = ours(nlp, w)
     seconds, (theirs, _) = once(lambda: with_differences(c))
     ratio = seconds / mine
     return Result("Design of Fig. 8", "Drive train in forward sliding, 8 s, 801 samples, Bernstein order 5, kappa_1 = 0.01, "

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
-from timing import Line, Result, in_fresh_process, main, once, ratio_text, spoken
+from timing import Line, Result, format_duration, in_fresh_process, main, once, ratio_text
 
 import dynident as di
-from dynident.fleet.question import Fleet
-from dynident.fleet.store import Store
+from dynident.fleet.fleet import Fleet
+from dynident.fleet.store import FleetStore
 from dynident.fleet.task import fit_record
 from dynident.parallel.tasks import map_ordered
 
@@ -103,16 +103,16 @@ def cpu_of_children() -> float:
 
 
 def handing_out(folder: Path) -> float:
-    """CPU seconds per task of everything around a fit: parcel, pool, result, commit."""
+    """CPU seconds per task of everything around a fit: payload, pool, result, commit."""
     fleet = asked(folder)
-    found = fit_record(fleet.question, fleet.records[0])
+    found = fit_record(fleet.task_spec, fleet.records[0])
     count = 400
     with tempfile.TemporaryDirectory() as out, di.process_pool(1) as pool:
-        list(map_ordered(_nothing, fleet.question, [(fleet.records[0], found)] * 10, pool))
-        store = Store(Path(out), "benchmark")
+        list(map_ordered(_nothing, fleet.task_spec, [(fleet.records[0], found)] * 10, pool))
+        store = FleetStore(Path(out), "benchmark")
         before = time.process_time()
         worker = [0.0, 0.0]
-        for k, (back, used) in enumerate(map_ordered(_nothing, fleet.question, [(fleet.records[0], found)] * count, pool)):
+        for k, (back, used) in enumerate(map_ordered(_nothing, fleet.task_spec, [(fleet.records[0], found)] * count, pool)):
             store.keep(0, str(k), back)
             worker = [worker[0] or used, used]
         spent = time.process_time() - before + worker[1] - worker[0]
@@ -172,12 +172,12 @@ def run() -> Result:
                  gain >= TWICE if before < BUSY else None),
             Line("the same from CPU times, main process included", ratio_text(by_cpu), f"at least {TWICE:g}",
                  by_cpu >= TWICE),
-            Line("one fit by itself, CPU", spoken(own)),
-            Line("what a task costs beside its fit: handing out, result, commit", f"{spoken(around)}, "
+            Line("one fit by itself, CPU", format_duration(own)),
+            Line("what a task costs beside its fit: handing out, result, commit", f"{format_duration(around)}, "
                  f"{100 * around / own:.2g} % of the fit"),
-            Line("main process, CPU per record on 2 workers", spoken(two["main"] / RECORDS)),
+            Line("main process, CPU per record on 2 workers", format_duration(two["main"] / RECORDS)),
             Line(f"scipy least_squares over solve_ivp (LSODA), {same} of {BY_SCIPY} fits to the same cost",
-                 f"{spoken(scipy)}, {ratio_text(ratio)} times ours", f"at least {AGAINST_SCIPY:g} times",
+                 f"{format_duration(scipy)}, {ratio_text(ratio)} times ours", f"at least {AGAINST_SCIPY:g} times",
                  ratio >= AGAINST_SCIPY)],
         [f"Best of {REPEATS} runs of {RECORDS:,} fits each, on {os.cpu_count()} cores under a load of {before:.1f} by others. "
          "On a machine that does other work the ratio of wall times falls, as workers wait for a core; from CPU times: the "

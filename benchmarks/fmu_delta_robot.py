@@ -16,17 +16,18 @@ import scipy.optimize
 from timing import Line, Result, best, main, once, spoken
 
 import dynident as di
-from dynident.black_box.adaptive_pool import SideBySide
-from dynident.black_box.problem import BlackBox, Simulation
+from dynident.black_box.adaptive_pool import AdaptivePool
+from dynident.black_box.evaluation_cache import EvaluationCache
+from dynident.black_box.problem import BlackBoxProblem
 from dynident.codegen.compiler import load_library
-from dynident.fmu.choices import ALIGNMENTS
 from dynident.fmu.export import export_fmu
-from dynident.fmu.library import Instance
-from dynident.fmu.simulator import Simulator
+from dynident.fmu.in_process import InProcessSimulator
+from dynident.fmu.instance import FmuInstance
+from dynident.fmu.simulation_spec import ALIGNMENTS
 from dynident.integrators.grid import grid_of
 from dynident.linalg.finite_problem import Variables
 from dynident.papers.delta_robot import TABLE_1, delta_robot, pick_and_place
-from dynident.transcription.simulators import declared_in, runner_for
+from dynident.transcription.simulators import declared_names, simulator_for
 
 NOISE = 0.05
 TRUE = {name: estimate for name, (_, estimate) in TABLE_1.items()}
@@ -50,13 +51,13 @@ void bare_loop(void *c, Access set, Step step, Access get, const unsigned *in, s
 
 def bare_loop(model: di.FmuModel, grid) -> float:
     """CPU seconds of set, step, get in C and nothing else, instance and all."""
-    instance = Instance(model._plan(tuple(TRUE)))
+    instance = FmuInstance(model.simulation_spec(tuple(TRUE)))
     library = load_library("bare fmu loop 1", lambda: BARE_LOOP)
     call = library.bare_loop
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     call.argtypes = [pointer] * 5 + [size, pointer, size, ctypes.c_long, pointer, pointer, pointer]
     call.restype = None
-    (inputs,), (outputs,), (written,) = (instance.slots(n) for n in (model.inputs, model.outputs, tuple(TRUE)))
+    (inputs,), (outputs,), (written,) = (instance.references(n) for n in (model.inputs, model.outputs, tuple(TRUE)))
     values, y = np.array(list(TRUE.values())), np.zeros((grid.nodes, len(model.outputs)))
 
     def run() -> None:
@@ -107,16 +108,14 @@ def heavy_problem(folder: Path) -> di.Problem:
 def differences_on(problem: di.Problem, processes: int) -> tuple[float, float]:
     """Seconds of a Jacobian by the wall clock, and of CPU along its critical path: this process and its slowest worker.
     The second is what the clock would say on an idle machine."""
-    runner = runner_for(problem.model, "", declared_in(problem))
-    box = BlackBox(problem, runner)
-    box.here = SideBySide(True, processes)
-    box.here.seconds = np.inf if processes == 1 else 1e3  # so that two are used from the first on
-    finite = Simulation(problem, box, 1, {})
+    simulator = simulator_for(problem.model, "runge_kutta", declared_names(problem))
+    pool = AdaptivePool(True, processes, np.inf if processes == 1 else 1e3)  # so that two are used from the first on
+    finite = BlackBoxProblem(problem, EvaluationCache(problem, simulator, pool=pool), 1, {})
     finite.linearize(finite.start())  # processes are started, the noise is measured
     values = finite.start().unknowns
 
     def workers() -> np.ndarray:
-        return np.array([_cpu_of(it.process.pid) for it in runner.simulator.pool.idle])
+        return np.array([_cpu_of(it.process.pid) for it in simulator.simulator.pool.idle])
 
     def jacobian(k: int) -> tuple[float, float]:
         point = Variables(values * (1 + 1e-6 * (k + 1)), ())
@@ -162,8 +161,8 @@ def run() -> Result:
     steps, values = time_.size, np.array(list(TRUE.values()))
     model = di.FmuModel(path, kind="co_simulation", trusted=True)
     grid = grid_of(model, record, 1, True)
-    plan = model._plan(tuple(TRUE))
-    simulators = {alignment: Simulator(replace(plan, alignment=alignment)) for alignment in ALIGNMENTS}
+    spec = model.simulation_spec(tuple(TRUE))
+    simulators = {alignment: InProcessSimulator(replace(spec, alignment=alignment)) for alignment in ALIGNMENTS}
     loops = {alignment: best(lambda s=simulator: s.run(values, grid)) / steps
              for alignment, simulator in simulators.items()}
     bare = bare_loop(model, grid) / steps

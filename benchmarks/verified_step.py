@@ -16,12 +16,12 @@ from timing import Line, Result, best, growth, in_fresh_process, main, once
 
 import dynident as di
 from dynident.papers.drive_train import drive_train, drive_train_record, driving_cycles
-from dynident.set_membership.flows.boxes import Boxes, Step
+from dynident.set_membership.flows.boxes import Boxes, IntervalStep
 from dynident.set_membership.flows.hybrid_step import HybridStep
-from dynident.set_membership.flows.interval_automaton import Automaton
-from dynident.set_membership.flows.measurement_update import Sample
-from dynident.set_membership.flows.mode_flow import FlowChoice
-from dynident.set_membership.intervals import interval_kernel
+from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
+from dynident.set_membership.flows.measurement_update import BoundedSample
+from dynident.set_membership.flows.mode_flow import FlowOptions
+from dynident.set_membership.intervals import make_interval_kernel
 
 BOXES = (1_000, 4_000, 16_000)
 SECONDS = (8.0, 16.0, 32.0)  # of driving: whole cycles, so that each has its share of rest and motion
@@ -64,12 +64,12 @@ def codac_seconds(count: int) -> float:
     return best(loop) / count
 
 
-def stride_seconds(count: int) -> float:
+def fused_step_seconds(count: int) -> float:
     """CPU seconds of a whole step of the recursion, forward and backward, over sliding boxes."""
-    step = HybridStep(Automaton(drive_train()), FlowChoice(3))
+    step = HybridStep(IntervalAutomaton(drive_train()), FlowOptions(3))
     lo, hi = (side[:5] for side in boxes(count))
-    step_in_time = Step.between(0.0, H, np.array([0.3]), np.array([0.3]), np.zeros(1, bool), np.zeros(1))
-    sample = Sample(step_in_time, np.array([0.0, -np.inf]), np.array([0.2, np.inf]))
+    step_in_time = IntervalStep.from_samples(0.0, H, np.array([0.3]), np.array([0.3]), np.zeros(1, bool), np.zeros(1))
+    sample = BoundedSample(step_in_time, np.array([0.0, -np.inf]), np.array([0.2, np.inf]))
     sliding = Boxes(lo, hi, np.ones(count, int))
     return best(lambda: step.advance(sliding, step_in_time, sample, True))
 
@@ -80,7 +80,7 @@ def record_seconds(seconds: float) -> float:
     bounds = {"alpha": (-4.6, -4.4), "beta": (60.0, 70.0), "T_Fs": (0.0, 0.3)}
     problem = di.Problem(drive_train(), [rig.experiment], [
         di.Parameter(n, 0.5 * (a + b), a, b) for n, (a, b) in bounds.items()])
-    method = di.set_membership(algorithm="recursive", cap=200, reset={"T_Fs": "speed"})
+    method = di.set_membership(algorithm="recursive", max_boxes=200, reset={"T_Fs": "speed"})
     return min(once(lambda: di.identify(problem, method, progress=False))[0] for _ in range(2))
 
 
@@ -94,7 +94,7 @@ def codac_line(forward: float) -> Line:
 
 def run() -> Result:
     z = ca.SX.sym("z", 6)
-    kernel = interval_kernel(ca.Function("f", [z], [ca.vertcat(*formula(*ca.vertsplit(z)))]))
+    kernel = make_interval_kernel(ca.Function("f", [z], [ca.vertcat(*formula(*ca.vertsplit(z)))]))
     lo, hi = boxes(BOXES[0])
     want = kernel.evaluate(lo, hi)
     plain = best(lambda: formula(*lo))
@@ -102,8 +102,8 @@ def run() -> Result:
     both = best(lambda: kernel.contract(lo, hi, *want))
     sample = 200
     loop = best(lambda: flint_loop(lo, hi, sample)) * BOXES[0] / sample
-    strides = [stride_seconds(count) for count in BOXES]
-    slope = growth(BOXES, strides)
+    fused = [fused_step_seconds(count) for count in BOXES]
+    slope = growth(BOXES, fused)
     set_up = record_seconds(H)
     records = [record_seconds(seconds) for seconds in SECONDS]
     in_time = growth(SECONDS, [spent - set_up for spent in records])
@@ -121,7 +121,7 @@ def run() -> Result:
             Line("recursion, CPU time of its set-up / of one cycle", f"{set_up / records[0]:.2f}"),
             Line("recursion, time of a cycle among four / of the first", f"{(records[2] - records[1]) / 2 / records[0]:.2f}"),
             Line("forward step per box", f"{1e9 * forward / BOXES[0]:.0f} ns"),
-            Line("whole step of the recursion per box", f"{1e9 * strides[0] / BOXES[0]:.0f} ns")])
+            Line("whole step of the recursion per box", f"{1e9 * fused[0] / BOXES[0]:.0f} ns")])
 
 
 if __name__ == "__main__":

@@ -24,13 +24,13 @@ first = {"alpha": (-6, 0), "beta": (10, 1000), "T_Fs": (0, 0.3)}  # the first bo
 problem = di.Problem(drive_train(), [rig.experiment], [
     di.Parameter(name, start=(low + high) / 2, lower=low, upper=high) for name, (low, high) in first.items()])
 
-common = {"algorithm": "recursive", "cap": 40 if short else 1000, "runs": 1 if short else 3, "reset": {"T_Fs": "speed"}}
+common = {"algorithm": "recursive", "max_boxes": 40 if short else 1000, "passes": 1 if short else 3, "reset": {"T_Fs": "speed"}}
 found = {"M = 50, M_v = 20": di.identify(problem, di.set_membership(subdivisions=50, velocity_subdivisions=20, **common)),
          "default": di.identify(problem, di.set_membership(**common))}
 
 truth = {"alpha": rig.truth.alpha, "beta": rig.truth.beta, "T_Fs": rig.breakaway}
 labels = {"alpha": r"$\alpha$ in 1/s", "beta": r"$\beta$ in 1/(kg m$^2$)", "T_Fs": r"$T_{F,s}$ in N m"}
-figure, axes = plt.subplots(3, common["runs"], sharex=True, squeeze=False, figsize=(11, 6.5), layout="constrained")
+figure, axes = plt.subplots(3, common["passes"], sharex=True, squeeze=False, figsize=(11, 6.5), layout="constrained")
 for colour, (label, estimate) in zip(("#f2c14e", "#3a6ea5"), found.items(), strict=True):
     for column, band in zip(axes.T, estimate.uncertainty.bands, strict=True):
         column[0].set_title(f"run {band.run}" + (", closer" if band.run > 1 else ""))

@@ -1,7 +1,7 @@
 """Which experiment next? Plan an input, run it, fit, and plan again, until the friction is known well enough.
 
 The machine is simulated here; in its place stands yours. The first record is a timid one: a slow sine that hardly tells
-mass from friction. Each plan uses what the records so far say, stays within the limits of the machine, and promises
+mass from friction. Each plan uses what the records so far say, keeps the constraints of the machine, and predicts
 standard deviations before anything is run.
 """
 
@@ -35,16 +35,16 @@ problem = di.Problem(axis, [first], [
 estimate = di.identify(problem)
 
 WANTED = 0.015  # N; how well the dry friction has to be known
-LIMITS = ["abs(u) <= 4", "abs(v) <= 0.4", "abs(q) <= 0.25", "abs(der_u) <= 200"]
+CONSTRAINTS = ["abs(u) <= 4", "abs(v) <= 0.4", "abs(q) <= 0.25", "abs(der_u) <= 200"]
 history = [float(estimate.uncertainty.std("Fc"))]
 print(f"after the first record: Fc = {estimate.values['Fc']:.3f} +- {history[-1]:.3f} N (std)")
 for number in range(1, 5):
-    plan = di.design_input(estimate, di.signals.PiecewiseLinear(12), "std:Fc", LIMITS, starts=2, seed=number)
+    plan = di.design_input(estimate, di.signals.PiecewiseLinear(12), "std:Fc", CONSTRAINTS, starts=2, seed=number)
     print(f"\n{plan}")
     planned = plan.experiment({"position": np.zeros(plan.time.size)})
     record = plan.experiment({"position": machine(planned)})
     estimate = di.identify(problem.changed(experiments=[*estimate.problem.experiments, record]))
-    print(plan.kept(estimate))
+    print(plan.compare(estimate))
     history.append(float(estimate.uncertainty.std("Fc")))
     if history[-1] <= WANTED:
         break

@@ -30,8 +30,8 @@ asked = {
     "Fig. 8, selective cost (19)": (selective, ["torque <= 0.6"]),
     "default, smallest std of beta": ("std:beta", ["torque <= 0.6", "angle <= 15", "speed <= 6"])}
 plans = {}
-for name, (criterion, limits) in asked.items():
-    plans[name] = di.design_input(problem, di.signals.Bernstein(5), criterion, limits, mode="forward",
+for name, (criterion, constraints) in asked.items():
+    plans[name] = di.design_input(problem, di.signals.Bernstein(5), criterion, constraints, mode="forward",
                                   use_records=False, amplitude=0.3, starts=2)
 
 print(f"{'input':<31}{'off the reference':>18}{'torque - T_F':>19}{'std alpha':>11}{'std beta':>10}{'width beta':>12}")

@@ -46,5 +46,5 @@ if __name__ == "__main__":  # each worker process reads this file anew
         result = di.fleet(fleet, "fleet/results", executor=pool)
     print(result)
 
-    odd = result.standouts[0]
+    odd = result.outliers[0]
     print(f"\n{odd.machine} has a dry friction of {odd.value:.1f} N; the truth is 32.")

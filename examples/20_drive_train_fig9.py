@@ -36,8 +36,8 @@ def reference(t: np.ndarray) -> np.ndarray:
     return 15 * (10 * s**3 - 15 * s**4 + 6 * s**5)
 
 
-def designed(criterion: object, limits: list[str], breakaway_unknown: bool = False) -> np.ndarray:
-    plan = di.design_input(nominal(breakaway_unknown), di.signals.Bernstein(5), criterion, limits, mode="forward",
+def designed(criterion: object, constraints: list[str], breakaway_unknown: bool = False) -> np.ndarray:
+    plan = di.design_input(nominal(breakaway_unknown), di.signals.Bernstein(5), criterion, constraints, mode="forward",
                            use_records=False, amplitude=0.3, starts=2)
     return plan.inputs["torque"]
 
@@ -50,8 +50,8 @@ torques = {
     "default design": designed("std:beta", ["torque <= 0.6", "angle <= 15", "speed <= 6"], breakaway_unknown=True)}
 
 bounds = {"alpha": (-6.0, 0.0), "beta": (10.0, 1000.0), "T_Fs": (0.0, 0.3)}
-method = di.set_membership(algorithm="recursive", cap=boxes, subdivisions=50, reset={"T_Fs": "speed"})
-together = di.set_membership(cap=100, reset={"T_Fs": "speed"})
+method = di.set_membership(algorithm="recursive", max_boxes=boxes, subdivisions=50, reset={"T_Fs": "speed"})
+together = di.set_membership(max_boxes=100, reset={"T_Fs": "speed"})
 rigs, estimates, batches = {}, {}, {}
 for name, torque in torques.items():
     driven = np.append(np.tile(np.append(torque[:800], np.zeros(300)), cycles), 0.0)

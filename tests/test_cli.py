@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 import dynident.estimate.estimate
-import dynident.methods
+import dynident.verbs.check
+import dynident.verbs.identify
 from dynident.cli import COMMANDS, main
 from dynident.codegen.compiler import compiler
 from dynident.errors import NotConverged, NotSupported
-from dynident.io.results.folder import load, reserved
+from dynident.io.results.load import load
+from dynident.io.results.save import reserved
 
 PROBLEM = """
 [model]
@@ -117,7 +119,7 @@ def test_failure_without_a_point_leaves_with_1_and_no_folder(folder, capsys, mon
     def nothing_found(*args, **options):
         raise NotConverged("Every start failed.")
 
-    monkeypatch.setattr(dynident.methods, "identify", nothing_found)
+    monkeypatch.setattr(dynident.verbs.identify, "identify", nothing_found)
     assert run("fit", "problem.toml", "--out", "results") == 1
     assert capsys.readouterr().err == "dynident: Every start failed.\n"
     assert not (folder / "results").exists()
@@ -148,7 +150,7 @@ def test_debug_shows_the_traceback_wherever_it_is_said(folder, capsys):
 
 
 def test_a_fault_of_ours_leaves_with_70_and_says_how_to_see_more(folder, capsys, monkeypatch):
-    monkeypatch.setattr(dynident.methods, "check", lambda problem: 1 / 0)
+    monkeypatch.setattr(dynident.verbs.check, "check", lambda problem: 1 / 0)
     assert run("check", "problem.toml") == 70
     said = capsys.readouterr().err
     assert "--debug" in said and "ZeroDivisionError" in said and "Traceback" not in said
@@ -177,7 +179,7 @@ def test_ctrl_c_before_the_first_point_leaves_with_130_and_nothing(folder, capsy
     def pressed(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dynident.methods, "identify", pressed)
+    monkeypatch.setattr(dynident.verbs.identify, "identify", pressed)
     assert run("fit", "problem.toml", "--out", "results") == 130
     assert "nothing was written" in capsys.readouterr().err
     assert not (folder / "results").exists()

@@ -161,16 +161,16 @@ def test_drive_train_keeps_the_truth(example):
 
 
 @pytest.mark.compiled
-def test_planned_records_keep_their_promise_and_find_the_friction(example):
+def test_planned_records_are_as_sharp_as_predicted_and_find_the_friction(example):
     known, said = example("15")
     assert known["history"][-1] <= known["WANTED"] < known["history"][0]
     assert all(holds(known["estimate"], known["truth"], known["truth"]))
-    assert "was kept" in said and "NOT kept" not in said
+    assert "were achieved" in said and "NOT achieved" not in said
 
 
 def test_fleet_shows_the_axis_with_too_much_friction(example):
     known, said = example("19")
-    assert {s.machine for s in known["result"].standouts if not s.record} == {"axis06"}
+    assert {s.machine for s in known["result"].outliers if not s.record} == {"axis06"}
     assert known["result"].good
     shared = known["result"].shared
     assert abs(shared.values[0] - 200) < 4 * shared.std("Fv")

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from dynident.estimate.estimate import Estimate, Trajectory
     from dynident.estimate.validation import Validation
     from dynident.fleet.file import read_fleet
-    from dynident.fleet.question import Fleet
+    from dynident.fleet.fleet import Fleet
     from dynident.fleet.run import fleet
     from dynident.fmu.model import FmuModel
     from dynident.io.problem_file.read import read_problem, write_problem
     from dynident.io.readers.csv import read_csv
     from dynident.io.readers.tables import read_mat, read_parquet, read_table
-    from dynident.io.results.folder import load
+    from dynident.io.results.load import load
     from dynident.methods.presets import (
         boundary_value,
         full_discretization,
@@ -57,14 +57,14 @@ if TYPE_CHECKING:
 PUBLIC = {
     "Bounded": "problem.noise", "Comparison": "verbs.compare", "DynidentError": "errors",
     "EquationModel": "models.equations", "Estimate": "estimate.estimate", "Experiment": "problem.experiment",
-    "Fleet": "fleet.question", "FmuModel": "fmu.model", "fleet": "fleet.run", "read_fleet": "fleet.file",
+    "Fleet": "fleet.fleet", "FmuModel": "fmu.model", "fleet": "fleet.run", "read_fleet": "fleet.file",
     "Gaussian": "problem.noise", "InitialState": "problem.parameter", "Mode": "models.hybrid", "NotConverged": "errors",
     "NotSupported": "errors", "Parameter": "problem.parameter", "Prior": "problem.parameter",
     "Problem": "problem.problem", "ProblemError": "errors", "Trajectory": "estimate.estimate",
     "Transition": "models.hybrid",
     "Validation": "estimate.validation", "check": "verbs.check", "compare": "verbs.compare",
     "full_discretization": "methods.presets", "identify": "verbs.identify", "kalman": "methods.presets",
-    "least_squares": "methods.presets", "load": "io.results.folder", "process_pool": "parallel.process_pool",
+    "least_squares": "methods.presets", "load": "io.results.load", "process_pool": "parallel.process_pool",
     "moving_horizon": "methods.presets",
     "multiple_shooting": "methods.presets", "multistart": "methods.presets",
     "Plan": "design.plan", "bootstrap": "verbs.bootstrap", "boundary_value": "methods.presets",
@@ -96,14 +96,14 @@ hooks.register({
     "estimate_html": "dynident.report.notebook.estimate_fragment",
     "estimate_figure": "dynident.report.plots.estimate_figure",
     "validate": "dynident.verbs.validate.validate",
-    "save": "dynident.io.results.folder.save",
+    "save": "dynident.io.results.save.save",
     "comparison_text": "dynident.report.terminal.comparison_text",
     "text_table": "dynident.report.text_table.plain_table",
     "profile_text": "dynident.report.profile_text.profile_text",
     "profile_figure": "dynident.report.profile_plot.profile_figure",
     "plan_text": "dynident.report.plan_text.plan_text",
     "plan_figure": "dynident.report.plan_plot.plan_figure",
-    "write_columns": "dynident.io.results.trajectory_tables.save_columns",
+    "write_columns": "dynident.io.results.signal_tables.save_columns",
     "boundary_text": "dynident.report.boundary_text.boundary_text",
     "boundary_figure": "dynident.report.boundary_plot.boundary_figure",
     "iterations_figure": "dynident.report.boundary_plot.iterations_figure",

@@ -39,15 +39,17 @@ class SimulationDiverged(DynidentError):
     `lost`: it crashed or hung, and other step lengths at the same values are not worth another try.
     """
 
-    lost = False
-
-    def __init__(self, time: float, node: int, detail: str = "", what: str = "the simulation is no longer finite"):
-        self.time, self.node, self.detail, self.what = time, node, detail, what
+    def __init__(self, time: float, node: int, detail: str = "", what: str = "the simulation is no longer finite",
+                 lost: bool = False):
+        self.time, self.node, self.detail, self.what, self.lost = time, node, detail, what, lost
         super().__init__(f"{what}{f' at t = {time:g}' if math.isfinite(time) else ''}{detail}")
 
     def within(self, record: str) -> SimulationDiverged:
         """The same with the name of the record in which it happened."""
-        return SimulationDiverged(self.time, self.node, f"{self.detail} in '{record}'", self.what)
+        return SimulationDiverged(self.time, self.node, f"{self.detail} in '{record}'", self.what, self.lost)
+
+    def __reduce__(self) -> tuple:  # comes back from other processes
+        return SimulationDiverged, (self.time, self.node, self.detail, self.what, self.lost)
 
 
 class NotConverged(DynidentError):

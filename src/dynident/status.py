@@ -71,6 +71,15 @@ CLAUSES: Mapping[StatusCode, str] = {
                                    "bounds"),
     StatusCode.NOISE_NOT_CONVERGED: "because the estimated noise standard deviations did not converge{why}",
     StatusCode.SOLVER_FAILED: "after {spent} ({said}){beyond}",
+    # whole sentences, of a filter
+    StatusCode.FILTERED: "Filtered {samples} samples to the end; the innovations are as the filter foresaw them.",
+    StatusCode.FILTERED_INCONSISTENT: ("Filtered {samples} samples to the end; the innovations are NOT as the filter "
+                                       "foresaw them."),
+    StatusCode.FILTERED_UNJUDGED: "Filtered {samples} samples to the end; they are too few to judge the filter.",
+    StatusCode.FILTER_DIVERGED: ("Filtered {samples} samples, but the filter diverged: it no longer follows the record. Look "
+                                 "at the notes on the discretization, give more process noise, start closer, or leave "
+                                 "outliers out (gate)."),
+    StatusCode.FILTER_STOPPED: "The filter stopped. {why}",
 }
 SPENT_SAID = (StatusCode.CONVERGED, StatusCode.CONVERGED_IDENTIFIABLE, StatusCode.SIMULATION_NOISE)  # clauses with the effort
 
@@ -87,6 +96,11 @@ class Status(str):
 
     def __getnewargs__(self) -> tuple[str, str]:  # for copies and other processes
         return str(self), self.code.value
+
+    @classmethod
+    def from_text(cls, words: str) -> Status:
+        """The same words, with a code in any case."""
+        return words if isinstance(words, Status) else cls(words)
 
     @classmethod
     def of(cls, code: StatusCode, **facts: Any) -> Status:

@@ -18,6 +18,10 @@ CONTRACTING_STEP = 1e-6  # ... of a step this short: both are rounding of the li
 SUFFICIENT_REDUCTION = 1e-4  # of the predicted reduction; less is no success (trust region)
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
+SHARED_STEP_TOLERANCE = 1e-2  # standard errors; for what a fleet shares, where a step costs a pass over all records
+SHARED_STALLED_STEP_TOLERANCE = 0.1  # standard errors; the same where no step helps any more
+SHARED_COST_ROUNDING = 1e-12  # relative; two sums over thousands of records that differ by less are the same
+
 # -- matching conditions and constraints
 
 DEFECT_TOLERANCE = 1e-9  # of the states' size, as a sum over the links: segments that miss each other by less meet
@@ -57,3 +61,18 @@ UNBOUNDED_DISTANCE = 1e3  # times the start; where nothing is further away, no m
 UNBOUNDED_RETURN = 3.0  # times; an unknown that is still that much further away after a restart has not come back
 COMPARABLE_DEFECT = 1e-6  # of the states' size, up to which two costs are of the same kind
 SAME_FIT = 1.0  # standard errors; a cost that is higher by less fits as well
+
+# -- plans (design)
+
+PLAN_VIOLATION = 1e-9  # of a constraint's scale; what two simulations at different steps may differ by
+PLAN_EQUALITY = 1e-4  # of a constraint's scale; how closely a fine simulation must meet an equality
+PLAN_INTEGRATION = 1e-4  # relative change of outputs and sensitivities when steps are halved, small enough to plan with
+PLAN_SAME_COST = 1e-3  # of the cost, or of one; starts that end this close found the same optimum
+PLAN_SAME_MOTION = 1e-6  # of a state's size; a record with all modes that is further off left the mode it was planned for
+PLAN_ALONG_GUARD = 1e-3  # of what a plan moves through; closer to a guard than this it goes along it
+PLAN_STD_ACHIEVED = 1.25  # times the predicted standard deviation; noise levels are rarely known better
+PLAN_NOMINAL_SHIFT = 3.0  # standard deviations before the run; values that moved further were planned for another machine
+
+# -- simulation
+
+STEP_HALVING_TOLERANCE = 1e-7  # of the largest value of a signal; a simulation that halving its steps changes by less is right

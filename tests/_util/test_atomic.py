@@ -94,8 +94,8 @@ def test_second_run_in_the_same_process_refuses_and_the_first_goes_on(tmp_path):
 
 
 def test_second_run_refuses_while_another_process_is_at_work_and_takes_over_when_it_was_killed(tmp_path):
-    code = "import sys, time; from dynident._util.lock import only_run_in\n" \
-           "with only_run_in(sys.argv[1]): print('holding', flush=True); time.sleep(60)"
+    code = "import sys, time; from dynident._util.lock import exclusive\n" \
+           "with exclusive(sys.argv[1]): print('holding', flush=True); time.sleep(60)"
     other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         assert other.stdout is not None and other.stdout.readline() == "holding\n"

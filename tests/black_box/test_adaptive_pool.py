@@ -8,12 +8,12 @@ import time
 import pytest
 
 from dynident.black_box import adaptive_pool
-from dynident.black_box.adaptive_pool import SideBySide
+from dynident.black_box.adaptive_pool import AdaptivePool
 
 
 def test_results_come_in_the_order_of_the_tasks(monkeypatch):
-    monkeypatch.setattr(adaptive_pool, "START_OF_PROCESS", 0.0)
-    here = SideBySide(True, processes=3)
+    monkeypatch.setattr(adaptive_pool, "PROCESS_START", 0.0)
+    here = AdaptivePool(True, processes=3)
     waits = [0.02, 0.03, 0.0, 0.02, 0.01]
     assert here.map(lambda i: (time.sleep(waits[i]), i)[1], range(5)) == list(range(5))
     assert here.used == 3 and "3 processes" in here.notes[0]
@@ -21,20 +21,18 @@ def test_results_come_in_the_order_of_the_tasks(monkeypatch):
 
 @pytest.mark.parametrize("seconds, tasks, processes", [(1.0, 7, 2), (0.001, 7, 1), (1.0, 1, 1)])
 def test_processes_are_taken_where_they_pay(seconds, tasks, processes):
-    here = SideBySide(True, processes=2)
-    here.seconds = seconds
+    here = AdaptivePool(True, processes=2, seconds=seconds)
     assert here.processes_for(tasks) == processes
 
 
 def test_what_has_no_process_of_its_own_stays_in_one_thread():
-    here = SideBySide(False, processes=8)
-    here.seconds = 10.0
+    here = AdaptivePool(False, processes=8, seconds=10.0)
     assert {*here.map(lambda _: threading.get_ident(), range(4))} == {threading.get_ident()} and not here.notes
 
 
 def test_who_is_done_takes_the_next(monkeypatch):
-    monkeypatch.setattr(adaptive_pool, "START_OF_PROCESS", 0.0)
-    here, who, others_done = SideBySide(True, processes=2), {}, threading.Event()
+    monkeypatch.setattr(adaptive_pool, "PROCESS_START", 0.0)
+    here, who, others_done = AdaptivePool(True, processes=2, seconds=1.0), {}, threading.Event()
 
     def task(i):
         who[i] = threading.get_ident()
@@ -43,6 +41,5 @@ def test_who_is_done_takes_the_next(monkeypatch):
         if i == 6:
             others_done.set()
 
-    here.seconds = 1.0
     here.map(task, range(7))
     assert {who[i] for i in range(1, 7)} == {who[1]} != {who[0]}

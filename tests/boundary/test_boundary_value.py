@@ -12,6 +12,7 @@ from dynident.boundary.smoothing.costates import OptimalityModel, with_parameter
 from dynident.boundary.smoothing.setup import setup_of
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import Workspace
 from problems import MACHINES
 
 SPRING = di.EquationModel(states={"y": "v", "v": "(u - b*v - k*y)/m"}, outputs={"position": "y"}, inputs=["u"],
@@ -431,7 +432,7 @@ def pressed(*_):
 
 
 def test_ctrl_c_between_attempts_keeps_the_best_of_those_that_ended(monkeypatch):
-    monkeypatch.setattr("dynident.boundary.smoothing.start_strategies.matched_start", pressed)
+    monkeypatch.setattr("dynident.boundary.smoothing.start_strategies.gradient_matching_start", pressed)
     with pytest.raises(di.NotConverged, match="by the user") as caught:
         fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, iterations=1)
     estimate = caught.value.estimate
@@ -466,15 +467,14 @@ def test_links_leave_drifting_parameters_as_they_are():
     assert np.all(chain.link[:-1, n - chain.still:] == np.eye(chain.link.shape[2])[n - chain.still:n])
 
 
-def test_factors_of_a_point_come_back_with_its_linearisation():
+def test_factors_of_a_point_are_not_disturbed_by_another_linearisation():
     setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
     finite = WeakConstraintProblem(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)
     here = finite.start()
     there = here.moved(np.full(here.unknowns.size, 0.1), tuple(np.zeros_like(n) for n in here.nodes))
-    reduced = CondensedProblem(finite.linearize(here))
+    reduced = CondensedProblem(finite.linearize(here, Workspace()))
     step, evaluation = reduced.rows.minimiser(), finite.evaluate(there)
     gradient, nodes = reduced.gradient(evaluation), reduced.expand(step, evaluation)[0]
-    CondensedProblem(finite.linearize(there))
-    CondensedProblem(finite.linearize(here))  # as a solver does that could not go there
+    CondensedProblem(finite.linearize(there, Workspace()))
     np.testing.assert_array_equal(reduced.gradient(finite.evaluate(there)), gradient)
     np.testing.assert_array_equal(reduced.expand(step, finite.evaluate(there))[0], nodes)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from methods.test_boundary_value import SPRING, THESIS, fitted, simulated, spring
 
 import dynident as di
+from boundary.test_boundary_value import SPRING, THESIS, fitted, simulated, spring
 from dynident.boundary.smoothing.noise_em import _seen
 from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
 from dynident.boundary.smoothing.setup import setup_of, shares

@@ -11,7 +11,7 @@ DESIGN = """
 [design]
 signal = { kind = "piecewise_linear", pieces = 6 }
 criterion = "std:M"
-limits = ["abs(u) <= 5", "abs(v) <= 0.4"]
+constraints = ["abs(u) <= 5", "abs(v) <= 0.4"]
 duration = 1
 starts = 1
 """
@@ -30,12 +30,12 @@ def run(*words: object) -> int:
     return int(end.value.code or 0)
 
 
-def test_design_writes_the_input_and_prints_its_promise(problem, tmp_path, capsys):
+def test_design_writes_the_input_and_prints_its_predicted_std(problem, tmp_path, capsys):
     out = tmp_path / "next.csv"
     assert run("design", problem, "--out", out) == 0
     printed, told = capsys.readouterr()
     assert "std before" in printed and "holds" in printed
-    assert "start 1 of 1" in told and "courses tried" in told
+    assert "start 1 of 1" in told and "inputs tried" in told
     rows = np.genfromtxt(out, delimiter=",", names=True)
     assert rows["time"][-1] == pytest.approx(1.0) and np.max(np.abs(rows["u"])) <= 5
     assert di.read_csv(out, time="time", inputs=["u"]).samples == rows.size
@@ -54,8 +54,8 @@ def test_design_without_its_table_says_what_to_add(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("line", "said"), [
-    ('limitz = ["abs(u) <= 5"]', "Did you mean 'limits'"), ('criterion = "G"', "no criterion 'G'"),
-    ('limits = ["abs(w) <= 5"]', "w"), ('duration = "long"', "must be a number")])
+    ('constraintz = ["abs(u) <= 5"]', "Did you mean 'constraints'"), ('criterion = "G"', "no criterion 'G'"),
+    ('constraints = ["abs(w) <= 5"]', "w"), ('duration = "long"', "must be a number")])
 def test_faults_of_the_design_table_are_named(tmp_path, capsys, line, said):
     file, *_ = copy_to(tmp_path / "axis")
     file.write_text(file.read_text() + '\n[design]\nsignal = "bernstein"\n' + line + "\n")

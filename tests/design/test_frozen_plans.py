@@ -74,8 +74,8 @@ def drive_train() -> di.Problem:
         di.Parameter("alpha", -4.5), di.Parameter("beta", 65.0), di.Parameter("T_Fs", 0.12, free=False)])
 
 
-def plan(known: di.Problem | di.Estimate, signal: Any, criterion: Any = None, limits: Any = (), **options: Any) -> di.Plan:
-    return di.design_input(known, signal, criterion, limits, progress=False, **options)
+def plan(known: di.Problem | di.Estimate, signal: Any, criterion: Any = None, constraints: Any = (), **options: Any) -> di.Plan:
+    return di.design_input(known, signal, criterion, constraints, progress=False, **options)
 
 
 U = ["abs(u) <= 1"]
@@ -98,9 +98,9 @@ CASES: dict[str, Callable[[], di.Plan]] = {
     "constraints of all kinds": lambda: plan(
         axis(), di.signals.PiecewiseLinear(8), "std:M",
         ["abs(u) <= 2.5", "abs(v) <= 0.25", "abs(q) <= 0.08", "abs(der_u) <= 60", "abs(der_v) <= 1.5"], starts=1,
-        ends=["v == 0"]),
-    "from an estimate": lambda: plan(estimated_axis(), di.signals.PiecewiseLinear(5), "std:Fc", ["abs(u) <= 4", "abs(v) <= 0.4"],
-                                     starts=2, duration=1.0, sample_time=0.02),
+        terminal_constraints=["v == 0"]),
+    "from an estimate": lambda: plan(estimated_axis(), di.signals.PiecewiseLinear(5), "std:Fc",
+                                     ["abs(u) <= 4", "abs(v) <= 0.4"], starts=2, duration=1.0, sample_time=0.02),
     "tied parameters": lambda: plan(axis("m1 + m2", ("m1", "m2", "Fv", "Fc"), constraints=["m1 == m2"]),
                                     di.signals.PiecewiseLinear(5), "D", ["abs(u) <= 4"], starts=1),
     "robust, average in a box": lambda: plan(first_order(), di.signals.PiecewiseConstant(4), "D", U, robust="average",

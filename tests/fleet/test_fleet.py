@@ -20,9 +20,9 @@ import dynident as di
 from dynident._util.lock import InUse
 from dynident.cli import main
 from dynident.errors import DynidentError
-from dynident.fleet.question import seed_of
-from dynident.fleet.records import Record
-from dynident.fleet.store import FILE, Store
+from dynident.fleet.fleet import derive_seed
+from dynident.fleet.records import FleetRecord
+from dynident.fleet.store import FILE, FleetStore
 from dynident.fleet.table import TABLE, TABLE_TO_LOOK_AT
 
 
@@ -278,7 +278,7 @@ def test_second_run_in_the_same_folder_refuses(tmp_path):
 
 def test_full_disk_is_a_clean_error_and_the_store_stays_intact(tmp_path, monkeypatch):
     out = tmp_path / "r"
-    full = Store.__init__
+    full = FleetStore.__init__
 
     def small_disk(self, folder, question_hash):
         full(self, folder, question_hash)
@@ -286,7 +286,7 @@ def test_full_disk_is_a_clean_error_and_the_store_stays_intact(tmp_path, monkeyp
         self.base.execute(f"PRAGMA max_page_count={pages + 3}")  # SQLite then meets the same error as on a full disk
 
     with monkeypatch.context() as limited:
-        limited.setattr(Store, "__init__", small_disk)
+        limited.setattr(FleetStore, "__init__", small_disk)
         with pytest.raises(DynidentError, match="Free some space"):
             di.fleet(small(), out, progress=False)
     kept = seconds(out)
@@ -299,11 +299,11 @@ def test_full_disk_is_a_clean_error_and_the_store_stays_intact(tmp_path, monkeyp
 
 
 def test_seeds_differ_from_record_to_record_and_not_from_run_to_run(tmp_path):
-    assert seed_of(0, "a") == seed_of(0, "a")
-    assert len({seed_of(0, "a"), seed_of(0, "b"), seed_of(1, "a")}) == 3
-    question = small(di.multistart(di.single_shooting(), starts=3)).question
-    problem = question.problem(Record("run 0", experiment=di.Experiment(**columns(fleets.record(0)), name="run 0")))
-    methods = [question.method_for(problem, name) for name in ("run 0", "run 1", "run 0")]
+    assert derive_seed(0, "a") == derive_seed(0, "a")
+    assert len({derive_seed(0, "a"), derive_seed(0, "b"), derive_seed(1, "a")}) == 3
+    spec = small(di.multistart(di.single_shooting(), starts=3)).task_spec
+    problem = spec.problem(FleetRecord("run 0", experiment=di.Experiment(**columns(fleets.record(0)), name="run 0")))
+    methods = [spec.method_for(problem, name) for name in ("run 0", "run 1", "run 0")]
     assert methods[0].seed != methods[1].seed and methods[0] == methods[2]
 
 

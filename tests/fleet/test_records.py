@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.fleet.records import indexed, matching, moment
+from dynident.fleet.records import parse_time, records_in_index, records_matching
 
 
 def touched(folder, *names):
@@ -21,7 +21,7 @@ def touched(folder, *names):
 
 def test_pattern_gives_machine_and_time(tmp_path):
     touched(tmp_path, "data/a_1/2026-03-02.csv", "data/a_1/2026-03-01T12:30.csv", "data/b/20260304.csv", "data/b/x.txt")
-    found = matching("data/{machine}/{time}.csv", tmp_path)
+    found = records_matching("data/{machine}/{time}.csv", tmp_path)
     assert [(r.machine, r.time) for r in found] == [("a_1", datetime(2026, 3, 1, 12, 30)), ("a_1", datetime(2026, 3, 2)),
                                                     ("b", datetime(2026, 3, 4))]
     assert found[0].name == "data/a_1/2026-03-01T12:30.csv"
@@ -29,9 +29,9 @@ def test_pattern_gives_machine_and_time(tmp_path):
 
 def test_pattern_may_repeat_a_part_and_hold_stars(tmp_path):
     touched(tmp_path, "deep/er/m1/m1_7.csv", "deep/er/m1/m2_8.csv", "m3/m3_9.csv")
-    found = matching("**/{machine}/{machine}_{time}.csv", tmp_path)
+    found = records_matching("**/{machine}/{machine}_{time}.csv", tmp_path)
     assert [(r.machine, r.time) for r in found] == [("m1", 7.0), ("m3", 9.0)]
-    assert len(matching("*/m?_*.csv", tmp_path)) == 1
+    assert len(records_matching("*/m?_*.csv", tmp_path)) == 1
 
 
 def test_records_of_files_are_read_in_the_units_of_the_model(tmp_path):
@@ -47,34 +47,34 @@ def test_records_of_files_are_read_in_the_units_of_the_model(tmp_path):
 def test_faults_of_a_pattern_are_said(tmp_path):
     touched(tmp_path, "a_soon.csv")
     with pytest.raises(di.ProblemError, match="no file fits"):
-        matching("b*.csv", tmp_path)
+        records_matching("b*.csv", tmp_path)
     with pytest.raises(di.ProblemError, match=r"\{plant\}"):
-        matching("{plant}.csv", tmp_path)
+        records_matching("{plant}.csv", tmp_path)
     with pytest.raises(di.ProblemError, match="'soon' is neither a date"):
-        matching("{machine}_{time}.csv", tmp_path)
+        records_matching("{machine}_{time}.csv", tmp_path)
 
 
 def test_moments_are_dates_numbers_or_nothing():
-    assert moment("2026-03-01T12:00+02:00") == datetime(2026, 3, 1, 10)
-    assert moment("3.5") == 3.5
-    assert moment("") is None
+    assert parse_time("2026-03-01T12:00+02:00") == datetime(2026, 3, 1, 10)
+    assert parse_time("3.5") == 3.5
+    assert parse_time("") is None
 
 
 def test_index_lists_records_with_its_own_names_of_columns(tmp_path):
     touched(tmp_path, "x/1.csv", "x/2.csv")
     (tmp_path / "index.csv").write_text("path;id;when\nx/2.csv;B;2026-01-02\nx/1.csv;A;2026-01-01\n")
     names = {"file": "path", "machine": "id", "time": "when"}
-    found = indexed(tmp_path / "index.csv", names, tmp_path)
+    found = records_in_index(tmp_path / "index.csv", names, tmp_path)
     assert [(r.name, r.machine) for r in found] == [("x/1.csv", "A"), ("x/2.csv", "B")]
     with pytest.raises(di.ProblemError, match="no column 'machin'"):
-        indexed(tmp_path / "index.csv", {**names, "machine": "machin"}, tmp_path)
+        records_in_index(tmp_path / "index.csv", {**names, "machine": "machin"}, tmp_path)
 
 
 def test_all_faults_of_an_index_are_listed_with_their_lines(tmp_path):
     touched(tmp_path, "1.csv")
     (tmp_path / "index.csv").write_text("file,time\n1.csv,2026-01-01\nnot_there.csv,2026-01-02\n1.csv,yesterday\n")
     with pytest.raises(di.ProblemError) as error:
-        indexed(tmp_path / "index.csv", {"file": "file", "machine": "machine", "time": "time"}, tmp_path)
+        records_in_index(tmp_path / "index.csv", {"file": "file", "machine": "machine", "time": "time"}, tmp_path)
     said = str(error.value)
     assert "line 3" in said and "not_there.csv" in said
     assert "line 4: the time 'yesterday'" in said

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from dynident.errors import NotSupported, ProblemError
-from dynident.fmu import archive, folders
-from dynident.fmu.archive import description_text, existing_fmu, library_in, unpacked
+from dynident.fmu import archive, temp_dirs
+from dynident.fmu.archive import description_text, existing_fmu, extract, find_library
 
 
 def zipped(path, entries):
@@ -31,14 +31,14 @@ def zipped(path, entries):
 def test_an_entry_that_leaves_the_folder_is_refused(tmp_path, name):
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), (name, "boo")])
     with pytest.raises(ProblemError, match="outside of the folder"):
-        unpacked(path)
+        extract(path)
     assert not (tmp_path.parent / "evil.txt").exists()
 
 
 def test_separators_of_windows_are_understood(tmp_path):
     """As written by some Windows tools: an FMU of JModelica.org in modestpy's tests holds 'binaries\\win32\\Simple2R1C.dll'."""
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("binaries\\linux64\\m.so", "code")])
-    assert (unpacked(path) / "binaries" / "linux64" / "m.so").read_text() == "code"
+    assert (extract(path) / "binaries" / "linux64" / "m.so").read_text() == "code"
     assert archive.entry_names(path)[1] == "binaries/linux64/m.so"
 
 
@@ -47,34 +47,34 @@ def test_a_link_is_refused(tmp_path):
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), (link, "/etc/passwd")])
     with pytest.raises(ProblemError, match="is a link"):
-        unpacked(path)
+        extract(path)
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("zeros", bytes(50_000_000))])
     with pytest.raises(ProblemError, match="which no FMU needs"):
-        unpacked(path)
+        extract(path)
 
 
 def test_sizes_that_lie_are_found_while_unpacking(tmp_path, monkeypatch):
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("data", bytes(3_000_000))])
-    monkeypatch.setattr(archive, "_check", lambda *_: None)  # as if the directory had said less
+    monkeypatch.setattr(archive, "_refuse_harmful", lambda *_: None)  # as if the directory had said less
     monkeypatch.setattr(archive, "MOST_BYTES", 1_000_000)
     with pytest.raises(ProblemError, match="unpacks to more than"):
-        unpacked(path)
+        extract(path)
 
 
 def test_too_many_files_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "MOST_FILES", 5)
     path = zipped(tmp_path / "x.fmu", [(f"f{i}", "") for i in range(6)])
     with pytest.raises(ProblemError, match="holds 6 files"):
-        unpacked(path)
+        extract(path)
 
 
 def test_two_entries_of_one_name_are_refused(tmp_path):
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("ModelDescription.XML", "<b/>")])
     with pytest.raises(ProblemError, match="two entries"):
-        unpacked(path)
+        extract(path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -136,7 +136,7 @@ def test_what_cannot_be_unpacked_is_said_with_the_file_and_leaves_nothing(tmp_pa
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     with pytest.raises(ProblemError, match=r"'data.*' in .*x\.fmu cannot be unpacked: .*\. Check the download"):
-        unpacked(existing_fmu(tmp_path / "x.fmu"))
+        extract(existing_fmu(tmp_path / "x.fmu"))
     assert not list((tmp_path / "tmp").iterdir())
 
 
@@ -144,10 +144,10 @@ UNPACK = """
 import os, signal, sys, time
 from pathlib import Path
 import dynident as di
-from dynident.fmu.archive import unpacked
+from dynident.fmu.archive import extract
 
 def unpack(path):
-    return str(unpacked(Path(path)))
+    return str(extract(Path(path)))
 
 if __name__ == "__main__":
     path, way = sys.argv[1:]
@@ -169,7 +169,7 @@ def unpacking(tmp_path):
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("data", "1")])
     (tmp_path / "unpack.py").write_text(UNPACK)
     (tmp_path / "tmp").mkdir()
-    source = str(Path(archive.__file__).parents[3])
+    source = str(Path(archive.__file__).parents[2])
 
     def start(way):
         return subprocess.Popen([sys.executable, tmp_path / "unpack.py", path, way], stdin=subprocess.PIPE,
@@ -205,21 +205,21 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_is_in_use_is
     assert not left()
 
 
-@pytest.mark.skipif(folders.fcntl is None, reason="no locks of this kind here")
+@pytest.mark.skipif(temp_dirs.fcntl is None, reason="no locks of this kind here")
 def test_a_disk_without_locks_can_be_unpacked_to_and_nothing_is_taken_for_abandoned(tmp_path, monkeypatch):
     def no_locks(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(folders.fcntl, "flock", no_locks)
-    made = [folders.new_folder("a"), folders.new_folder("b")]
-    others = dict(folders._held)
-    monkeypatch.setattr(folders, "_held", {})  # as another process sees them
-    folders.remove_abandoned()
+    monkeypatch.setattr(temp_dirs.fcntl, "flock", no_locks)
+    made = [temp_dirs.new_folder("a"), temp_dirs.new_folder("b")]
+    others = dict(temp_dirs._locks)
+    monkeypatch.setattr(temp_dirs, "_locks", {})  # as another process sees them
+    temp_dirs.remove_abandoned()
     assert all(folder.exists() for folder in made)
-    monkeypatch.setattr(folders, "_held", others)
+    monkeypatch.setattr(temp_dirs, "_locks", others)
     for folder in made:
-        folders.remove(folder)
+        temp_dirs.remove_folder(folder)
     assert not list(tmp_path.iterdir())
 
 
@@ -243,4 +243,4 @@ def test_a_zip_without_description_is_not_an_fmu(tmp_path):
 def test_no_binary_for_this_machine_says_which_there_are(tmp_path):
     names = ["binaries/vax64/m.so", "binaries/pdp11/m.so", "sources/m.c"]
     with pytest.raises(NotSupported, match=r"code for: pdp11, vax64, and source code"):
-        library_in(names, tmp_path / "m.fmu", 2, "m")
+        find_library(names, tmp_path / "m.fmu", 2, "m")

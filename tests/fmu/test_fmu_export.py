@@ -54,15 +54,15 @@ def test_parameters_are_tunable_and_carry_units():
 def test_its_directional_derivatives_are_those_of_the_equations(version):
     import ctypes
 
-    from dynident.fmu.library import Instance
+    from dynident.fmu.instance import FmuInstance
     model = di.FmuModel(exported(version=version))
-    instance = Instance(model._plan(()))
-    instance.make()
+    instance = FmuInstance(model.simulation_spec(()))
+    instance.instantiate()
     references = [np.array([model.description.variables[n].reference], np.uint32) for n in ("der(x)", "tau")]
     seed, result = np.array([1.0]), np.zeros(1)
     instance.initialize(0.0, None, [])
-    for slots in instance.slots(("u",)):
-        instance.set(slots, np.array([1.5]))
+    for group in instance.references(("u",)):
+        instance.set(group, np.array([1.5]))
     p, n = ctypes.c_void_p, ctypes.c_size_t
     arguments = [references[0].ctypes.data, 1, references[1].ctypes.data, 1, seed.ctypes.data]
     if version == "2.0":

@@ -13,7 +13,7 @@ import pytest
 from fmu_makers import exported, needs_compiler, tampered
 
 import dynident as di
-from dynident.fmu.isolated import IsolatedSimulator
+from dynident.fmu.process.simulator import IsolatedSimulator
 from dynident.integrators.grid import grid_of
 
 pytestmark = [needs_compiler, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]

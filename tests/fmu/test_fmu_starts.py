@@ -78,5 +78,5 @@ def test_a_search_takes_the_starts_at_which_descent_fails(servo):
     best = min(tried.values()) * REACHED
     lost = [i for i, cost in tried.items() if cost > best]
     for i in lost or [0]:
-        found = fitted(servo, servo[2][i], di.least_squares(substeps=SUBSTEPS, search=3000), factor=10.0)
+        found = fitted(servo, servo[2][i], di.least_squares(substeps=SUBSTEPS, global_search=3000), factor=10.0)
         assert found.converged and found.cost <= best and any("A search between the bounds" in n for n in found.notes)

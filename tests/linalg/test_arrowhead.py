@@ -12,7 +12,8 @@ from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, Segmen
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # matrices below have condition numbers up to about 1e3
 
 
-def random_arrow(blocks: int, own: int, shared: int, rows: int, seed: int = 1) -> tuple[ArrowheadLeastSquares, np.ndarray, np.ndarray]:
+def random_arrow(blocks: int, own: int, shared: int, rows: int, seed: int = 1
+                 ) -> tuple[ArrowheadLeastSquares, np.ndarray, np.ndarray]:
     """An arrow, and the dense A and b that it must stand for; unknowns in mixed order."""
     rng = np.random.default_rng(seed)
     unknowns = blocks * own + shared

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from solvers.test_sweep import dense, random_chain, without_signs
 
 from dynident.linalg import chain_qr, smoother_qr
 from dynident.linalg.finite_problem import SegmentChain
 from dynident.linalg.smoother_qr import SmootherFactors
+from linalg.test_chain_qr import dense, random_chain, without_signs
 
 # segments, states, free parameters, outputs, samples per segment, model errors, states that links leave as they are
 SHAPES = [(1, 2, 3, 1, 30, 1, 0), (2, 3, 0, 2, 5, 3, 0), (5, 2, 4, 3, 1, 1, 0), (12, 4, 7, 2, 9, 2, 0), (120, 3, 2, 1, 1, 3, 0),
@@ -98,4 +98,5 @@ def test_covariances_along_time(either, shape):
 def test_without_error_it_is_the_sweep_of_equalities(either):
     chain = noisy_chain(12, 4, 7, 2, 9, 2, 0)
     still = replace(chain, noise=np.zeros_like(chain.noise))
-    assert np.allclose(without_signs(SmootherFactors(still).triangle), without_signs(chain_qr.factor(chain)), rtol=1e-9, atol=1e-10)
+    ours, plain = SmootherFactors(still).triangle, chain_qr.factor(chain)
+    assert np.allclose(without_signs(ours), without_signs(plain), rtol=1e-9, atol=1e-10)

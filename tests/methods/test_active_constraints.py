@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident._util.codec import decode, encode
 
 LEVEL = 0.95
 
@@ -127,6 +128,6 @@ def test_an_equality_leaves_the_degrees_of_freedom_of_a_held_parameter(noise):
 
 def test_leeway_survives_a_file():
     e = di.identify(masses(lower=0.1, upper=1.5), di.single_shooting())
-    again = type(e.uncertainty).from_data(e.uncertainty.to_data())
+    again = decode(type(e.uncertainty), encode(e.uncertainty), "a file")
     for name in e.problem.names:
         assert again.interval(name) == e.uncertainty.interval(name)

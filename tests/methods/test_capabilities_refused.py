@@ -41,7 +41,7 @@ CASES = [
     (plain, di.multiple_shooting(segments=40), "cannot be cut into 40 segments"),
     (lambda: plain(constraints=["a <= 3"]), di.single_shooting(solver="levenberg_marquardt"), "takes bounds on parameters"),
     (lambda: plain(constraints=["x <= 3"]), di.full_discretization(solver="gauss_newton"), "no bounds on states"),
-    (plain, di.least_squares(search=100), "A search needs bounds on both sides; give lower and upper for a"),
+    (plain, di.least_squares(global_search=100), "A search needs bounds on both sides; give lower and upper for a"),
     (lambda: plain(noise=di.Bounded(0.1)), di.kalman(), "the errors of y are Bounded"),
     (lambda: plain(noise=di.Bounded(0.1)), di.set_membership(), "starts from a box, but a has no bounds"),
 ]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident._util.codec import decode, encode
 from dynident.models.equations import EquationModel
 from dynident.models.hybrid import Mode, Transition
 from dynident.models.library import servo_axis, stribeck, viscous
@@ -87,7 +88,7 @@ def test_a_validation_keeps_its_modes(motion):
     estimate = di.identify(asked(measured(motion, 0), start=TRUTH), di.single_shooting())
     validation = estimate.validate(measured(motion, 1))
     assert set(validation.trajectory.modes) == {"stick", "forward", "backward"}
-    again = type(validation).from_data(validation.to_data())
+    again = decode(type(validation), encode(validation), "a file")
     assert again.trajectory.modes.tolist() == validation.trajectory.modes.tolist()
     assert validation.fit["position"] > 99.9
 

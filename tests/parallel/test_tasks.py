@@ -80,7 +80,7 @@ def test_errors_of_a_task_are_raised_as_they_are(pool):
 
 
 def test_executor_that_does_not_survive_a_killed_worker_says_so():
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fragile, pytest.raises(WorkerLost, match=r"di\.local"):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fragile, pytest.raises(WorkerLost, match=r"di\.process_pool"):
         list(map_ordered(workloads.always_dies, None, [(0, 0)], fragile))
 
 
@@ -156,9 +156,9 @@ def test_script_without_a_main_guard_is_told_what_to_do(tmp_path):
     script.write_text(textwrap.dedent("""
         import math
         import dynident as di
-        from dynident.parallel.tasks import in_order
+        from dynident.parallel.tasks import map_ordered
         with di.process_pool(1) as pool:
-            print(list(in_order(math.hypot, 3, [(4,)], pool)))
+            print(list(map_ordered(math.hypot, 3, [(4,)], pool)))
         """))
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=_environment())
     assert run.returncode != 0

@@ -34,5 +34,5 @@ def hangs(common, x, forever):
 
 
 def unpacked_here(common):
-    """Which object the parcel became in this process."""
+    """Which object the payload became in this process."""
     return os.getpid(), id(common)

@@ -22,7 +22,7 @@ def rig():
 def estimate(rig):
     problem = di.Problem(drive_train(), [rig.experiment], [
         di.Parameter("alpha", -3, -6, 0), di.Parameter("beta", 100, 10, 1000), di.Parameter("T_Fs", 0.1, 0, 0.3)])
-    return di.identify(problem, di.set_membership("recursive", cap=12, reset={"T_Fs": "speed"}), progress=False)
+    return di.identify(problem, di.set_membership("recursive", max_boxes=12, reset={"T_Fs": "speed"}), progress=False)
 
 
 def test_bands_show_the_truth_and_the_chosen_paving(estimate, rig, tmp_path):

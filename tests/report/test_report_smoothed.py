@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet
 import pytest
-from methods.test_boundary_value import THESIS, fitted, simulated, spring
 
 import dynident as di
+from boundary.test_boundary_value import THESIS, fitted, simulated, spring
+from dynident.errors import ProblemError
 from dynident.estimate.smoother_result import PseudoTimeStep
-from dynident.io.results.smoother_tables import read_smoothed, smoothed_table
+from dynident.io.results.signal_tables import read_smoothed, smoothed_table
 from dynident.report.sections import convergence, model_errors, pseudo_time_steps, unmeasured_states
 
 
@@ -76,10 +77,15 @@ def test_steps_of_a_second_round_stand_behind_those_of_the_first(estimate):
     assert '"x":[1.0,2.0,3.0,4.0]' in page
 
 
-def test_a_result_saved_before_the_band_was_known_is_still_read(estimate, tmp_path):
+def test_a_table_that_lacks_a_column_is_refused_with_its_name(estimate, tmp_path):
     table = smoothed_table(estimate.smoothed)
     table = table.drop_columns([name for name in table.column_names if name.startswith("error_std.")])
     pyarrow.parquet.write_table(table, tmp_path / "old.parquet")
-    again = read_smoothed(tmp_path / "old.parquet")
-    assert np.isnan(again.records[0].error_std).all()
-    assert "95 %" not in str(model_errors.body(replace(estimate, smoothed=replace(again, drifting=()))))
+    with pytest.raises(ProblemError, match=r"old\.parquet cannot be used: it has no column 'error_std\."):
+        read_smoothed(tmp_path / "old.parquet")
+
+
+def test_without_a_band_of_the_errors_none_is_drawn(estimate):
+    records = tuple(replace(r, error_std=np.full_like(r.error_std, np.nan)) for r in estimate.smoothed.records)
+    assert "95 %" not in str(model_errors.body(replace(estimate, smoothed=replace(
+        estimate.smoothed, records=records, drifting=()))))

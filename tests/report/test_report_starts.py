@@ -1,6 +1,5 @@
 """Waterfall and spy: what several starts and the structure of a program look like."""
 
-import json
 
 import numpy as np
 import pytest
@@ -50,17 +49,6 @@ def test_saved_starts_come_back(tmp_path, noise):
     many = di.identify(decay_problem(noise), di.multistart(di.single_shooting(), starts=3))
     many.save(tmp_path / "results")
     assert di.load(tmp_path / "results").starts == many.starts
-
-
-def test_results_of_older_versions_have_their_cost_as_criterion(tmp_path):
-    many = di.identify(decay_problem(), di.multistart(di.single_shooting(), starts=3))
-    many.save(tmp_path / "results")
-    file = tmp_path / "results" / "estimate.json"
-    data = json.loads(file.read_text())
-    for start in data["starts"]:
-        del start["criterion"]
-    file.write_text(json.dumps(data))
-    assert [s.criterion for s in di.load(tmp_path / "results").starts] == [s.cost for s in many.starts]
 
 
 def test_ends_with_noise_of_their_own_are_drawn_by_likelihood():

@@ -6,8 +6,8 @@ import dynident as di
 from dynident.methods.presets import set_membership
 from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record
 from dynident.set_membership.flows.boxes import Boxes
-from dynident.set_membership.recursive import observer_of
-from dynident.set_membership.setup import question_of
+from dynident.set_membership.recursive import make_observer
+from dynident.set_membership.setup import make_setup
 
 PRIOR = {"alpha": (-8.0, -0.5), "beta": (10.0, 300.0), "T_Fs": (0.0, 0.3)}
 ROUNDED = 1e-9  # the simulated truth itself is rounded
@@ -36,10 +36,10 @@ def truth_at(rig, k):
 
 
 def lost_samples(rig, prior=PRIOR, experiment=None, **options):
-    """Samples at which no box holds the truth, and the passage."""
-    method = set_membership(**{"cap": 24, "subdivisions": 6, "reset": {"T_Fs": "speed"}, **options})
-    question = question_of(rig_problem(rig, prior, experiment), dict(method.input_error), False)
-    lo, hi = question.box(0, question.low, question.high)
+    """Samples at which no box holds the truth, and what the observer found."""
+    method = set_membership(**{"max_boxes": 24, "subdivisions": 6, "reset": {"T_Fs": "speed"}, **options})
+    setup = make_setup(rig_problem(rig, prior, experiment), dict(method.input_error), False)
+    lo, hi = setup.box(0, setup.low, setup.high)
     lost = []
 
     def tell(k, boxes):
@@ -48,6 +48,6 @@ def lost_samples(rig, prior=PRIOR, experiment=None, **options):
         if not np.any(np.all((boxes.lo <= z + slack) & (z - slack <= boxes.hi), axis=0)):
             lost.append(k)
 
-    passage = observer_of(method, question, method.algorithm).run(
-        Boxes(lo[:, None], hi[:, None], np.zeros(1, int)), question.records[0], tell)
-    return lost, passage
+    observed = make_observer(method, setup, method.algorithm).run(
+        Boxes(lo[:, None], hi[:, None], np.zeros(1, int)), setup.records[0], tell)
+    return lost, observed

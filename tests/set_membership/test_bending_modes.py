@@ -10,8 +10,8 @@ import dynident as di
 from dynident.codegen.compiler import compiler
 from dynident.models.hybrid import Mode, Transition
 from dynident.set_membership.flows.boxes import Boxes
-from dynident.set_membership.recursive import observer_of
-from dynident.set_membership.setup import question_of
+from dynident.set_membership.recursive import make_observer
+from dynident.set_membership.setup import make_setup
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,
                                 reason="proved bounds need a C compiler, or crival")
@@ -58,9 +58,9 @@ def driven(law, seed, duration=2.0, sampling=0.02, spread=0.5):
 
 
 def lost_samples(problem, truth, course, **options):
-    method = di.set_membership("recursive", **{"cap": 24, "subdivisions": 6, **options})
-    question = question_of(problem, {}, False)
-    lo, hi = question.box(0, question.low, question.high)
+    method = di.set_membership("recursive", **{"max_boxes": 24, "subdivisions": 6, **options})
+    setup = make_setup(problem, {}, False)
+    lo, hi = setup.box(0, setup.low, setup.high)
     lost = []
 
     def tell(k, boxes):
@@ -69,17 +69,17 @@ def lost_samples(problem, truth, course, **options):
         if not np.any(np.all((boxes.lo <= z + slack) & (z - slack <= boxes.hi), axis=0)):
             lost.append(k)
 
-    passage = observer_of(method, question, "recursive").run(
-        Boxes(lo[:, None], hi[:, None], np.zeros(1, int)), question.records[0], tell)
-    return lost, passage
+    observed = make_observer(method, setup, "recursive").run(
+        Boxes(lo[:, None], hi[:, None], np.zeros(1, int)), setup.records[0], tell)
+    return lost, observed
 
 
 @pytest.mark.parametrize("seed", [0, 1, 37, 63, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 100)
                                                   if s not in (37, 63))])  # two in which boxes were once without end
 @pytest.mark.parametrize("law", LAWS)
 def test_the_recursion_keeps_the_truth(law, seed):
-    lost, passage = lost_samples(*driven(law, seed))
-    assert passage.empty_at is None and not lost
+    lost, observed = lost_samples(*driven(law, seed))
+    assert observed.empty_at is None and not lost
 
 
 def holds(found, truth):
@@ -91,7 +91,7 @@ def holds(found, truth):
 @pytest.mark.parametrize("law", ["quadratic drag", "Stribeck"])
 def test_the_batch_keeps_it_and_is_no_wider(law, seed):
     problem, truth, _ = driven(law, seed, spread=0.1)
-    along, together = (di.identify(problem, di.set_membership(algorithm, cap=40), progress=False).uncertainty
+    along, together = (di.identify(problem, di.set_membership(algorithm, max_boxes=40), progress=False).uncertainty
                        for algorithm in ("recursive", "batch"))
     assert holds(along, truth) and holds(together, truth)
     for name in truth:
@@ -114,7 +114,7 @@ def pushed(law="Stribeck"):
 @pytest.mark.slow
 def test_taylor_models_in_windows_keep_the_truth_and_leave_no_more():
     problem, truth = pushed()
-    lines, bent = (di.identify(problem, di.set_membership(cap=60, degree=degree), progress=False).uncertainty
+    lines, bent = (di.identify(problem, di.set_membership(max_boxes=60, taylor_degree=degree), progress=False).uncertainty
                    for degree in (1, 2))
     assert holds(lines, truth) and holds(bent, truth)
     volume = [np.prod([np.diff(found.interval(n))[0] for n in truth]) for found in (lines, bent)]

@@ -31,20 +31,20 @@ def slipped(counts, end=5.0):
 def test_a_slip_that_only_a_whole_stretch_shows_is_dated_by_the_batch():
     """All samples before the slip are explained by the truth, so no sound method refutes before it."""
     problem = slipped(1)
-    along = di.identify(problem, di.set_membership("recursive", cap=12, reset={"T_Fs": "speed"}), progress=False)
+    along = di.identify(problem, di.set_membership("recursive", max_boxes=12, reset={"T_Fs": "speed"}), progress=False)
     assert not along.uncertainty.empty  # box by box it is not seen
-    found = di.identify(problem, di.set_membership(cap=12, reset={"T_Fs": "speed"}), progress=False).uncertainty
+    found = di.identify(problem, di.set_membership(max_boxes=12, reset={"T_Fs": "speed"}), progress=False).uncertainty
     time = problem.experiments[0].time
     assert time[SLIP] <= found.refutation.time <= time[SLIP + 10]  # and the window goes on to the end of the record
     until = problem.experiments[0].between(0, found.refutation.time)
     short = di.Problem(problem.model, [until], problem.parameters)
-    assert di.identify(short, di.set_membership(cap=12, reset={"T_Fs": "speed"}), progress=False).uncertainty.empty
+    assert di.identify(short, di.set_membership(max_boxes=12, reset={"T_Fs": "speed"}), progress=False).uncertainty.empty
 
 
 @pytest.mark.parametrize("algorithm", ["recursive", pytest.param("batch", marks=pytest.mark.slow)])
 def test_a_large_slip_is_dated_to_the_sample(algorithm):
     problem = slipped(20, end=4.2)
-    found = di.identify(problem, di.set_membership(algorithm, cap=12, reset={"T_Fs": "speed"}), progress=False)
+    found = di.identify(problem, di.set_membership(algorithm, max_boxes=12, reset={"T_Fs": "speed"}), progress=False)
     assert found.uncertainty.refutation.time == problem.experiments[0].time[SLIP]
     assert 1 < found.uncertainty.refutation.inflation <= 41  # 20 counts and the half that was admitted, over a half
 
@@ -60,6 +60,6 @@ def test_no_sample_before_the_first_wrong_one_is_blamed(seed):
     run = di.Experiment(time=rig.experiment.time, inputs=rig.experiment.inputs, initial={"speed": 0.0},
                         outputs={**rig.experiment.outputs, "angle": angle}, noise=rig.experiment.noise)
     for algorithm in ("recursive", "batch"):
-        method = di.set_membership(algorithm, cap=24, reset={"T_Fs": "speed"})
+        method = di.set_membership(algorithm, max_boxes=24, reset={"T_Fs": "speed"})
         found = di.identify(rig_problem(rig, experiment=run), method, progress=False).uncertainty.refutation
         assert found is None or found.time >= rig.experiment.time[wrong] - 1e-12

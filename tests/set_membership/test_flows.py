@@ -7,12 +7,12 @@ from scipy.integrate import solve_ivp
 import dynident as di
 from dynident.papers.drive_train import drive_train
 from dynident.papers.union_of_modes import PRINTED_FLOW
-from dynident.set_membership.flows.boxes import Boxes, Step, rows_of
+from dynident.set_membership.flows.boxes import Boxes, IntervalStep, stack_rows
 from dynident.set_membership.flows.hybrid_step import HybridStep
-from dynident.set_membership.flows.interval_automaton import Automaton
-from dynident.set_membership.flows.lohner import Tube
-from dynident.set_membership.flows.mode_flow import FlowChoice, ModeFlow
-from dynident.set_membership.flows.taylor_model_flow import TaylorTube
+from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
+from dynident.set_membership.flows.lohner import LohnerFlow
+from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow
+from dynident.set_membership.flows.taylor_model_flow import TaylorModelFlow
 
 SAMPLES = 10_000
 ACCURACY = 1e-9  # of the sampled trajectories, far above their true error
@@ -32,12 +32,12 @@ def around(name, share):
     model, state, values, inputs = MODELS[name]
     centre = np.array([*state, *values])
     reach = share * np.abs(centre)
-    return model, Automaton(model).layout, centre - reach, centre + reach, inputs
+    return model, IntervalAutomaton(model).layout, centre - reach, centre + reach, inputs
 
 
 def step_of(inputs):
     u = np.array(inputs, float)
-    return Step.between(0.0, LENGTH, u, u, np.zeros(u.size, bool), np.zeros(u.size))
+    return IntervalStep.from_samples(0.0, LENGTH, u, u, np.zeros(u.size, bool), np.zeros(u.size))
 
 
 def members(rng, lo, hi):
@@ -60,15 +60,15 @@ def exact_ends(model, points, inputs, length=LENGTH):
                      ).y[:, -1].reshape(n, count)
 
 
-@pytest.mark.parametrize("choice", [PRINTED_FLOW, FlowChoice(3), FlowChoice(6)], ids=["paper", "order 3", "order 6"])
+@pytest.mark.parametrize("choice", [PRINTED_FLOW, FlowOptions(3), FlowOptions(6)], ids=["paper", "order 3", "order 6"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_holds_every_sampled_trajectory(name, choice):
     model, layout, lo, hi, inputs = around(name, 0.05)
     rng = np.random.default_rng(5)
     flow = ModeFlow(layout, model.rate, choice)
-    low, high = rows_of(layout, lo[:, None], hi[:, None], step_of(inputs))
-    low[layout.passed_rows], high[layout.passed_rows] = flow.bound(low, high)
-    end = flow.end(low, high)
+    low, high = stack_rows(layout, lo[:, None], hi[:, None], step_of(inputs))
+    low[layout.enclosure_rows], high[layout.enclosure_rows] = flow.enclose_step(low, high)
+    end = flow.enclose_end(low, high)
     points = members(rng, lo, hi)
     reached = exact_ends(model, points, inputs)
     assert np.all((reached >= end[0] - ACCURACY) & (reached <= end[1] + ACCURACY))
@@ -81,13 +81,13 @@ def test_a_step_holds_every_sampled_trajectory(name, choice):
 def test_a_tube_of_thirty_steps_holds_every_sampled_trajectory(name):
     model, layout, lo, hi, inputs = around(name, 0.02)
     rng = np.random.default_rng(6)
-    rows = Tube(layout, model.rate, model.output).rows(lo[:, None], hi[:, None], [step_of(inputs)] * 31)
+    rows = LohnerFlow(layout, model.rate, model.output).enclose_outputs(lo[:, None], hi[:, None], [step_of(inputs)] * 31)
     points = lo[:, None] + (hi - lo)[:, None] * rng.random((lo.size, 500))
     reached = exact_ends(model, points, inputs, 30 * LENGTH)
     apart = points - rows.centre
     for output in range(len(model.outputs)):
         predicted = rows.offset[-1, output] + rows.a[-1, output, :, 0] @ apart
-        assert np.all(np.abs(predicted - reached[output]) <= rows.doubt[-1, output] + ACCURACY)
+        assert np.all(np.abs(predicted - reached[output]) <= rows.error[-1, output] + ACCURACY)
 
 
 @pytest.mark.compiled
@@ -97,7 +97,7 @@ def test_a_taylor_tube_holds_every_sampled_trajectory(name, degree):
     model, layout, lo, hi, inputs = around(name, 0.1)
     rng = np.random.default_rng(7)
     steps = [step_of(inputs)] * 11
-    rows = TaylorTube(layout, model.rate, model.output, 6, degree).rows(lo[:, None], hi[:, None], steps)
+    rows = TaylorModelFlow(layout, model.rate, model.output, 6, degree).enclose_outputs(lo[:, None], hi[:, None], steps)
     points = members(rng, lo, hi)
     reached = exact_ends(model, points, inputs, 10 * LENGTH)
     assert np.all((reached >= rows.low[-1] - ACCURACY) & (reached <= rows.high[-1] + ACCURACY))
@@ -106,26 +106,26 @@ def test_a_taylor_tube_holds_every_sampled_trajectory(name, degree):
     apart = points - rows.centre
     for output in range(len(model.outputs)):
         predicted = rows.offset[-1, output] + rows.a[-1, output, :, 0] @ apart
-        assert np.all(np.abs(predicted - reached[output]) <= rows.doubt[-1, output] + ACCURACY)
+        assert np.all(np.abs(predicted - reached[output]) <= rows.error[-1, output] + ACCURACY)
 
 
 @pytest.mark.compiled
 def test_taylor_models_follow_what_bends_over_wide_parameters():
     """Two compartments over 15 time units, all three rates known to 10 %: tubes in units of the true range."""
     model = di.EquationModel(states={"x1": "-(k1 + k2)*x1 + k3*x2", "x2": "k2*x1 - k3*x2"}, outputs={"y": "x2"})
-    layout, rates = Automaton(model).layout, np.array([0.25, 0.35, 0.15])
+    layout, rates = IntervalAutomaton(model).layout, np.array([0.25, 0.35, 0.15])
     lo, hi = (np.concatenate([[1.0, 0.0], rates * side])[:, None] for side in (0.9, 1.1))
     none = np.zeros(0)
-    steps = [Step.between(0.5 * k, 0.5 * k + 0.5, none, none, np.zeros(0, bool), none) for k in range(31)]
+    steps = [IntervalStep.from_samples(0.5 * k, 0.5 * k + 0.5, none, none, np.zeros(0, bool), none) for k in range(31)]
     share = np.array(np.meshgrid(*[np.linspace(0.9, 1.1, 5)] * 3)).reshape(3, -1)
     points = np.concatenate([np.tile([[1.0], [0.0]], share.shape[1]), rates[:, None] * share])
     reached = exact_ends(model, points, [], 15.0)
     true = reached.max(axis=1) - reached.min(axis=1)
     wide = {}
-    for degree, tube in ((1, Tube(layout, model.rate, model.output, 8)),
-                         (2, TaylorTube(layout, model.rate, model.output, 8, 2)),
-                         (3, TaylorTube(layout, model.rate, model.output, 8, 3))):
-        rows = tube.rows(lo, hi, steps)
+    for degree, flow in ((1, LohnerFlow(layout, model.rate, model.output, 8)),
+                         (2, TaylorModelFlow(layout, model.rate, model.output, 8, 2)),
+                         (3, TaylorModelFlow(layout, model.rate, model.output, 8, 3))):
+        rows = flow.enclose_outputs(lo, hi, steps)
         assert np.all((reached >= rows.low[-1] - ACCURACY) & (reached <= rows.high[-1] + ACCURACY))
         wide[degree] = (rows.high[-1, :, 0] - rows.low[-1, :, 0]) / true
     assert np.all(wide[2] < 1.7) and np.all(wide[3] < 1.2)  # a prototype had 1.2 to 1.7
@@ -134,29 +134,29 @@ def test_taylor_models_follow_what_bends_over_wide_parameters():
 
 def test_a_function_without_derivatives_has_no_taylor_model():
     model = di.EquationModel(states={"x": "-k*abs(x)"})
-    tube = TaylorTube(Automaton(model).layout, model.rate, model.output, 2, 2)
+    flow = TaylorModelFlow(IntervalAutomaton(model).layout, model.rate, model.output, 2, 2)
     with pytest.raises(di.NotSupported, match="no Taylor polynomial"):
-        tube.rows(np.array([[0.5], [1.0]]), np.array([[0.6], [1.1]]), [step_of([])] * 2)
+        flow.enclose_outputs(np.array([[0.5], [1.0]]), np.array([[0.6], [1.1]]), [step_of([])] * 2)
 
 
 def test_linear_inputs_are_followed_within_the_step():
     model = di.EquationModel(states={"x": "u - x"}, inputs=["u"])
-    layout = Automaton(model).layout
-    step = Step.between(0.0, 0.5, np.array([1.0]), np.array([3.0]), np.array([True]), np.zeros(1))
-    flow = ModeFlow(layout, model.rate, FlowChoice(8))
-    low, high = rows_of(layout, np.array([[2.0]]), np.array([[2.0]]), step)
-    low[layout.passed_rows], high[layout.passed_rows] = flow.bound(low, high)
-    end = flow.end(low, high)
+    layout = IntervalAutomaton(model).layout
+    step = IntervalStep.from_samples(0.0, 0.5, np.array([1.0]), np.array([3.0]), np.array([True]), np.zeros(1))
+    flow = ModeFlow(layout, model.rate, FlowOptions(8))
+    low, high = stack_rows(layout, np.array([[2.0]]), np.array([[2.0]]), step)
+    low[layout.enclosure_rows], high[layout.enclosure_rows] = flow.enclose_step(low, high)
+    end = flow.enclose_end(low, high)
     exact = 4 * 0.5 + 1 - 4 + (2 - 1 + 4) * np.exp(-0.5)  # x' + x = 1 + 4 t, x(0) = 2
     assert end[0][0, 0] <= exact <= end[1][0, 0] and end[1][0, 0] - end[0][0, 0] < 1e-7
 
 
 def test_a_box_that_stops_within_the_step_is_followed_into_rest():
     model = drive_train()
-    step = HybridStep(Automaton(model), FlowChoice(3))
+    step = HybridStep(IntervalAutomaton(model), FlowOptions(3))
     box = Boxes(np.array([[0.0], [0.01], [-5.0], [60.0], [0.1]]), np.array([[0.0], [0.02], [-4.0], [70.0], [0.12]]),
                 np.array([model.modes.index("forward")]))
-    pieces = step.predict(box, Step.between(0.0, 0.01, np.zeros(1), np.zeros(1), np.zeros(1, bool), np.zeros(1)))
+    pieces = step.predict(box, IntervalStep.from_samples(0.0, 0.01, np.zeros(1), np.zeros(1), np.zeros(1, bool), np.zeros(1)))
     rest = [p.ends for p in pieces if np.any(p.ends.mode == model.modes.index("rest"))]
     assert rest and np.all(rest[0].lo[1] == 0) and np.all(rest[0].hi[1] == 0)
     # alpha = -4.5, beta = 65, T = 0.11, speed 0.015: stops after 0.0021 s, 1.57e-5 rad further

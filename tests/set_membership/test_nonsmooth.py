@@ -9,14 +9,14 @@ import pytest
 import dynident as di
 from dynident.codegen.compiler import compiler
 from dynident.papers.union_of_modes import PRINTED_FLOW, UnionOfModesStep
-from dynident.set_membership.flows.boxes import Boxes, Step, rows_of
+from dynident.set_membership.flows.boxes import Boxes, IntervalStep, stack_rows
 from dynident.set_membership.flows.hybrid_step import HybridStep
-from dynident.set_membership.flows.interval_automaton import Automaton
-from dynident.set_membership.flows.lohner import Tube
-from dynident.set_membership.flows.measurement_update import Sample
-from dynident.set_membership.flows.mode_flow import FlowChoice, ModeFlow
-from dynident.set_membership.flows.nonsmooth import margins
-from dynident.set_membership.flows.taylor_model_flow import TaylorTube
+from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
+from dynident.set_membership.flows.lohner import LohnerFlow
+from dynident.set_membership.flows.measurement_update import BoundedSample
+from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow
+from dynident.set_membership.flows.nonsmooth import smoothness_margins
+from dynident.set_membership.flows.taylor_model_flow import TaylorModelFlow
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,
                                 reason="proved bounds need a C compiler, or crival")
@@ -88,7 +88,7 @@ def drawn(name, share):
 
 def step():
     none = np.zeros(0)
-    return Step.between(0.0, LENGTH, none, none, np.zeros(0, bool), none)
+    return IntervalStep.from_samples(0.0, LENGTH, none, none, np.zeros(0, bool), none)
 
 
 SHARES = [(0.0, 1.0), (0.0, 0.0), (0.3, 0.35), (0.5, 1.0), (1.0, 1.0)]  # wide, thin, at the kink, beyond it
@@ -98,12 +98,12 @@ SHARES = [(0.0, 1.0), (0.0, 0.0), (0.3, 0.35), (0.5, 1.0), (1.0, 1.0)]  # wide, 
 @pytest.mark.parametrize("name", LAWS)
 def test_no_order_loses_a_trajectory_that_meets_what_is_not_smooth(name, share):
     model, lo, hi, _, reached = drawn(name, share)
-    layout = Automaton(model).layout
-    for choice in (PRINTED_FLOW, FlowChoice(2), FlowChoice(3), FlowChoice(6)):
+    layout = IntervalAutomaton(model).layout
+    for choice in (PRINTED_FLOW, FlowOptions(2), FlowOptions(3), FlowOptions(6)):
         flow = ModeFlow(layout, model.rate, choice)
-        low, high = rows_of(layout, lo, hi, step())
-        low[layout.passed_rows], high[layout.passed_rows] = flow.bound(low, high)
-        end = flow.end(low, high)
+        low, high = stack_rows(layout, lo, hi, step())
+        low[layout.enclosure_rows], high[layout.enclosure_rows] = flow.enclose_step(low, high)
+        end = flow.enclose_end(low, high)
         assert np.all((reached >= end[0] - ROUNDED) & (reached <= end[1] + ROUNDED))
         assert end[1][0, 0] - end[0][0, 0] < 0.4  # an enclosure of everything would hold all too
 
@@ -112,14 +112,14 @@ def test_no_order_loses_a_trajectory_that_meets_what_is_not_smooth(name, share):
 @pytest.mark.parametrize("name", LAWS)
 def test_nor_does_a_step_with_its_measurement_and_the_way_back(name, share):
     model, lo, hi, points, reached = drawn(name, share)
-    automaton = Automaton(model)
+    automaton = IntervalAutomaton(model)
     radius = 0.01
     for k in range(0, SAMPLES, SAMPLES // 20):
-        sample = Sample(step(), reached[[k]] - radius, reached[[k]] + radius)
+        sample = BoundedSample(step(), reached[[k]] - radius, reached[[k]] + radius)
         truth = np.append(reached[k], points[1:, k])
-        for way in (HybridStep(automaton, FlowChoice(3)), HybridStep(automaton, FlowChoice(3), compiled=False),
+        for way in (HybridStep(automaton, FlowOptions(3)), HybridStep(automaton, FlowOptions(3), compiled=False),
                     UnionOfModesStep(automaton, model)):
-            first = way.begin(Boxes(lo, hi, np.zeros(1, int)), step())
+            first = way.start(Boxes(lo, hi, np.zeros(1, int)), step())
             left = way.advance(first, step(), sample, True)[0]
             assert np.any(np.all((left.lo <= truth[:, None] + ROUNDED) & (truth[:, None] - ROUNDED <= left.hi), axis=0))
 
@@ -128,28 +128,29 @@ def test_nor_does_a_step_with_its_measurement_and_the_way_back(name, share):
 @pytest.mark.parametrize("name", LAWS)
 def test_nor_does_a_tube(name, share):
     model, lo, hi, points, reached = drawn(name, share)
-    layout = Automaton(model).layout
-    parts = step().parts(4)
-    rows = Tube(layout, model.rate, model.output, 5).rows(lo, hi, [*parts, step()])
+    layout = IntervalAutomaton(model).layout
+    parts = step().subdivide(4)
+    rows = LohnerFlow(layout, model.rate, model.output, 5).enclose_outputs(lo, hi, [*parts, step()])
     predicted = rows.offset[-1, 0, 0] + rows.a[-1, 0, :, 0] @ (points - rows.centre)
-    assert np.all(np.abs(predicted - reached) <= rows.doubt[-1, 0, 0] + ROUNDED)
-    assert rows.doubt[-1, 0, 0] < 0.4
+    assert np.all(np.abs(predicted - reached) <= rows.error[-1, 0, 0] + ROUNDED)
+    assert rows.error[-1, 0, 0] < 0.4
 
 
 @pytest.mark.parametrize("share", SHARES)
 def test_a_taylor_tube_holds_what_ends(share):
     model, lo, hi, _, reached = drawn("sqrt, which ends", share)
-    rows = TaylorTube(Automaton(model).layout, model.rate, model.output, 3, 2).rows(lo, hi, [*step().parts(2), step()])
+    flow = TaylorModelFlow(IntervalAutomaton(model).layout, model.rate, model.output, 3, 2)
+    rows = flow.enclose_outputs(lo, hi, [*step().subdivide(2), step()])
     assert np.all((reached >= rows.low[-1] - ROUNDED) & (reached <= rows.high[-1] + ROUNDED))
 
 
 def test_an_output_that_jumps_is_not_taken_for_a_line():
     model = di.EquationModel(states={"x": "-a*x"}, outputs={"y": "where(x > 0.5, 1, 0)"})
     lo, hi = np.array([[0.4], [1.0]]), np.array([[0.7], [1.1]])
-    rows = Tube(Automaton(model).layout, model.rate, model.output, 5).rows(lo, hi, [step()])
+    rows = LohnerFlow(IntervalAutomaton(model).layout, model.rate, model.output, 5).enclose_outputs(lo, hi, [step()])
     for x in (0.45, 0.65):
         y = rows.offset[0, 0, 0] + rows.a[0, 0, :, 0] @ (np.array([x, 1.05]) - rows.centre[:, 0])
-        assert abs(y - (x > 0.5)) <= rows.doubt[0, 0, 0] + ROUNDED
+        assert abs(y - (x > 0.5)) <= rows.error[0, 0, 0] + ROUNDED
 
 
 @pytest.mark.parametrize("text, meets", [
@@ -158,17 +159,17 @@ def test_an_output_that_jumps_is_not_taken_for_a_line():
     ("log(x)", "x = 0"), ("asin(x)", "x = 1"), ("minimum(x, p)", "x = p")])
 def test_what_is_not_smooth_is_found_in_the_equations(text, meets):
     model = di.EquationModel(states={"x": text}, inputs=re.findall(r"\bu\b", text))
-    s = Automaton(model).layout.symbols()
-    assert bool(margins(model.rate(s.t, s.x, s.u, s.p), s)) == (meets is not None)
+    s = IntervalAutomaton(model).layout.symbols()
+    assert bool(smoothness_margins(model.rate(s.t, s.x, s.u, s.p), s)) == (meets is not None)
 
 
 def test_a_kink_in_an_input_that_is_held_is_none():
     model = di.EquationModel(states={"x": "abs(u) - x"}, inputs=["u"])
-    layout = Automaton(model).layout
-    flow = ModeFlow(layout, model.rate, FlowChoice(3))
+    layout = IntervalAutomaton(model).layout
+    flow = ModeFlow(layout, model.rate, FlowOptions(3))
     for end, linear, fails in ((0.0, False, False), (1.0, True, True)):
-        held = Step.between(0.0, LENGTH, np.zeros(1), np.array([end]), np.array([linear]), np.zeros(1))
-        assert flow.smooth.fails(*rows_of(layout, np.ones((1, 1)), np.ones((1, 1)), held))[0] == fails
+        held = IntervalStep.from_samples(0.0, LENGTH, np.zeros(1), np.array([end]), np.array([linear]), np.zeros(1))
+        assert flow.smoothness.may_fail(*stack_rows(layout, np.ones((1, 1)), np.ones((1, 1)), held))[0] == fails
 
 
 @pytest.mark.compiled
@@ -183,7 +184,7 @@ def test_a_tank_that_runs_empty_is_not_refuted():
                         initial={"level": 1.0})
     problem = di.Problem(model, [run], [di.Parameter("k", 0.3, 0.05, 1.0)])
     for algorithm in ("batch", "recursive", "paper"):
-        low, high = di.identify(problem, di.set_membership(algorithm, cap=60, strategy="widest"), progress=False
+        low, high = di.identify(problem, di.set_membership(algorithm, max_boxes=60, strategy="widest"), progress=False
                                 ).uncertainty.interval("k")
         assert low <= 0.26 <= high
         assert algorithm == "paper" or high - low < 0.02
@@ -197,7 +198,7 @@ def test_each_state_meets_its_remainder_at_a_moment_of_its_own(order):
     run = di.Experiment(time=time, initial={"x": 0.0, "y": 0.0}, noise=dict.fromkeys("xy", di.Bounded(1e-3)),
                         outputs={"x": time ** (n + 2) / (n + 2), "y": time ** (n + 1) / (n + 1)})
     problem = di.Problem(model, [run], [di.Parameter("p", 1.0, 0.9, 1.1)])
-    low, high = di.identify(problem, di.set_membership("recursive", order=order, cap=20), progress=False
+    low, high = di.identify(problem, di.set_membership("recursive", order=order, max_boxes=20), progress=False
                             ).uncertainty.interval("p")
     assert low <= 1 <= high
 
@@ -205,14 +206,14 @@ def test_each_state_meets_its_remainder_at_a_moment_of_its_own(order):
 def test_a_box_without_end_loses_nothing():
     """exp of a speed that is not known at all: corners at infinity would say nothing true."""
     model = di.EquationModel(states={"x": "-a*x + b*exp(-x)"}, outputs={"y": "x"})
-    layout = Automaton(model).layout
-    flow = ModeFlow(layout, model.rate, FlowChoice(3))
+    layout = IntervalAutomaton(model).layout
+    flow = ModeFlow(layout, model.rate, FlowOptions(3))
     for low, high in ((-np.inf, np.inf), (0.0, np.inf), (-np.inf, 0.0)):
-        lo, hi = rows_of(layout, np.array([[low], [1.0], [0.5]]), np.array([[high], [1.2], [0.6]]), step())
-        lo[layout.passed_rows], hi[layout.passed_rows] = flow.bound(lo, hi)
-        end = flow.end(lo, hi)
+        lo, hi = stack_rows(layout, np.array([[low], [1.0], [0.5]]), np.array([[high], [1.2], [0.6]]), step())
+        lo[layout.enclosure_rows], hi[layout.enclosure_rows] = flow.enclose_step(lo, hi)
+        end = flow.enclose_end(lo, hi)
         inside = np.clip(0.3, low, high)
         moved = inside + LENGTH * (-1.1 * inside + 0.55 * np.exp(-inside))  # the end of its step, to a few percent
         assert end[0][0, 0] <= moved - 0.02 and moved + 0.02 <= end[1][0, 0]
-        (_, _), left = flow.narrow(lo, hi, (np.full((1, 1), moved - 0.1), np.full((1, 1), moved + 0.1)))
+        (_, _), left = flow.contract(lo, hi, (np.full((1, 1), moved - 0.1), np.full((1, 1), moved + 0.1)))
         assert left[0][0, 0] <= moved <= left[1][0, 0]

@@ -10,6 +10,7 @@ from regression import autoregressive, fitted, linearized, regression_problem
 from scipy import stats
 from scipy.linalg import toeplitz
 
+from dynident._util.codec import decode, to_json
 from dynident.errors import ProblemError
 from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
 from dynident.problem.parameter import Parameter, Prior
@@ -183,7 +184,7 @@ def test_a_file_gives_back_the_same_intervals(phi):
     tied = np.stack([x[:, 0], x[:, 1], x[:, 1]], axis=1)
     for active in ({}, {"a": "lower"}):
         before = covariance_of(tied, three(), active=active, phi=phi, values=np.array([1.0, 0.5, 0.5]))
-        after = Covariance.from_data(json.loads(json.dumps(before.to_data(), allow_nan=False)))
+        after = decode(Covariance, json.loads(to_json(before)), "a file")
         for name in "abc":
             for kind in ("plain", "corrected"):
                 assert after.interval(name, kind=kind) == before.interval(name, kind=kind)

@@ -9,6 +9,7 @@ import pytest
 from regression import Names, regression_problem
 from scipy import stats
 
+from dynident._util.codec import decode, to_json
 from dynident.estimate.estimate import Trajectory
 from dynident.estimate.validation import Validation, fit_percent, validation_metrics
 from dynident.problem.experiment import Experiment
@@ -98,7 +99,7 @@ def test_a_drifting_error_fails_where_it_should():
 
 def test_a_file_gives_back_the_same_judgement():
     before = validation(0.1 * np.random.default_rng(6).normal(size=50))
-    after = Validation.from_data(json.loads(json.dumps(before.to_data(), allow_nan=False)))
+    after = decode(Validation, json.loads(to_json(before)), "a file")
     assert after.tests == before.tests and after.fit == before.fit
     np.testing.assert_array_equal(after.residuals["z"], before.residuals["z"])
     np.testing.assert_array_equal(after.trajectory.outputs["y"], before.trajectory.outputs["y"])

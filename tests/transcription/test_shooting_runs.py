@@ -7,6 +7,7 @@ import pytest
 
 import dynident as di
 from dynident.integrators import integrator_named
+from dynident.linalg.finite_problem import Workspace
 from dynident.transcription.relaxed_shooting import RelaxedShooting
 from dynident.transcription.shooting import Shooting
 
@@ -48,3 +49,38 @@ def test_segments_alone_begin_with_what_is_known(shooting, free_nodes):
     assert shooting.counts["jacobians"] == 1
     assert alone.linearize(moved(alone.start(), 0.1)).evaluation.cost != cost
     assert alone.linearize(alone.start()).evaluation.cost == cost
+
+
+# whose memory a linearisation stands in
+
+
+def test_a_linearisation_is_not_disturbed_by_one_in_another_workspace(shooting):
+    here = shooting.start()
+    linear = shooting.linearize(here, Workspace())
+    kept = linear.chains[0].jacobian.copy()
+    there = shooting.linearize(moved(here, 0.1), Workspace())
+    assert np.any(there.chains[0].jacobian != kept)
+    np.testing.assert_array_equal(linear.chains[0].jacobian, kept)
+
+
+def test_a_workspace_that_is_given_again_is_written_over(shooting):
+    here, workspace = shooting.start(), Workspace()
+    before = shooting.linearize(here, workspace)
+    after = shooting.linearize(moved(here, 0.1), workspace)
+    assert after.chains[0].jacobian is before.chains[0].jacobian
+    again = shooting.linearize(here, workspace)  # what was written over is not taken for known
+    assert shooting.counts["jacobians"] == 3
+    np.testing.assert_array_equal(again.chains[0].jacobian, shooting.linearize(replace(here)).chains[0].jacobian)
+
+
+def test_what_is_known_of_a_point_outlasts_the_workspace_that_it_was_made_in(shooting):
+    """Handed on to another owner, it is taken out of the workspace, which begins anew."""
+    here, first = shooting.start(), Workspace()
+    shooting.linearize(here, first)
+    taken = shooting.linearize(here, Workspace())
+    results = shooting.run(here, True)
+    kept = taken.chains[0].jacobian.copy()
+    shooting.linearize(moved(here, 0.1), first)
+    np.testing.assert_array_equal(taken.chains[0].jacobian, kept)
+    np.testing.assert_array_equal(results[0].jacobian, kept)
+    assert shooting.counts["jacobians"] == 2

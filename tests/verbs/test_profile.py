@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident._util.codec import decode, to_json
 from dynident.statistics.profile_likelihood import IDENTIFIABLE, RECORD_HIDES, STRUCTURAL, Profile
 from problems import MACHINES
 
@@ -75,7 +76,7 @@ def test_profile_is_the_same_on_an_executor_and_after_a_round_trip():
     alone = di.profile(estimate, ["m", "k"])
     with ThreadPoolExecutor(2) as pool:
         shared = di.profile(estimate, ["m", "k"], executor=pool)
-    again = Profile.from_data(json.loads(json.dumps(alone.to_data())))
+    again = decode(Profile, json.loads(to_json(alone)), "a file")
     for name in ("m", "k", "d"):
         assert alone.interval(name) == shared.interval(name) == again.interval(name)
 

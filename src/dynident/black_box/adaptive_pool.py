@@ -1,7 +1,7 @@
-"""Side by side: when does it pay to simulate on several processes of this machine, and how many does it take?
+"""Adaptive pool: when does it pay to simulate on several processes of this machine, and how many does it take?
 
-Only a runner whose simulations run in processes of their own gains from threads here. Another process costs its start
-once, so short simulations stay where they are. The numbers are the same either way.
+Only a simulator that runs in processes of its own gains from threads here. Another process costs its start once, so short
+simulations stay where they are. The numbers are the same either way.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from typing import Any
 
 from dynident.parallel.process_pool import available_cores
 
-START_OF_PROCESS = 0.5  # seconds until another process has loaded the code and is ready, on a slow machine
+PROCESS_START = 0.5  # seconds until another process has loaded the code and is ready, on a slow machine
 REPEATS = 5  # how often a set of columns is asked for again; a fit takes that many iterations at least
 
 
-class SideBySide:
-    """Runs tasks one after the other until it is known how long one takes, then on as many processes as pay."""
+class AdaptivePool:
+    """Runs tasks one after the other until it is known how long one takes, then on as many processes as pay.
 
-    def __init__(self, separate: bool, processes: int | None = None):
+    `seconds` is what one task is known to take; without it, the shortest so far.
+    """
+
+    def __init__(self, own_process: bool, processes: int | None = None, seconds: float = math.inf):
         alone = multiprocessing.parent_process() is None  # a worker among others takes no more than its own core
-        self.separate, self.most = separate, processes or (available_cores() if alone else 1)
-        self.seconds = math.inf  # of one task; the shortest so far
+        self.own_process, self.most = own_process, processes or (available_cores() if alone else 1)
+        self.seconds = seconds  # of one task
         self.begun = False  # the first task starts a process, and says nothing about those after it
         self.used = 1  # processes
         self._threads: ThreadPoolExecutor | None = None
@@ -36,7 +39,7 @@ class SideBySide:
         while len(done) < len(tasks):
             waiting = tasks[len(done):]
             if self.processes_for(len(waiting)) > 1:
-                return done + self._together(function, waiting)
+                return done + self._run_threads(function, waiting)
             began = time.perf_counter()
             done.append(function(waiting[0]))
             if self.begun:
@@ -47,14 +50,14 @@ class SideBySide:
     def processes_for(self, tasks: int) -> int:
         """How many processes shorten this set of tasks, counting that others like it follow."""
         together = min(self.most, tasks)
-        if not self.separate or together < 2 or not math.isfinite(self.seconds):
+        if not self.own_process or together < 2 or not math.isfinite(self.seconds):
             return 1
         if self._threads is not None:
             return together
         saved = self.seconds * (tasks - math.ceil(tasks / together)) * REPEATS
-        return together if saved > START_OF_PROCESS else 1
+        return together if saved > PROCESS_START else 1
 
-    def _together(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    def _run_threads(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.most, "simulation")
         self.used = max(self.used, min(self.most, len(tasks)))

@@ -1,4 +1,4 @@
-"""Directional: derivatives that the model itself gives, taken only after a difference has confirmed each of them.
+"""Derivative check: derivatives that the model itself gives, taken only after a difference has confirmed each of them.
 
 FMUs return directional derivatives by parameters that are 0 with status OK (an official reference FMU does), so a claim
 to have them is not enough. And a parameter that sets an initial value acts on the simulation in a way that no derivative
@@ -7,15 +7,16 @@ of the rates tells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.black_box.finite_differences import Around, Column, Outputs, closer_look
+from dynident.black_box.finite_differences import DifferencePoint, FiniteDifference, Outputs, refine_difference
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.problem.problem import Problem
-from dynident.transcription.simulators import Runner
+from dynident.transcription.simulators import Simulator
 
 AGREES = 1e-4  # relative, beside what the difference itself is wrong by; some models make their own by differences
 AGREES_AT_MOST = 1e-3  # relative; a difference that is wrong by more can confirm nothing
@@ -23,101 +24,115 @@ SURE = 10.0  # times what a difference is wrong by: who disagrees with it by mor
 MOST_REFUSALS = 2  # of derivatives by the model; then it is not asked again
 
 
-class Directional:
-    """Which unknowns the model can differentiate by, and the columns for these."""
+@dataclass(frozen=True)
+class DerivativeCheck:
+    """Which unknowns the model can differentiate by, as far as differences have shown it; indices of the unknowns."""
 
-    def __init__(self, problem: Problem, runner: Runner):
-        self.problem, self.runner = problem, runner
-        self.undecided = set(range(len(problem.names))) if runner.differentiates else set()
-        self.confirmed: set[int] = set()
-        self.wrong: set[int] = set()
-        self.refusals: list[str] = []
+    undecided: frozenset[int]
+    confirmed: frozenset[int] = frozenset()
+    wrong: frozenset[int] = frozenset()
+    refusals: tuple[str, ...] = ()  # in the words of the model
 
-    def columns(self, values: np.ndarray, grids: Sequence[Grid]) -> dict[int, Outputs]:
-        """Columns of the confirmed unknowns; none where the model fails to give them at these values."""
-        try:
-            return self._given(values, grids, sorted(self.confirmed)) if self.confirmed else {}
-        except SimulationDiverged:
-            return {}
+    def with_verdicts(self, agrees: Mapping[int, bool]) -> DerivativeCheck:
+        """After a comparison of some; those that differences cannot tell are not among them."""
+        right, wrong = (frozenset(i for i, good in agrees.items() if good is is_right) for is_right in (True, False))
+        return replace(self, undecided=self.undecided - right - wrong, confirmed=(self.confirmed | right) - wrong,
+                       wrong=self.wrong | wrong)
 
-    def check(self, grids: Sequence[Grid], around: Around, noise: float, differences: dict[int, Column]) -> None:
-        """Compare with differences what is not yet confirmed or found wrong; what they cannot tell waits for others."""
-        asked = sorted(self.undecided & set(differences))
-        for i, column in self._asked(around.values, grids, asked).items():
-            agrees = _agrees(around, noise, i, column, differences[i])
-            if agrees is not None:
-                self.undecided.discard(i)
-                (self.confirmed if agrees else self.wrong).add(i)
-
-    def refuted(self, grids: Sequence[Grid], around: Around, noise: float, differences: dict[int, Column]) -> bool:
-        """Whether something that was confirmed elsewhere is wrong here; it is not used any more."""
-        given = self.columns(around.values, grids)
-        bad = {i for i, column in given.items() if _agrees(around, noise, i, column, differences[i]) is False}
-        self.confirmed -= bad
-        self.wrong |= bad
-        return bool(bad)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        def named(some: set[int]) -> str:
-            return ", ".join(self.problem.names[i] for i in sorted(some))
+    def notes(self, names: Sequence[str]) -> tuple[str, ...]:
+        def listed(some: frozenset[int]) -> str:
+            return ", ".join(names[i] for i in sorted(some))
 
         notes = []
         if self.confirmed:
-            notes.append(f"Derivatives by {named(self.confirmed)} are the model's own (directional derivatives, confirmed "
+            notes.append(f"Derivatives by {listed(self.confirmed)} are the model's own (directional derivatives, confirmed "
                          "by differences).")
         if self.wrong:
-            notes.append(f"The model's own derivatives by {named(self.wrong)} do not give the derivative of the simulation; "
+            notes.append(f"The model's own derivatives by {listed(self.wrong)} do not give the derivative of the simulation; "
                          "differences are used instead.")
         if self.refusals:
             notes.append(f"The model offers directional derivatives but does not give them ({self.refusals[-1]}); "
                          "differences are used.")
         elif self.undecided and (self.confirmed or self.wrong):
-            notes.append(f"The model's own derivatives by {named(self.undecided)} are not used: no difference stood above "
+            notes.append(f"The model's own derivatives by {listed(self.undecided)} are not used: no difference stood above "
                          "the noise of the simulation far enough to confirm them.")
         return tuple(notes)
 
-    def _asked(self, values: np.ndarray, grids: Sequence[Grid], unknowns: Sequence[int]) -> dict[int, Outputs]:
-        """By these unknowns, or where the model refuses parameters by the initial states alone."""
-        parameters = {int(i) for b in self.problem.bindings for i in b.parameter_unknown if i >= 0}
-        initials = [i for i in unknowns if i not in parameters]
-        for some in ([unknowns] if len(self.refusals) < MOST_REFUSALS else []) + [initials] * (initials != unknowns):
-            if not some:
-                continue
-            try:
-                return self._given(values, grids, some)
-            except SimulationDiverged as bad:
-                self.refusals.append(str(bad).rstrip("."))
-        return {}
 
-    def _given(self, values: np.ndarray, grids: Sequence[Grid], unknowns: Sequence[int]) -> dict[int, Outputs]:
+@dataclass(frozen=True, eq=False)
+class ModelDerivatives:
+    """Derivatives of the outputs by unknowns of a problem, as the model itself gives them."""
+
+    problem: Problem
+    simulator: Simulator
+
+    def unchecked(self) -> DerivativeCheck:
+        return DerivativeCheck(frozenset(range(len(self.problem.names)) if self.simulator.has_derivatives else ()))
+
+    def confirmed(self, check: DerivativeCheck, values: np.ndarray, grids: Sequence[Grid]) -> dict[int, Outputs]:
+        """Columns of the confirmed unknowns; none where the model fails to give them at these values."""
+        try:
+            return self._columns(values, grids, sorted(check.confirmed)) if check.confirmed else {}
+        except SimulationDiverged:
+            return {}
+
+    def check(self, check: DerivativeCheck, grids: Sequence[Grid], point: DifferencePoint, noise: float,
+              differences: Mapping[int, FiniteDifference]) -> DerivativeCheck:
+        """Compare with differences what is not yet confirmed or found wrong; what they cannot tell waits for others."""
+        asked = sorted(check.undecided & set(differences))
+        parameters = {int(i) for b in self.problem.bindings for i in b.parameter_unknown if i >= 0}
+        initials = [i for i in asked if i not in parameters]
+        given: dict[int, Outputs] = {}
+        # by all, or where the model refuses parameters by the initial states alone
+        for some in ([asked] if len(check.refusals) < MOST_REFUSALS else []) + [initials] * (initials != asked):
+            try:
+                given = self._columns(point.values, grids, some) if some else {}
+            except SimulationDiverged as bad:
+                check = replace(check, refusals=(*check.refusals, str(bad).rstrip(".")))
+                continue
+            if some:
+                break
+        return check.with_verdicts(_verdicts(point, noise, given, differences))
+
+    def recheck(self, check: DerivativeCheck, grids: Sequence[Grid], point: DifferencePoint, noise: float,
+                differences: Mapping[int, FiniteDifference]) -> DerivativeCheck:
+        """The same at another point for what was confirmed; what is wrong there is not used any more."""
+        verdicts = _verdicts(point, noise, self.confirmed(check, point.values, grids), differences)
+        return check.with_verdicts({i: right for i, right in verdicts.items() if not right})
+
+    def _columns(self, values: np.ndarray, grids: Sequence[Grid], unknowns: Sequence[int]) -> dict[int, Outputs]:
         found: dict[int, list[np.ndarray]] = {i: [] for i in unknowns}
         for e, (grid, binding) in enumerate(zip(grids, self.problem.bindings, strict=True)):
             places = [[np.flatnonzero(of == i) for of in (binding.parameter_unknown, binding.initial_unknown)]
                       for i in unknowns]
             by_parameters = np.concatenate([p for p, _ in places])
             by_initials = np.concatenate([x for _, x in places])
-            slopes = self.runner.slopes(*self.problem.values_in(values, e), grid, by_parameters, by_initials)
+            columns = self.simulator.derivatives(*self.problem.values_in(values, e), grid, by_parameters, by_initials)
             at, behind = 0, by_parameters.size
             for i, (p, x) in zip(unknowns, places, strict=True):
                 own = [*range(at, at + p.size), *range(behind, behind + x.size)]
-                found[i].append(slopes[:, :, own].sum(axis=2))
+                found[i].append(columns[:, :, own].sum(axis=2))
                 at, behind = at + p.size, behind + x.size
         return {i: tuple(columns) for i, columns in found.items()}
 
 
-def _agrees(around: Around, noise: float, i: int, given: Outputs, column: Column) -> bool | None:
-    """Whether a derivative is that of the simulation; None where the differences cannot tell."""
-    first = _compared(around, given, column)
-    if first or around.apart(given, column.slope) <= SURE * column.noise:
+def _verdicts(point: DifferencePoint, noise: float, given: Mapping[int, Outputs],
+              differences: Mapping[int, FiniteDifference]) -> dict[int, bool]:
+    """Of each derivative whether it is that of the simulation; without those that differences cannot tell."""
+    found = {i: _agrees(point, noise, i, column, differences[i]) for i, column in given.items()}
+    return {i: agrees for i, agrees in found.items() if agrees is not None}
+
+
+def _agrees(point: DifferencePoint, noise: float, i: int, given: Outputs, difference: FiniteDifference) -> bool | None:
+    first = _compare(point, given, difference)
+    if first or point.distance(given, difference.derivative) <= SURE * difference.noise:
         return first
-    closer = closer_look(around, noise, i, column)
-    return None if closer is None else _compared(around, given, closer)
+    closer = refine_difference(point, noise, i, difference)
+    return None if closer is None else _compare(point, given, closer)
 
 
-def _compared(around: Around, given: Outputs, column: Column) -> bool | None:
-    apart = around.apart(given, column.slope)
-    allowed = AGREES * column.length + SURE * (column.noise + column.bend)
-    if apart > allowed:
+def _compare(point: DifferencePoint, given: Outputs, difference: FiniteDifference) -> bool | None:
+    distance = point.distance(given, difference.derivative)
+    if distance > AGREES * difference.length + SURE * (difference.noise + difference.truncation):
         return False
-    return True if column.seen and apart <= AGREES_AT_MOST * column.length else None
+    return True if difference.seen and distance <= AGREES_AT_MOST * difference.length else None

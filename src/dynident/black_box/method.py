@@ -1,7 +1,8 @@
-"""Black box: least squares on simulations alone, for models that show no equations."""
+"""Least squares on simulations alone, for models that show no equations."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -9,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dynident.black_box.problem import BlackBox, BlackBoxScheme, Simulation
+from dynident.black_box.evaluation_cache import EvaluationCache
+from dynident.black_box.problem import BlackBoxProblem, SimulatorIntegrator
 from dynident.errors import DynidentError, ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
@@ -21,23 +23,25 @@ from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
-from dynident.transcription.simulators import declared_in, runner_for
+from dynident.transcription.simulators import declared_names, simulator_for
 
-SEED = 1  # the search is repeatable
-BAD = 1e6  # times the cost at the start: what a failed simulation counts in the search
-PER_UNKNOWN = 10  # members of the searching population per unknown, where evaluations allow
+SEED = 1  # the global search is repeatable
+FAILED_COST = 1e6  # times the cost at the start: what a failed simulation counts in the global search
+MEMBERS_PER_UNKNOWN = 10  # of the searching population, where evaluations allow
+FEWEST_MEMBERS = 4  # per unknown
+LEAST_GENERATIONS = 5  # evaluations are spent on that many rather than on more members
 
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """Levenberg-Marquardt on simulations, derivatives by differences whose step follows the measured noise.
+    """Levenberg-Marquardt on simulations, derivatives by finite differences whose step follows the measured noise.
 
-    `search` is a number of simulations to spend on a global search between the bounds before (0: none).
+    `global_search` is a number of simulations to spend on a global search between the bounds before (0: none).
     `integrator` serves models with equations; an FMU brings its own choice. `substeps`, `loss`, `iterations` as for
     shooting.
     """
 
-    search: int = 0
+    global_search: int = 0
     integrator: str = "runge_kutta"
     substeps: int | str = "auto"
     loss: str = "squared"
@@ -47,8 +51,8 @@ class LeastSquares:
     def __post_init__(self) -> None:
         integrator_named(self.integrator)
         faults = option_faults(self.loss, "auto", self.iterations, substeps=self.substeps)
-        if not whole(self.search) or self.search < 0:
-            faults.append(f"search = {self.search!r}; give a number of simulations, or 0 for no search.")
+        if not whole(self.global_search) or self.global_search < 0:
+            faults.append(f"global_search = {self.global_search!r}; give a number of simulations, or 0 for no search.")
         if faults:
             raise ProblemError(faults)
 
@@ -63,118 +67,142 @@ class LeastSquares:
         refuse_state_bounds(problem, self.kind, "full_discretization() on equations, which hands them to Ipopt")
         if isinstance(problem.model, EquationModel):  # an FMU brings its own
             refuse_integrator(problem, integrator_named(self.integrator))
-        if self.search:
-            _refuse_open_ends(problem)
+        if self.global_search:
+            _refuse_open_bounds(problem)
 
     def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
         self.refuse(problem)
-        way = _Transcription(self, problem, executor)
-        estimate = fit(way, problem, tell)  # type: ignore[arg-type]
-        if not estimate.counts.get("interrupted") and way.refuted(estimate):
-            estimate = fit(way, problem, tell)  # type: ignore[arg-type]
-        counts = {**estimate.counts, "simulations": way.box.simulations}
-        return replace(estimate, method=self, counts=counts,
-                       notes=(*estimate.notes, *way.notes, *way.box.notes))
+        began = time.perf_counter()
+        given = BlackBoxTranscription.of(self, problem, executor)
+        start, notes = search_globally(given) if self.global_search else (given, ())
+        searched = time.perf_counter() - began
+        estimate = fit(start, problem, tell)
+        again, more = recheck_derivatives(start, estimate)
+        if again is not None:
+            estimate = fit(again, problem, tell)
+        counts = {**estimate.counts, "simulations": given.cache.simulations}
+        times = {**estimate.times, "fit": estimate.times["fit"] + searched}
+        return replace(estimate, method=self, counts=counts, times=times,
+                       notes=(*estimate.notes, *notes, *more, *given.cache.notes))
 
 
-def differences_at_start(problem: Problem) -> ResidualJacobian:
-    """Residuals and their differences at the start values."""
-    way = _Transcription(LeastSquares(), problem, None)
-    sizes = noise_estimation.initial_noise_std(problem)
-    try:
-        substeps, _ = choose_substeps(lambda n: way.shooting(problem, n, sizes))
-        finite = way.shooting(problem, substeps, sizes)
-        return finite.linearization(finite.start())
-    except SimulationDiverged as bad:
-        raise ProblemError(f"At the start values {bad}. Choose other start values.") from None
+@dataclass(frozen=True, eq=False)
+class BlackBoxTranscription:
+    """One way to fit a problem: its options, what has been simulated so far, and from where to begin."""
 
+    method: LeastSquares
+    problem: Problem
+    cache: EvaluationCache
+    start_values: tuple[float, ...] | None = None  # None: those of the problem
 
-def _refuse_open_ends(problem: Problem) -> None:
-    """A search needs a box; where it looks among logarithms, one above zero."""
-    open_ended = [u.name for u in problem.unknowns if not np.isfinite(u.upper - u.lower) or (u.log and u.lower <= 0)]
-    if open_ended:
-        raise ProblemError(f"A search needs bounds on both sides; give lower and upper for {', '.join(open_ended)}.")
+    @classmethod
+    def of(cls, method: LeastSquares, problem: Problem, executor: Executor | None = None) -> BlackBoxTranscription:
+        simulator = simulator_for(problem.model, method.integrator, declared_names(problem))
+        return cls(method, problem, EvaluationCache(problem, simulator, executor))
 
+    def with_start(self, values: np.ndarray) -> BlackBoxTranscription:
+        return replace(self, start_values=tuple(float(v) for v in values))
 
-class _Transcription:
-    """One run: keeps the box, so that a change of weights repeats no simulation."""
-
-    def __init__(self, method: LeastSquares, problem: Problem, executor: Executor | None):
-        self.method, self.loss, self.problem = method, method.loss, problem
-        self.box = BlackBox(problem, runner_for(problem.model, method.integrator, declared_in(problem)), executor)
-        self.notes: list[str] = []
-        self.searched: Variables | None = None
-
-    def integrate(self) -> Any:
-        return BlackBoxScheme(self.box.runner.scheme)
+    @property
+    def loss(self) -> str:
+        return self.method.loss
 
     @property
     def iterations(self) -> int:
         return self.method.iterations
 
+    def integrate(self) -> Any:
+        return SimulatorIntegrator(self.cache.simulator.integrator)
+
     def steps(self) -> int | str:
         return self.method.substeps
 
-    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Simulation:
-        made = Simulation(problem, self.box, substeps, noise_std, self.loss)
-        if self.method.search and self.searched is None:
-            self.searched = self._search(made)
-        if self.searched is not None:
-            made.frame.start_values = made.coordinates.values(self.searched.unknowns)
-        return made
+    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
+        return BlackBoxProblem(problem, self.cache, substeps, noise_std, self.loss, self.start_values)
 
     def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
-        return Simulation(problem, self.box, substeps, noise_std, self.loss)
+        return self.finite(problem, substeps, noise_std)
 
     def solver(self, finite: FiniteProblem) -> Any:
         if self.problem.constraints:
             return constrained_solver(self.problem, finite, self.method.iterations)
         return LevenbergMarquardt(iterations=self.method.iterations)
 
-    def refuted(self, estimate: Estimate) -> bool:
-        """Whether derivatives by the model, right at first, are wrong where the fit ended; it then goes on from there."""
-        values = np.array([estimate.values[name] for name in self.problem.names])
-        finite = self.shooting(self.problem, estimate.counts["substeps"], noise_estimation.initial_noise_std(self.problem))
-        point = Variables(finite.coordinates.coordinates(values), ())
-        try:
-            found = finite.refuted(point)
-        except DynidentError:  # where nothing more can be simulated, nothing more can be said
-            return False
-        except KeyboardInterrupt:
-            self.notes.append("Whether its own derivatives are right at the end was not looked at (stopped by the user).")
-            return False
-        if found:
-            self.searched = point
-            self.notes.append("The fit went on by differences from where the model's own derivatives were found wrong.")
-        return found
-
     def advice(self, problem: Problem) -> list[str]:
-        stiff = self.box.runner.if_stiff
+        stiff = self.cache.simulator.stiff_alternative
         return [*([f"try {stiff} if the model is stiff"] if stiff else []),
-                "search between the bounds first with least_squares(search=1000)"]
+                "search between the bounds first with least_squares(global_search=1000)"]
 
-    def _search(self, finite: Simulation) -> Variables:
-        """Differential evolution between the bounds; a rough start is all that is asked of it."""
-        from scipy.optimize import differential_evolution
+    def at_start(self) -> BlackBoxProblem:
+        """The finite problem with the steps that its start asks for; raises Diverged."""
+        noise_std, substeps = noise_estimation.initial_noise_std(self.problem), self.steps()
+        if substeps == "auto":
+            substeps, _ = choose_substeps(lambda n: self.shooting(self.problem, n, noise_std))
+        return self.finite(self.problem, int(substeps), noise_std)
 
-        lower, upper = finite.coordinates.lower, finite.coordinates.upper
-        start = finite.start()
+
+def differences_at_start(problem: Problem) -> ResidualJacobian:
+    """Residuals and their differences at the start values."""
+    try:
+        finite = BlackBoxTranscription.of(LeastSquares(), problem).at_start()
+        return finite.linearization(finite.start())
+    except SimulationDiverged as bad:
+        raise ProblemError(f"At the start values {bad}. Choose other start values.") from None
+
+
+def recheck_derivatives(transcription: BlackBoxTranscription, estimate: Estimate
+                        ) -> tuple[BlackBoxTranscription | None, tuple[str, ...]]:
+    """How to go on where derivatives by the model, right at first, are wrong at the end: from there, by differences."""
+    if estimate.counts.get("interrupted"):
+        return None, ()
+    problem = transcription.problem
+    values = np.array([estimate.values[name] for name in problem.names])
+    finite = transcription.finite(problem, estimate.counts["substeps"], noise_estimation.initial_noise_std(problem))
+    try:
+        right = finite.recheck_derivatives(Variables(finite.coordinates.coordinates(values), ()))
+    except DynidentError:  # where nothing more can be simulated, nothing more can be said
+        return None, ()
+    except KeyboardInterrupt:
+        return None, ("Whether its own derivatives are right at the end was not looked at (stopped by the user).",)
+    if right:
+        return None, ()
+    return transcription.with_start(values), (
+        "The fit went on by differences from where the model's own derivatives were found wrong.",)
+
+
+def _refuse_open_bounds(problem: Problem) -> None:
+    """A search needs a box; where it looks among logarithms, one above zero."""
+    open_ended = [u.name for u in problem.unknowns if not np.isfinite(u.upper - u.lower) or (u.log and u.lower <= 0)]
+    if open_ended:
+        raise ProblemError(f"A search needs bounds on both sides; give lower and upper for {', '.join(open_ended)}.")
+
+
+def search_globally(transcription: BlackBoxTranscription) -> tuple[BlackBoxTranscription, tuple[str, ...]]:
+    """Differential evolution between the bounds; a rough start is all that is asked of it."""
+    from scipy.optimize import differential_evolution
+
+    try:
+        finite = transcription.at_start()
+    except SimulationDiverged:  # no steps can be chosen there; the fit says so
+        return transcription, ()
+    lower, upper = finite.coordinates.lower, finite.coordinates.upper
+    start = finite.start()
+    try:
+        worst = FAILED_COST * finite.evaluate(start).cost
+    except SimulationDiverged:
+        worst = float(np.finfo(float).max)
+
+    def cost(xi: np.ndarray) -> float:
         try:
-            worst = BAD * finite.evaluate(start).cost
+            return finite.evaluate(Variables(np.asarray(xi, float), ())).cost
         except SimulationDiverged:
-            worst = np.inf
+            return worst if np.isfinite(worst) else float(np.finfo(float).max)
 
-        def cost(xi: np.ndarray) -> float:
-            try:
-                return finite.evaluate(Variables(np.asarray(xi, float), ())).cost
-            except SimulationDiverged:
-                return worst if np.isfinite(worst) else float(np.finfo(float).max)
-
-        count = len(finite.names)
-        members = int(np.clip(self.method.search // (5 * count), 4, PER_UNKNOWN))
-        rounds = max(1, self.method.search // (members * count) - 1)
-        found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=rounds, popsize=members,
-                                       rng=SEED, polish=False, x0=start.unknowns)
-        self.notes.append(f"A search between the bounds ({found.nfev} simulations, differential evolution) gave the "
-                          "start; the best point of a search is not proved to be the global one.")
-        return Variables(np.asarray(found.x, float), ())
+    count, evaluations = len(finite.names), transcription.method.global_search
+    members = int(np.clip(evaluations // (LEAST_GENERATIONS * count), FEWEST_MEMBERS, MEMBERS_PER_UNKNOWN))
+    generations = max(1, evaluations // (members * count) - 1)
+    found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=generations, popsize=members,
+                                   rng=SEED, polish=False, x0=start.unknowns)
+    note = (f"A search between the bounds ({found.nfev} simulations, differential evolution) gave the start; the best point "
+            "of a search is not proved to be the global one.")
+    return transcription.with_start(finite.coordinates.values(np.asarray(found.x, float))), (note,)

@@ -46,7 +46,7 @@ export.app.command("c")(export_c.run)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from dynident.io.results.document import versions
+        from dynident.io.results.estimate_json import versions
 
         typer.echo(", ".join(f"{name} {number}" for name, number in versions().items()))
         raise typer.Exit

@@ -13,7 +13,7 @@ def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python:
 
     Example: `dynident check problem.toml`
     """
-    from dynident.design import table
+    from dynident.design.design_input import check_table
     from dynident.methods.method import refuse
     from dynident.methods.presets import usual_method
     from dynident.verbs.check import check
@@ -23,6 +23,6 @@ def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python:
     print(found)
     refuse(method_named("", said.method) or usual_method(said.problem), said.problem)
     if said.design:
-        table.refuse(said.problem, said.design)
+        check_table(said.problem, said.design)
     if not found.ok:
         raise Stop(NOT_GOOD)

@@ -39,7 +39,7 @@ def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = N
     Example: `dynident compare problem.toml --methods single_shooting,multiple_shooting --starts 20`
     """
     from dynident.errors import ProblemError
-    from dynident.io.results.folder import save
+    from dynident.io.results.save import save
     from dynident.report import comparison_html, print_comparison
     from dynident.verbs.compare import compare
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dynident.cli.common import (
+    INTERRUPTED,
     NOT_GOOD,
     AllowOutside,
     AllowPython,
@@ -32,25 +33,25 @@ AtStart = Annotated[bool, typer.Option("--at-start", help="Plan at the start val
 
 def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = False, allow_outside: AllowOutside = False,
         allow_python: AllowPython = False) -> None:
-    """Plan the input that tells most about the parameters, within the limits of the [design] table.
+    """Plan the input that tells most about the parameters, within the constraints of the [design] table.
 
-    A problem file is fitted first, so that the plan is made from what its records tell. Leaves with 1 if the search did
-    not settle or a limit cannot be met.
+    A problem file is fitted first, so that the plan is made from what its records tell. Exit code 1 if the search did
+    not converge or a constraint cannot be met, 130 after Ctrl-C; an input that was verified by then is written all the same.
 
     Example: `dynident design problem.toml --out next_input.csv`
     """
-    from dynident.design.stage import said
-    from dynident.design.table import plan_from, refuse
+    from dynident.design.design_input import check_table, plan_from_table
+    from dynident.design.optimize import progress_line
 
-    believed, table = what_is_known(known, at_start, allow_outside, allow_python, first=refuse)
-    with with_progress(said) as tell:
-        plan = plan_from(believed, table, tell)
+    prior, table = what_is_known(known, at_start, allow_outside, allow_python, first=check_table)
+    with with_progress(progress_line) as tell:
+        plan = plan_from_table(prior, table, tell)
     print(plan)
     for number, record in enumerate(plan.records, 1):
         path = out if len(plan.records) == 1 else out.with_name(f"{out.stem}-{number}{out.suffix}")
         print(f"Written to {record.to_csv(path)}.")
     if not plan.converged:
-        raise Stop(NOT_GOOD)
+        raise Stop(INTERRUPTED if plan.interrupted else NOT_GOOD)
 
 
 def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python: bool,
@@ -60,7 +61,8 @@ def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python:
 
     `first` may refuse problem and table before they are fitted.
     """
-    from dynident.io.results.folder import AS_GIVEN, load
+    from dynident.io.results.load import load
+    from dynident.io.results.save import AS_GIVEN
 
     if path.is_dir():
         given = path / AS_GIVEN

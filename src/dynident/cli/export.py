@@ -30,7 +30,7 @@ def fmu(results: ResultsPath, out: Out = None,
     Example: `dynident export fmu results/ --out drive.fmu`
     """
     from dynident.io.results.export import estimate_as_fmu
-    from dynident.io.results.folder import load
+    from dynident.io.results.load import load
 
     target = out or results / "model.fmu"
     estimate_as_fmu(load(results), target, version=version, platforms=tuple(platform or ()))
@@ -49,7 +49,8 @@ def parameters(results: ResultsPath, out: Out = None,
     from dynident._util.atomic import atomic_write
     from dynident.errors import ProblemError
     from dynident.io.results.export import left_out_of_set, parameter_set
-    from dynident.io.results.folder import PARAMETERS, load
+    from dynident.io.results.load import load
+    from dynident.io.results.save import PARAMETERS
 
     if experiment is not None and out is None:
         raise ProblemError(f"--experiment {experiment}: say with --out where this set goes; {PARAMETERS} in {results} is that "

@@ -23,7 +23,7 @@ def run(results: ResultsPath, target: Target = "filter", out: Out = None, name: 
     Example: `dynident export c results/ --target filter --name belt_filter`
     """
     from dynident.errors import ProblemError
-    from dynident.io.results.folder import load
+    from dynident.io.results.load import load
     from dynident.kalman.export_c import export_filter
 
     if target != "filter":

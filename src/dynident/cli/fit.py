@@ -40,7 +40,7 @@ def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", a
 
     Example: `dynident fit problem.toml --out results/ --method multiple_shooting`
     """
-    from dynident.io.results.folder import reserved, write
+    from dynident.io.results.save import reserved, write
     from dynident.report.terminal import print_estimate
 
     said = read(problem, allow_outside, allow_python)

@@ -24,10 +24,10 @@ RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try records a
 
 def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, dask: Dask = None,
         retry_failed: RetryFailed = False, allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
-    """Fit every record of a fleet: a table of all results, a page with their distribution, and who stands out.
+    """Fit every record of a fleet: a table of all results, a page with their distribution, and outlier machines.
 
     Can be stopped at any moment; the same command goes on where it was, and fits records that are new or have changed.
-    Leaves with 1 if a record has no result and with 130 after Ctrl-C; what is done is kept.
+    Exit code 1 if a record has no result, 130 after Ctrl-C; what is done is kept.
 
     Example: `dynident fleet fleet.toml --out results/ --workers 4`
     """

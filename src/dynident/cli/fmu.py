@@ -25,9 +25,9 @@ def info(path: FmuPath, every: Annotated[bool, typer.Option("--all", help="Inter
     """
     from dynident.fmu.archive import existing_fmu
     from dynident.fmu.description import read_description
-    from dynident.fmu.info import summary, table_text
+    from dynident.fmu.summary import summarize, variable_table
 
     description = read_description(existing_fmu(path))
-    print(summary(description))
+    print(summarize(description))
     print()
-    print(table_text(description, every))
+    print(variable_table(description, every))

@@ -11,7 +11,8 @@ def run(results: ResultsPath) -> None:
     Example: `dynident report results/`
     """
     from dynident._util.lock import exclusive
-    from dynident.io.results.folder import load, write_report
+    from dynident.io.results.load import load
+    from dynident.io.results.save import write_report
     from dynident.report.terminal import print_estimate
 
     estimate = load(results)

@@ -30,7 +30,7 @@ def run(problem: ProblemPath, out: Out, values: Set = [], allow_outside: AllowOu
     import pyarrow as pa
 
     from dynident.errors import ProblemError
-    from dynident.io.results.trajectory_tables import signal_table, write_csv, write_parquet
+    from dynident.io.results.signal_tables import signal_table, write_csv, write_parquet
     from dynident.verbs.simulate import simulate
 
     writers = {".csv": write_csv, ".parquet": write_parquet}

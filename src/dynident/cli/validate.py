@@ -32,7 +32,8 @@ def run(results: ResultsPath, record: Record, columns: Columns = []) -> None:  #
 
     Example: `dynident validate results/ other.csv --column position=q`
     """
-    from dynident.io.results.folder import AS_GIVEN, load, reserved, write
+    from dynident.io.results.load import load
+    from dynident.io.results.save import AS_GIVEN, reserved, write
 
     estimate = load(results)
     experiment = read_like(first_experiment(results), record, assignments(columns, "--column"), estimate.problem.model)
@@ -50,7 +51,7 @@ def first_experiment(results: Path) -> ExperimentTable:
     """How the first record was read: from the user's own problem file, or from the one written with the result."""
     from dynident.errors import ProblemError
     from dynident.io.problem_file.schema import ExperimentTable
-    from dynident.io.results.folder import AS_GIVEN, PROBLEM
+    from dynident.io.results.save import AS_GIVEN, PROBLEM
 
     file = results / AS_GIVEN if (results / AS_GIVEN).is_file() else results / PROBLEM
     try:

@@ -165,8 +165,8 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept:
             online.save(kept)
     if lines.passed:
         were = "sample was" if lines.passed == 1 else "samples were"
-        print_error(f"{lines.passed} {were} passed over, up to t = {resumed:g}: the filter that was resumed has seen that time. "
-                 "If this is another record, whose clock began anew, say --fresh.")
+        print_error(f"{lines.passed} {were} passed over, up to t = {resumed:g}: the filter that was resumed has seen that "
+                    "time. If this is another record, whose clock began anew, say --fresh.")
     where = f"; the filter's state is in {kept}" if kept.exists() else ""
     print(f"{counted(count, lines.skipped)}{where}.")
 

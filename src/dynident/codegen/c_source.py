@@ -13,9 +13,9 @@ QUICK = ("-freciprocal-math", "-O3")
 
 
 @functools.cache
-def kernel_text(*names: str) -> str:
-    """Texts of ours, one behind the other."""
-    return "\n".join(resources.files("dynident.codegen").joinpath(name).read_text() for name in names)
+def kernel_text(*names: str, package: str = "dynident.codegen") -> str:
+    """Texts of ours, one behind the other; those of a family stand in its own package."""
+    return "\n".join(resources.files(package).joinpath(name).read_text() for name in names)
 
 
 def c_source(functions: Sequence[ca.Function]) -> str:

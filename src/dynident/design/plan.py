@@ -1,8 +1,8 @@
-"""Plan: the input to run next, what it promises, and whether the promise was kept."""
+"""Plan: the input to run next, its predicted standard deviations, and how the estimate made with it compares."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,17 +14,15 @@ from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Noise
+from dynident.tolerances import PLAN_NOMINAL_SHIFT, PLAN_STD_ACHIEVED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KEPT_WITHIN = 1.25  # times the promised standard deviation; noise levels are rarely known better
-FAR_OFF = 3.0  # promised standard deviations between believed and found: the plan was made for another machine
-
 
 @dataclass(frozen=True)
-class Use:
-    """How much of a limit a plan takes up, in a simulation at ten times finer steps."""
+class ConstraintUse:
+    """Between which values a plan moves within a constraint, in a simulation at ten times finer steps."""
 
     text: str
     lower: float
@@ -73,41 +71,42 @@ class PlannedRecord:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Whether an estimate made with the new records is as sharp as the plan promised."""
+class PlanCheck:
+    """Predicted and achieved standard deviations: is an estimate made with the new records as sharp as planned?"""
 
-    promised: Mapping[str, float]
-    found: Mapping[str, float]
-    moved: Mapping[str, float]  # distance between believed and found, in promised standard deviations before the run
+    predicted: Mapping[str, float]
+    achieved: Mapping[str, float]
+    shift: Mapping[str, float]  # distance between nominal and found value, in standard deviations before the run
     reasons: tuple[str, ...]
 
     @property
-    def kept(self) -> bool:
-        return all(self.found[name] <= KEPT_WITHIN * std for name, std in self.promised.items())
+    def as_predicted(self) -> bool:
+        return all(self.achieved[name] <= PLAN_STD_ACHIEVED * std for name, std in self.predicted.items())
 
     def __str__(self) -> str:
-        lines = [f"The promise was {'kept' if self.kept else 'NOT kept'}:"]
-        lines += [f"  {name}: std {self.found[name]:.3g}, promised {std:.3g} ({self.found[name] / std:.2f} times)"
-                  for name, std in self.promised.items()]
+        lines = [f"The predicted standard deviations were {'achieved' if self.as_predicted else 'NOT achieved'}:"]
+        lines += [f"  {name}: std {self.achieved[name]:.3g}, predicted {std:.3g} ({self.achieved[name] / std:.2f} times)"
+                  for name, std in self.predicted.items()]
         return "\n".join([*lines, *(f"  {reason}" for reason in self.reasons)])
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to run next. Standard deviations are those of the linearised problem at the values believed now."""
+    """What to run next. Predicted standard deviations are those of the linearised problem at the nominal values."""
 
     records: tuple[PlannedRecord, ...]
     criterion: str
     cost: float
-    values: Mapping[str, float]  # believed now
+    values: Mapping[str, float]  # nominal
     std_before: Mapping[str, float]  # infinite where the records so far say nothing
     std_after: Mapping[str, float]
     noise_std: Mapping[str, float]
-    limits: tuple[Use, ...]
+    constraints: tuple[ConstraintUse, ...]
     converged: bool
     status: str  # a sentence
+    interrupted: bool = False  # by Ctrl-C: the best of the starts that were verified by then
     notes: tuple[str, ...] = ()
-    width_after: Mapping[str, float] = field(default_factory=dict)  # predicted verified width, for bounded errors
+    width_after: Mapping[str, float] = field(default_factory=dict)  # predicted width of the verified set, for bounded errors
     width_before: Mapping[str, float] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     times: Mapping[str, float] = field(default_factory=dict)
@@ -134,28 +133,35 @@ class Plan:
     def to_csv(self, path: str | Path) -> Path:
         return self.record.to_csv(path)
 
-    def kept(self, estimate: Estimate) -> Kept:
-        """Compare the promise with an estimate that was made with the planned records."""
-        found, moved, reasons = {}, {}, []
-        for name in self.std_after:
-            if name not in estimate.problem.names:
-                raise ProblemError(f"the estimate has no unknown '{name}', which the plan speaks of.")
-            found[name] = float(estimate.uncertainty.std(name))
-            reach = self.std_before[name] if np.isfinite(self.std_before[name]) else abs(self.values[name])
-            moved[name] = abs(float(estimate.values[name]) - self.values[name]) / reach if reach > 0 else 0.0
+    def compare(self, estimate: Estimate) -> PlanCheck:
+        """Predicted standard deviations beside those of an estimate that was made with the planned records."""
+        missing = [name for name in self.std_after if name not in estimate.problem.names]
+        if missing:
+            raise ProblemError(f"the estimate has no unknown '{missing[0]}', which the plan speaks of.")
+        achieved = {name: float(estimate.uncertainty.std(name)) for name in self.std_after}
+        shift = {name: self._shift(name, float(estimate.values[name])) for name in self.std_after}
+        return PlanCheck(dict(self.std_after), achieved, shift, tuple(self._reasons(estimate, shift)))
+
+    def _shift(self, name: str, found: float) -> float:
+        before = self.std_before[name] if np.isfinite(self.std_before[name]) else abs(self.values[name])
+        return abs(found - self.values[name]) / before if before > 0 else 0.0
+
+    def _reasons(self, estimate: Estimate, shift: Mapping[str, float]) -> list[str]:
+        """Why an estimate may be less sharp than predicted."""
+        reasons = []
         ran = {e.name for e in estimate.problem.experiments}
         absent = [r.name for r in self.records if r.name not in ran]
         if absent:
             reasons.append(f"The estimate holds no record called '{absent[0]}': was the plan run?")
         for name, std in self.noise_std.items():
-            seen = estimate.noise_std.get(name, std)
-            if seen > KEPT_WITHIN * std:
-                reasons.append(f"The noise of '{name}' is {seen / std:.2g} times what the plan counted on.")
-        far = [name for name, steps in moved.items() if steps > FAR_OFF]
+            found = estimate.noise_std.get(name, std)
+            if found > PLAN_STD_ACHIEVED * std:
+                reasons.append(f"The noise of '{name}' is {found / std:.2g} times what the plan counted on.")
+        far = [name for name, steps in shift.items() if steps > PLAN_NOMINAL_SHIFT]
         if far:
-            reasons.append(f"{', '.join(far)} turned out far from what was believed, so that the input was planned for "
+            reasons.append(f"{', '.join(far)} turned out far from the nominal value, so that the input was planned for "
                            "another machine; plan again from this estimate, or with robust=\"average\".")
-        return Kept(dict(self.std_after), found, moved, tuple(reasons))
+        return reasons
 
     def plot(self) -> Figure:
         """Inputs and expected outputs over time."""
@@ -163,7 +169,3 @@ class Plan:
 
     def __str__(self) -> str:
         return str(hooks.call("plan_text", self))
-
-
-def promise(names: Sequence[str], std: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
-    return {names[i]: float(std[i]) for i in wanted}

@@ -1,7 +1,7 @@
-"""Signals: which shapes can an input have, and which numbers make one of them?
+"""Excitation signals: which shapes can an input have, and which coefficients make one of them?
 
-A signal is a formula u(share, duration, coefficients), where `share` runs from 0 to 1 over the record. It says where
-its coefficients start, between which limits they lie, and what else they must keep.
+A signal is a formula u(tau, duration, coefficients), where `tau` is normalised time: 0 at the beginning of the record, 1 at
+its end. It says where its coefficients start, between which bounds they lie, and which constraints of its own they obey.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ HOLDS = ("linear", "zero")
 
 
 @dataclass(frozen=True)
-class Keep:
-    """Something a signal must keep: low <= formula <= high, at the end or everywhere."""
+class SignalConstraint:
+    """What the shape of a signal itself asks for: lower <= formula <= upper, at the end or everywhere."""
 
-    what: str
-    formula: Callable[[ca.SX, ca.SX, ca.SX], ca.SX]  # (share, duration, coefficients)
-    low: float
-    high: float
+    name: str
+    formula: Callable[[ca.SX, ca.SX, ca.SX], ca.SX]  # (tau, duration, coefficients)
+    lower: float
+    upper: float
     everywhere: bool = True
 
 
@@ -42,21 +42,21 @@ class Signal(Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
 
-    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX: ...
+    def formula(self, tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX: ...
 
-    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
-        """Of the coefficients, for an input within middle +- half; infinite where the limits alone decide."""
+    def bounds(self, centre: float, half_width: float) -> tuple[np.ndarray, np.ndarray]:
+        """Of the coefficients, for an input within centre +- half_width; infinite where the constraints alone decide."""
         ...
 
-    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, centre: float, half_width: float, rng: np.random.Generator) -> np.ndarray:
         """Coefficients to start from."""
         ...
 
-    def keeps(self) -> Sequence[Keep]: ...
+    def constraints(self) -> Sequence[SignalConstraint]: ...
 
 
-class _Linear:
-    """Signals that are sums of fixed shapes: coefficients of about the size of the input."""
+class _LinearSignal:
+    """Signals that are linear in their coefficients, which are of about the size of the input: sums of basis functions."""
 
     hold: str
 
@@ -67,19 +67,19 @@ class _Linear:
     def names(self) -> tuple[str, ...]:
         raise NotImplementedError
 
-    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+    def bounds(self, centre: float, half_width: float) -> tuple[np.ndarray, np.ndarray]:
         count = len(self.names)
         return np.full(count, -np.inf), np.full(count, np.inf)
 
-    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
-        return middle + half * rng.uniform(-0.8, 0.8, len(self.names))
+    def draw(self, centre: float, half_width: float, rng: np.random.Generator) -> np.ndarray:
+        return centre + half_width * rng.uniform(-0.8, 0.8, len(self.names))
 
-    def keeps(self) -> Sequence[Keep]:
+    def constraints(self) -> Sequence[SignalConstraint]:
         return ()
 
 
 @dataclass(frozen=True)
-class Bernstein(_Linear):
+class Bernstein(_LinearSignal):
     """A polynomial as Bernstein coefficients, eqs. (16) to (18) of the input design paper."""
 
     order: int = 5
@@ -89,13 +89,13 @@ class Bernstein(_Linear):
     def names(self) -> tuple[str, ...]:
         return tuple(f"b{k}" for k in range(_at_least(1, self.order, "order") + 1))
 
-    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+    def formula(self, tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
         m = self.order
-        return _sum(c[k] * math.comb(m, k) * share**k * (1 - share) ** (m - k) for k in range(m + 1))
+        return _sum(c[k] * math.comb(m, k) * tau**k * (1 - tau) ** (m - k) for k in range(m + 1))
 
 
 @dataclass(frozen=True)
-class PiecewiseConstant(_Linear):
+class PiecewiseConstant(_LinearSignal):
     """Levels of equal length; the controller holds each sample."""
 
     pieces: int = 20
@@ -105,17 +105,17 @@ class PiecewiseConstant(_Linear):
     def names(self) -> tuple[str, ...]:
         return tuple(f"level{k}" for k in range(_at_least(1, self.pieces, "pieces")))
 
-    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
-        edge = share * self.pieces + 1e-9  # a sample on an edge belongs to the piece that begins there
+    def formula(self, tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        edge = tau * self.pieces + 1e-9  # a sample on an edge belongs to the piece that begins there
         return _sum(c[k] * (_since(edge, k) if k else 1.0) * (1 - _since(edge, k + 1) if k < self.pieces - 1 else 1.0)
                     for k in range(self.pieces))
 
-    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
-        return np.full(self.pieces, middle - half), np.full(self.pieces, middle + half)
+    def bounds(self, centre: float, half_width: float) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(self.pieces, centre - half_width), np.full(self.pieces, centre + half_width)
 
 
 @dataclass(frozen=True)
-class PiecewiseLinear(_Linear):
+class PiecewiseLinear(_LinearSignal):
     """Straight lines between corners at equal distances."""
 
     pieces: int = 20
@@ -125,15 +125,15 @@ class PiecewiseLinear(_Linear):
     def names(self) -> tuple[str, ...]:
         return tuple(f"corner{k}" for k in range(_at_least(1, self.pieces, "pieces") + 1))
 
-    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
-        return _sum(c[k] * ca.fmax(0, 1 - ca.fabs(share * self.pieces - k)) for k in range(self.pieces + 1))
+    def formula(self, tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        return _sum(c[k] * ca.fmax(0, 1 - ca.fabs(tau * self.pieces - k)) for k in range(self.pieces + 1))
 
-    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
-        return np.full(self.pieces + 1, middle - half), np.full(self.pieces + 1, middle + half)
+    def bounds(self, centre: float, half_width: float) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(self.pieces + 1, centre - half_width), np.full(self.pieces + 1, centre + half_width)
 
 
 @dataclass(frozen=True)
-class Multisine(_Linear):
+class Multisine(_LinearSignal):
     """A Fourier sum over the record: cosines and sines of 1, 2, ... periods, without a mean unless asked for."""
 
     harmonics: int = 6
@@ -145,16 +145,16 @@ class Multisine(_Linear):
         waves = range(1, _at_least(1, self.harmonics, "harmonics") + 1)
         return (*("mean",) * self.mean, *(f"cos{k}" for k in waves), *(f"sin{k}" for k in waves))
 
-    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+    def formula(self, tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
         first, n = int(self.mean), self.harmonics
-        turn = 2 * np.pi * share
+        turn = 2 * np.pi * tau
         waves = _sum(c[first + k - 1] * ca.cos(k * turn) + c[first + n + k - 1] * ca.sin(k * turn)
                      for k in range(1, n + 1))
         return waves + (c[0] if self.mean else 0)
 
-    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
-        drawn = half * rng.uniform(-1, 1, len(self.names)) / np.sqrt(len(self.names))
-        return np.append(middle, drawn[1:]) if self.mean else drawn
+    def draw(self, centre: float, half_width: float, rng: np.random.Generator) -> np.ndarray:
+        drawn = half_width * rng.uniform(-1, 1, len(self.names)) / np.sqrt(len(self.names))
+        return np.append(centre, drawn[1:]) if self.mean else drawn
 
 
 @dataclass(frozen=True)
@@ -175,19 +175,19 @@ class Chirp:
     def names(self) -> tuple[str, ...]:
         return ("offset", "amplitude", "phase", "first_frequency", "last_frequency")
 
-    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
-        turns = duration * (c[3] * share + (c[4] - c[3]) * share**2 / 2)
+    def formula(self, tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        turns = duration * (c[3] * tau + (c[4] - c[3]) * tau**2 / 2)
         return c[0] + c[1] * ca.sin(c[2] + 2 * np.pi * turns)
 
-    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
-        return (np.array([middle - half, 0, -np.pi, self.lowest, self.lowest]),
-                np.array([middle + half, half, np.pi, self.highest, self.highest]))
+    def bounds(self, centre: float, half_width: float) -> tuple[np.ndarray, np.ndarray]:
+        return (np.array([centre - half_width, 0, -np.pi, self.lowest, self.lowest]),
+                np.array([centre + half_width, half_width, np.pi, self.highest, self.highest]))
 
-    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, centre: float, half_width: float, rng: np.random.Generator) -> np.ndarray:
         first, last = np.exp(rng.uniform(np.log(self.lowest), np.log(self.highest), 2))
-        return np.array([middle, 0.7 * half, rng.uniform(-1, 1), first, last])
+        return np.array([centre, 0.7 * half_width, rng.uniform(-1, 1), first, last])
 
-    def keeps(self) -> Sequence[Keep]:
+    def constraints(self) -> Sequence[SignalConstraint]:
         return ()
 
 
@@ -218,30 +218,30 @@ class MotionProfile:
 
     def integral(self, order: int) -> Callable[[ca.SX, ca.SX, ca.SX], ca.SX]:
         """The jerk integrated `order` times from rest."""
-        def formula(share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        def formula(tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
             total = ca.SX(0)
             for k in range(self.pieces):
                 begin, end = k / self.pieces, (k + 1) / self.pieces
-                total += c[k] * (ca.fmax(0, share - begin) ** order - ca.fmax(0, share - end) ** order)
+                total += c[k] * (ca.fmax(0, tau - begin) ** order - ca.fmax(0, tau - end) ** order)
             return total * duration**order / math.factorial(order)
 
         return formula
 
-    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
-        return self.integral(ORDERS[self.input_is])(share, duration, c)
+    def formula(self, tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        return self.integral(ORDERS[self.input_is])(tau, duration, c)
 
-    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+    def bounds(self, centre: float, half_width: float) -> tuple[np.ndarray, np.ndarray]:
         return np.full(self.pieces, -self.jerk), np.full(self.pieces, self.jerk)
 
-    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, centre: float, half_width: float, rng: np.random.Generator) -> np.ndarray:
         return self.jerk * rng.uniform(-0.5, 0.5, self.pieces)
 
-    def keeps(self) -> Sequence[Keep]:
+    def constraints(self) -> Sequence[SignalConstraint]:
         acceleration, velocity = self.integral(1), self.integral(2)
-        return (Keep("acceleration", acceleration, -self.acceleration, self.acceleration),
-                Keep("velocity", velocity, -self.velocity, self.velocity),
-                Keep("acceleration at the end", acceleration, 0.0, 0.0, everywhere=False),
-                Keep("velocity at the end", velocity, 0.0, 0.0, everywhere=False))
+        return (SignalConstraint("acceleration", acceleration, -self.acceleration, self.acceleration),
+                SignalConstraint("velocity", velocity, -self.velocity, self.velocity),
+                SignalConstraint("acceleration at the end", acceleration, 0.0, 0.0, everywhere=False),
+                SignalConstraint("velocity at the end", velocity, 0.0, 0.0, everywhere=False))
 
 
 @dataclass(frozen=True)
@@ -257,16 +257,16 @@ class Given:
         if np.ndim(self.value) or not np.isfinite(self.value):
             raise ProblemError(f"Given({self.value!r}): give one finite number, which the input keeps all along.")
 
-    def formula(self, share: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
-        return self.value + 0 * share
+    def formula(self, tau: ca.SX, duration: ca.SX, c: ca.SX) -> ca.SX:
+        return self.value + 0 * tau
 
-    def bounds(self, middle: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+    def bounds(self, centre: float, half_width: float) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(0), np.zeros(0)
 
-    def draw(self, middle: float, half: float, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, centre: float, half_width: float, rng: np.random.Generator) -> np.ndarray:
         return np.zeros(0)
 
-    def keeps(self) -> Sequence[Keep]:
+    def constraints(self) -> Sequence[SignalConstraint]:
         return ()
 
 

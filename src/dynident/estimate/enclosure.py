@@ -62,7 +62,7 @@ class Enclosure(Uncertainty):
     held: Mapping[str, float] = field(default_factory=dict)
     last: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, unknowns, boxes) at the end of a record
     plot_pair: tuple[str, ...] = ()  # the two unknowns to draw; the first two unless said
-    truth: Mapping[str, Any] = field(default_factory=dict)  # to be drawn: a number, or one per sample
+    truth: Mapping[str, float | np.ndarray] = field(default_factory=dict)  # to be drawn: a number, or one per sample
 
     @property
     def heading(self) -> str:
@@ -100,7 +100,8 @@ class Enclosure(Uncertainty):
         for name in truth:
             if all(name not in band.low for band in self.bands):
                 index_of(name, self.names)
-        return replace(self, plot_pair=tuple(pair), truth=dict(truth))
+        known = {name: np.asarray(value, float) if np.ndim(value) else float(value) for name, value in truth.items()}
+        return replace(self, plot_pair=tuple(pair), truth=known)
 
     def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
         """(low, high), whatever the level; NaN where nothing fits."""
@@ -140,45 +141,3 @@ class Enclosure(Uncertainty):
         else:
             left = np.prod((self.high - self.low)[free] / width[free])
         return float(1 - min(left, 1.0))
-
-    def to_data(self) -> dict[str, Any]:
-        """Plain lists, numbers and text."""
-        data: dict[str, Any] = {"kind": "enclosure", "names": list(self.names), "rigour": self.rigour,
-                                "forgiven": self.forgiven, "held": dict(self.held)}
-        data |= {key: _texts(getattr(self, key)) for key in _ARRAYS}
-        if self.refutation is not None:
-            data["refutation"] = {"experiment": self.refutation.experiment, "time": self.refutation.time,
-                                  "inflation": self.refutation.inflation}
-        data["bands"] = [{"experiment": b.experiment, "time": _texts(b.time), "run": b.run,
-                          "low": {k: _texts(v) for k, v in b.low.items()},
-                          "high": {k: _texts(v) for k, v in b.high.items()}, "boxes": b.boxes.tolist(),
-                          "modes": b.modes.tolist(), "mode_names": list(b.mode_names), "resets": list(b.resets)}
-                         for b in self.bands]
-        return data
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Enclosure:
-        fields: dict[str, Any] = {key: _numbers(data.get(key, ())) for key in _ARRAYS}
-        for key in ("outer", "inner", "last"):
-            fields[key] = fields[key].reshape(2, len(data["names"]), -1) if fields[key].size else np.zeros((2, 0, 0))
-        said = data.get("refutation")
-        bands = tuple(Band(b["experiment"], _numbers(b["time"]), {k: _numbers(v) for k, v in b["low"].items()},
-                           {k: _numbers(v) for k, v in b["high"].items()}, np.array(b["boxes"], int),
-                           np.array(b["modes"], int), tuple(b["mode_names"]), tuple(b["resets"]), int(b["run"]))
-                      for b in data["bands"])
-        return cls(names=tuple(data["names"]), rigour=data["rigour"], forgiven=int(data["forgiven"]),
-                   held=dict(data["held"]), bands=bands, refutation=Refutation(**said) if said else None, **fields)
-
-
-_ARRAYS = ("low", "high", "prior_low", "prior_high", "outer", "inner", "last")
-
-
-def _texts(values: Sequence[Any] | np.ndarray) -> list[Any]:
-    """Numbers, and those that JSON has no way to write as text."""
-    return [_texts(v) if np.ndim(v) else float(v) if np.isfinite(v) else str(float(v)) for v in np.asarray(values)]
-
-
-def _numbers(values: Any) -> np.ndarray:
-    return np.array([[float(v) for v in row] if isinstance(row, list) and not (row and isinstance(row[0], list))
-                     else [[float(v) for v in inner] for inner in row] if isinstance(row, list) else float(row)
-                     for row in values], float)

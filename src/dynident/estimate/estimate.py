@@ -16,6 +16,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
 from dynident.solvers.solver_result import Iteration
 from dynident.statistics.uncertainty import Uncertainty
+from dynident.status import Status
 
 if TYPE_CHECKING:
     from dynident.estimate.validation import Validation
@@ -44,12 +45,13 @@ class StartResult:
     values: Mapping[str, float]
     cost: float
     converged: bool
-    status: str
+    status: Status
     criterion: float = np.nan
 
     def __post_init__(self) -> None:
         if np.isnan(self.criterion):
             object.__setattr__(self, "criterion", float("inf") if np.isnan(self.cost) else self.cost)
+        object.__setattr__(self, "status", Status.from_text(self.status))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,7 @@ class Estimate:
     values: Mapping[str, float]  # estimated and held quantities by printed name
     uncertainty: Uncertainty
     converged: bool
-    status: str  # a sentence
+    status: Status  # a sentence, with a code that a program can branch on
     cost: float  # sum of squared residuals, each divided by its std; with priors
     trajectories: tuple[Trajectory, ...]  # one per experiment
     residuals: tuple[Mapping[str, np.ndarray], ...]  # per experiment: measured - model, NaN where not measured
@@ -75,6 +77,9 @@ class Estimate:
     starts: tuple[StartResult, ...] = ()  # all starts, where there were several
     filtered: FilterResult | None = None  # what was known at each sample, where the method goes along time
     smoothed: SmootherResult | None = None  # where the model errs, where the method lets it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", Status.from_text(self.status))
 
     def __str__(self) -> str:
         return str(hooks.call("estimate_text", self))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -66,22 +65,9 @@ class FilterCovariance(Uncertainty):
         check_single_kind(kind)
         variance = np.diag(self.matrix)
         std = np.sqrt(np.where(variance > 0, variance, np.nan))
-        return self.matrix / std / std[:, None]
+        with np.errstate(invalid="ignore"):  # an infinite variance has no correlation
+            return np.asarray(self.matrix / std / std[:, None])
 
     def covariance(self) -> np.ndarray:
         """In the filter's coordinates."""
         return self.matrix
-
-    def to_data(self) -> dict[str, Any]:
-        return {"kind": "state_covariance", "names": list(self.names), "mean": [float(v) for v in self.mean],
-                "matrix": [[float(v) for v in row] for row in self.matrix],
-                "coordinates": [[c.kind, str(c.lower), str(c.upper)] for c in self.coordinates],
-                "remarks": dict(self.remarks), "held": dict(self.held), "consistent": self.consistent}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> FilterCovariance:
-        names = tuple(data["names"])
-        coordinates = tuple(ParameterTransform(kind, float(low), float(high)) for kind, low, high in data["coordinates"])
-        matrix = np.array(data["matrix"], float).reshape(len(names), len(names))
-        return cls(names, np.array(data["mean"], float), matrix, coordinates, dict(data["remarks"]),
-                   {k: float(v) for k, v in data["held"].items()}, bool(data["consistent"]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -33,28 +32,9 @@ class Validation:
         lines += [f"  note {note}" for note in self.notes]
         return "\n".join(lines)
 
-    def to_data(self) -> dict[str, Any]:
-        """Plain lists, numbers and text; missing numbers as the text "nan"."""
-        t = self.trajectory
-        return {"experiment": self.experiment, "fit": _numbers(self.fit), "rmse": _numbers(self.rmse),
-                "tests": [test.to_data() for test in self.tests], "notes": list(self.notes),
-                "trajectory": {"experiment": t.experiment, "time": _list(t.time), "states": _lists(t.states),
-                               "outputs": _lists(t.outputs),
-                               "modes": None if t.modes is None else [str(mode) for mode in t.modes]},
-                "residuals": _lists(self.residuals)}
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Validation:
-        t = data["trajectory"]
-        modes = None if t.get("modes") is None else np.asarray(t["modes"], dtype=str)
-        trajectory = Trajectory(t["experiment"], _array(t["time"]), _arrays(t["states"]), _arrays(t["outputs"]), modes)
-        return cls(data["experiment"], {k: float(v) for k, v in data["fit"].items()},
-                   {k: float(v) for k, v in data["rmse"].items()},
-                   tuple(ResidualTest.from_data(test) for test in data["tests"]), trajectory,
-                   _arrays(data["residuals"]), tuple(data.get("notes", ())))
-
-
-def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float], dof: float = np.inf) -> Validation:
+def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float], dof: float = np.inf
+                       ) -> Validation:
     """Compare a record with what the model did on it.
 
     Where the record gives no noise level, its residuals are compared with the fit's `noise_std` per output (known with
@@ -89,23 +69,3 @@ def fit_percent(measured: np.ndarray, model: np.ndarray) -> float:
     y = measured[there]
     swing = float(np.linalg.norm(y - np.mean(y))) if y.size else 0.0
     return 100 * (1 - float(np.linalg.norm(y - model[there])) / swing) if swing > 0 else np.nan
-
-
-def _list(values: np.ndarray) -> list[float | str]:
-    return [float(v) if np.isfinite(v) else str(float(v)) for v in np.asarray(values, float)]
-
-
-def _lists(columns: Mapping[str, np.ndarray]) -> dict[str, list[float | str]]:
-    return {name: _list(values) for name, values in columns.items()}
-
-
-def _numbers(values: Mapping[str, float]) -> dict[str, float | str]:
-    return {name: float(v) if np.isfinite(v) else str(float(v)) for name, v in values.items()}
-
-
-def _array(values: list[float | str]) -> np.ndarray:
-    return np.array([float(v) for v in values])
-
-
-def _arrays(columns: Mapping[str, list[float | str]]) -> dict[str, np.ndarray]:
-    return {name: _array(values) for name, values in columns.items()}

@@ -1,1 +1,1 @@
-"""MANY RECORDS, ONE MODEL: fit them one by one, resume where a run was stopped, and say which machines stand out."""
+"""MANY RECORDS, ONE MODEL: fit them one by one, resume where a run was stopped, and find outlier machines."""

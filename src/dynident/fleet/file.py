@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from dynident.errors import ProblemError
-from dynident.fleet.question import Fleet
-from dynident.fleet.records import Record, indexed, matching
+from dynident.fleet.fleet import Fleet
+from dynident.fleet.records import FleetRecord, records_in_index, records_matching
 from dynident.io.problem_file.read import Reader, parse_file
 from dynident.io.problem_file.schema import FleetFileTable, FleetTable
 from dynident.io.problem_file.schema_errors import validate_table
@@ -37,16 +37,16 @@ def read_fleet(path: str | Path, *, allow_outside: bool = False, allow_python: b
         raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
 
 
-def _records(table: FleetTable, reader: Reader) -> tuple[Record, ...]:
+def _records(table: FleetTable, reader: Reader) -> tuple[FleetRecord, ...]:
     if table.index is not None:
-        found = indexed(reader.inside(table.index), table.columns.model_dump(), reader.folder)
+        found = records_in_index(reader.inside(table.index), table.columns.model_dump(), reader.folder)
     else:
         pattern = table.records or ""
         leaves = PurePosixPath(pattern).is_absolute() or PureWindowsPath(pattern).drive or ".." in Path(pattern).parts
         if leaves and not reader.allow_outside:
             raise ProblemError(f"'{pattern}' leaves the folder of the fleet. Move the records beside the fleet file, or "
                                "allow it with allow_outside=True (--allow-outside).")
-        found = matching(pattern, reader.folder)
+        found = records_matching(pattern, reader.folder)
     if not reader.allow_outside:
         outside = [r.name for r in found if r.file and not r.file.resolve().is_relative_to(reader.folder)]
         if outside:

@@ -1,4 +1,4 @@
-"""Fleet page: how are the parameters distributed over the fleet and over time, who stands out, and what failed?"""
+"""Fleet page: how are the parameters distributed over the fleet and over time, which machines are outliers, and what failed?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dynident.report.html_document import HtmlPage, HtmlPart, write_page
 from dynident.report.sections.section import filled
 
 PAGE = "fleet.html"
-EACH_UP_TO = 3000  # records drawn one by one; beyond it the bands of the fleet and those that stand out
+EACH_UP_TO = 3000  # records drawn one by one; beyond it the bands of the fleet and the outliers
 BINS = 40  # of a histogram, and of the bands over time
 HEIGHT = 280  # pixels
 MARGIN = {"t": 30, "r": 12, "b": 44, "l": 58}  # pixels; the title stands above the chart
@@ -47,14 +47,14 @@ SHARED = """
 """
 PAIRS = """
 <p class="prose">Dotted: the middle of the machines; shaded: one spread to both sides.{% if bands %} Over time there are too
-many records to draw each: the line is their median, the band holds 80 % of them, and those that stand out are dots.{% endif %}
+many records to draw each: the line is their median, the band holds 80 % of them, and outliers are dots.{% endif %}
 </p>
 {% for title, charts in quantities %}<h3>{{ title }}</h3><div class="pair">{% for chart in charts %}{{ chart }}
 {% endfor %}</div>{% endfor %}"""
-STANDOUTS = """
+OUTLIERS = """
 <p class="prose">A machine is listed if it lies farther from the middle than the usual spread and its own error explain: so
 far that a fleet whose machines differ as usual shows any with a probability of 5 %. A record is listed if it lies as far
-from the other records of its machine. A value that is only poorly known does not stand out, however far it lies.</p>
+from the other records of its machine. A value that is only poorly known is no outlier, however far it lies.</p>
 {% if rows %}
 <div class="scroll"><table><thead><tr><th>machine</th><th>record</th><th>parameter</th><th>value</th><th>usual</th>
 <th>standard deviations away</th></tr></thead><tbody>
@@ -63,7 +63,7 @@ from the other records of its machine. A value that is only poorly known does no
 {% endfor %}
 </tbody></table></div>
 {% if more %}<p class="hint">{{ more }} more are not listed here.</p>{% endif %}
-{% else %}<p>Nothing stands out.</p>{% endif %}
+{% else %}<p>No outliers.</p>{% endif %}
 """
 FAILURES = """
 <div class="scroll"><table><thead><tr><th>record</th><th>machine</th><th>what</th><th>why</th></tr></thead><tbody>
@@ -74,11 +74,11 @@ FAILURES = """
 """
 
 
-def fleet_html(result: FleetResult, path: str | Path) -> Path:
+def write_fleet_page(result: FleetResult, path: str | Path) -> Path:
     """Write the page of a fleet: one file that opens offline; returns its path."""
     shown = [name for name in result.names if name in result.centres] or list(result.names)
     parts = [HtmlPart("shared", "Shared by the fleet", _shared(result))] if result.shared is not None else []
-    parts.append(HtmlPart("standouts", "What stands out", _standouts(result)))
+    parts.append(HtmlPart("outliers", "Outlier machines", _outliers(result)))
     if result.names:
         parts.append(HtmlPart("parameters", "Parameters", filled(PARAMETERS, rows=result.summary())))
     if result.records and shown:
@@ -88,9 +88,8 @@ def fleet_html(result: FleetResult, path: str | Path) -> Path:
     if result.failures:
         parts.append(HtmlPart("failures", "Without a result", filled(
             FAILURES, rows=result.failures[:LISTED], more=max(0, len(result.failures) - LISTED))))
-    machines = len({it.machine for it in result.standouts if not it.record})
-    standing = f"{machines} {'machine stands' if machines == 1 else 'machines stand'} out." if machines else (
-        "No machine stands out.")
+    machines = len({it.machine for it in result.outliers if not it.record})
+    standing = f"{machines} outlier {'machine' if machines == 1 else 'machines'}." if machines else "No outlier machines."
     fleet = len({machine for machine in result.machines if machine})
     heading = f"{fleet:,} machines, {result.total:,} records" if fleet > 1 else f"{result.total:,} records"
     page = HtmlPage(
@@ -108,14 +107,14 @@ def _shared(result: FleetResult) -> Markup:
     return filled(SHARED, shared=result.shared, rows=rows)
 
 
-def _standouts(result: FleetResult) -> Markup:
+def _outliers(result: FleetResult) -> Markup:
     rows = []
-    for it in result.standouts[:LISTED]:
+    for it in result.outliers[:LISTED]:
         unit = result.units.get(it.parameter, "")
         rows.append({"machine": it.machine, "record": it.record, "parameter": it.parameter,
                      "value": f"{it.value:.4g} ± {1.96 * it.std:.2g} {unit}", "usual": f"{it.middle:.4g} {unit}",
                      "away": f"{it.away:+.1f}"})
-    return filled(STANDOUTS, rows=rows, more=max(0, len(result.standouts) - LISTED))
+    return filled(OUTLIERS, rows=rows, more=max(0, len(result.outliers) - LISTED))
 
 
 def _quantity(result: FleetResult, name: str) -> tuple[str, list[Markup]]:
@@ -163,11 +162,11 @@ def _over_time(result: FleetResult, name: str) -> Markup:
     rows = np.flatnonzero(when)
     dated = any(isinstance(result.times[k], datetime) for k in rows)
     seconds = np.array([_seconds(result.times[k]) for k in rows])
-    odd = {(s.machine, s.record) for s in result.standouts if s.parameter == name}
+    odd = {(s.machine, s.record) for s in result.outliers if s.parameter == name}
     out = np.array([(result.machines[k] or result.records[k], "") in odd
                     or (result.machines[k] or result.records[k], result.records[k]) in odd for k in rows], bool)
     traces = _bands(seconds, result.values[name][rows], dated) if rows.size > EACH_UP_TO else []
-    for label, mask, color in (("records", ~out, "var(--measured)"), ("stands out", out, "var(--second)")):
+    for label, mask, color in (("records", ~out, "var(--measured)"), ("outliers", out, "var(--second)")):
         if np.any(mask) and (label != "records" or rows.size <= EACH_UP_TO):
             chosen = rows[mask]
             traces.append({"type": "scatter", "mode": "markers", "name": label, "x": _axis(seconds[mask], dated),

@@ -8,7 +8,7 @@ HOUR, MINUTE = 3600.0, 60.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class FleetProgress:
     """Counts of one pass over the fleet."""
 
     what: str  # which pass
@@ -22,13 +22,13 @@ class Progress:
     def line(self, seconds: float) -> str:
         left = self.total - self.done
         rate = self.here / seconds if seconds > 0 else 0.0
-        ahead = f"  {spoken(left / rate)} left" if rate > 0 and left else ""
+        ahead = f"  {format_duration(left / rate)} left" if rate > 0 and left else ""
         under_way = f"{self.running} running" if self.workers is not None else f"{self.running:,} handed out"
         return (f"{self.what}: {self.done:,} of {self.total:,} done  {self.failed:,} failed  {under_way}  "
-                f"{spoken(seconds)}{ahead}")
+                f"{format_duration(seconds)}{ahead}")
 
 
-def spoken(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration as one says it."""
     if seconds < MINUTE:
         return f"{seconds:.0f} s"
@@ -37,5 +37,5 @@ def spoken(seconds: float) -> str:
     return f"{int(seconds // HOUR)} h {int(seconds % HOUR // MINUTE):02d} min"
 
 
-def line(progress: Progress, seconds: float) -> str:
+def line(progress: FleetProgress, seconds: float) -> str:
     return progress.line(seconds)

@@ -28,16 +28,16 @@ PARTS = ("machine", "time")
 MOST_FAULTS = 20  # of an index that are listed
 SEPARATORS = ";\t,"  # of an index, tried in this order
 
-Moment = datetime | float | None
+RecordTime = datetime | float | None
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class FleetRecord:
     """One record of the fleet: a file, or an experiment in memory."""
 
     name: str  # unique in the fleet; the file as seen from the fleet's folder
     machine: str = ""
-    time: Moment = None
+    time: RecordTime = None
     file: Path | None = None
     experiment: Experiment | None = field(default=None, repr=False)
 
@@ -70,10 +70,10 @@ class Record:
         return in_units_of(model, read_table(self.file, **{**reading, "name": self.name}), reading.get("units") or ())
 
 
-def records_from(given: Any, folder: Path) -> tuple[Record, ...]:
+def records_from(given: Any, folder: Path) -> tuple[FleetRecord, ...]:
     """Records from a pattern, or from a list of files, experiments and records."""
     if isinstance(given, str):
-        return matching(given, folder)
+        return records_matching(given, folder)
     made = [_record(it, folder) for it in given]
     names = [record.name for record in made]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -82,18 +82,18 @@ def records_from(given: Any, folder: Path) -> tuple[Record, ...]:
     return tuple(made)
 
 
-def _record(it: Any, folder: Path) -> Record:
-    if isinstance(it, Record):
+def _record(it: Any, folder: Path) -> FleetRecord:
+    if isinstance(it, FleetRecord):
         return it
     if isinstance(it, Experiment):
         if not it.name:
             raise ProblemError("an experiment of a fleet needs a name, by which its result is kept.")
-        return Record(it.name, experiment=it)
+        return FleetRecord(it.name, experiment=it)
     file = existing_file(folder / it)
-    return Record(_shown(file, folder), file=file)
+    return FleetRecord(_shown(file, folder), file=file)
 
 
-def matching(pattern: str, folder: Path) -> tuple[Record, ...]:
+def records_matching(pattern: str, folder: Path) -> tuple[FleetRecord, ...]:
     """Files that fit a pattern, in the order of their names."""
     unknown = [part for part in re.findall(r"\{(.*?)\}", pattern) if part not in PARTS]
     if unknown:
@@ -114,7 +114,7 @@ def matching(pattern: str, folder: Path) -> tuple[Record, ...]:
     times = _moments([time for *_, time in found], [_shown(file, folder) for file, *_ in found], faults)
     if faults:
         raise ProblemError(faults)
-    return tuple(Record(_shown(file, folder), machine, time, file)
+    return tuple(FleetRecord(_shown(file, folder), machine, time, file)
                  for (file, machine, _), time in zip(found, times, strict=True))
 
 
@@ -131,7 +131,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
     return re.compile(wanted)
 
 
-def indexed(index: Path, columns: Mapping[str, str], folder: Path) -> tuple[Record, ...]:
+def records_in_index(index: Path, columns: Mapping[str, str], folder: Path) -> tuple[FleetRecord, ...]:
     """Records that a table lists; the columns of machine and time may be missing."""
     header, rows = _table(index)
     faults = [f"{index.name} has no column '{columns['file']}' with the files.{did_you_mean(columns['file'], header)}"
@@ -156,7 +156,7 @@ def indexed(index: Path, columns: Mapping[str, str], folder: Path) -> tuple[Reco
     if faults:
         more = len(faults) - MOST_FAULTS
         raise ProblemError(faults[:MOST_FAULTS] + ([f"{index.name}: {more} more faults of this kind."] if more > 0 else []))
-    return tuple(sorted((Record(name, machine, time, file)
+    return tuple(sorted((FleetRecord(name, machine, time, file)
                          for name, (file, machine), time in zip(names, found, times, strict=True)), key=lambda r: r.name))
 
 
@@ -175,12 +175,12 @@ def _table(index: Path) -> tuple[list[str], list[dict[str, Any]]]:
         return [str(name) for name in reader.fieldnames or ()], rows
 
 
-def _moments(given: Sequence[Any], where: Sequence[str], faults: list[str]) -> list[Moment]:
+def _moments(given: Sequence[Any], where: Sequence[str], faults: list[str]) -> list[RecordTime]:
     """Times as dates or as numbers, all of one kind; nothing where nothing is said."""
-    made: list[Moment] = []
+    made: list[RecordTime] = []
     for text, place in zip(given, where, strict=True):
         try:
-            made.append(moment(text))
+            made.append(parse_time(text))
         except ValueError:
             made.append(None)
             faults.append(f"{place}: the time '{text}' is neither a date such as 2026-03-01T12:00 nor a number.")
@@ -189,7 +189,7 @@ def _moments(given: Sequence[Any], where: Sequence[str], faults: list[str]) -> l
     return made
 
 
-def moment(given: Any) -> Moment:
+def parse_time(given: Any) -> RecordTime:
     """A date (in UTC where it names a time zone), a number, or nothing. Raises ValueError for anything else."""
     if given is None or given == "":
         return None

@@ -1,4 +1,4 @@
-"""Fleet result: all values of a fleet side by side, who stands out, and what failed."""
+"""Fleet result: all values of a fleet side by side, outlier machines, and what failed."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from dynident.fleet.answer import SharedAnswer
-from dynident.fleet.question import Fleet
-from dynident.fleet.standouts import Centre, Standout, standouts
-from dynident.fleet.table import Rows
+from dynident.fleet.fleet import Fleet
+from dynident.fleet.outliers import Outlier, RobustCentre, find_outliers
+from dynident.fleet.shared_estimate import SharedEstimate
+from dynident.fleet.table import FleetRows
 from dynident.fleet.task import CONVERGED
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.report.number_format import with_interval
 from dynident.report.text_table import plain_table
 
-LISTED = 10  # standouts and failures on the terminal; the page lists all
+LISTED = 10  # outliers and failures on the terminal; the page lists all
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedRecord:
     """A record without an estimate, and why."""
 
     record: str
@@ -44,10 +44,10 @@ class FleetResult:
     units: Mapping[str, str]
     values: Mapping[str, np.ndarray]  # per unknown (records,), NaN where a record has none
     std: Mapping[str, np.ndarray]
-    centres: Mapping[str, Centre]
-    standouts: tuple[Standout, ...]
-    failures: tuple[Failure, ...]
-    shared: SharedAnswer | None
+    centres: Mapping[str, RobustCentre]
+    outliers: tuple[Outlier, ...]
+    failures: tuple[FailedRecord, ...]
+    shared: SharedEstimate | None
     stopped: bool
     notes: tuple[str, ...]
 
@@ -72,8 +72,8 @@ class FleetResult:
             parts += ["", _shared_text(self.shared)]
         if self.names:
             parts += ["", plain_table(["name", "middle", "spread", "usual error", "unit"], self.summary())]
-        parts += ["", *_listed("Stands out:", [s.sentence(self.units.get(s.parameter, "")) for s in self.standouts],
-                               "Nothing stands out.")]
+        parts += ["", *_listed("Outliers:", [s.sentence(self.units.get(s.parameter, "")) for s in self.outliers],
+                               "No outliers.")]
         parts += _listed("No result:", [f"{f.record}: {f.reason}" for f in self.failures], "")
         return "\n".join(parts)
 
@@ -101,7 +101,7 @@ def _listed(heading: str, sentences: Sequence[str], nothing: str) -> list[str]:
     return [heading, *(f"  {s}" for s in sentences[:LISTED]), *rest]
 
 
-def _shared_text(shared: SharedAnswer) -> str:
+def _shared_text(shared: SharedEstimate) -> str:
     rows = [[name, *value_and_interval(shared, i), shared.units[i], shared.remarks[i]]
             for i, name in enumerate(shared.names)]
     return "\n".join([f"Shared by {shared.records:,} records. {shared.status}",
@@ -109,14 +109,14 @@ def _shared_text(shared: SharedAnswer) -> str:
                       shared.meaning])
 
 
-def value_and_interval(shared: SharedAnswer, i: int) -> tuple[str, str]:
+def value_and_interval(shared: SharedEstimate, i: int) -> tuple[str, str]:
     value, low, high = float(shared.values[i]), float(shared.low[i]), float(shared.high[i])
     if not (np.isfinite(low) and np.isfinite(high)):
         return f"{value:.5g}", "open"
     return with_interval(value, low, high)
 
 
-def result_of(fleet: Fleet, rows: Rows, folder: Path, shared: SharedAnswer | None, stopped: bool,
+def build_result(fleet: Fleet, rows: FleetRows, folder: Path, shared: SharedEstimate | None, stopped: bool,
               notes: Sequence[str]) -> FleetResult:
     """Read the table once, keeping numbers only."""
     names = rows.layout.unknowns
@@ -125,7 +125,7 @@ def result_of(fleet: Fleet, rows: Rows, folder: Path, shared: SharedAnswer | Non
     failures = []
     for row in rows:
         if row["status"] != CONVERGED:
-            failures.append(Failure(row["record"], row["machine"] or "", row["status"], row["reason"]))
+            failures.append(FailedRecord(row["record"], row["machine"] or "", row["status"], row["reason"]))
             continue
         kept.append((row["record"], row["machine"] or "", row["time"]))
         numbers.append([_float(row[f"{name}{ending}"]) for name in names for ending in ("", "_std")])
@@ -135,12 +135,12 @@ def result_of(fleet: Fleet, rows: Rows, folder: Path, shared: SharedAnswer | Non
     records, machines, times = ([k[i] for k in kept] for i in range(3))
     declared = {(p.name if isinstance(p, Parameter) else f"{p.state}(0)"): p for p in fleet.parameters
                 if isinstance(p, (Parameter, InitialState))}
-    found: list[Standout] = []
-    centres: dict[str, Centre] = {}
+    found: list[Outlier] = []
+    centres: dict[str, RobustCentre] = {}
     for name in names:
         if name not in declared:  # initial states differ from record to record, and say nothing about a machine
             continue
-        own, centre = standouts(name, machines, records, values[name], std[name], declared[name].log)
+        own, centre = find_outliers(name, machines, records, values[name], std[name], declared[name].log)
         found += own
         centres |= {name: centre} if centre is not None else {}
     found.sort(key=lambda it: (bool(it.record), -abs(it.away)))

@@ -17,11 +17,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from dynident._util.atomic import atomic_write
-from dynident.fleet.answer import SharedAnswer
-from dynident.fleet.linear import Eliminated
-from dynident.fleet.records import Record
-from dynident.fleet.store import Store
-from dynident.fleet.task import FAILED, Found
+from dynident.fleet.records import FleetRecord
+from dynident.fleet.shared_estimate import SharedEstimate
+from dynident.fleet.store import FleetStore
+from dynident.fleet.task import FAILED, TaskResult
+from dynident.fleet.variable_projection import ReducedRecord
 
 TABLE, TABLE_TO_LOOK_AT = "fleet.parquet", "fleet.csv"
 AT_ONCE = 500  # rows in memory
@@ -30,7 +30,7 @@ ENDINGS = ("", "_std", "_low", "_high")  # columns of one unknown
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class FleetTableLayout:
     """Which columns there are, and of which kind."""
 
     unknowns: tuple[str, ...]
@@ -48,23 +48,23 @@ class Layout:
                           ("notes", pa.string())])
 
 
-class Rows:
+class FleetRows:
     """The rows of a fleet, made anew each time they are asked for."""
 
-    def __init__(self, store: Store, records: Sequence[Record], number: int, shared: SharedAnswer | None):
+    def __init__(self, store: FleetStore, records: Sequence[FleetRecord], number: int, shared: SharedEstimate | None):
         self.store, self.records, self.number, self.shared = store, {r.name: r for r in records}, number, shared
         self.layout = self._layout()
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> FleetTableLayout:
         unknowns: dict[str, None] = {}
         numbers: dict[str, None] = {}
         for _, it in self._results():
             unknowns |= dict.fromkeys(it.values)
             numbers |= dict.fromkeys(it.numbers)
-        return Layout(tuple(unknowns), tuple(sorted(numbers)), self.shared.names if self.shared else (),
+        return FleetTableLayout(tuple(unknowns), tuple(sorted(numbers)), self.shared.names if self.shared else (),
                       any(isinstance(r.time, datetime) for r in self.records.values()))
 
-    def _results(self) -> Iterator[tuple[Record, Found]]:
+    def _results(self) -> Iterator[tuple[FleetRecord, TaskResult]]:
         """Of records that the fleet has now; one that failed in the last pass is told as such."""
         for name, it in self.store.results(self.number, arrays=self.shared is not None):
             if name in self.records:
@@ -85,19 +85,19 @@ class Rows:
                         f"{name}_high": value + factor * (it.high[name] - value)}
             yield row | (self._of_shared(record, it) if self.shared else {})
 
-    def _wider(self, it: Found) -> Mapping[str, float]:
+    def _wider(self, it: TaskResult) -> Mapping[str, float]:
         """How much wider intervals become because the shared values are not known exactly either."""
         factors = dict.fromkeys(it.values, 1.0)
         if self.shared is None or "follow" not in it.arrays:
             return factors
-        follow = Eliminated.from_arrays(it.arrays).follow
+        follow = ReducedRecord.from_arrays(it.arrays).follow
         more = np.einsum("ij,jk,ik->i", follow, self.shared.covariance, follow)
         for name, added in zip(it.values, more, strict=True):
             std = it.std[name]
             factors[name] = float(np.sqrt(1 + added / std**2)) if np.isfinite(std) and std > 0 else 1.0
         return factors
 
-    def _of_shared(self, record: Record, it: Found) -> dict[str, Any]:
+    def _of_shared(self, record: FleetRecord, it: TaskResult) -> dict[str, Any]:
         assert self.shared is not None
         row: dict[str, Any] = {}
         alone = self.store.result(0, record.name)
@@ -127,7 +127,7 @@ def _cell(value: Any) -> Any:
     return None if isinstance(value, float) and np.isnan(value) else value
 
 
-def write_tables(rows: Rows, folder: Path) -> None:
+def write_tables(rows: FleetRows, folder: Path) -> None:
     """Both files, each whole or not at all."""
     schema = rows.layout.schema()
     with (atomic_write(folder / TABLE) as one, atomic_write(folder / TABLE_TO_LOOK_AT) as other,

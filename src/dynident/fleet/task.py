@@ -11,20 +11,20 @@ import numpy as np
 
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
-from dynident.fleet.question import Question
-from dynident.fleet.records import Record
+from dynident.fleet.fleet import TaskSpec
+from dynident.fleet.records import FleetRecord
 from dynident.problem.problem import Problem
 
 LEVEL = 0.95  # of the intervals in the table
 CONVERGED, NOT_CONVERGED, FAILED = "converged", "not converged", "failed"  # what can become of a record
 
 
-class Interrupted(Exception):
+class FitInterrupted(Exception):
     """The fit was stopped from outside; it has no result, and can be tried again."""
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class TaskResult:
     """What became of one record, as plain data and arrays."""
 
     status: str
@@ -43,33 +43,33 @@ class Found:
     seconds: float = 0.0
 
 
-def fit_record(question: Question, record: Record) -> Found:
+def fit_record(spec: TaskSpec, record: FleetRecord) -> TaskResult:
     """The fit of one record by itself."""
     began = time.perf_counter()
-    stamp, fingerprint = seen(record)
-    problem = question.problem(record)
-    estimate = fitted(question, problem, record.name)
+    read = fingerprint(record)
+    problem = spec.problem(record)
+    estimate = fit(spec, problem, record.name)
     arrays = {}
-    if question.shared and estimate.converged:
-        from dynident.fleet.linear import eliminated
+    if spec.shared and estimate.converged:
+        from dynident.fleet.variable_projection import reduce_record
 
-        arrays = eliminated(question, problem, estimate).arrays()
-    return found(estimate, arrays, stamp, fingerprint, time.perf_counter() - began)
+        arrays = reduce_record(spec, problem, estimate).arrays()
+    return task_result(estimate, arrays, read, time.perf_counter() - began)
 
 
-def seen(record: Record) -> tuple[str, str]:
-    """Stamp and fingerprint of the record."""
+def fingerprint(record: FleetRecord) -> tuple[str, str]:
+    """Stamp and fingerprint of the record as it is now."""
     try:
         return record.stamp(), record.fingerprint()
     except OSError as error:
         raise DynidentError(f"{record.name} cannot be read: {error.strerror or error}.") from error
 
 
-def fitted(question: Question, problem: Problem, record: str) -> Estimate:
+def fit(spec: TaskSpec, problem: Problem, record: str) -> Estimate:
     """The estimate, converged or not; ends between two iterations when it runs over its time."""
-    estimate = question.method_for(problem, record).identify(problem, None, _stopwatch(question.limit))
+    estimate = spec.method_for(problem, record).identify(problem, None, _stopwatch(spec.limit))
     if estimate.counts.get("interrupted"):
-        raise Interrupted(f"the fit of {record} was interrupted")
+        raise FitInterrupted(f"the fit of {record} was interrupted")
     return estimate
 
 
@@ -84,7 +84,8 @@ def _stopwatch(limit: float | None) -> Callable[..., object]:
     return tell
 
 
-def found(estimate: Estimate, arrays: Mapping[str, np.ndarray], stamp: str, fingerprint: str, seconds: float) -> Found:
+def task_result(estimate: Estimate, arrays: Mapping[str, np.ndarray], read: tuple[str, str], seconds: float) -> TaskResult:
+    """What is kept of an estimate; `read` are stamp and fingerprint of the record."""
     uncertainty = estimate.uncertainty
     names = estimate.problem.names
     intervals = {name: uncertainty.interval(name, LEVEL) for name in names}
@@ -93,12 +94,16 @@ def found(estimate: Estimate, arrays: Mapping[str, np.ndarray], stamp: str, fing
     numbers = {key: float(value) for key, value in estimate.statistics.items()
                if key == "reduced_chi2" or key.startswith("fit_")}
     own = {} if covariance is None else {"covariance": covariance}
-    return Found(
-        CONVERGED if estimate.converged else NOT_CONVERGED, estimate.status,
+    return TaskResult(
+        CONVERGED if estimate.converged else NOT_CONVERGED, str(estimate.status),
         {name: float(estimate.values[name]) if uncertainty.is_informed(name) else np.nan for name in names},
         {name: float(uncertainty.std(name)) for name in names},
         {name: float(low) for name, (low, _) in intervals.items()},
         {name: float(high) for name, (_, high) in intervals.items()}, {name: words for name, words in remarks.items() if words},
         {name: float(size) for name, size in estimate.noise_std.items()},
         {"cost": float(estimate.cost), "iterations": float(estimate.counts.get("iterations", 0)), **numbers},
-        tuple(estimate.notes), {**own, **arrays}, stamp, fingerprint, seconds)
+        tuple(estimate.notes), {**own, **arrays}, *read, seconds)
+
+
+def failed_result(reason: str, stamp: str = "", fingerprint: str = "") -> TaskResult:
+    return TaskResult(FAILED, reason, stamp=stamp, fingerprint=fingerprint)

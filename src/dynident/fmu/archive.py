@@ -1,4 +1,4 @@
-"""Archive: how does an FMU, a zip file from somewhere else, come onto the disk without doing harm?"""
+"""Archive: how does an FMU, a zip file from somewhere else, come onto the disk without doing harm, and stay as it was?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import lzma
 import platform
 import re
+import shutil
 import stat
 import sys
 import zipfile
@@ -16,16 +17,18 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from dynident.errors import DynidentError, NotSupported, ProblemError
-from dynident.fmu.folders import new_folder, remove
+from dynident.fmu.temp_dirs import new_folder, remove_folder
 
 MOST_BYTES = 4 * 2**30  # unpacked; the largest FMUs with tables and licences stay below 1 GB
 MOST_FILES = 50_000
-MOST_RATIO = 200  # of unpacked to packed size; source code reaches 20
-SMALL = 2**20  # bytes: below this the ratio says nothing
+MOST_COMPRESSION = 200  # of unpacked to packed size; source code reaches 20
+SMALL_BYTES = 2**20  # bytes: below this the ratio says nothing
 DESCRIPTION = "modelDescription.xml"
-MOST_XML = 256 * 2**20
+MOST_XML_BYTES = 256 * 2**20  # of the description
 ENCODINGS = ("utf-8", "utf8", "utf-16", "utf-16le", "utf-16be", "iso-8859-1", "iso8859-1", "latin-1", "latin1",
              "windows-1252", "us-ascii", "ascii")  # in which an entity can be seen without decoding; UTF-7 is not one
+
+_snapshots: dict[tuple[str, str], Path] = {}  # by path and digest
 
 
 def existing_fmu(path: str | Path) -> Path:
@@ -51,25 +54,25 @@ def digest_of(path: Path) -> str:
 
 def description_text(path: Path) -> bytes:
     """The model description, checked for what could harm a reader of XML."""
-    with _opened(path) as archive:
-        _check(path, archive)
+    with _open(path) as archive:
+        _refuse_harmful(path, archive)
         try:
             info = archive.getinfo(DESCRIPTION)
         except KeyError:
             raise ProblemError(f"{path} is not an FMU: it holds no {DESCRIPTION}.") from None
-        if info.file_size > MOST_XML:
-            raise ProblemError(f"{path}: {DESCRIPTION} has {info.file_size} bytes; more than {MOST_XML} are refused.")
-        with _unpacking(path, DESCRIPTION):
+        if info.file_size > MOST_XML_BYTES:
+            raise ProblemError(f"{path}: {DESCRIPTION} has {info.file_size} bytes; more than {MOST_XML_BYTES} are refused.")
+        with _named_errors(path, DESCRIPTION):
             text = archive.read(info)
     head = text.replace(b"\0", b"")  # an entity hides in UTF-16 as well
-    if not _readable(head):
+    if not _is_plain_xml(head):
         raise ProblemError(f"{path}: {DESCRIPTION} is not XML in UTF-8, UTF-16, Latin-1 or ASCII; it is refused.")
     if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
         raise ProblemError(f"{path}: {DESCRIPTION} declares XML entities, which no FMU needs; it is refused.")
     return text
 
 
-def _readable(head: bytes) -> bool:
+def _is_plain_xml(head: bytes) -> bool:
     """Whether this begins as XML does, in an encoding that keeps the letters of ASCII."""
     head = head.removeprefix(b"\xef\xbb\xbf").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff").lstrip()
     declaration = head[:head.find(b"?>") + 2] if head.startswith(b"<?xml") else b""
@@ -78,30 +81,30 @@ def _readable(head: bytes) -> bool:
         name.decode("latin-1").lower() in ENCODINGS for name in said)
 
 
-def unpacked(path: Path) -> Path:
+def extract(path: Path) -> Path:
     """A folder with the content of the FMU, made once per process and removed at its end."""
-    return _unpacked(str(path), digest_of(path))
+    return _extract(str(path), digest_of(path))
 
 
 @functools.lru_cache(maxsize=64)
-def _unpacked(path: str, digest: str) -> Path:
-    with _opened(Path(path)) as archive:
-        _check(Path(path), archive)
-        with _unpacking(Path(path)):
+def _extract(path: str, digest: str) -> Path:
+    with _open(Path(path)) as archive:
+        _refuse_harmful(Path(path), archive)
+        with _named_errors(Path(path)):
             folder = new_folder(digest[:8])
         try:
-            _unpack(Path(path), archive, folder / "content")
+            _write_entries(Path(path), archive, folder / "content")
         except BaseException:
-            remove(folder)
+            remove_folder(folder)
             raise
     return folder / "content"
 
 
-def _unpack(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
+def _write_entries(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
     left = MOST_BYTES
     for info in archive.infolist():
         target = folder / _slashed(info.filename)
-        with _unpacking(path, info.filename):
+        with _named_errors(path, info.filename):
             if _slashed(info.filename).endswith("/"):
                 target.mkdir(parents=True, exist_ok=True)
                 continue
@@ -115,7 +118,7 @@ def _unpack(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
 
 
 @contextmanager
-def _unpacking(path: Path, entry: str = "") -> Iterator[None]:
+def _named_errors(path: Path, entry: str = "") -> Iterator[None]:
     """What a damaged or strange archive, or a full disk, does to a reader, as a sentence about the file."""
     try:
         yield
@@ -128,12 +131,12 @@ def _unpacking(path: Path, entry: str = "") -> Iterator[None]:
                            "again.") from error
 
 
-def _opened(path: Path) -> zipfile.ZipFile:
-    with _unpacking(path):
+def _open(path: Path) -> zipfile.ZipFile:
+    with _named_errors(path):
         return zipfile.ZipFile(path)
 
 
-def _check(path: Path, archive: zipfile.ZipFile) -> None:
+def _refuse_harmful(path: Path, archive: zipfile.ZipFile) -> None:
     """Refuse names that leave the folder, links, names that meet, and absurd sizes."""
     entries = archive.infolist()
     faults = []
@@ -141,7 +144,7 @@ def _check(path: Path, archive: zipfile.ZipFile) -> None:
         faults.append(f"{path}: holds {len(entries)} files; more than {MOST_FILES} are refused.")
     total = sum(info.file_size for info in entries)
     packed = sum(info.compress_size for info in entries)
-    if total > MOST_BYTES or (total > SMALL and total > MOST_RATIO * max(packed, 1)):
+    if total > MOST_BYTES or (total > SMALL_BYTES and total > MOST_COMPRESSION * max(packed, 1)):
         faults.append(f"{path}: unpacks from {packed} to {total} bytes, which no FMU needs; it is refused.")
     seen: set[str] = set()
     for info in entries[:MOST_FILES]:
@@ -172,7 +175,7 @@ def platform_folders() -> tuple[str, str, str]:
     return f"linux{bits}", f"{machine}-linux", ".so"
 
 
-def library_in(names: list[str], path: Path, version: int, identifier: str) -> str:
+def find_library(names: list[str], path: Path, version: int, identifier: str) -> str:
     """The entry that holds the code for this machine, or an error that says for which machines there is code."""
     first, second, suffix = platform_folders()
     folders = (first,) if version == 2 else (second,)
@@ -190,10 +193,55 @@ def library_in(names: list[str], path: Path, version: int, identifier: str) -> s
 
 
 def entry_names(path: Path) -> list[str]:
-    with _opened(path) as archive:
+    with _open(path) as archive:
         return [_slashed(name) for name in archive.namelist()]
 
 
 def _slashed(name: str) -> str:
     """Some tools on Windows write their own separator, which no FMU uses otherwise."""
     return name.replace("\\", "/")
+
+
+# the file as it was, for whoever moves or replaces it later
+
+
+def snapshot(path: Path, digest: str) -> Path:
+    """A copy of the file as it was when its model was made, under its own name, until the process ends; refuses a file
+    that is no longer the one with this digest."""
+    if (str(path), digest) not in _snapshots:
+        _snapshots[str(path), digest] = _copy(path, digest)
+    return _snapshots[str(path), digest]
+
+
+def restore(path: Path, copy: Path, digest: str) -> Path:
+    """Where to make the same model in another process: the file, or where that is no longer the same, its copy.
+
+    A copy that can be seen from here serves both processes.
+    """
+    if _has_digest(copy, digest):
+        own = path if _has_digest(path, digest) else copy
+        _snapshots.setdefault((str(own), digest), copy)
+        return own
+    if _has_digest(path, digest):
+        return path
+    raise ProblemError(f"{path} is gone or has changed since its model was made. Put the file back, or make the model again.")
+
+
+def _has_digest(path: Path, digest: str) -> bool:
+    try:
+        return digest_of(path) == digest
+    except OSError:
+        return False
+
+
+def _copy(path: Path, digest: str) -> Path:
+    copy = new_folder(digest[:8]) / path.name
+    try:
+        shutil.copyfile(path, copy)
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be read any more, though its model was made from it: {error.strerror}. Put the "
+                           "file back, or make the model again from another.") from None
+    if digest_of(copy) != digest:
+        raise ProblemError(f"{path} has changed since its model was made. Make the model again with FmuModel(...), or put "
+                           "the old file back.")
+    return copy

@@ -11,18 +11,18 @@ from typing import Any
 from xml.etree import ElementTree as xml
 
 from dynident.errors import NotSupported, ProblemError
-from dynident.fmu.archive import description_text, entry_names, library_in
+from dynident.fmu.archive import description_text, entry_names, find_library
 
 INSTALL = "FMUs need the package FMPy: pip install \"dynident[fmu]\"."
-NUMBERS = ("Real", "Float64", "Float32", "Integer", "Boolean", "Enumeration", "Int8", "UInt8", "Int16", "UInt16",
-           "Int32", "UInt32", "Int64", "UInt64")
-REALS = ("Real", "Float64", "Float32")
-KINDS = ("model_exchange", "co_simulation")
+NUMBER_TYPES = ("Real", "Float64", "Float32", "Integer", "Boolean", "Enumeration", "Int8", "UInt8", "Int16", "UInt16",
+                "Int32", "UInt32", "Int64", "UInt64")
+REAL_TYPES = ("Real", "Float64", "Float32")
+INTERFACES = ("model_exchange", "co_simulation")
 MOST_ELEMENTS = 100_000  # of one array; beyond it, its elements are not offered by name
 
 
 @dataclass(frozen=True)
-class Variable:
+class FmuVariable:
     """One number of an FMU by its name; an element of an array is `name[2]` or `name[1,3]`, counted from 1."""
 
     name: str
@@ -42,7 +42,7 @@ class Variable:
 
     @property
     def real(self) -> bool:
-        return self.type in REALS
+        return self.type in REAL_TYPES
 
     @property
     def place(self) -> tuple[str, int, int]:
@@ -63,7 +63,7 @@ class Variable:
 
 
 @dataclass(frozen=True, eq=False)
-class Interface:
+class FmuInterface:
     """What an FMU offers as Model Exchange or Co-Simulation."""
 
     kind: str
@@ -77,7 +77,7 @@ class Interface:
 
 
 @dataclass(frozen=True, eq=False)
-class Description:
+class FmuDescription:
     """Everything that is needed to run an FMU, read from its model description."""
 
     path: Path
@@ -89,9 +89,9 @@ class Description:
     start_time: float
     stop_time: float | None
     step_size: float | None
-    interfaces: dict[str, Interface]
+    interfaces: dict[str, FmuInterface]
     missing: dict[str, str]  # per interface without a library for this machine: why
-    variables: dict[str, Variable]
+    variables: dict[str, FmuVariable]
     states: tuple[str, ...]  # continuous states in the order of the derivatives
     rates: tuple[str, ...]  # these derivatives
     indicators: int
@@ -101,37 +101,37 @@ class Description:
     structured: bool  # it says which variables are outputs, states and rates
 
 
-def read_description(path: Path) -> Description:
-    said, complaints = _parsed(path)
-    version = said.fmiMajorVersion
+def read_description(path: Path) -> FmuDescription:
+    parsed, complaints = _parse(path)
+    version = parsed.fmiMajorVersion
     if version not in (2, 3):
-        raise NotSupported(f"{path.name} is an FMU of FMI {said.fmiVersion}; dynident runs FMI 2.0 and 3.0. "
+        raise NotSupported(f"{path.name} is an FMU of FMI {parsed.fmiVersion}; dynident runs FMI 2.0 and 3.0. "
                            "Export it again as one of these.")
     names = entry_names(path)
-    interfaces, missing = _interfaces(said, path, version, names)
-    variables: dict[str, Variable] = {}
-    for variable in said.modelVariables:
+    interfaces, missing = _interfaces(parsed, path, version, names)
+    variables: dict[str, FmuVariable] = {}
+    for variable in parsed.modelVariables:
         for it in _elements(variable):
             variables.setdefault(it.name, it)
-    states = [unknown.variable.derivative for unknown in said.derivatives]
-    indicators = said.numberOfEventIndicators if version == 2 else sum(_size(u.variable) for u in said.eventIndicators)
+    states = [unknown.variable.derivative for unknown in parsed.derivatives]
+    indicators = parsed.numberOfEventIndicators if version == 2 else sum(_size(u.variable) for u in parsed.eventIndicators)
     if any(state is None for state in states):
         raise ProblemError(f"{path.name}: a derivative in the model structure names no state.")
-    experiment = said.defaultExperiment
+    experiment = parsed.defaultExperiment
     platforms = sorted({n.split("/")[1] for n in names if n.startswith("binaries/") and n.count("/") >= 2})
-    return Description(
-        path=path, version=version, name=said.modelName, tool=said.generationTool or "",
-        token=said.instantiationToken or "", tolerance=_number(getattr(experiment, "tolerance", None)),
+    return FmuDescription(
+        path=path, version=version, name=parsed.modelName, tool=parsed.generationTool or "",
+        token=parsed.instantiationToken or "", tolerance=_number(getattr(experiment, "tolerance", None)),
         start_time=_number(getattr(experiment, "startTime", None)) or 0.0,
         stop_time=_number(getattr(experiment, "stopTime", None)),
         step_size=_number(getattr(experiment, "stepSize", None)), interfaces=interfaces, missing=missing,
         variables=variables, states=tuple(n.name for state in states for n in _elements(state)),
-        rates=tuple(n.name for rate in said.derivatives for n in _elements(rate.variable)),
-        indicators=indicators, platforms=tuple(platforms), feedthrough=_feedthrough(said), complaints=tuple(complaints),
+        rates=tuple(n.name for rate in parsed.derivatives for n in _elements(rate.variable)),
+        indicators=indicators, platforms=tuple(platforms), feedthrough=_feedthrough(parsed), complaints=tuple(complaints),
         structured=xml.fromstring(description_text(path)).find("ModelStructure") is not None)
 
 
-def _parsed(path: Path) -> tuple[Any, list[str]]:
+def _parse(path: Path) -> tuple[Any, list[str]]:
     try:
         from fmpy.model_description import ValidationError, read_model_description
     except ImportError:
@@ -163,17 +163,17 @@ def _read(reader: Any, path: Path, text: bytes, validate: bool) -> Any:
     return reader(alone, validate=validate)
 
 
-def _interfaces(said: Any, path: Path, version: int, names: list[str]) -> tuple[dict[str, Interface], dict[str, str]]:
-    found: dict[str, Interface] = {}
+def _interfaces(parsed: Any, path: Path, version: int, names: list[str]) -> tuple[dict[str, FmuInterface], dict[str, str]]:
+    found: dict[str, FmuInterface] = {}
     missing: dict[str, str] = {}
-    for kind, it in (("model_exchange", said.modelExchange), ("co_simulation", said.coSimulation)):
+    for kind, it in (("model_exchange", parsed.modelExchange), ("co_simulation", parsed.coSimulation)):
         if it is None:
             continue
         try:
-            library = library_in(names, path, version, it.modelIdentifier)
+            library = find_library(names, path, version, it.modelIdentifier)
         except NotSupported as error:
             missing[kind], library = str(error), ""
-        found[kind] = Interface(
+        found[kind] = FmuInterface(
             kind, it.modelIdentifier, library, bool(getattr(it, "canHandleVariableCommunicationStepSize", True)),
             _directional(path, it), bool(it.canBeInstantiatedOnlyOncePerProcess),
             bool(it.needsExecutionTool), bool(getattr(it, "needsCompletedIntegratorStep", False)))
@@ -213,7 +213,7 @@ def _size(variable: Any) -> int:
 def _starts(variable: Any, size: int) -> list[float | None]:
     words = {"true": 1.0, "false": 0.0}
     start = variable.start
-    if start is None or variable.type not in NUMBERS:
+    if start is None or variable.type not in NUMBER_TYPES:
         return [None] * size
     values = [words.get(word.strip().lower(), _number(word)) for word in str(start).split()]
     return values if len(values) == size else values[:1] * size
@@ -224,7 +224,7 @@ def _attribute(variable: Any, name: str) -> Any:
     return own if own is not None else getattr(variable.declaredType, name, None)
 
 
-def _elements(variable: Any) -> list[Variable]:
+def _elements(variable: Any) -> list[FmuVariable]:
     shape = _shape(variable)
     size = math.prod(shape)
     if size > MOST_ELEMENTS:
@@ -233,7 +233,7 @@ def _elements(variable: Any) -> list[Variable]:
     places = [""] if not shape else [
         f"[{','.join(str(i + 1) for i in index)}]" for index in product(*(range(n) for n in shape))]
     lower, upper = _number(_attribute(variable, "min")), _number(_attribute(variable, "max"))
-    return [Variable(
+    return [FmuVariable(
         f"{variable.name}{place}", int(variable.valueReference), i, size, variable.type,
         variable.causality or "local", variable.variability or "continuous", variable.initial, start,
         -math.inf if lower is None else lower, math.inf if upper is None else upper,
@@ -241,9 +241,9 @@ def _elements(variable: Any) -> list[Variable]:
         for i, (place, start) in enumerate(zip(places, _starts(variable, size), strict=True))]
 
 
-def _feedthrough(said: Any) -> bool:
-    """Whether an output may depend on an input at the same time; what is not said is possible."""
-    for output in said.outputs:
+def _feedthrough(parsed: Any) -> bool:
+    """Whether an output may depend on an input at the same time; what is not parsed is possible."""
+    for output in parsed.outputs:
         if output.dependencies is None or any(v.causality == "input" for v in output.dependencies):
             return True
-    return not said.outputs
+    return not parsed.outputs

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
 
-import numpy as np
-
 from dynident.errors import NotSupported, ProblemError
-from dynident.fmu.archive import digest_of, existing_fmu, unpacked
-from dynident.fmu.choices import (
+from dynident.fmu.archive import digest_of, existing_fmu, extract, restore, snapshot
+from dynident.fmu.description import INTERFACES, NUMBER_TYPES, FmuDescription, FmuVariable, read_description
+from dynident.fmu.options import (
+    USUAL_SCHEME,
+    as_names,
+    as_path,
     choice_faults,
-    complaints_of,
+    complaint_notes,
     idle_option_faults,
-    listed,
     numbers_by_name,
     option_faults,
-    path_of,
-    values_beyond_range,
+    range_notes,
 )
-from dynident.fmu.description import KINDS, NUMBERS, Description, Variable, read_description
-from dynident.fmu.kept import found_again, kept
-from dynident.fmu.loop import Course
-from dynident.fmu.loop_kernel import kernel
-from dynident.fmu.plan import Plan
-from dynident.fmu.pool import SimulatorPool
+from dynident.fmu.simulation_spec import SimulationSpec
+from dynident.fmu.simulator import FmuRecordSimulator, FmuSimulator
+from dynident.fmu.summary import summarize
 from dynident.problem.model import NominalValue
 
 KIND = "fmu"
-MOST_SAID = 3  # messages of an FMU in a report; its log keeps them all
 
 
 @final
@@ -51,32 +46,32 @@ class FmuModel:
     def __init__(self, path: str | Path, *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None,
                  values: Mapping[str, float] | None = None, kind: str = "auto", integrator: str = "runge_kutta",
                  alignment: str = "sampled", trusted: bool = False, time_limit: float = 60.0):
-        self.path = existing_fmu(path_of(path))
+        self.path = existing_fmu(as_path(path))
         self.digest = digest_of(self.path)
-        self.description: Description = read_description(self.path)
+        self.description: FmuDescription = read_description(self.path)
         d, variables = self.description, self.description.variables
         faults = option_faults(kind, integrator, alignment, time_limit)
         self.values = MappingProxyType(numbers_by_name(values, faults))
-        chosen_inputs, chosen_outputs = listed("inputs", inputs, faults), listed("outputs", outputs, faults)
+        chosen_inputs, chosen_outputs = as_names("inputs", inputs, faults), as_names("outputs", outputs, faults)
         faults += choice_faults(d, chosen_inputs or (), chosen_outputs or (), self.values)
         if faults:
             raise ProblemError(list(dict.fromkeys(faults)))
         self.options: dict[str, Any] = {"kind": kind, "integrator": integrator, "alignment": alignment,
                                         "trusted": bool(trusted), "time_limit": float(time_limit)}
-        self._held = {variables[n].place: n for n in self.values}
+        self._fixed = {variables[n].place: n for n in self.values}
         self.inputs = tuple(self._declared_inputs() if chosen_inputs is None else chosen_inputs)
-        self.outputs = tuple([n for n, v in variables.items() if v.causality == "output" and v.type in NUMBERS]
+        self.outputs = tuple([n for n, v in variables.items() if v.causality == "output" and v.type in NUMBER_TYPES]
                              if chosen_outputs is None else chosen_outputs)
         if not self.outputs:
             raise ProblemError(f"{self.path.name} declares no output; name what is measured with outputs=[...].")
-        free = {n: v for n, v in variables.items() if v.place not in self._held}
+        free = {n: v for n, v in variables.items() if v.place not in self._fixed}
         self.parameters = tuple(n for n, v in free.items() if v.can_be_estimated)
         self.states = tuple(n for n in d.states if n in free and free[n].start is not None
                             and free[n].settable_before_start)
-        self.kind, self.notes = self._chosen_kind(kind)
+        self.kind, self.notes = self._choose_kind(kind)
         if faults := idle_option_faults(self.path.name, self.kind, integrator, alignment):
             raise ProblemError(faults)
-        self.notes += complaints_of(d) + values_beyond_range(d, self.values)
+        self.notes += complaint_notes(d) + range_notes(d, self.values)
         used = [*self.inputs, *self.outputs, *self.parameters, *self.states]
         time = next((v.unit for v in variables.values() if v.causality == "independent" and v.unit), "s")
         self.units = MappingProxyType({"time": time, **{n: variables[n].unit for n in used if variables[n].unit}})
@@ -92,7 +87,7 @@ class FmuModel:
     @property
     def files(self) -> tuple[Path, ...]:
         """Files that the model lives in, as they were when it was made; a saved problem takes them along."""
-        return (kept(self.path, self.digest),)
+        return (snapshot(self.path, self.digest),)
 
     @property
     def static(self) -> bool:
@@ -125,25 +120,23 @@ class FmuModel:
         return self.digest
 
     def __str__(self) -> str:
-        from dynident.fmu.info import summary
-
-        return summary(self.description, self.kind)
+        return summarize(self.description, self.kind)
 
     def why_not_estimated(self, name: str) -> str:
         """A sentence about a variable that is not among the parameters; empty where there is nothing to say."""
         v = self.description.variables.get(name)
         if v is None:
             return ""
-        if held := self._held.get(v.place):
-            also = f", which is another name of '{held}'," if held != name else ""
+        if fixed := self._fixed.get(v.place):
+            also = f", which is another name of '{fixed}'," if fixed != name else ""
             return f"'{name}'{also} has a value of its own in FmuModel(values=...); take it out there."
         article = "an" if v.causality[0] in "aeiou" else "a"
         what = f"'{name}' of {self.path.name} is {article} {v.causality}" if v.causality != "parameter" else (
             f"'{name}' of {self.path.name} is a parameter of type {v.type}" if not v.real else
             f"'{name}' of {self.path.name} is a parameter without a start value, or one that is {v.variability}")
-        held = f"; hold it with FmuModel(..., values={{'{name}': ...}})" if v.settable_before_start and (
-            v.type in NUMBERS) else ""
-        return f"{what} and cannot be estimated{held}."
+        way_out = f"; hold it with FmuModel(..., values={{'{name}': ...}})" if v.settable_before_start and (
+            v.type in NUMBER_TYPES) else ""
+        return f"{what} and cannot be estimated{way_out}."
 
     # simulation
 
@@ -159,14 +152,22 @@ class FmuModel:
                                    "declare one of them.")
         return FmuSimulator(self, names)
 
-    def _plan(self, written: tuple[str, ...]) -> Plan:
+    def record_simulator(self, declared: Iterable[str], integrator: str) -> FmuRecordSimulator:
+        """Simulates records of a problem that declares these parameters and states; `integrator` may only say what the
+        model says."""
+        if integrator not in (USUAL_SCHEME, self.options["integrator"]):
+            raise ProblemError(f"integrator = {integrator!r} is for models with equations; {self.path.name} is integrated as "
+                               "FmuModel(..., integrator=...) says.")
+        return FmuRecordSimulator(self, declared)
+
+    def simulation_spec(self, written: tuple[str, ...]) -> SimulationSpec:
         d = self.description
         interface = d.interfaces[self.kind]
         used = {*self.inputs, *self.outputs, *self.states, *written, *self.values}
         references = {d.variables[n].reference for n in used if d.variables[n].size > 1}
         variables = {n: v for n, v in d.variables.items() if n in used or v.reference in references}
-        return Plan(
-            file=self.path.name, folder=str(unpacked(*self.files)), library=interface.library, version=d.version,
+        return SimulationSpec(
+            file=self.path.name, folder=str(extract(*self.files)), library=interface.library, version=d.version,
             token=d.token, tolerance=d.tolerance, exchange=self.kind == "model_exchange", states=len(d.states),
             indicators=d.indicators, needs_completed=interface.needs_completed_step,
             variable_steps=interface.variable_steps, feedthrough=d.feedthrough,
@@ -175,9 +176,9 @@ class FmuModel:
             written=written, constants=dict(self.values), variables=variables,
             state_references=tuple(d.variables[n].reference for n in d.states if n in d.variables),
             rate_references=tuple(d.variables[n].reference for n in d.rates if n in d.variables),
-            slopes=self._differentiates(written))
+            differentiable=self._differentiable(written))
 
-    def _differentiates(self, written: tuple[str, ...]) -> bool:
+    def _differentiable(self, written: tuple[str, ...]) -> bool:
         """Whether directional derivatives, if they are right, give those of a simulation: fixed steps without events,
         and plain numbers throughout."""
         d, interface = self.description, self.description.interfaces[self.kind]
@@ -187,14 +188,14 @@ class FmuModel:
         calm = not d.indicators and not interface.needs_completed_step and not any(
             d.variables[n].variability == "discrete" for n in self.inputs)
         return (self.kind == "model_exchange" and interface.directional and plain and calm
-                and self.options["integrator"] == "runge_kutta" and kernel() is not None)
+                and self.options["integrator"] == "runge_kutta")
 
-    def _chosen_kind(self, asked: str) -> tuple[str, tuple[str, ...]]:
+    def _choose_kind(self, asked: str) -> tuple[str, tuple[str, ...]]:
         offered, missing = self.description.interfaces, self.description.missing
         if asked != "auto" and asked not in offered:
             raise NotSupported(f"{self.path.name} offers no {asked.replace('_', ' ')}, only "
                                f"{' and '.join(k.replace('_', ' ') for k in offered)}.")
-        chosen = asked if asked != "auto" else next((k for k in KINDS if k in offered and k not in missing), None)
+        chosen = asked if asked != "auto" else next((k for k in INTERFACES if k in offered and k not in missing), None)
         if chosen is None or chosen in missing:
             raise NotSupported(next(iter(missing.values())))
         if offered[chosen].needs_tool:
@@ -214,55 +215,15 @@ class FmuModel:
         """All that no value holds; of several names of one input the first."""
         first: dict[tuple[str, int, int], str] = {}
         for name, v in self.description.variables.items():
-            if v.causality == "input" and v.type in NUMBERS and v.place not in self._held:
+            if v.causality == "input" and v.type in NUMBER_TYPES and v.place not in self._fixed:
                 first.setdefault(v.place, name)
         return list(first.values())
 
 
-class FmuSimulator:
-    """Simulations of one FMU; instances and processes are shared through a pool and end with it."""
-
-    def __init__(self, model: FmuModel, written: tuple[str, ...]):
-        self.model, self.written = model, written
-        self.pool = SimulatorPool(model._plan(written), model.options["trusted"], model.options["time_limit"])
-        self._finalizer = weakref.finalize(self, self.pool.close)
-
-    def run(self, values: np.ndarray, course: Course, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Outputs (nodes, outputs) and, on request, states (nodes, states); raises SimulationFailed."""
-        both = self.pool.run(np.ascontiguousarray(values, dtype=float), course, states)
-        count = len(self.model.outputs)
-        return both[:, :count], both[:, count:]
-
-    def slopes(self, values: np.ndarray, course: Course, columns: Sequence[int]) -> np.ndarray:
-        """Derivatives of the outputs by what is written at these places, (nodes, outputs, columns), by the FMU's own
-        directional derivatives; raises SimulationFailed."""
-        both = self.pool.run(np.ascontiguousarray(values, dtype=float), course, False, tuple(columns))
-        count = len(self.model.outputs)
-        return both[:, count:].reshape(len(both), len(columns), count).transpose(0, 2, 1)
-
-    @property
-    def differentiates(self) -> bool:
-        return self.pool.plan.slopes
-
-    @property
-    def log(self) -> tuple[str, ...]:
-        """What the FMU said so far, warnings and worse, each message once."""
-        return tuple(self.pool.log)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        said = [f"{self.model.path.name} says: {text.strip()}" for text in self.log[:MOST_SAID]]
-        more = [f"{self.model.path.name} says {len(self.log) - MOST_SAID} more."] if len(self.log) > MOST_SAID else []
-        return (*self.model.notes, *dict.fromkeys(self.pool.notes), *said, *more)
-
-    def __reduce__(self) -> tuple:
-        return FmuSimulator, (self.model, self.written)
-
-
 def same_model(path: str, copy: str, digest: str, options: Mapping[str, Any]) -> FmuModel:
     """The model of this `identity`; refuses where its file is no longer to be had."""
-    return FmuModel(found_again(Path(path), Path(copy), digest), **options)
+    return FmuModel(restore(Path(path), Path(copy), digest), **options)
 
 
-def _given(v: Variable) -> NominalValue:
+def _given(v: FmuVariable) -> NominalValue:
     return NominalValue(float(v.start or 0.0), v.lower, v.upper, v.unit)

@@ -1,141 +1,139 @@
-"""Simulator: one FMU in this process, simulated again and again with other values."""
+"""Simulator of an FMU: what a problem asks of it, in the names and numbers of the problem."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import json
+import math
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynident.fmu.library import Instance, SimulationFailed
-from dynident.fmu.loop import Course, Manner, Ports, drive, last_moment
-from dynident.fmu.plan import Plan
-from dynident.fmu.slopes import drive_with_slopes
+from dynident.errors import ProblemError, SimulationDiverged
+from dynident.fmu.communication_steps import equal_steps
+from dynident.fmu.instance import SimulationFailed
+from dynident.fmu.process.pool import SimulatorPool
+from dynident.fmu.simulation_spec import FmuInputs, SimulationSpec
 
-TOOK = {"Float32": 1e-6}  # relative: a value that was set and reads back within this has taken
-TOOK_ELSE = 1e-9
+if TYPE_CHECKING:
+    from dynident.fmu.model import FmuModel
+
+MOST_QUOTED = 3  # messages of an FMU in a report; its log keeps them all
 
 
-class Simulator:
-    """Keeps one instance; the first time that it is used again shows whether reset can be trusted."""
+class FmuSimulator:
+    """Simulations of one FMU for values of what is `written`; instances and processes are shared through a pool and end
+    with it."""
 
-    def __init__(self, plan: Plan):
-        self.plan = plan
-        self.instance = Instance(plan)
-        self.written = self.instance.slots(plan.written)
-        self.constants = self.instance.slots(list(plan.constants))
-        self.constant_values = np.array(list(plan.constants.values()), float)
-        self.inputs = self.instance.slots(plan.inputs)
-        self.outputs = {False: self.instance.slots(plan.outputs),
-                        True: self.instance.slots([*plan.outputs, *plan.observed])}
-        self.trusts_reset: bool | None = None if plan.reset else False
-        self.runs = 0
-        self.notes: list[str] = []
+    def __init__(self, model: FmuModel, written: tuple[str, ...]):
+        self.model, self.written = model, written
+        self.pool = SimulatorPool(model.simulation_spec(written), model.options["trusted"], model.options["time_limit"])
+        self._finalizer = weakref.finalize(self, self.pool.close)
 
-    def run(self, values: np.ndarray, course: Course, states: bool = False, slopes: Sequence[int] = ()) -> np.ndarray:
-        """Outputs, and behind them with `states` the observed states, or with `slopes` their derivatives by what is
-        written at these places, (nodes, outputs [+ states, or + columns x outputs])."""
-        if slopes:
-            return self._once(values, course, False, slopes=slopes)
-        if self.runs == 0:  # on a fresh instance, so there is nothing to doubt
-            return self._once(values, course, states, check=True)
-        if self.trusts_reset is None:
-            return self._try_reset(values, course, states)
-        return self._once(values, course, states)
+    def run(self, values: np.ndarray, inputs: FmuInputs, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs (nodes, outputs) and, on request, states (nodes, states); raises SimulationFailed."""
+        both = self.pool.run(np.ascontiguousarray(values, dtype=float), inputs, states)
+        count = len(self.model.outputs)
+        return both[:, :count], both[:, count:]
 
-    def messages(self) -> tuple[str, ...]:
-        return self.instance.log()
+    def derivatives(self, values: np.ndarray, inputs: FmuInputs, columns: Sequence[int]) -> np.ndarray:
+        """Derivatives of the outputs by what is written at these places, (nodes, outputs, columns), by the FMU's own
+        directional derivatives; raises SimulationFailed."""
+        both = self.pool.run(np.ascontiguousarray(values, dtype=float), inputs, False, tuple(columns))
+        count = len(self.model.outputs)
+        return both[:, count:].reshape(len(both), len(columns), count).transpose(0, 2, 1)
 
-    def close(self) -> None:
-        self.instance.free()
+    @property
+    def spec(self) -> SimulationSpec:
+        return self.pool.spec
 
-    def _try_reset(self, values: np.ndarray, course: Course, states: bool) -> np.ndarray:
-        """After a simulation with other values: a reset instance and a fresh one must agree in every bit."""
-        after_reset: np.ndarray | None = None
-        why = ""
+    @property
+    def log(self) -> tuple[str, ...]:
+        """What the FMU said so far, warnings and worse, each message once."""
+        return tuple(self.pool.log)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        quoted = [f"{self.model.path.name} says: {text.strip()}" for text in self.log[:MOST_QUOTED]]
+        more = [f"{self.model.path.name} says {len(self.log) - MOST_QUOTED} more."] if len(self.log) > MOST_QUOTED else []
+        return (*self.model.notes, *dict.fromkeys(self.pool.notes), *quoted, *more)
+
+    def __reduce__(self) -> tuple:
+        return FmuSimulator, (self.model, self.written)
+
+
+class FmuRecordSimulator:
+    """An FMU along records of a problem; only what the problem declares is set, the rest keeps the FMU's own values."""
+
+    adaptive = False
+    thread_safe = True  # each thread has an instance of its own
+
+    def __init__(self, model: FmuModel, declared: Iterable[str]):
+        self.model, self.declared, self.static = model, tuple(declared), model.static
+        exchange, integrator = model.kind == "model_exchange", model.options["integrator"]
+        self.own_process = not model.options["trusted"]
+        self.integrator = integrator if exchange else "the FMU's own solver"
+        self.stiff_alternative = f'FmuModel("{model.path.name}", integrator="radau")' if (
+            exchange and integrator == "runge_kutta" and model.description.states) else ""
+        self.equal_steps = not exchange and not model.description.interfaces[model.kind].variable_steps
+        wanted = set(self.declared)
+        self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in wanted], dtype=int)
+        self.initials = np.array([i for i, n in enumerate(model.states) if n in wanted], dtype=int)
+        self.simulator = model.simulator([*(model.parameters[i] for i in self.parameters),
+                                          *(model.states[i] for i in self.initials)])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.simulator.notes
+
+    @property
+    def has_derivatives(self) -> bool:
+        return self.simulator.spec.differentiable
+
+    def run(self, p: np.ndarray, x0: np.ndarray, grid: Any, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        if self.equal_steps and equal_steps(grid.time) is None:
+            raise ProblemError(self._unequal_samples(grid.time))
         try:
-            after_reset = self._once(values, course, states)
+            return self.simulator.run(self._written(p, x0), grid, states)
         except SimulationFailed as error:
-            why = f" ({error})"
-        self.instance.free()
-        fresh = self._once(values, course, states)  # if this fails, it is the values that are bad
-        self.trusts_reset = after_reset is not None and _same(after_reset, fresh)
-        if not self.trusts_reset:
-            self.notes.append(f"{self.plan.file} does not repeat itself after a reset{why}: each simulation uses a "
-                              "fresh instance.")
-            if not _same(fresh, self._once(values, course, states)):
-                self.notes.append(f"{self.plan.file} gives different results from fresh instances at equal values; its "
-                                  "noise enters the estimate.")
-        return fresh
+            raise _diverged(error) from None
 
-    def _once(self, values: np.ndarray, course: Course, states: bool, check: bool = False, slopes: Sequence[int] = ()
-              ) -> np.ndarray:
-        self._fresh()
+    def derivatives(self, p: np.ndarray, x0: np.ndarray, grid: Any, by_parameters: np.ndarray, by_initials: np.ndarray
+                    ) -> np.ndarray:
+        places = [*np.searchsorted(self.parameters, by_parameters),
+                  *(self.parameters.size + np.searchsorted(self.initials, by_initials))]
+        if not places:
+            return np.zeros((grid.nodes, len(self.model.outputs), 0))
         try:
-            self._begin(values, course)
-            if check:
-                self._check_written(values, course.u_node[0])
-            self.instance.leave_initialization()
-            slots = self.outputs[states]
-            outputs = np.full((course.time.size, len(self.plan.outputs) + states * len(self.plan.observed)), np.nan)
-            ports = self._ports(slots, outputs.shape[1])
-            if slopes:
-                along = drive_with_slopes(self.instance, ports, course, self.plan, slopes, outputs)
-                outputs = np.hstack([outputs, along.reshape(course.time.size, -1)])
-            else:
-                drive(self.instance, ports, course, self._manner(course), outputs)
-            self.instance.terminate()
-        except SimulationFailed:
-            self.instance.free()  # an instance that has failed is not used again
-            raise
-        return outputs
+            return self.simulator.derivatives(self._written(p, x0), grid, [int(i) for i in places])
+        except SimulationFailed as error:
+            raise _diverged(error) from None
 
-    def _fresh(self) -> None:
-        self.runs += 1
-        if self.trusts_reset is False or self.runs % self.plan.renew == 0:
-            self.instance.free()
-        self.instance.reset()
+    def modes(self, p: np.ndarray, x0: np.ndarray, grid: Any) -> np.ndarray | None:
+        return None
 
-    def _begin(self, values: np.ndarray, course: Course) -> None:
-        end = last_moment(course, self._manner(course))
-        before = [(s, self.constant_values) for s in self.constants] + [(s, values) for s in self.written]
-        self.instance.initialize(float(course.time[0]), end, before)
-        for slots in self.inputs:
-            self.instance.set(slots, course.u_node[0])
+    def _written(self, p: np.ndarray, x0: np.ndarray) -> np.ndarray:
+        return np.concatenate([p[self.parameters], x0[self.initials]])
 
-    def _ports(self, slots: tuple, count: int) -> Ports:
-        p = self.plan
-        return Ports(self.inputs, slots, len(p.inputs), count, p.states, p.indicators, p.needs_completed)
+    def _unequal_samples(self, time: np.ndarray) -> str:
+        gaps, others = np.diff(time), [k.replace("_", " ") for k in self.model.description.interfaces if k != self.model.kind]
+        way = f"use its {' or '.join(others)}" if others else "export it so that it takes steps of any length"
+        return (f"{self.model.path.name} takes steps of one length only, and there is none that meets all samples, whose "
+                f"distances are {np.min(gaps):g} to {np.max(gaps):g}. Bring the record to equal distances, or {way}.")
 
-    def _manner(self, course: Course) -> Manner:
-        p = self.plan
-        if p.exchange:
-            discrete = any(p.variables[n].variability == "discrete" for n in p.inputs)
-            jumps = bool(np.any(course.u_end != course.u_node[1:]))
-            return Manner(True, p.scheme, False, False, False, False, discrete or (p.indicators > 0 and jumps))
-        if p.alignment == "feedthrough":
-            return Manner(False, p.scheme, p.variable_steps, False, True, not p.variable_steps, False)
-        return Manner(False, p.scheme, p.variable_steps, p.variable_steps, not p.variable_steps and p.feedthrough,
-                      not p.variable_steps, False)
-
-    def _check_written(self, values: np.ndarray, inputs: np.ndarray) -> None:
-        """Read back once what was written, and say what did not take."""
-        for slots_group, names, given in ((self.constants, tuple(self.plan.constants), self.constant_values),
-                                          (self.written, self.plan.written, values),
-                                          (self.inputs, self.plan.inputs, inputs)):
-            back = np.full(len(names), np.nan)
-            try:
-                for slots in slots_group:
-                    self.instance.get(slots, back)
-            except SimulationFailed:
-                self.notes.append(f"{self.plan.file} does not let {', '.join(names)} be read back; whether the values "
-                                  "took is not known.")
-                continue
-            for name, wanted, got in zip(names, given, back, strict=True):
-                close = TOOK.get(self.plan.variables[name].type, TOOK_ELSE)
-                if not abs(got - wanted) <= close * max(abs(wanted), abs(got)):
-                    self.notes.append(f"'{name}' was set to {wanted:.9g} but reads back as {got:.9g}; the FMU does not "
-                                      "take it as given.")
+    def __reduce__(self) -> tuple:
+        return _same_simulator, (json.dumps(self.model.identity()), self.declared)
 
 
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.tobytes() == b.tobytes()
+@functools.lru_cache(maxsize=8)  # a process opens the same FMU once
+def _same_simulator(identity: str, declared: tuple[str, ...]) -> FmuRecordSimulator:
+    from dynident.fmu.model import same_model
+
+    return FmuRecordSimulator(same_model(*json.loads(identity)), declared)
+
+
+def _diverged(error: SimulationFailed) -> SimulationDiverged:
+    """In the FMU's words, which name the time; who tells it goes on with words of their own."""
+    return SimulationDiverged(math.nan, 0, what=str(error).rstrip("."), lost=error.crash)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynident.errors import DynidentError
 from dynident.kalman.method import KalmanMethod
-from dynident.kalman.setup import FilterRecord, FilterSetup
+from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 NOT_FINITE, NOT_POSITIVE, TIME_GOES_BACK = 1, 2, 3  # as in filter_common.c; 0 is no fault
 FAULTS = {NOT_FINITE: "the estimate is no longer finite", NOT_POSITIVE: "the covariance is no longer positive",
@@ -51,9 +51,10 @@ class FilterLayout:
     def sample_size(self) -> int:
         return self.sample["projected"].stop
 
-    def pack_settings(self, setup: FilterSetup, first_order_hold: np.ndarray) -> np.ndarray:
+    def pack_settings(self, setup: FilterSetup) -> np.ndarray:
+        """What the kernels are told once, as their flat array."""
         packed = np.zeros(self.settings["gate"].stop)
-        for name, value in {**setup.settings(), "first_order_hold": first_order_hold}.items():
+        for name, value in setup.settings().items():
             values = np.atleast_1d(np.asarray(value, float))
             packed[self.settings[name].start:self.settings[name].start + values.size] = values
         return packed
@@ -105,7 +106,7 @@ class FilterBackend(Protocol):
         """A memory that knows only this; t: the time at which x holds (the first sample's where None)."""
         ...
 
-    def filter_record(self, memory: np.ndarray, record: FilterRecord, for_smoother: bool = False) -> FilteredSamples:
+    def filter_record(self, memory: np.ndarray, record: FilterExperiment, for_smoother: bool = False) -> FilteredSamples:
         """All samples of a record; `memory` stays as it is."""
         ...
 

@@ -26,7 +26,7 @@ from dynident.kalman.backend import (
 from dynident.kalman.jacobian_codegen import output_jacobian, sparsity_tables, step_jacobian_by_rows, step_jacobian_scalar
 from dynident.kalman.method import COVARIANCE_UPDATES
 from dynident.kalman.model_functions import functions_without_derivatives
-from dynident.kalman.setup import FilterRecord, FilterSetup
+from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 SCALAR_FUNCTIONS, SIMD_FUNCTIONS = "elementary.c", "elementary_simd.c"  # tanh of our own, for a number or for several
 SOURCE_VERSION = 5  # part of the cache's key: raise it when `source_text` makes another text of the same recipe
@@ -52,10 +52,15 @@ def memory_size(setup: FilterSetup) -> int:
     return plain if setup.method.filter != "horizon" else plain + 1 + nodes * (1 + nu + 3 * ny + n) + n * n
 
 
+def filter_text(*names: str) -> str:
+    """Kernels of this folder, one behind the other."""
+    return kernel_text(*names, package="dynident.kalman")
+
+
 def update_kernels(filter_kind: str) -> tuple[str, ...]:
     """The kernel texts that make a filter, in the order in which they need each other."""
     own = {"unscented": ("filter_unscented.c",), "horizon": ("filter_adjoint.c", "filter_linear.c", "filter_horizon.c")}
-    return ("filter_common.c", *own.get(filter_kind, ("filter_linear.c", "filter_extended.c")), "filter_begin.c")
+    return ("filter_common.c", *own.get(filter_kind, ("filter_linear.c", "filter_extended.c")), "filter_initialize.c")
 
 
 def record_kernels(filter_kind: str) -> tuple[str, ...]:
@@ -77,8 +82,8 @@ def source_text(setup: FilterSetup, names: tuple[str, ...], more: Sequence[ca.Fu
     generated = _static_source([*functions, *more], SIMD_FUNCTIONS if unscented and lane != 1 else SCALAR_FUNCTIONS)
     choices = {**compile_time_sizes(setup), **({} if lane is None else {"LANE": lane})}
     sizes = "\n".join(f"#define {name} {value}" for name, value in choices.items())
-    return "\n".join([sizes, kernel_text("filter_simd.c"), generated, sparsity_tables(augmented), step,
-                      kernel_text(*names)])
+    return "\n".join([sizes, filter_text("filter_simd.c"), generated, sparsity_tables(augmented), step,
+                      filter_text(*names)])
 
 
 def _static_source(functions: Sequence[ca.Function], elementary: str) -> str:
@@ -108,7 +113,7 @@ def library_for(setup: FilterSetup) -> ctypes.CDLL | None:
 @functools.lru_cache(maxsize=64)
 def _library(recipe: FilterRecipe) -> ctypes.CDLL | None:
     names = record_kernels(recipe.setup.method.filter)
-    text = kernel_text("filter_simd.c", *names, SCALAR_FUNCTIONS, SIMD_FUNCTIONS)
+    text = filter_text("filter_simd.c", *names) + kernel_text(SCALAR_FUNCTIONS, SIMD_FUNCTIONS)
     key = (f"filter {SOURCE_VERSION} {hashlib.sha256(text.encode()).hexdigest()} casadi {version('casadi')} "
            f"{recipe.key}")
     library = load_library(key, lambda: source_text(recipe.setup, names))
@@ -136,7 +141,8 @@ class CompiledFilter:
         sizes = np.zeros(4, np.int64)
         library.dynident_filter_sizes(sizes.ctypes.data)
         self.memory_size, settings_size, sample_size, self.smoother_data_size = (int(size) for size in sizes)
-        assert settings_size == self.layout.settings["gate"].stop and sample_size == self.layout.sample_size
+        self.settings = self.layout.pack_settings(setup)
+        assert settings_size == self.settings.size and sample_size == self.layout.sample_size
 
     def initialize(self, x: np.ndarray, P: np.ndarray, t: float | None = None, u: np.ndarray | None = None) -> np.ndarray:
         memory = np.zeros(self.memory_size)
@@ -148,12 +154,12 @@ class CompiledFilter:
             raise FilterStopped(NOT_POSITIVE, 0, since, "the start", self.setup.method)
         return memory
 
-    def filter_record(self, memory: np.ndarray, record: FilterRecord, for_smoother: bool = False) -> FilteredSamples:
+    def filter_record(self, memory: np.ndarray, record: FilterExperiment, for_smoother: bool = False) -> FilteredSamples:
         samples = len(record.time)
         out = np.empty((samples, self.layout.sample_size))
         smoother_data = np.empty((samples, self.smoother_data_size)) if for_smoother else None
         where, after = ctypes.c_longlong(0), memory.copy()
-        arrays = [after, self.layout.pack_settings(self.setup, record.first_order_hold), record.time, record.inputs,
+        arrays = [after, self._settings_with(record.first_order_hold), record.time, record.inputs,
                   record.outputs, np.ascontiguousarray(record.variance)]
         fault = self.library.dynident_filter_record(
             samples, *[a.ctypes.data for a in arrays], len(record.variance), out.ctypes.data,
@@ -174,9 +180,14 @@ class CompiledFilter:
 
     def updater(self, memory: np.ndarray, first_order_hold: np.ndarray, packed: np.ndarray, out: np.ndarray
                 ) -> Callable[[], int]:
-        arrays = memory, self.layout.pack_settings(self.setup, first_order_hold), packed, out
+        arrays = memory, self._settings_with(first_order_hold), packed, out
         pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in arrays]  # which keep their arrays alive
         return functools.partial(self.library.dynident_filter_update, *pointers)
+
+    def _settings_with(self, first_order_hold: np.ndarray) -> np.ndarray:
+        settings = self.settings.copy()
+        settings[self.layout.settings["first_order_hold"]][:first_order_hold.size] = first_order_hold
+        return settings
 
     def estimate(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, P = np.empty(self.layout.n), np.empty((self.layout.n, self.layout.n))

@@ -11,13 +11,12 @@ import numpy as np
 
 from dynident import __version__
 from dynident._util.atomic import atomic_write
-from dynident.codegen.c_source import kernel_text
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.filter_covariance import FilterCovariance
 from dynident.integrators.operation_count import operation_counts
 from dynident.kalman.backend import FilterLayout
-from dynident.kalman.compiled_filter import compile_time_sizes, memory_size, source_text, update_kernels
+from dynident.kalman.compiled_filter import compile_time_sizes, filter_text, memory_size, source_text, update_kernels
 from dynident.kalman.likelihood import estimate_noise
 from dynident.kalman.method import KalmanMethod
 from dynident.kalman.setup import FilterSetup, build_setup
@@ -118,12 +117,12 @@ def c_text(setup: FilterSetup, name: str) -> str:
               "VARIANCES_TABLE": _row(record.variance[0]), "FILTER_INIT": f"{name}_init",
               "FILTER_UPDATE": f"{name}_update", "FILTER_COVARIANCE": f"{name}_covariance",
               "FILTER_TYPE": f"{name}_filter", "RESULT_TYPE": f"{name}_result"}
-    face = kernel_text("filter_export.c")
+    face = filter_text("filter_export.c")
     for key, text in tables.items():
         face = face.replace(key, text)
     head = f"/* Written by dynident {__version__}; see {name}.h. */\n\n#include \"{name}.h\"\n"
-    filter_text = source_text(setup, update_kernels(setup.method.filter), [_user_units_function(setup)], lane=1)
-    return "\n".join([head, filter_text, face])
+    loop = source_text(setup, update_kernels(setup.method.filter), [_user_units_function(setup)], lane=1)
+    return "\n".join([head, loop, face])
 
 
 def header_text(setup: FilterSetup, name: str) -> str:
@@ -176,7 +175,7 @@ def _user_units_function(setup: FilterSetup) -> ca.Function:
 
 
 def _settings_table(setup: FilterSetup, layout: FilterLayout) -> str:
-    packed = layout.pack_settings(setup, setup.records[0].first_order_hold)
+    packed = layout.pack_settings(setup)
     single = ("per_sample", "max_step", "gate")
     rows = [f".{key} = {_number(packed[where][0]) if key in single else _row(packed[where])}"
             for key, where in layout.settings.items()]

@@ -15,7 +15,7 @@ from dynident.codegen.jacobian import cheapest_jacobian
 from dynident.kalman.backend import NOT_FINITE, NOT_POSITIVE, TIME_GOES_BACK, FilterLayout, FilterStopped
 from dynident.kalman.filter_common import JITTER, FilterState
 from dynident.kalman.model_functions import measurement_function, next_states, symbols
-from dynident.kalman.setup import FilterRecord, FilterSetup
+from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 CHUNK = 100  # steps per call; long enough to hide the call, short enough to build at once
 
@@ -27,7 +27,7 @@ class RecordLoop:
         self.layout, self.setup, self.settings = FilterLayout(setup), setup, setup.settings()
         self.chunk = _build_chunk(setup, self.layout)
 
-    def run(self, state: FilterState, record: FilterRecord) -> tuple[np.ndarray, FilterState]:
+    def run(self, state: FilterState, record: FilterExperiment) -> tuple[np.ndarray, FilterState]:
         """(samples, fields of `layout.sample`), and the state after the last."""
         columns, sample_of = self._columns(state, record)
         upper = np.triu_indices(self.layout.n)
@@ -58,7 +58,7 @@ class RecordLoop:
         return samples, FilterState(float(record.time[-1]), True, record.inputs[-1].copy(), whole[:self.layout.n].copy(),
                                     P + np.triu(P, 1).T)
 
-    def _check(self, record: FilterRecord, samples: np.ndarray) -> None:
+    def _check(self, record: FilterExperiment, samples: np.ndarray) -> None:
         fields = self.layout.sample
         bad = ~np.all(np.isfinite(samples[:, fields["x"]]), axis=1)
         negative = np.any(samples[:, fields["variance"]] < 0, axis=1)
@@ -67,7 +67,7 @@ class RecordLoop:
                 k = int(np.argmax(where))
                 raise FilterStopped(fault, k, float(record.time[k]), record.name, self.setup.method)
 
-    def _columns(self, state: FilterState, record: FilterRecord) -> tuple[np.ndarray, np.ndarray]:
+    def _columns(self, state: FilterState, record: FilterExperiment) -> tuple[np.ndarray, np.ndarray]:
         """One row per step (t, h, u0, u1, time and inputs at its end, y, r, share of the noise, mask), and its sample."""
         before = np.concatenate([[state.t if state.started else record.time[0]], record.time[:-1]])
         u_before = np.vstack([state.u if state.started else record.inputs[0], record.inputs[:-1]])

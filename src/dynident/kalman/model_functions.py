@@ -24,7 +24,8 @@ def next_states(augmented: Augmented, integrator: Explicit, s: dict[str, ca.SX],
     model = augmented.model
     x, p = augmented.split(s["a"], s["p"])
     positions, velocities = model.position_velocity() if integrator.position_velocity else ((), ())
-    return integrator.next_state(StepFunction(rate or model.rate, s["t"], s["h"], x, s["u0"], s["u1"], p, positions, velocities))
+    return integrator.next_state(StepFunction(rate or model.rate, s["t"], s["h"], x, s["u0"], s["u1"], p, positions,
+                                              velocities))
 
 
 def measurement_function(augmented: Augmented, s: dict[str, ca.SX]) -> ca.SX:

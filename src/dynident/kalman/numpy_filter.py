@@ -13,7 +13,7 @@ from dynident.kalman.backend import AdjointState, FilteredSamples, FilterStopped
 from dynident.kalman.filter_adjoint import smooth
 from dynident.kalman.filter_common import FilterFault, FilterModel, FilterState
 from dynident.kalman.filter_record import RecordLoop
-from dynident.kalman.setup import FilterRecord, FilterSetup
+from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 UPDATES: dict[str, Callable[..., Any]] = {
     "extended": filter_extended.update, "iterated": filter_extended.update, "unscented": filter_unscented.update,
@@ -39,7 +39,7 @@ class NumpyFilter:
         except FilterFault as fault:
             raise FilterStopped(fault.code, 0, 0.0 if t is None else t, "the start", self.setup.method) from None
 
-    def filter_record(self, memory: np.ndarray, record: FilterRecord, for_smoother: bool = False) -> FilteredSamples:
+    def filter_record(self, memory: np.ndarray, record: FilterExperiment, for_smoother: bool = False) -> FilteredSamples:
         method = self.setup.method
         if method.filter in ("extended", "iterated") and method.covariance_update != "square_root" and not for_smoother:
             samples, state = self.record_loop.run(FilterState.from_array(self.layout, memory), record)

@@ -17,7 +17,7 @@ from dynident.kalman.backend import FilterBackend, FilterStopped, backend_for
 from dynident.kalman.likelihood import estimate_noise
 from dynident.kalman.method import KalmanMethod
 from dynident.kalman.result import to_user_units
-from dynident.kalman.setup import FilterRecord, FilterSetup, build_setup
+from dynident.kalman.setup import FilterExperiment, FilterSetup, build_setup
 from dynident.problem.experiment import HOLDS, Experiment
 from dynident.problem.noise import Bounded
 from dynident.problem.problem import Problem, given_std
@@ -147,14 +147,15 @@ class OnlineFilter:
         for j, name in enumerate(self.outputs):
             given = given_std(experiment, name) if name in experiment.outputs else None
             variance[:, j] = variance[:, j] if given is None else given**2
-        part = FilterRecord(experiment.name, time, np.ascontiguousarray(inputs, float), np.ascontiguousarray(outputs, float),
-                      variance, 0.0, np.zeros(0), np.zeros(0), self._first_order_hold)
+        part = FilterExperiment(experiment.name, time, np.ascontiguousarray(inputs, float),
+                                np.ascontiguousarray(outputs, float), variance, 0.0, np.zeros(0), np.zeros(0),
+                                self._first_order_hold)
         done = self.backend.filter_record(self._memory, part)
         samples, self._memory[:] = done.samples, done.memory
         self._last = float(time[-1])
         values, std = to_user_units(self.setup, samples[:, self.fields["x"]], samples[:, self.fields["variance"]])
         return FilterRecord(experiment.name, part.time, self.names, self.outputs, values, std,
-                              samples[:, self.fields["whitened"]].copy(), samples[:, self.fields["used"]] == 2)
+                            samples[:, self.fields["whitened"]].copy(), samples[:, self.fields["used"]] == 2)
 
     def _stretch_faults(self, experiment: Experiment) -> list[str]:
         """Why a stretch of samples cannot follow."""

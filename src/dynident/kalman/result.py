@@ -17,6 +17,7 @@ from dynident.kalman.step_checks import step_notes
 from dynident.methods.build_estimate import as_sentence, fits, noise_std
 from dynident.models.augmented import ParameterTransform
 from dynident.solvers.solver_result import Iteration
+from dynident.status import Status, StatusCode
 
 BOUND_ROUNDING = 1e-12  # relative: a bound that went through a logarithm comes back so close
 MAX_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
@@ -58,7 +59,8 @@ def stopped_estimate(setup: FilterSetup, stop: FilterStopped) -> Estimate:
                              {n: np.full(r.time.size, np.nan) for n in model.outputs}) for r in setup.records)
     residuals = tuple({n: np.full(e.samples, np.nan) for n in e.outputs} for e in setup.problem.experiments)
     return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.held_values()},
-                    uncertainty=uncertainty, converged=False, status=f"The filter stopped. {stop}", cost=float("nan"),
+                    uncertainty=uncertainty, converged=False,
+                    status=Status(f"The filter stopped. {stop}", StatusCode.FILTER_STOPPED), cost=float("nan"),
                     trajectories=empty, residuals=residuals, noise_std=noise_std(setup.problem, setup.noise_std),
                     counts={"samples": stop.sample})
 
@@ -177,14 +179,14 @@ def _out_of_bounds(setup: FilterSetup, known: FilterCovariance) -> list[str]:
     return found
 
 
-def _status(samples: int, filtered: FilterResult) -> str:
+def _status(samples: int, filtered: FilterResult) -> Status:
     if filtered.diverged:
-        return (f"Filtered {samples} samples, but the filter diverged: it no longer follows the record. Look at the "
-                "notes on the discretization, give more process noise, start closer, or leave outliers out (gate).")
-    if not filtered.tests:
-        return f"Filtered {samples} samples to the end; they are too few to judge the filter."
-    judged = "as the filter foresaw them" if filtered.consistent else "NOT as the filter foresaw them"
-    return f"Filtered {samples} samples to the end; the innovations are {judged}."
+        code = StatusCode.FILTER_DIVERGED
+    elif not filtered.tests:
+        code = StatusCode.FILTERED_UNJUDGED
+    else:
+        code = StatusCode.FILTERED if filtered.consistent else StatusCode.FILTERED_INCONSISTENT
+    return Status.of(code, samples=samples)
 
 
 def _notes(setup: FilterSetup, filtered: FilterResult, counts: Mapping[str, int], done: FilterPass, outside: Mapping[str, float]

@@ -26,7 +26,7 @@ READINGS = 50  # instants of a record at which states are read off, for their ty
 
 
 @dataclass(frozen=True, eq=False)
-class FilterRecord:
+class FilterExperiment:
     """One experiment as the filter reads it."""
 
     name: str
@@ -56,7 +56,7 @@ class FilterSetup:
     q: np.ndarray  # (size,) variance per second, or per sample
     open_noise: tuple[str, ...]  # states and parameters whose process noise is to be estimated
     noise_std: Mapping[str, float]  # outputs whose noise is estimated, and what it is taken for now
-    records: tuple[FilterRecord, ...]
+    records: tuple[FilterExperiment, ...]
     max_step: float  # s
 
     def with_noise(self, q: np.ndarray, noise_std: Mapping[str, float]) -> FilterSetup:
@@ -188,13 +188,13 @@ def _variances(problem: Problem, e: int, noise_std: Mapping[str, float]) -> np.n
 
 
 def _record(method: KalmanMethod, problem: Problem, e: int, start: np.ndarray, noise_std: Mapping[str, float]
-            ) -> FilterRecord:
+            ) -> FilterExperiment:
     model, experiment = problem.model, problem.experiments[e]
     samples = experiment.samples
     inputs = np.column_stack([experiment.inputs[n] for n in model.inputs]) if model.inputs else np.zeros((samples, 0))
     outputs = np.column_stack([experiment.outputs.get(n, np.full(samples, np.nan)) for n in model.outputs])
     _, x0 = problem.values_in(start, e)
-    return FilterRecord(experiment.name, np.ascontiguousarray(experiment.time), np.ascontiguousarray(inputs, float),
+    return FilterExperiment(experiment.name, np.ascontiguousarray(experiment.time), np.ascontiguousarray(inputs, float),
                   np.ascontiguousarray(outputs, float), _variances(problem, e, noise_std), float(experiment.start or 0.0), x0,
                   _state_std(method, problem, e, x0),
                   np.array([float(experiment.hold[name] == "linear") for name in model.inputs]))
@@ -204,7 +204,8 @@ def _state_std(method: KalmanMethod, problem: Problem, e: int, x0: np.ndarray) -
     """Given, none where the state is known, the prior's, or the typical size of the state, less within bounds."""
     model, experiment, binding = problem.model, problem.experiments[e], problem.bindings[e]
     time = np.asarray(experiment.time)
-    readings = np.vstack([np.abs(states_from_measurements(model, experiment, np.linspace(time[0], time[-1], READINGS))), np.abs(x0)])
+    states = states_from_measurements(model, experiment, np.linspace(time[0], time[-1], READINGS))
+    readings = np.abs(np.vstack([states, x0]))
     typical = np.max(np.where(np.isnan(readings), 0.0, readings), axis=0)
     std = np.where(typical > 0, typical, 1.0)
     for i, state in enumerate(model.states):

@@ -28,7 +28,9 @@ class CondensedProblem:
     def __init__(self, linear: LinearizedProblem):
         self.linear = linear
         with np.errstate(over="ignore", invalid="ignore"):  # judged below
-            self.sweeps = [SmootherFactors(chain) if chain.missed.size else ChainFactors(chain) for chain in linear.chains]
+            memory = [linear.workspace.arrays.setdefault(("factors", e), {}) for e in range(len(linear.chains))]
+            self.sweeps = [SmootherFactors(chain, own) if chain.missed.size else ChainFactors(chain)
+                           for chain, own in zip(linear.chains, memory, strict=True)]
             triangles = [swept.triangle for swept in self.sweeps]
         if not all(np.all(np.abs(T) < LARGEST) for T in triangles):
             raise SimulationDiverged(np.nan, 0, what="the derivatives of the simulation are not finite")

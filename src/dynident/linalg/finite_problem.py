@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -52,6 +53,27 @@ class Variables:
                      tuple(n + share * d for n, d in zip(self.nodes, nodes, strict=True)))
 
 
+class Workspace:
+    """Memory that a linearisation is written into, given by whoever asks for it.
+
+    What was made in it lasts until the workspace is given away again, or for good once it is released. A solver has two:
+    one holds the problem at the present point, the other is for the point that it tries. Fresh memory costs as much as a
+    short simulation, which is why it is kept at all.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[Hashable, Any] = {}
+        self.lease = object()  # another one with each use
+
+    def renew(self) -> None:
+        """Begin to write over what is there."""
+        self.lease = object()
+
+    def release(self) -> None:
+        """Leave what was made in it to whoever holds it: the next use begins with fresh memory."""
+        self.arrays = {}
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Residuals and violated equalities at a point."""
@@ -84,7 +106,6 @@ class SegmentChain:
     noise: Any = None  # (segments - 1, errors): what a model error of unit weight adds to its state
     still: int = 0  # so many of the last states every link leaves as they are, as drifting parameters
     unit: Any = 1.0  # (segments - 1, states): what a step of an inner node's coordinate is in the chain's states
-    room: dict[str, np.ndarray] = field(default_factory=dict)  # for the factors, which may stand where the last ones stood
 
     def __post_init__(self) -> None:
         if self.stage is None:  # no stages: no rows
@@ -113,16 +134,14 @@ class UnknownMap:
 
 @dataclass(frozen=True, eq=False)
 class LinearizedProblem:
-    """A finite problem linearised at a point: one chain per experiment, joined at the unknowns.
-
-    The chains' arrays, and factors made of them, are overwritten by the next linearisation of the same problem.
-    """
+    """A finite problem linearised at a point: one chain per experiment, joined at the unknowns."""
 
     evaluation: Evaluation
     unknowns: int
     chains: tuple[SegmentChain, ...]
     spreads: tuple[UnknownMap, ...]  # per experiment: its first state and free parameters
     priors: UnknownMap  # weighted; their residuals are evaluation.prior
+    workspace: Workspace = field(default_factory=Workspace)  # in which the chains' arrays stand, and factors made of them
 
 
 class FiniteProblem(Protocol):
@@ -146,8 +165,10 @@ class FiniteProblem(Protocol):
         """Raises Diverged where the model leaves the finite numbers."""
         ...
 
-    def linearize(self, point: Variables) -> LinearizedProblem: ...
+    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+        """In a workspace, of which nothing is needed any more; without one in memory of its own."""
+        ...
 
     def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
-        """Sum of squared node steps, each divided by the typical size of its state."""
+        """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
         ...

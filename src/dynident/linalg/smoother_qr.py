@@ -23,14 +23,16 @@ TEXTS = ("vectors.c", "smoother_qr.c")
 class SmootherFactors:
     """A chain with model errors, factored: its triangle, and steps for these and for other right-hand sides."""
 
-    def __init__(self, chain: SegmentChain):
+    def __init__(self, chain: SegmentChain, memory: dict[str, np.ndarray] | None = None):
+        """`memory` holds the factors of another chain, which are not needed any more."""
+        memory = {} if memory is None else memory
         self.chain = chain
         segments, nx, nf, ny = sizes(chain)
         n = nx + nf
         self.triangle = np.zeros((n + 1, n + 1))
         # per link and error: what it answers to (state behind the link, parameters, 1), to be subtracted, and its variance
-        self.gains = _room(chain, "gains", (*chain.noise.shape, n + 2))
-        self.triangles = _room(chain, "triangles", (segments, n, n))
+        self.gains = _reused(memory, "gains", (*chain.noise.shape, n + 2))
+        self.triangles = _reused(memory, "triangles", (segments, n, n))
         self._library = library = _library(nx, nf, ny, chain.still, tuple(chain.missed.tolist()))
         if library is None:
             self._factor()
@@ -151,11 +153,11 @@ class SmootherFactors:
         return g
 
 
-def _room(chain: SegmentChain, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """An array of the chain's room: memory that is warm already."""
-    if name not in chain.room or chain.room[name].shape != shape:
-        chain.room[name] = np.empty(shape)
-    return chain.room[name]
+def _reused(memory: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of some memory, where it fits: it is warm already."""
+    if name not in memory or memory[name].shape != shape:
+        memory[name] = np.empty(shape)
+    return memory[name]
 
 
 @functools.lru_cache(maxsize=64)

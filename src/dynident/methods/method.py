@@ -28,7 +28,7 @@ def refuse(method: Method, problem: Problem) -> None:
 
 
 # Options that say how to look for the smallest sum, and for no method which sum it is.
-HOW_TO_SEARCH = ("solver", "hessian", "segments", "restarts", "polish", "search")
+HOW_TO_SEARCH = ("solver", "hessian", "segments", "restarts", "polish", "global_search")
 
 
 def minimised(method: Any) -> dict[str, Any]:

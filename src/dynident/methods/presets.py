@@ -56,10 +56,10 @@ def moving_horizon(horizon: int = 10, integrator: str = "runge_kutta", substeps:
                         initial_std or {}, covariance_update, False, passes, gate, bound_handling, iterations, horizon)
 
 
-def least_squares(search: int = 0, integrator: str = "runge_kutta", substeps: int | str = "auto", loss: str = "squared",
-                  iterations: int = 200) -> LeastSquares:
+def least_squares(global_search: int = 0, integrator: str = "runge_kutta", substeps: int | str = "auto",
+                  loss: str = "squared", iterations: int = 200) -> LeastSquares:
     """Simulations and differences only: for FMUs, and for any model as a check; optionally after a global search."""
-    return LeastSquares(search, integrator, substeps, loss, iterations)
+    return LeastSquares(global_search, integrator, substeps, loss, iterations)
 
 
 def multistart(method: Method | str | Mapping[str, Any] | None = None, starts: int = 20, seed: int = 0,
@@ -70,21 +70,23 @@ def multistart(method: Method | str | Mapping[str, Any] | None = None, starts: i
     return MultiStart(method_from(method), starts, seed, tuple(points))
 
 
-def set_membership(algorithm: str = "auto", cap: int = 300, subdivisions: int | None = None,
-                   velocity_subdivisions: int = 0, velocity: str = "", runs: int = 1,
-                   reset: Mapping[str, str] | None = None, standstill_time: float = 0.0, forgive: int = 0,
+def set_membership(algorithm: str = "auto", max_boxes: int = 300, subdivisions: int | None = None,
+                   velocity_subdivisions: int = 0, velocity: str = "", passes: int = 1,
+                   reset: Mapping[str, str] | None = None, standstill_time: float = 0.0, max_outliers: int = 0,
                    input_error: Mapping[str, float] | None = None, tolerance: float = 0.02, order: int | None = None,
-                   degree: int = 1, proved: bool = False, strategy: Any = None) -> SetMembership:
+                   taylor_degree: int = 1, rigorous: bool = False, strategy: Any = None) -> SetMembership:
     """Bounds outside of which no value can explain the data, proved; for errors that never exceed a bound.
 
     `algorithm` is "batch" (all samples at once), "recursive" (box by box along the record), "paper" (as published), or
-    "auto". `cap` boxes, `subdivisions` (M) per sample, `velocity_subdivisions` (M_v) of the state `velocity`, `runs` over
-    the record. `reset={"T": "speed"}`: T may change once in each standstill, when the output `speed` has been measured as
-    zero for `standstill_time`. `forgive` samples may be wrong; `input_error` bounds inputs. `degree` of the polynomials in
-    the unknowns (batch). `proved=True` trusts no libm. `strategy` is a name or a function.
+    "auto". `max_boxes` at a time, `subdivisions` (M) per sample, `velocity_subdivisions` (M_v) of the state `velocity`,
+    `passes` over the record. `reset={"T": "speed"}`: T may change once in each standstill, when the output `speed` has
+    been measured as zero for `standstill_time`. `max_outliers` samples may be wrong; `input_error` bounds inputs.
+    `taylor_degree` of the polynomials in the unknowns (batch). `rigorous=True` trusts no libm. `strategy` is a name or a
+    function.
     """
-    return SetMembership(algorithm, cap, subdivisions, velocity_subdivisions, velocity, runs, _table(reset), standstill_time,
-                         forgive, _table(input_error), tolerance, order, degree, proved, strategy)
+    return SetMembership(algorithm, max_boxes, subdivisions, velocity_subdivisions, velocity, passes, _table(reset),
+                         standstill_time, max_outliers, _table(input_error), tolerance, order, taylor_degree, rigorous,
+                         strategy)
 
 
 def boundary_value(model_weight: Weight = None, measurement_weight: Weight = None,

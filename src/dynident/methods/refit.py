@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,26 +73,19 @@ class Refit:
 
     def free(self, start: Variables) -> SolverResult:
         """Solve with all unknowns free within their bounds."""
-        self.finite.coordinates = self.box
         return self.solver().solve(self.finite, start)
 
     def held(self, index: int, start: Variables) -> SolverResult:
         """Solve with one unknown resting where the start has it; bounds that meet hold it, so nothing is compiled."""
         lower, upper = self.box.lower.copy(), self.box.upper.copy()
         lower[index] = upper[index] = start.unknowns[index]
-        self.finite.coordinates = replace(self.box, lower=lower, upper=upper)
-        try:
-            return self.solver().solve(self.finite, start)
-        finally:
-            self.finite.coordinates = self.box
+        return self.solver().solve(self.finite.with_bounds(lower, upper), start)
 
-    def measured(self, outputs: Sequence[dict[str, np.ndarray]]) -> None:
-        """Put other measured values in the place of those that are there; what was missing stays missing."""
-        for record, own in zip(self.finite.records, outputs, strict=True):
-            for name, values in own.items():
-                j = self.problem.model.outputs.index(name)
-                there = record.weight[record.grid.offset:, j] > 0
-                record.measured[record.grid.offset:, j] = np.where(there, values, 0.0)
+    def with_data(self, outputs: Sequence[dict[str, np.ndarray]]) -> Refit:
+        """The same with other measured values; what was missing stays missing."""
+        changed = copy.copy(self)
+        changed.finite = self.finite.with_data(outputs)
+        return changed
 
 
 def refuse_other_sums(estimate: Estimate, what: str) -> None:

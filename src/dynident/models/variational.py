@@ -1,9 +1,9 @@
-"""Variational: a model with the sensitivities of its states as further states, and inputs that can be varied.
+"""Variational model: the sensitivities of the states as further states (forward sensitivities), and inputs to be varied.
 
     x' = f(t, x, u, p),  S' = (df/dx) S + df/dq     eq. (15) of the input design paper, q: unknowns
     u = given + sum_j delta_j slope_j               so that d/d delta at delta = 0 is the derivative along a signal
 
-A march along it, with derivatives with respect to delta, gives how the sensitivities answer to a change of the input,
+A simulation of it, with derivatives with respect to delta, gives how the sensitivities answer to a change of the input,
 exactly as the scheme computes them: the variational equation of a scheme is the scheme of the variational equation.
 """
 
@@ -25,19 +25,19 @@ RATE_OF = "der_"  # der_v is the rate of the state v in an expression
 
 @dataclass(frozen=True)
 class VariationalModel:
-    """Looks like a model to a march: names, `rate`, `output`, `content_hash`.
+    """Looks like a model to a propagator: names, `rate`, `output`, `content_hash`.
 
-    `initial` and `free` are the unknown initial states and parameters (indices), `slots` says which coefficient moves
-    which input as pairs (input, coefficient), `watched` are expressions to be followed. Time runs `stretch` times as
+    `initial` and `free` are the unknown initial states and parameters (indices), `pairs` says which coefficient moves
+    which input as pairs (input, coefficient), `monitored` are expressions to be followed. Time runs `stretch` times as
     fast as the grid says; `stretch` is the last parameter.
     """
 
     model: EquationModel
     initial: tuple[int, ...]
     free: tuple[int, ...]
-    slots: tuple[tuple[int, int], ...]
+    pairs: tuple[tuple[int, int], ...]
     coefficients: int
-    watched: tuple[str, ...] = ()
+    monitored: tuple[str, ...] = ()
     hybrid: ClassVar[bool] = False
 
     @property
@@ -50,12 +50,12 @@ class VariationalModel:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (*self.model.inputs, *(f"slope {i} {j}" for i, j in self.slots))
+        return (*self.model.inputs, *(f"slope {i} {j}" for i, j in self.pairs))
 
     @property
     def outputs(self) -> tuple[str, ...]:
         seen = tuple(f"{y}/{k}" for k in range(self.unknowns) for y in self.model.outputs)
-        return (*self.model.outputs, *seen, *self.watched)
+        return (*self.model.outputs, *seen, *self.monitored)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ class VariationalModel:
 
     @property
     def varied(self) -> tuple[int, ...]:
-        """Indices of the coefficients and of the stretch among the parameters: what a march differentiates for."""
+        """Indices of the coefficients and of the stretch among the parameters: what a propagator differentiates for."""
         return tuple(range(len(self.model.parameters), len(self.parameters)))
 
     def first_state(self, x0: np.ndarray) -> np.ndarray:
@@ -83,7 +83,7 @@ class VariationalModel:
         own = ca.horzcat(ca.SX.zeros(f.shape[0], len(self.initial)), ca.jacobian(f, q))
         dS = ca.jacobian(f, s.x) @ s.S + own
         moved = s.stretch * ca.vertcat(f, ca.vec(ca.densify(dS)))
-        return ca.Function("rate", s.arguments, [s.filled(moved)])
+        return ca.Function("rate", s.arguments, [s.substitute(moved)])
 
     @property
     def output(self) -> ca.Function:
@@ -91,18 +91,18 @@ class VariationalModel:
         y = self.model.output(s.t, s.x, s.u, s.p)
         own = ca.horzcat(ca.SX.zeros(y.shape[0], len(self.initial)), ca.jacobian(y, s.p[list(self.free), 0]))
         J = ca.jacobian(y, s.x) @ s.S + own
-        followed = monitored_expressions(self.model, self.watched, s.t, s.x, s.u, s.p)
-        return ca.Function("output", s.arguments, [s.filled(ca.vertcat(y, ca.vec(ca.densify(J)), *followed))])
+        followed = monitored_expressions(self.model, self.monitored, s.t, s.x, s.u, s.p)
+        return ca.Function("output", s.arguments, [s.substitute(ca.vertcat(y, ca.vec(ca.densify(J)), *followed))])
 
     def content_hash(self) -> str:
-        said = (self.model.content_hash(), self.initial, self.free, self.slots, self.coefficients, self.watched)
+        said = (self.model.content_hash(), self.initial, self.free, self.pairs, self.coefficients, self.monitored)
         return hashlib.sha256(f"variational {said!r}".encode()).hexdigest()
 
-    def _symbols(self) -> _Symbols:
-        return _Symbols(self)
+    def _symbols(self) -> _VariationalSymbols:
+        return _VariationalSymbols(self)
 
 
-class _Symbols:
+class _VariationalSymbols:
     """The arguments of the whole, and the parts that the model's own functions take."""
 
     def __init__(self, whole: VariationalModel):
@@ -116,15 +116,15 @@ class _Symbols:
         self.stretch = p[-1]
         delta = p[len(model.parameters):-1]
         u = [given[i] for i in range(nu)]
-        for place, (i, j) in enumerate(whole.slots):
+        for place, (i, j) in enumerate(whole.pairs):
             u[i] = u[i] + delta[j] * given[nu + place]
         moved = ca.vertcat(*u) if u else ca.SX(0, 1)
-        self.pairs = ([self.t, self.x, self.u, self.p],
+        self.replacements = ([self.t, self.x, self.u, self.p],
                       [clock * self.stretch, state[:nx], moved, p[:len(model.parameters)]])
 
-    def filled(self, expression: ca.SX) -> ca.SX:
+    def substitute(self, expression: ca.SX) -> ca.SX:
         """The model's own symbols replaced by the parts of the whole."""
-        return ca.densify(ca.substitute([expression], *self.pairs)[0])
+        return ca.densify(ca.substitute([expression], *self.replacements)[0])
 
 
 def monitored_expressions(model: EquationModel, texts: Sequence[str], t: ca.SX, x: ca.SX, u: ca.SX, p: ca.SX
@@ -136,4 +136,4 @@ def monitored_expressions(model: EquationModel, texts: Sequence[str], t: ca.SX, 
     for names, symbols in ((model.parameters, p), (model.inputs, u), (model.states, x)):
         known |= {name: symbols[k] for k, name in enumerate(names)}
     known |= {f"{RATE_OF}{n}": f[k] for k, n in enumerate(model.states)}
-    return [parse_expression(text, known, f"limit '{text}'") for text in texts]
+    return [parse_expression(text, known, f"constraint '{text}'") for text in texts]

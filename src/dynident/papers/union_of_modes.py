@@ -20,48 +20,48 @@ import numpy as np
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.models.equations import EquationModel
 from dynident.models.hybrid_functions import TransitionFunctions
-from dynident.set_membership.bisection import Cuts, Situation
-from dynident.set_membership.flows.boxes import Boxes, Step, gathered, rows_of
-from dynident.set_membership.flows.interval_automaton import Automaton, Symbols, at_start
-from dynident.set_membership.flows.measurement_update import Piece, Sample, fitting
-from dynident.set_membership.flows.mode_flow import FlowChoice, ModeFlow, mapped_into_itself
+from dynident.set_membership.bisection import BisectionContext, Bisections
+from dynident.set_membership.flows.boxes import Boxes, IntervalStep, concatenate, stack_rows
+from dynident.set_membership.flows.interval_automaton import IntervalAutomaton, StepSymbols, at_start
+from dynident.set_membership.flows.measurement_update import BoundedSample, Prediction, intersect_measurement
+from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow, find_invariant_box
 from dynident.set_membership.interval_observer import ObserverVariant
-from dynident.set_membership.intervals import Rigour, interval_kernel
-from dynident.set_membership.intervals.arithmetic import Ends, join, meet, times, total
+from dynident.set_membership.intervals import Guarantee, make_interval_kernel
+from dynident.set_membership.intervals.arithmetic import Interval, add, hull, intersect, mul
 
-PRINTED_FLOW = FlowChoice(order=1, form="natural")
+PRINTED_FLOW = FlowOptions(order=1, form="natural")
 
 
 class UnionOfModesStep:
     """One step of a model over boxes, as published."""
 
-    def __init__(self, automaton: Automaton, model: EquationModel):
+    def __init__(self, automaton: IntervalAutomaton, model: EquationModel):
         self.automaton, self.layout = automaton, automaton.layout
         s = self.layout.symbols()
-        jumping = [f"{t.source} -> {t.target}" for t in model.transitions if not _continuous(t, s)]
+        jumping = [f"{t.source} -> {t.target}" for t in model.transitions if not _is_continuous(t, s)]
         if jumping:
             raise NotSupported(f"the published algorithm unites modes and knows no state that jumps, as in "
                                f"{', '.join(jumping)}. Use algorithm=\"recursive\".")
-        self.flows = tuple(ModeFlow(self.layout, law.rate, PRINTED_FLOW, automaton.proved) for law in automaton.modes)
-        self.laws = tuple(_RateAndSlope(law.rate, s, automaton.proved) for law in automaton.modes)
+        self.flows = tuple(ModeFlow(self.layout, law.rate, PRINTED_FLOW, automaton.rigorous) for law in automaton.modes)
+        self.laws = tuple(_RateKernels(law.rate, s, automaton.rigorous) for law in automaton.modes)
 
     @property
-    def rigour(self) -> Rigour:
-        used = {r for flow in self.flows for r in flow.rigours} | {self.automaton.output.rigour}
-        return Rigour.MARGIN if Rigour.MARGIN in used else Rigour.PROVED
+    def guarantee(self) -> Guarantee:
+        used = {r for flow in self.flows for r in flow.guarantees} | {self.automaton.output.guarantee}
+        return Guarantee.LIBM_MARGIN if Guarantee.LIBM_MARGIN in used else Guarantee.RIGOROUS
 
-    def active(self, boxes: Boxes) -> np.ndarray:
+    def active_modes(self, boxes: Boxes) -> np.ndarray:
         """(boxes,) bit masks of the modes in which a box may be."""
         return boxes.mode
 
-    def begin(self, boxes: Boxes, step: Step) -> Boxes:
+    def start(self, boxes: Boxes, step: IntervalStep) -> Boxes:
         """The boxes with all modes that are active in them."""
-        return Boxes(boxes.lo, boxes.hi, self._active_in(*rows_of(self.layout, boxes.lo, boxes.hi, step)))
+        return Boxes(boxes.lo, boxes.hi, self._active_in(*stack_rows(self.layout, boxes.lo, boxes.hi, step)))
 
-    def influence(self, boxes: Boxes, step: Step) -> np.ndarray:
+    def influence(self, boxes: Boxes, step: IntervalStep) -> np.ndarray:
         """(rows, boxes) how far the width of each row spreads the states in the step, by any active mode."""
         found = np.zeros_like(boxes.lo)
-        rows = rows_of(self.layout, boxes.lo, boxes.hi, step)
+        rows = stack_rows(self.layout, boxes.lo, boxes.hi, step)
         low, high = boxes.hull()
         for mode, flow in enumerate(self.flows):
             own = (boxes.mode >> mode) & 1 == 1
@@ -69,92 +69,92 @@ class UnionOfModesStep:
             found[:, own] = np.fmax(found[:, own], spread)
         return found
 
-    def advance(self, boxes: Boxes, step: Step, sample: Sample, backward: bool) -> tuple[Boxes, bool]:
+    def advance(self, boxes: Boxes, step: IntervalStep, sample: BoundedSample, backward: bool) -> tuple[Boxes, bool]:
         """What is left of the boxes at the next sample, and whether each was in one mode throughout."""
-        lo, hi = rows_of(self.layout, boxes.lo, boxes.hi, step)
+        lo, hi = stack_rows(self.layout, boxes.lo, boxes.hi, step)
         masks = self._active_in(lo, hi)
-        masks = self._bounded(masks, lo, hi)
-        lo[:self.layout.states], hi[:self.layout.states] = self._end(masks, lo, hi)
+        masks = self._add_enclosure(masks, lo, hi)
+        lo[:self.layout.states], hi[:self.layout.states] = self._enclose_end(masks, lo, hi)
         k = self.layout.unknowns
         ends = Boxes(lo[:k], hi[:k], masks).without_empty()
-        ends = ends if sample.empty else fitting(Piece(ends), self.automaton, sample).ends
-        still_active = self._active_in(*rows_of(self.layout, ends.lo, ends.hi, sample.step))  # Step 4
-        left = gathered([Boxes(ends.lo, ends.hi, still_active)], k)
-        return left.where(left.mode > 0), bool(np.all(masks & (masks - 1) == 0))
+        ends = ends if sample.empty else intersect_measurement(Prediction(ends), self.automaton, sample).ends
+        still_active = self._active_in(*stack_rows(self.layout, ends.lo, ends.hi, sample.step))  # Step 4
+        left = concatenate([Boxes(ends.lo, ends.hi, still_active)], k)
+        return left.select(left.mode > 0), bool(np.all(masks & (masks - 1) == 0))
 
     def _active_in(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         """(boxes,) masks of the modes that are active somewhere among the passed states of the rows."""
         masks = np.zeros(lo.shape[1], int)
         for mode, law in enumerate(self.automaton.modes):
-            masks |= (law.holds_meanwhile(lo, hi) & ~law.surely_left(lo, hi)).astype(int) << mode
+            masks |= (law.invariant_can_hold(lo, hi) & ~law.must_leave(lo, hi)).astype(int) << mode
         return masks
 
-    def _bounded(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    def _add_enclosure(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         """Steps 1 and 2: puts the bounding boxes into the rows of the passed states; the masks of all that is active."""
-        passed, n = self.layout.passed_rows, self.layout.states
+        passed, n = self.layout.enclosure_rows, self.layout.states
         while True:
             for mask in np.unique(masks):
                 own = masks == mask
                 rows = np.array([lo[:, own], hi[:, own]])
 
-                def image(box: Ends, rows: np.ndarray = rows, mask: int = mask) -> Ends:
+                def image(box: Interval, rows: np.ndarray = rows, mask: int = mask) -> Interval:
                     rows[0, passed], rows[1, passed] = box
                     ends = rows[0, :n], rows[1, :n]
-                    for mode in _modes(mask):
-                        ends = join(ends, self.flows[mode].picard.evaluate(rows[0], rows[1]))
+                    for mode in _modes_in(mask):
+                        ends = hull(ends, self.flows[mode].picard.evaluate(rows[0], rows[1]))
                     return ends
 
-                strictly = not all(self.flows[mode].smooth.everywhere for mode in _modes(mask))
-                box = mapped_into_itself(image, (rows[0, :n].copy(), rows[1, :n].copy()), strictly)
+                strictly = not all(self.flows[mode].smoothness.everywhere for mode in _modes_in(mask))
+                box = find_invariant_box(image, (rows[0, :n].copy(), rows[1, :n].copy()), strictly)
                 lo[passed.start:passed.stop, own], hi[passed.start:passed.stop, own] = box
             more = masks | self._active_in(lo, hi)
             if np.all(more == masks):
                 return masks
             masks = more
 
-    def _end(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Ends:
+    def _enclose_end(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Interval:
         """Step 3: x + h f_a(x) + h^2/2 (df_a/dx f_a + df_a/dt)(B), f_a between the hull of all active rates."""
-        n, passed = self.layout.states, self.layout.passed_rows
+        n, passed = self.layout.states, self.layout.enclosure_rows
         ends = np.empty((2, n, lo.shape[1]))
         for mask in np.unique(masks):
             own = masks == mask
             low, high = lo[:, own], hi[:, own]
-            modes = _modes(mask)
+            modes = _modes_in(mask)
             if len(modes) == 1:
-                found = self.flows[modes[0]].end(low, high)
+                found = self.flows[modes[0]].enclose_end(low, high)
             else:
-                found = meet(self._united(modes, low, high), (low[passed], high[passed]))
+                found = intersect(self._union(modes, low, high), (low[passed], high[passed]))
             ends[0][:, own], ends[1][:, own] = found
         return ends[0], ends[1]
 
-    def _united(self, modes: list[int], lo: np.ndarray, hi: np.ndarray) -> Ends:
+    def _union(self, modes: list[int], lo: np.ndarray, hi: np.ndarray) -> Interval:
         n, h = self.layout.states, (lo[self.layout.step_row], hi[self.layout.step_row])
-        start, during = (_hull([kernel.evaluate(lo, hi) for kernel in kernels]) for kernels in (
-            [self.laws[m].at_start for m in modes], [self.laws[m].meanwhile for m in modes]))
-        slopes = _hull([self.laws[m].slopes.evaluate(lo, hi) for m in modes])
-        change = _hull([self.laws[m].change.evaluate(lo, hi) for m in modes])
+        start, during = (_hull_of([kernel.evaluate(lo, hi) for kernel in kernels]) for kernels in (
+            [self.laws[m].at_start for m in modes], [self.laws[m].during for m in modes]))
+        slopes = _hull_of([self.laws[m].jacobian.evaluate(lo, hi) for m in modes])
+        change = _hull_of([self.laws[m].time_derivative.evaluate(lo, hi) for m in modes])
         for j in range(n):
             column = slopes[0][j * n:(j + 1) * n], slopes[1][j * n:(j + 1) * n]
-            change = total(change, times(column, (during[0][j], during[1][j])))
-        half = times(times(h, h), (0.5, 0.5))
+            change = add(change, mul(column, (during[0][j], during[1][j])))
+        half = mul(mul(h, h), (0.5, 0.5))
         x = lo[:n], hi[:n]
-        bent, straight = total(total(x, times(h, start)), times(half, change)), total(x, times(h, during))
-        rough = np.any([self.flows[m].smooth.fails(lo, hi) for m in modes], axis=0)
-        return np.where(rough, straight[0], bent[0]), np.where(rough, straight[1], bent[1])
+        bent, straight = add(add(x, mul(h, start)), mul(half, change)), add(x, mul(h, during))
+        nonsmooth = np.any([self.flows[m].smoothness.may_fail(lo, hi) for m in modes], axis=0)
+        return np.where(nonsmooth, straight[0], bent[0]), np.where(nonsmooth, straight[1], bent[1])
 
 
-class _RateAndSlope:
+class _RateKernels:
     """The rate of a mode at the start and during the step, its slopes in the state, and how it changes by itself."""
 
-    def __init__(self, rate: casadi.Function, s: Symbols, proved: bool):
+    def __init__(self, rate: casadi.Function, s: StepSymbols, rigorous: bool):
         f = at_start(s, rate)
-        own = casadi.jtimes(f, s.u, s.slope) + casadi.jtimes(f, s.t, casadi.SX(1))
-        self.at_start, self.meanwhile, self.slopes, self.change = (
-            interval_kernel(s.function(e), proved)
-            for e in (f, s.meanwhile(f), s.meanwhile(casadi.densify(casadi.jacobian(f, s.x))), s.meanwhile(own)))
+        own = casadi.jtimes(f, s.u, s.input_rate) + casadi.jtimes(f, s.t, casadi.SX(1))
+        self.at_start, self.during, self.jacobian, self.time_derivative = (
+            make_interval_kernel(s.function(e), rigorous)
+            for e in (f, s.during_step(f), s.during_step(casadi.densify(casadi.jacobian(f, s.x))), s.during_step(own)))
 
 
-def _continuous(transition: TransitionFunctions, s: Symbols) -> bool:
+def _is_continuous(transition: TransitionFunctions, s: StepSymbols) -> bool:
     """Whether the reset changes nothing where the guard is zero: it differs from the state by a multiple of the guard.
 
     Both must be affine with plain numbers as coefficients, so that the comparison is exact.
@@ -173,14 +173,14 @@ def _continuous(transition: TransitionFunctions, s: Symbols) -> bool:
     return bool(table[0, pivot]) and all(np.array_equal(row * table[0, pivot], table[0] * row[pivot]) for row in table[1:])
 
 
-def _modes(mask: int) -> list[int]:
+def _modes_in(mask: int) -> list[int]:
     return [mode for mode in range(int(mask).bit_length()) if mask >> mode & 1]
 
 
-def _hull(parts: list[Ends]) -> Ends:
+def _hull_of(parts: list[Interval]) -> Interval:
     found = parts[0]
     for part in parts[1:]:
-        found = join(found, part)
+        found = hull(found, part)
     return found
 
 
@@ -195,7 +195,7 @@ class PaperRules:
     breakaway: str = "T_Fs"
     margin: float = 1e-3  # epsilon: how far beyond the torque the breakaway torque is cut
 
-    def __call__(self, boxes: Boxes, situation: Situation) -> Cuts:
+    def __call__(self, boxes: Boxes, situation: BisectionContext) -> Bisections:
         x2, a, b, t = (situation.row(n) for n in (self.speed, self.damping, self.gain, self.breakaway))
         if self.torque not in situation.inputs:
             raise ProblemError(f"the rules of the paper watch the input '{self.torque}', which the model does not have."
@@ -213,7 +213,7 @@ class PaperRules:
         rows = np.where(sticks, t, np.where(fast, x2, np.where(ambiguous, b, a)))
         each = np.arange(boxes.count)
         points = np.where(sticks, at_torque, middle[rows, each])
-        return Cuts(np.where(width[rows, each] > 0, rows, -1), points)
+        return Bisections(np.where(width[rows, each] > 0, rows, -1), points)
 
 
 def _product(boxes: Boxes, row: int, other: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -226,8 +226,8 @@ def three_pieces(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
     below, above = boxes.with_ends(boxes.lo.copy(), boxes.hi.copy()), boxes.with_ends(boxes.lo.copy(), boxes.hi.copy())
     below.lo[row], below.hi[row] = low, boxes.lo[row]
     above.lo[row], above.hi[row] = boxes.hi[row], high
-    return gathered([boxes, below.where(below.hi[row] > below.lo[row]), above.where(above.hi[row] > above.lo[row])],
-                    boxes.lo.shape[0])
+    return concatenate([boxes, below.select(below.hi[row] > below.lo[row]), above.select(above.hi[row] > above.lo[row])],
+                       boxes.lo.shape[0])
 
 
-PUBLISHED = ObserverVariant(UnionOfModesStep, "paper", cuts=50, renew=three_pieces, overfull=True, backward=False)
+PUBLISHED = ObserverVariant(UnionOfModesStep, "paper", bisections=50, renew=three_pieces, bisect_when_full=True, backward=False)

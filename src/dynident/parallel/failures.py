@@ -1,4 +1,4 @@
-"""Faults: why did a task not come to its end, and is it worth another try?"""
+"""Failures: why did a task not come to its end, is that transient, and is it worth a retry?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def should_retry(error: BaseException) -> bool:
-    """A lost worker is; what the task says itself (an error of ours, with its reason) would be said again."""
+    """After a lost worker; what the task says itself (an error of ours, with its reason) would be said again."""
     return is_lost(error) and type(error).__name__ != TRIED_BEFORE
 
 

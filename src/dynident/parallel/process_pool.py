@@ -1,4 +1,4 @@
-"""Local: processes of this machine that outlive the death of one of them, and never outlive the run."""
+"""Process pool: processes of this machine that outlive the death of one of them, and never outlive the run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pebble import ProcessPool
 from dynident.errors import ProblemError
 from dynident.parallel.failures import WorkerLost
 
-MOST_POOLS = 3  # in a row that broke without a single task done: then it is no accident
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # one each: the workers fill the cores
+MAX_BROKEN_POOLS = 3  # in a row, without a single task done: then it is no accident
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # one each: the workers fill the cores
 
 
 def process_pool(workers: int | None = None) -> PoolExecutor:
@@ -42,15 +42,15 @@ class PoolExecutor(Executor):
     def __init__(self, workers: int):
         self.workers = workers
         self._pool: ProcessPool | None = None
-        self._broken = 0
+        self._broken_pools = 0
         self._closed = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        return self._scheduled(None, fn, args, kwargs)
+        return self._schedule(None, fn, args, kwargs)
 
     def submit_within(self, seconds: float, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
         """As `submit`; a task that takes longer ends with TimeoutError, and its worker is replaced."""
-        return self._scheduled(seconds, fn, args, kwargs)
+        return self._schedule(seconds, fn, args, kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Finish what was submitted, or with `wait=False` or `cancel_futures=True` end it at once."""
@@ -68,38 +68,38 @@ class PoolExecutor(Executor):
         self.shutdown(cancel_futures=kind is not None)
         return None
 
-    def _scheduled(self, limit: float | None, fn: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Future:
+    def _schedule(self, limit: float | None, fn: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Future:
         if self._closed:
             raise RuntimeError("this executor was shut down; make another with di.process_pool().")
-        future = self._working().schedule(fn, args=args, kwargs=kwargs, timeout=limit)
-        future.add_done_callback(self._note)
+        future = self._active_pool().schedule(fn, args=args, kwargs=kwargs, timeout=limit)
+        future.add_done_callback(self._count_success)
         return future
 
-    def _working(self) -> ProcessPool:
+    def _active_pool(self) -> ProcessPool:
         """The pool; a new one where it broke, which it does when an idle worker is killed."""
         if self._pool is not None and not self._pool.active:
             self._pool.stop()
             self._pool.join()
             self._pool = None
-            self._broken += 1
-            if self._broken >= MOST_POOLS:
+            self._broken_pools += 1
+            if self._broken_pools >= MAX_BROKEN_POOLS:
                 raise WorkerLost("Worker processes die as soon as they are started. In a script, put what runs below "
                                  '`if __name__ == "__main__":`, since each worker reads the script anew; else the '
                                  "machine may be out of memory.")
         if self._pool is None:
-            self._pool = ProcessPool(self.workers, context=multiprocessing.get_context("spawn"), initializer=_begin)
+            self._pool = ProcessPool(self.workers, context=multiprocessing.get_context("spawn"), initializer=_initialize_worker)
         return self._pool
 
-    def _note(self, future: Future) -> None:
+    def _count_success(self, future: Future) -> None:
         if not future.cancelled() and future.exception() is None:
-            self._broken = 0
+            self._broken_pools = 0
 
 
-def _begin() -> None:
+def _initialize_worker() -> None:
     """In a new worker: Ctrl-C is for the main process, and the end of that is the end of this."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "numpy" not in sys.modules:
-        os.environ.update({name: os.environ.get(name, "1") for name in THREADS})
+        os.environ.update({name: os.environ.get(name, "1") for name in THREAD_VARIABLES})
     threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
 
 

@@ -1,7 +1,7 @@
 """Tasks: one function for many tasks, here or on an executor; a lost worker costs one more try, not the run.
 
 The one place through which every verb that takes `executor=` hands out its work. What the tasks have in common travels
-as a parcel; only a few tasks are handed out ahead of those that are done, so that thousands need no memory.
+as a payload; only a few tasks are handed out ahead of those that are done, so that thousands need no memory.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dynident.errors import DynidentError
 from dynident.parallel import payload
 from dynident.parallel.failures import WorkerLost, describe, is_lost, should_retry
+from dynident.parallel.process_pool import PoolExecutor
 
 RETRIES = 1  # of a task whose worker was lost
-AHEAD = 1000  # tasks handed out and not yet done, where it is not known how many workers there are
-WAITING = 2  # tasks per worker under way, so that none has to wait for its next; more would have to be called back
+IN_FLIGHT = 1000  # tasks handed out and not yet done, where it is not known how many workers there are
+IN_FLIGHT_PER_WORKER = 2  # tasks, so that none has to wait for its next; more would have to be called back
 
 Function = Callable[..., Any]  # takes what is common, then the parts of a task
 
@@ -35,14 +37,14 @@ class TaskOutcome:
 
 
 def map_ordered(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None,
-             side_by_side: bool = False) -> Generator[Any]:
+                thread_safe: bool = False) -> Generator[Any]:
     """Values in the order of the tasks; an error of a task is raised when its turn comes.
 
-    `side_by_side` says that threads of one process may run the function at the same time; see `parcel.alone`.
+    `thread_safe`: threads of one process may run the function at the same time; see `payload.casadi_lock`.
     """
     early: dict[int, TaskOutcome] = {}
     turn = 0
-    with closing(as_completed(function, common, tasks, executor, side_by_side=side_by_side)) as endings:
+    with closing(as_completed(function, common, tasks, executor, thread_safe=thread_safe)) as endings:
         for ended in endings:
             early[ended.number] = ended
             while turn in early:
@@ -55,7 +57,7 @@ def map_ordered(function: Function, common: Any, tasks: Iterable[tuple], executo
 
 def as_completed(function: Function, common: Any, tasks: Iterable[tuple], executor: Executor | None, *,
                 again: Callable[[BaseException], bool] = should_retry, retries: int = RETRIES,
-                limit: float | None = None, side_by_side: bool = False,
+                limit: float | None = None, thread_safe: bool = False,
                 handed_out: Callable[[int], object] = lambda count: None) -> Generator[TaskOutcome]:
     """Tasks in the order in which they end, tried again up to `retries` times where `again` says so.
 
@@ -64,58 +66,57 @@ def as_completed(function: Function, common: Any, tasks: Iterable[tuple], execut
     if executor is None:
         for number, task in enumerate(tasks):
             handed_out(1)
-            yield _here(function, common, number, task, again, retries)
+            yield _run_here(function, common, number, task, again, retries)
         return
-    work = _Work(executor, function, payload.pack(common), limit, side_by_side)
+    work = _TasksInFlight(executor, function, payload.pack(common), limit, thread_safe)
     waiting = enumerate(tasks)
     try:
         while True:
-            while len(work.flying) < work.most and (upcoming := next(waiting, None)) is not None:
+            while len(work.in_flight) < work.max_in_flight and (upcoming := next(waiting, None)) is not None:
                 work.start(*upcoming, attempt=1)
-            if not work.flying:
+            if not work.in_flight:
                 return
-            handed_out(len(work.flying))
-            for future in wait(work.flying, return_when=FIRST_COMPLETED).done:
-                number, task, attempt = work.flying.pop(future)
+            handed_out(len(work.in_flight))
+            for future in wait(work.in_flight, return_when=FIRST_COMPLETED).done:
+                number, task, attempt = work.in_flight.pop(future)
                 error = CancelledError() if future.cancelled() else future.exception()
                 if error is not None and attempt <= retries and again(error):
                     work.start(number, task, attempt + 1)
                 else:
                     yield TaskOutcome(number, task, None if error else future.result(), error, attempt)
     finally:
-        for future in work.flying:
+        for future in work.in_flight:
             future.cancel()
 
 
-class _Work:
-    """What has been handed to an executor and is not yet back."""
+class _TasksInFlight:
+    """Tasks that were handed to an executor and are not yet back."""
 
     def __init__(self, executor: Executor, function: Function, common: payload.Payload, limit: float | None,
-                 side_by_side: bool):
-        self.arguments = function, common, side_by_side
-        self.flying: dict[Future, tuple[int, tuple, int]] = {}
-        workers = getattr(executor, "workers", None)
-        self.most = AHEAD if workers is None else WAITING * workers + 1
-        within = getattr(executor, "submit_within", None)  # only an executor that owns its processes can end a task
-        self.submit = executor.submit if limit is None or within is None else lambda *call: within(limit, *call)
+                 thread_safe: bool):
+        self.arguments = function, common, thread_safe
+        self.in_flight: dict[Future, tuple[int, tuple, int]] = {}
+        ours = executor if isinstance(executor, PoolExecutor) else None  # owns its processes, and can end a task that hangs
+        self.max_in_flight = IN_FLIGHT if ours is None else IN_FLIGHT_PER_WORKER * ours.workers + 1
+        self.submit = executor.submit if limit is None or ours is None else partial(ours.submit_within, limit)
 
     def start(self, number: int, task: tuple, attempt: int) -> None:
         try:
-            future = self.submit(_there, *self.arguments, task, attempt)  # a second attempt must not look like the first
+            future = self.submit(_run_in_worker, *self.arguments, task, attempt)  # no attempt looks like another
         except BrokenExecutor as broken:
             raise WorkerLost("A worker process was killed, and this executor does not survive that. Use di.process_pool() or a "
                              "Dask cluster, which do.") from broken
-        self.flying[future] = number, task, attempt
+        self.in_flight[future] = number, task, attempt
 
 
-def _there(function: Function, common: payload.Payload, side_by_side: bool, task: tuple, attempt: int) -> Any:
+def _run_in_worker(function: Function, common: payload.Payload, thread_safe: bool, task: tuple, attempt: int) -> Any:
     """Runs in the worker."""
-    content = common.unpacked()
-    with nullcontext() if side_by_side else payload.alone:
+    content = common.unpack()
+    with nullcontext() if thread_safe else payload.casadi_lock:
         return function(content, *task)
 
 
-def _here(function: Function, common: Any, number: int, task: tuple, again: Callable[[BaseException], bool],
+def _run_here(function: Function, common: Any, number: int, task: tuple, again: Callable[[BaseException], bool],
           retries: int) -> TaskOutcome:
     for attempt in range(1, retries + 2):
         try:

@@ -1,126 +1,136 @@
-"""Inversion: which parts of a box can explain a stretch of a record, all samples at once?
+"""Batch set inversion (as SIVIA): which parts of a box can explain a stretch of a record, all samples at once?
 
-Boxes are cut, their tubes computed together, narrowed row by row, and, once few are left, by linear programs. Nothing
-is wrapped from sample to sample as in the recursion, so the answer is far tighter.
+Boxes are bisected, their flows enclosed together, contracted row by row, and, once few are left, by linear programs.
+Nothing is wrapped from sample to sample as in the recursion (the wrapping effect), so the result is far tighter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynident.set_membership.flows.boxes import Step
-from dynident.set_membership.flows.lohner import ROUNDING, Rows, Tube
-from dynident.set_membership.flows.taylor_model_flow import TaylorTube
-from dynident.set_membership.intervals.arithmetic import Ends, down, up
-from dynident.set_membership.verified_lp import bounded, certainly_inside, programmed
+from dynident.estimate.enclosure import Refutation
+from dynident.set_membership.flows.boxes import IntervalStep
+from dynident.set_membership.flows.lohner import ROUNDING, LohnerFlow, OutputEnclosure
+from dynident.set_membership.flows.taylor_model_flow import TaylorModelFlow, make_flow
+from dynident.set_membership.intervals.arithmetic import Interval, round_down, round_up
+from dynident.set_membership.result import SetMembershipResult
+from dynident.set_membership.setup import SetMembershipSetup
+from dynident.set_membership.verified_lp import bound_by_lp, bound_by_rows, certainly_inside
 
-ENOUGH = 0.95  # widths that shrink by less than this factor in a round have settled
-MOST_INFLATION = 1024.0
-CLOSE_INFLATION = 1.05  # relative accuracy of the smallest inflation
-FEW = 6  # boxes for which linear programs are worth their time
+if TYPE_CHECKING:
+    from dynident.set_membership.method import SetMembership
+
+CONVERGED_SHRINKAGE = 0.95  # widths that shrink by less than this factor in a round have settled
+MAX_INFLATION = 1024.0
+INFLATION_RATIO = 1.05  # relative accuracy of the smallest inflation
+MAX_LP_BOXES = 6  # boxes for which linear programs are worth their time
+BATCH_ORDER = 8  # of the Taylor polynomial
+ROUNDS, PAVING_ROUNDS = 20, 40  # of bisection and contraction
+MAX_PAVING_BOXES = 20_000  # boxes
+SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
-class Effort:
+class InversionOptions:
     """How hard to try."""
 
-    boxes: int = 256  # at most at a time
-    rounds: int = 24
-    tolerance: float = 0.0  # relative to the first box: boxes below it are cut no more
-    forgive: int = 0  # samples that may be wrong
-    programs: bool = True
-    paving: bool = False  # cut to the tolerance for a picture of the set, not only for its hull
+    max_boxes: int = 256  # at a time
+    max_rounds: int = 24
+    tolerance: float = 0.0  # relative to the first box: boxes below it are bisected no more
+    max_outliers: int = 0  # samples that may be wrong
+    linear_programs: bool = True
+    paving: bool = False  # bisect to the tolerance for a picture of the set, not only for its hull
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
+class SampleStretch:
     """Consecutive samples in one mode."""
 
-    tube: Tube | TaylorTube
-    steps: tuple[Step, ...]
+    flow: LohnerFlow | TaylorModelFlow
+    steps: tuple[IntervalStep, ...]
     low: np.ndarray  # (outputs, samples)
     high: np.ndarray
-    known: Ends | None = None  # (samples, states)
+    known: Interval | None = None  # (samples, states)
     substeps: int = 1
 
     @property
     def samples(self) -> int:
         return len(self.steps)
 
-    def until(self, samples: int) -> Stretch:
+    def truncate(self, samples: int) -> SampleStretch:
         """Its first samples only."""
         return replace(self, steps=self.steps[:samples], low=self.low[:, :samples], high=self.high[:, :samples])
 
-    def inflated(self, factor: float) -> Stretch:
+    def with_inflated_bounds(self, factor: float) -> SampleStretch:
         """Every radius `factor` times as large."""
         with np.errstate(invalid="ignore"):
             more = (factor - 1) * 0.5 * (self.high - self.low)
         more = np.where(np.isfinite(more), more, 0.0)
-        return replace(self, low=down(self.low - more), high=up(self.high + more))
+        return replace(self, low=round_down(self.low - more), high=round_up(self.high + more))
 
-    def rows(self, lo: np.ndarray, hi: np.ndarray, samples: int) -> Rows:
+    def enclose_outputs(self, lo: np.ndarray, hi: np.ndarray, samples: int) -> OutputEnclosure:
         known = None if self.known is None else (self.known[0][:samples], self.known[1][:samples])
-        return self.tube.rows(lo, hi, self.steps[:samples], self.substeps, known)
+        return self.flow.enclose_outputs(lo, hi, self.steps[:samples], self.substeps, known)
 
 
 @dataclass(frozen=True, eq=False)
 class Paving:
-    """Boxes that may explain the data, and boxes of which every point does; (unknowns, boxes)."""
+    """Subpaving: boxes that may explain the data, and boxes of which every point does; (unknowns, boxes)."""
 
-    outer: Ends  # undecided boxes
-    inner: Ends
-    full: bool = False  # boxes were left to be cut, and there was no room for their halves
+    outer: Interval  # undecided boxes
+    inner: Interval
+    full: bool = False  # boxes were left to be bisected, and there was no room for their halves
 
-    def hull(self) -> Ends | None:
+    def hull(self) -> Interval | None:
         both = np.concatenate([self.outer[0], self.inner[0]], axis=1), np.concatenate(
             [self.outer[1], self.inner[1]], axis=1)
         return None if not both[0].shape[1] else (both[0].min(axis=1), both[1].max(axis=1))
 
 
-def invert(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort,
-           tell: Callable[..., object] = lambda *_: None) -> Paving:
+def invert_set(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: InversionOptions) -> Paving:
     """The part of the box [lo, hi] (unknowns,) that the stretch leaves; empty if it refutes all of it."""
     width = np.where(hi > lo, hi - lo, 1.0)
     box = lo[:, None], hi[:, None]
     empty = np.zeros((lo.size, 0))
-    inner: list[Ends] = []
-    small: list[Ends] = []
-    samples = stretch.samples if effort.paving else min(stretch.samples, 16)
-    for _ in range(effort.rounds):
-        rows = stretch.rows(*box, samples)
-        box, inside = _narrowed(stretch, rows, box, samples, effort)
+    inner: list[Interval] = []
+    small: list[Interval] = []
+    samples = stretch.samples if options.paving else min(stretch.samples, 16)
+    for _ in range(options.max_rounds):
+        rows = stretch.enclose_outputs(*box, samples)
+        box, inside = _contract_boxes(stretch, rows, box, samples, options)
         whole = samples == stretch.samples
-        if effort.paving and whole:
+        if options.paving and whole:
             inner.append((box[0][:, inside], box[1][:, inside]))
             box = box[0][:, ~inside], box[1][:, ~inside]
-            done = np.max((box[1] - box[0]) / width[:, None], axis=0, initial=0) <= effort.tolerance
+            done = np.max((box[1] - box[0]) / width[:, None], axis=0, initial=0) <= options.tolerance
             small.append((box[0][:, done], box[1][:, done]))
             box = box[0][:, ~done], box[1][:, ~done]
         if not box[0].shape[1]:
             break
-        if whole and not effort.paving and _settled(rows, box) and 2 * box[0].shape[1] > effort.boxes:
+        if whole and not options.paving and _hull_converged(rows, box) and 2 * box[0].shape[1] > options.max_boxes:
             break
-        tell(box[0].shape[1], samples)
         samples = min(stretch.samples, 2 * samples)
-        box = _cut(box, width, effort)
-    outer, full = [*small, box], 2 * box[0].shape[1] > effort.boxes
+        box = _bisect_largest(box, width, options)
+    outer, full = [*small, box], 2 * box[0].shape[1] > options.max_boxes
     return Paving((np.concatenate([b[0] for b in outer], axis=1), np.concatenate([b[1] for b in outer], axis=1)),
                   (np.concatenate([empty, *(b[0] for b in inner)], axis=1),
                    np.concatenate([empty, *(b[1] for b in inner)], axis=1)), full)
 
 
-def _narrowed(stretch: Stretch, rows: Rows, box: Ends, samples: int, effort: Effort) -> tuple[Ends, np.ndarray]:
+def _contract_boxes(stretch: SampleStretch, rows: OutputEnclosure, box: Interval, samples: int,
+                    options: InversionOptions) -> tuple[Interval, np.ndarray]:
     """The boxes without what the rows exclude, and which of them are inside for certain."""
     low, high = stretch.low[:, :samples], stretch.high[:, :samples]
     inside = certainly_inside(rows, low, high)
-    d_lo, d_hi = bounded(rows, low, high, effort.forgive)
+    d_lo, d_hi = bound_by_rows(rows, low, high, options.max_outliers)
     left = ~np.isnan(d_lo[0]) | inside
-    if effort.programs and not effort.forgive and left.sum() <= FEW and not effort.paving:
+    if options.linear_programs and not options.max_outliers and left.sum() <= MAX_LP_BOXES and not options.paving:
         for j in np.flatnonzero(left):
-            d_lo[:, j], d_hi[:, j] = programmed(rows, low, high, int(j))
+            d_lo[:, j], d_hi[:, j] = bound_by_lp(rows, low, high, int(j))
             left[j] = not np.isnan(d_lo[0, j])
     error = ROUNDING * (np.abs(rows.centre) + rows.radius)
     new = np.maximum(box[0], rows.centre + d_lo - error), np.minimum(box[1], rows.centre + d_hi + error)
@@ -129,27 +139,27 @@ def _narrowed(stretch: Stretch, rows: Rows, box: Ends, samples: int, effort: Eff
     return (new[0][:, left], new[1][:, left]), inside[left]
 
 
-def _settled(rows: Rows, box: Ends) -> bool:
+def _hull_converged(rows: OutputEnclosure, box: Interval) -> bool:
     """Whether the last round hardly changed the hull."""
     before = (rows.centre + rows.radius).max(axis=1) - (rows.centre - rows.radius).min(axis=1)
     after = box[1].max(axis=1) - box[0].min(axis=1)
     moving = before > 0
-    return bool(np.all(after[moving] >= ENOUGH * before[moving]))
+    return bool(np.all(after[moving] >= CONVERGED_SHRINKAGE * before[moving]))
 
 
-def _cut(box: Ends, width: np.ndarray, effort: Effort) -> Ends:
+def _bisect_largest(box: Interval, width: np.ndarray, options: InversionOptions) -> Interval:
     """Halve the largest boxes along their relatively widest side, as long as there is room."""
     lo, hi = box
     count = lo.shape[1]
-    room = min(count, effort.boxes - count)
+    room = min(count, options.max_boxes - count)
     if room <= 0:
         return box
     relative = (hi - lo) / width[:, None]
     largest = np.argsort(-relative.max(axis=0))[:room]
-    return _halved(box, width, largest)
+    return _bisect(box, width, largest)
 
 
-def _halved(box: Ends, width: np.ndarray, chosen: np.ndarray) -> Ends:
+def _bisect(box: Interval, width: np.ndarray, chosen: np.ndarray) -> Interval:
     lo, hi = box[0].copy(), box[1].copy()
     relative = (hi - lo) / width[:, None]
     rows = relative[:, chosen].argmax(axis=0)
@@ -160,12 +170,15 @@ def _halved(box: Ends, width: np.ndarray, chosen: np.ndarray) -> Ends:
     return np.concatenate([lo, other_lo], axis=1), np.concatenate([hi, other_hi], axis=1)
 
 
-def first_inconsistent(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort) -> int:
+def first_inconsistent(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: InversionOptions) -> int:
     """The first sample with which nothing fits any more, for a stretch that is refuted as a whole."""
-    return first_true(lambda k: invert(stretch.until(k + 1), lo, hi, effort).hull() is None, 0, stretch.samples - 1)
+    def refuted(k: int) -> bool:
+        return invert_set(stretch.truncate(k + 1), lo, hi, options).hull() is None
+
+    return bisect_first_true(refuted, 0, stretch.samples - 1)
 
 
-def first_true(holds: Callable[[int], bool], first: int, last: int) -> int:
+def bisect_first_true(holds: Callable[[int], bool], first: int, last: int) -> int:
     """The least number between first and last, by halving, for which something is found to hold that holds at the last."""
     while first < last:
         half = (first + last) // 2
@@ -173,17 +186,20 @@ def first_true(holds: Callable[[int], bool], first: int, last: int) -> int:
     return last
 
 
-def smallest_inflation(stretch: Stretch, lo: np.ndarray, hi: np.ndarray, effort: Effort) -> float:
+def smallest_inflation(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: InversionOptions) -> float:
     """The largest factor on all radii with which the stretch is still refuted."""
-    return largest_refuted(lambda factor: invert(stretch.inflated(factor), lo, hi, effort).hull() is None)
+    def refuted(factor: float) -> bool:
+        return invert_set(stretch.with_inflated_bounds(factor), lo, hi, options).hull() is None
+
+    return largest_refuted_factor(refuted)
 
 
-def largest_refuted(refuted: Callable[[float], bool], close: float = CLOSE_INFLATION, grow: float = 2.0) -> float:
+def largest_refuted_factor(refuted: Callable[[float], bool], close: float = INFLATION_RATIO, grow: float = 2.0) -> float:
     """The largest factor, to a ratio of `close`, at which what is refuted at 1 still is; infinite beyond 1024."""
     least, fits = 1.0, grow
     while refuted(fits):
         least, fits = fits, grow * fits
-        if fits > MOST_INFLATION:
+        if fits > MAX_INFLATION:
             return float("inf")
     while fits > close * least:
         tried = float(np.sqrt(least * fits))
@@ -192,3 +208,51 @@ def largest_refuted(refuted: Callable[[float], bool], close: float = CLOSE_INFLA
         else:
             fits = tried
     return least
+
+
+def invert_batch(method: SetMembership, setup: SetMembershipSetup) -> SetMembershipResult:
+    """Set inversion over the whole of each record in turn; each starts from what those before it left."""
+    flow = make_flow(setup.automaton.layout, setup.model.rate, setup.model.output, method.order or BATCH_ORDER,
+                     method.taylor_degree, method.rigorous)
+    result = SetMembershipResult(setup.low, setup.high,
+                                 frozenset({flow.mode_flow.natural.guarantee, flow.output.guarantee}))
+    for e in range(len(setup.records)):
+        result = _invert_record(method, setup, flow, result, e)
+        if result.refutation is not None:
+            return result
+    return result
+
+
+def _invert_record(method: SetMembership, setup: SetMembershipSetup, flow: LohnerFlow | TaylorModelFlow,
+                   result: SetMembershipResult, e: int) -> SetMembershipResult:
+    """What one record leaves of the bounds."""
+    record, (lo, hi) = setup.records[e], setup.box(e, result.low, result.high)
+    stretch = SampleStretch(flow, record.steps, record.low, record.high,
+                            substeps=_choose_substeps(flow, record.steps[0], lo, hi))
+    options = InversionOptions(method.max_boxes, ROUNDS, method.tolerance, method.max_outliers)
+    found = invert_set(stretch, lo, hi, options)
+    hull, limit = found.hull(), f"max_boxes = {method.max_boxes} boxes"
+    paving = len(setup.problem.unknowns) <= 2 and len(setup.records) == 1
+    if paving and hull is not None:  # only within the hull: what is cut away by then needs no small boxes
+        fine = replace(options, max_boxes=MAX_PAVING_BOXES, paving=True, max_rounds=PAVING_ROUNDS)
+        found = invert_set(stretch, *hull, fine)
+        hull, limit = found.hull(), f"{MAX_PAVING_BOXES} boxes"
+    result = replace(result, limited_by=limit if found.full else result.limited_by)
+    if hull is None:
+        when = float(record.time[first_inconsistent(stretch, lo, hi, options)])
+        inflation = smallest_inflation(stretch, lo, hi, options)
+        return replace(result, refutation=Refutation(record.label, when, inflation))
+    rows, source = setup.unknown_rows(e)
+    low, high = result.low.copy(), result.high.copy()
+    low[source], high[source] = np.maximum(low[source], hull[0][rows]), np.minimum(high[source], hull[1][rows])
+    outer, inner = (np.array([part[0][rows], part[1][rows]]) if paving else None for part in (found.outer, found.inner))
+    return replace(result, low=low, high=high, outer=outer, inner=inner)
+
+
+def _choose_substeps(flow: LohnerFlow | TaylorModelFlow, step: IntervalStep, lo: np.ndarray, hi: np.ndarray) -> int:
+    """The fewest parts of a step for which a first enclosure exists."""
+    for count in SUBSTEPS:
+        rows = flow.enclose_outputs(lo[:, None], hi[:, None], (step, step), count)
+        if np.all(np.isfinite(rows.error)):
+            return count
+    return SUBSTEPS[-1]

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.set_membership.flows.boxes import Boxes, gathered
+from dynident.set_membership.flows.boxes import Boxes, concatenate
 
 
 @dataclass(frozen=True, eq=False)
-class Situation:
+class BisectionContext:
     """What a strategy may look at: names of the rows, the first box, the coming step."""
 
     names: tuple[str, ...]  # of the rows: states, then parameters
@@ -39,7 +39,7 @@ class Situation:
         return np.prod((boxes.hi - boxes.lo) / self.first_width[:, None], axis=0)
 
 
-class Cuts(NamedTuple):
+class Bisections(NamedTuple):
     """What a strategy says, per box."""
 
     rows: np.ndarray
@@ -47,37 +47,37 @@ class Cuts(NamedTuple):
     urgency: np.ndarray | None = None  # none: the pseudo volume
 
 
-Strategy = Callable[[Boxes, Situation], Any]
+Strategy = Callable[[Boxes, BisectionContext], Any]
 
 
-def halves(boxes: Boxes, worth: np.ndarray) -> Cuts:
+def bisect_worthiest(boxes: Boxes, worth: np.ndarray) -> Bisections:
     """Each box in the middle of the row that is worth most, the most worthy first; boxes worth nothing are left."""
     rows = worth.argmax(axis=0)
     each = np.arange(boxes.count)
     points = 0.5 * (boxes.lo[rows, each] + boxes.hi[rows, each])
     most = worth[rows, each]
-    return Cuts(np.where(most > 0, rows, -1), points, most)
+    return Bisections(np.where(most > 0, rows, -1), points, most)
 
 
 @dataclass(frozen=True)
 class LargestInfluence:
     """Cut the parameter whose width spreads the states most in the coming step."""
 
-    def __call__(self, boxes: Boxes, situation: Situation) -> Cuts:
+    def __call__(self, boxes: Boxes, situation: BisectionContext) -> Bisections:
         worth = situation.influence(boxes)
         worth[:situation.states] = 0
-        return halves(boxes, worth)
+        return bisect_worthiest(boxes, worth)
 
 
 @dataclass(frozen=True)
 class WidestParameter:
     """Cut the parameter that is widest in relation to where it began, among those that act in the coming step."""
 
-    def __call__(self, boxes: Boxes, situation: Situation) -> Cuts:
+    def __call__(self, boxes: Boxes, situation: BisectionContext) -> Bisections:
         worth = (boxes.hi - boxes.lo) / situation.first_width[:, None] * (situation.influence(boxes) > 0)
         worth[:situation.states] = 0
-        rows, points, _ = halves(boxes, worth)
-        return Cuts(rows, points)
+        rows, points, _ = bisect_worthiest(boxes, worth)
+        return Bisections(rows, points)
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ class AroundZero:
     margin: float = 1e-3  # half the width of the middle part
     then: Strategy = LargestInfluence()
 
-    def __call__(self, boxes: Boxes, situation: Situation) -> Cuts:
-        row, (rows, points, urgency) = situation.row(self.state), Cuts(*self.then(boxes, situation))
+    def __call__(self, boxes: Boxes, situation: BisectionContext) -> Bisections:
+        row, (rows, points, urgency) = situation.row(self.state), Bisections(*self.then(boxes, situation))
         urgency = situation.volume(boxes) if urgency is None else urgency
         above = (boxes.lo[row] < self.margin) & (self.margin < boxes.hi[row]) & (boxes.lo[row] <= 0)
         below = (boxes.lo[row] < -self.margin) & (-self.margin < boxes.hi[row]) & (boxes.hi[row] >= 0)
         both = above | below
         points = np.where(both, np.where(above, self.margin, -self.margin), points)
-        return Cuts(np.where(both, row, rows), points, np.where(both, np.inf, urgency))
+        return Bisections(np.where(both, row, rows), points, np.where(both, np.inf, urgency))
 
 
 STRATEGIES: dict[str, Callable[[], Strategy]] = {
@@ -103,7 +103,7 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 PAPER_STRATEGIES = {"paper": "dynident.papers.union_of_modes:PaperRules"}  # loaded when asked for
 
 
-def strategy_from(given: Strategy | str | None, usual: str) -> Strategy:
+def resolve_strategy(given: Strategy | str | None, usual: str) -> Strategy:
     """A strategy by its name, or as it was written."""
     if given is None or isinstance(given, str):
         name = given or usual
@@ -117,10 +117,10 @@ def strategy_from(given: Strategy | str | None, usual: str) -> Strategy:
     return given
 
 
-def split(boxes: Boxes, situation: Situation, strategy: Strategy, cuts: int) -> Boxes:
+def bisect_most_urgent(boxes: Boxes, situation: BisectionContext, strategy: Strategy, cuts: int) -> Boxes:
     """Cut the most urgent boxes, `cuts` times in all; a box may be cut again."""
     while cuts > 0 and boxes.count:
-        rows, points, urgency = _said(strategy(boxes, situation), boxes)
+        rows, points, urgency = _check_bisections(strategy(boxes, situation), boxes)
         urgency = situation.volume(boxes) if urgency is None else urgency
         each = np.arange(boxes.count)
         can = (rows >= 0) & (urgency > 0) & (boxes.lo[rows, each] < points) & (points < boxes.hi[rows, each])
@@ -130,30 +130,30 @@ def split(boxes: Boxes, situation: Situation, strategy: Strategy, cuts: int) -> 
         if chosen.size > cuts:
             chosen = chosen[np.argpartition(urgency[chosen], -cuts)[-cuts:]]
         cuts -= chosen.size
-        boxes = cut(boxes, chosen, rows[chosen], points[chosen])
+        boxes = bisect(boxes, chosen, rows[chosen], points[chosen])
     return boxes
 
 
-def _said(answer: Any, boxes: Boxes) -> Cuts:
+def _check_bisections(result: Any, boxes: Boxes) -> Bisections:
     """The answer of a strategy, which a user may have written."""
-    parts = [np.asarray(part) for part in answer if part is not None] if isinstance(answer, tuple) else []
+    parts = [np.asarray(part) for part in result if part is not None] if isinstance(result, tuple) else []
     if len(parts) not in (2, 3) or any(part.shape != (boxes.count,) for part in parts):
         raise ProblemError(f"a strategy answers (rows, points) or (rows, points, urgency) with one entry per box; for "
-                           f"{boxes.count} boxes it answered {[p.shape for p in parts] or type(answer).__name__}.")
+                           f"{boxes.count} boxes it answered {[p.shape for p in parts] or type(result).__name__}.")
     if parts[0].size and not (np.all(parts[0] == np.floor(parts[0])) and parts[0].min() >= -1
                               and parts[0].max() < boxes.lo.shape[0]):
         raise ProblemError(f"a strategy names rows between -1 and {boxes.lo.shape[0] - 1}, the states and then the "
                            f"parameters; it named {parts[0].min():g} to {parts[0].max():g}.")
-    return Cuts(parts[0].astype(int), parts[1], parts[2] if len(parts) == 3 else None)
+    return Bisections(parts[0].astype(int), parts[1], parts[2] if len(parts) == 3 else None)
 
 
-def cut(boxes: Boxes, chosen: np.ndarray, rows: np.ndarray, points: np.ndarray) -> Boxes:
+def bisect(boxes: Boxes, chosen: np.ndarray, rows: np.ndarray, points: np.ndarray) -> Boxes:
     """Each chosen box becomes two that share the point."""
     lo, hi = boxes.lo.copy(), boxes.hi.copy()
     other_lo, other_hi = lo[:, chosen].copy(), hi[:, chosen].copy()
     hi[rows, chosen] = points
     other_lo[rows, np.arange(chosen.size)] = points
-    return gathered([Boxes(lo, hi, boxes.mode), Boxes(other_lo, other_hi, boxes.mode[chosen])], lo.shape[0])
+    return concatenate([Boxes(lo, hi, boxes.mode), Boxes(other_lo, other_hi, boxes.mode[chosen])], lo.shape[0])
 
 
 def slice_widest(boxes: Boxes, row: int, slices: int) -> Boxes:
@@ -169,4 +169,62 @@ def slice_widest(boxes: Boxes, row: int, slices: int) -> Boxes:
     hi = np.repeat(boxes.hi[:, [widest]], slices, axis=1)
     lo[row], hi[row] = edges[:-1], edges[1:]
     kept = np.arange(boxes.count) != widest
-    return gathered([boxes.where(kept), Boxes(lo, hi, np.full(slices, boxes.mode[widest]))], lo.shape[0])
+    return concatenate([boxes.select(kept), Boxes(lo, hi, np.full(slices, boxes.mode[widest]))], lo.shape[0])
+
+
+MORTON_BITS = 10  # per row of a Morton code: neighbours at a thousandth of the spread are neighbours in the list
+MAX_MERGE_ROUNDS = 40
+
+
+def merge_boxes(boxes: Boxes, cap: int, first_width: np.ndarray) -> Boxes:
+    """At most `cap` boxes (or one per mode): neighbours in Morton order are joined, cheapest first."""
+    for _ in range(MAX_MERGE_ROUNDS):
+        if boxes.count <= max(cap, 1):
+            return boxes
+        before = boxes.count
+        boxes = _merge_neighbours(boxes, before - cap, first_width)
+        if boxes.count == before:
+            return boxes
+    return boxes
+
+
+def _merge_neighbours(boxes: Boxes, surplus: int, first_width: np.ndarray) -> Boxes:
+    boxes = boxes.select(np.lexsort((_morton_codes(boxes), boxes.mode)))
+    lo, hi = np.minimum(boxes.lo[:, :-1], boxes.lo[:, 1:]), np.maximum(boxes.hi[:, :-1], boxes.hi[:, 1:])
+    width = (boxes.hi - boxes.lo) / first_width[:, None]
+    with np.errstate(invalid="ignore"):  # what is infinite before and after has not grown
+        growth = np.nan_to_num((hi - lo) / first_width[:, None] - np.maximum(width[:, :-1], width[:, 1:]), nan=0.0)
+    cost = np.sum(growth, axis=0)
+    cost[boxes.mode[:-1] != boxes.mode[1:]] = np.inf
+    chosen = _disjoint_cheapest_pairs(cost, surplus)
+    if not chosen.size:
+        return boxes
+    joined = Boxes(lo[:, chosen], hi[:, chosen], boxes.mode[chosen])
+    kept = np.ones(boxes.count, bool)
+    kept[chosen] = kept[chosen + 1] = False
+    return concatenate([boxes.select(kept), joined], boxes.lo.shape[0])
+
+
+def _disjoint_cheapest_pairs(cost: np.ndarray, surplus: int) -> np.ndarray:
+    """Positions of the cheapest pairs that share no box: each is cheaper than both of its neighbours."""
+    left, right = np.append(np.inf, cost[:-1]), np.append(cost[1:], np.inf)
+    order = np.arange(cost.size)
+    lowest = np.isfinite(cost) & ((cost < left) | ((cost == left) & (order % 2 == 0))) & (
+        (cost < right) | ((cost == right) & (order % 2 == 0)))
+    pairs = np.flatnonzero(lowest)
+    pairs = pairs[np.concatenate([[True], np.diff(pairs) > 1])] if pairs.size else pairs
+    return pairs if pairs.size <= surplus else pairs[np.argpartition(cost[pairs], surplus)[:surplus]]
+
+
+def _morton_codes(boxes: Boxes) -> np.ndarray:
+    """One number per box in which the bits of all its (moving) midpoints alternate."""
+    with np.errstate(invalid="ignore"):
+        middle = 0.5 * (boxes.lo + boxes.hi)  # no number where a box has no end
+    low, high = middle.min(axis=1), middle.max(axis=1)
+    rows = np.flatnonzero(np.isfinite(low) & np.isfinite(high) & (high > low))[-6:]  # six rows of ten bits fill a code
+    code = np.zeros(boxes.count, np.int64)
+    for place, row in enumerate(rows):
+        cell = ((middle[row] - low[row]) / (high[row] - low[row]) * (2**MORTON_BITS - 1)).astype(np.int64)
+        for bit in range(MORTON_BITS):
+            code |= ((cell >> bit) & 1) << (bit * len(rows) + place)
+    return code

@@ -1,61 +1,61 @@
-"""Observer: a list of boxes goes through a record; what no measurement can come from is deleted.
+"""Interval observer: a list of boxes goes through a record; what no measurement can come from is deleted.
 
-Sec. 4 of Rauh, Senkel and Aschemann: split, predict, intersect with the measurement, delete, reset, merge. Beyond the
-paper: boxes are split at guards instead of uniting modes, and each measurement narrows the parameters backward.
+Sec. 4 of Rauh, Senkel and Aschemann: bisect, predict, intersect with the measurement, delete, reset, merge. Beyond the
+paper: boxes are split at guards instead of uniting modes, and each measurement contracts the parameters backward.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import casadi
 import numpy as np
 
 from dynident.models.equations import EquationModel
-from dynident.set_membership.bisection import Situation, Strategy, slice_widest, split
-from dynident.set_membership.flows.boxes import Boxes, Step, gathered
-from dynident.set_membership.flows.interval_automaton import Automaton, Layout
-from dynident.set_membership.flows.measurement_update import Piece, Sample, measured
-from dynident.set_membership.intervals import Rigour
-from dynident.set_membership.merging import merged
-from dynident.set_membership.record import BoundedRecord
+from dynident.set_membership.bisection import BisectionContext, Strategy, bisect_most_urgent, merge_boxes, slice_widest
+from dynident.set_membership.flows.boxes import Boxes, IntervalStep, concatenate
+from dynident.set_membership.flows.interval_automaton import IntervalAutomaton, VariableLayout
+from dynident.set_membership.flows.measurement_update import BoundedSample, Prediction, update_with_measurement
+from dynident.set_membership.intervals import Guarantee
+from dynident.set_membership.intervals.arithmetic import Interval
+from dynident.set_membership.setup import BoundedRecord
 
-STIR = 50  # a full list is made smaller by one part in so many: more blurs the boxes, less leaves them stuck
+FREED_PART = 50  # a full list is made smaller by one part in so many: more blurs the boxes, less leaves them stuck
 
 
 class VerifiedStep(Protocol):
     """How boxes go from one sample to the next; what `Boxes.mode` means is its own business."""
 
     @property
-    def automaton(self) -> Automaton: ...
+    def automaton(self) -> IntervalAutomaton: ...
 
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> VariableLayout: ...
 
     @property
-    def rigour(self) -> Rigour: ...
+    def guarantee(self) -> Guarantee: ...
 
-    def begin(self, boxes: Boxes, step: Step) -> Boxes:
+    def start(self, boxes: Boxes, step: IntervalStep) -> Boxes:
         """The boxes in every mode in which they may begin."""
         ...
 
-    def advance(self, boxes: Boxes, step: Step, sample: Sample, backward: bool) -> tuple[Boxes, bool]:
+    def advance(self, boxes: Boxes, step: IntervalStep, sample: BoundedSample, backward: bool) -> tuple[Boxes, bool]:
         """What is left of the boxes at the next sample, and whether each stayed in its mode for certain."""
         ...
 
-    def active(self, boxes: Boxes) -> np.ndarray:
+    def active_modes(self, boxes: Boxes) -> np.ndarray:
         """(boxes,) bit masks of the modes in which a box may be."""
         ...
 
-    def influence(self, boxes: Boxes, step: Step) -> np.ndarray:
+    def influence(self, boxes: Boxes, step: IntervalStep) -> np.ndarray:
         """(rows, boxes) how far the width of each row spreads the states in the step, relative to how far they are."""
         ...
 
 
 @dataclass(frozen=True)
-class Reset:
+class StandstillReset:
     """A parameter that may change when the rig comes to rest, which the record says by measuring `signal` as zero."""
 
     parameter: int  # row among the parameters
@@ -63,35 +63,64 @@ class Reset:
     minimum_time: float  # seconds of standstill after which it may have changed
     modes: int  # bit mask of those in which the signal does not move
 
+    def is_still(self, record: BoundedRecord) -> np.ndarray:
+        """(samples,) where the signal is measured as zero."""
+        low, high = record.low[self.signal], record.high[self.signal]
+        return np.isfinite(low) & (low <= 0) & (high >= 0)
+
+
+@dataclass(frozen=True)
+class StandstillClock:
+    """How long a standstill has lasted."""
+
+    seconds: float = 0.0
+    still: bool = False
+    elapsed: bool = False  # whether that is long enough for a parameter to have changed
+
+    def tick(self, still: bool, passed: float, minimum_time: float) -> StandstillClock:
+        """After one more sample."""
+        seconds = self.seconds + passed if still and self.still else 0.0
+        return StandstillClock(seconds, still, bool(still and seconds >= minimum_time))
+
 
 Renewal = Callable[[Boxes, int, float, float], Boxes]  # (boxes, row, low, high of the first range)
 
 
 @dataclass(frozen=True)
-class Budget:
-    """How many boxes, how many cuts."""
+class BoxBudget:
+    """How many boxes, how many bisections."""
 
-    cap: int
-    cuts: int  # M
+    max_boxes: int
+    bisections: int  # per sample (M)
     slices: int = 0  # M_v
-    sliced: int = -1  # the row that is sliced
-    overfull: bool = False  # cut though the cap is reached, and merge again; else only what fits under the cap is cut
+    sliced_row: int = -1
+    bisect_when_full: bool = False  # bisect though there is no room, and merge again; else only as far as there is room
 
 
 @dataclass(frozen=True)
 class ObserverVariant:
     """What a published variant of the observer does in its own way."""
 
-    make_step: Callable[[Automaton, EquationModel], VerifiedStep]
+    make_step: Callable[[IntervalAutomaton, EquationModel], VerifiedStep]
     strategy: str
-    cuts: int  # per sample, where nothing is said
+    bisections: int  # per sample, where nothing is said
     renew: Renewal
-    overfull: bool  # as in `Budget`
-    backward: bool  # whether measurements narrow the parameters of a box
+    bisect_when_full: bool  # as in `BoxBudget`
+    backward: bool  # whether measurements contract the parameters of a box
 
 
 @dataclass(frozen=True, eq=False)
-class Passage:
+class ObserverState:
+    """Where the observer stands at a sample."""
+
+    boxes: Boxes
+    clocks: tuple[StandstillClock, ...]  # one per reset
+    single_mode: bool = False  # whether the last step stayed in one mode in every box
+    resets: tuple[int, ...] = ()  # samples at which a parameter was reset so far
+
+
+@dataclass(frozen=True, eq=False)
+class ObserverResult:
     """What one run over a record leaves behind, per sample."""
 
     boxes: Boxes  # at the end; none where nothing fits
@@ -99,11 +128,13 @@ class Passage:
     high: np.ndarray
     count: np.ndarray  # (samples,)
     modes: np.ndarray  # (samples,) bit mask of the modes that are possible
-    steady: np.ndarray  # (samples,) whether the step that led here stayed in one mode in every box
+    single_mode: np.ndarray  # (samples,) whether the step that led here stayed in one mode in every box
     empty_at: int | None = None  # the first sample that nothing fits
     resets: tuple[int, ...] = ()  # samples at which a parameter was reset
 
-    def reached(self) -> int:
+    @property
+    def covered(self) -> int:
+        """Samples up to the first that nothing fits."""
         return self.low.shape[0] if self.empty_at is None else self.empty_at
 
 
@@ -116,110 +147,97 @@ def whole_range(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
 
 
 @dataclass(frozen=True, eq=False)
-class Observer:
+class IntervalObserver:
     """Everything that stays the same along a record."""
 
     model: EquationModel
     step: VerifiedStep
     strategy: Strategy
-    budget: Budget
+    budget: BoxBudget
     backward: bool = True
-    resets: tuple[Reset, ...] = ()
+    resets: tuple[StandstillReset, ...] = ()
     renew: Renewal = whole_range  # how a parameter that is reset gets its range back
 
-    def run(self, first: Boxes, record: BoundedRecord, tell: Callable[..., object] = lambda *_: None) -> Passage:
-        """Through the record once; stops where nothing is left."""
-        layout = self.step.layout
+    def run(self, first: Boxes, record: BoundedRecord, progress: Callable[[int, Boxes], object] = lambda *_: None
+            ) -> ObserverResult:
+        """Through the record once; stops where nothing is left. `progress` takes each sample with its boxes."""
         prior = first.hull()
         width = prior[1] - prior[0]
         width = np.where(np.isfinite(width) & (width > 0), width, 1.0)
-        kept = _Kept(record.samples, layout.unknowns, len(self.resets))
-        standing = np.zeros(len(self.resets))
-        boxes = measured([Piece(first)], self.step.automaton, record.sample(0), backward=False)
-        boxes = self.step.begin(boxes, record.steps[0]) if boxes.count else boxes
-        steady = False
+        state, history = self._start(first, record), []
         for k in range(record.samples):
-            if k:
-                boxes = self._cut(boxes, record.steps[k - 1], width)
-                boxes, steady = self.step.advance(boxes, record.steps[k - 1], record.sample(k), self.backward)
-            if not boxes.count:
-                return kept.passage(boxes, empty_at=k)
-            boxes = self._reset(boxes, record, k, standing, prior, kept)
-            boxes = merged(boxes, self.budget.cap, width)
-            kept.sample(k, boxes, int(np.bitwise_or.reduce(self.step.active(boxes))), steady)
-            tell(k, boxes)
-        return kept.passage(boxes)
+            state = self._advance(state, record, k, width) if k else state
+            if not state.boxes.count:
+                break
+            state = self._reset(state, record, k, prior)
+            state = replace(state, boxes=merge_boxes(state.boxes, self.budget.max_boxes, width))
+            modes = int(np.bitwise_or.reduce(self.step.active_modes(state.boxes)))
+            history.append((*state.boxes.hull(), state.boxes.count, modes, state.single_mode))
+            progress(k, state.boxes)
+        return _result(state, history, record.samples)
 
-    def _cut(self, boxes: Boxes, step: Step, width: np.ndarray) -> Boxes:
+    def _start(self, first: Boxes, record: BoundedRecord) -> ObserverState:
+        boxes = update_with_measurement([Prediction(first)], self.step.automaton, record.sample(0), backward=False)
+        boxes = self.step.start(boxes, record.steps[0]) if boxes.count else boxes
+        return ObserverState(boxes, (StandstillClock(),) * len(self.resets))
+
+    def _advance(self, state: ObserverState, record: BoundedRecord, k: int, width: np.ndarray) -> ObserverState:
+        boxes = self._bisect(state.boxes, record.steps[k - 1], width)
+        boxes, single_mode = self.step.advance(boxes, record.steps[k - 1], record.sample(k), self.backward)
+        return replace(state, boxes=boxes, single_mode=single_mode)
+
+    def _bisect(self, boxes: Boxes, step: IntervalStep, width: np.ndarray) -> Boxes:
         budget = self.budget
-        if boxes.count >= budget.cap and not budget.overfull:  # nothing died: a few make room, or nothing would be cut
-            boxes = merged(boxes, budget.cap - max(budget.cap // STIR, 1), width)
-        cuts = budget.cuts if budget.overfull else min(budget.cuts, budget.cap - boxes.count)
-        boxes = slice_widest(boxes, budget.sliced, budget.slices) if budget.slices else boxes
-        if cuts <= 0:
+        if boxes.count >= budget.max_boxes and not budget.bisect_when_full:  # none died: a few make room for bisections
+            boxes = merge_boxes(boxes, budget.max_boxes - max(budget.max_boxes // FREED_PART, 1), width)
+        count = budget.bisections if budget.bisect_when_full else min(budget.bisections, budget.max_boxes - boxes.count)
+        boxes = slice_widest(boxes, budget.sliced_row, budget.slices) if budget.slices else boxes
+        if count <= 0:
             return boxes
         inputs = {n: float(u) for n, u in zip(self.model.inputs, step.inputs[1], strict=True)}
-        situation = Situation((*self.model.states, *self.model.parameters), self.step.layout.states, width, inputs,
-                              lambda some: self.step.influence(some, step))
-        return split(boxes, situation, self.strategy, cuts)
+        context = BisectionContext((*self.model.states, *self.model.parameters), self.step.layout.states, width, inputs,
+                                   lambda some: self.step.influence(some, step))
+        return bisect_most_urgent(boxes, context, self.strategy, count)
 
-    def _reset(self, boxes: Boxes, record: BoundedRecord, k: int, standing: np.ndarray, prior: tuple,
-               kept: _Kept) -> Boxes:
-        for j, reset in enumerate(self.resets):
-            still = record.low[reset.signal, k] <= 0 <= record.high[reset.signal, k]
-            still = still and np.isfinite(record.low[reset.signal, k])
-            passed = record.time[k] - record.time[k - 1] if k else 0.0
-            standing[j] = standing[j] + passed if still and kept.still[j] else 0.0
-            kept.still[j] = still
-            if not still or standing[j] < reset.minimum_time:
-                kept.was_reset[j] = False
-            if not still or standing[j] < reset.minimum_time or kept.was_reset[j]:
+    def _reset(self, state: ObserverState, record: BoundedRecord, k: int, prior: Interval) -> ObserverState:
+        """Parameters whose standstill has just lasted long enough get their first range back."""
+        boxes, clocks, resets = state.boxes, [], state.resets
+        for clock, reset in zip(state.clocks, self.resets, strict=True):
+            ticked = clock.tick(reset.is_still(record)[k], record.time[k] - record.time[k - 1] if k else 0.0,
+                                reset.minimum_time)
+            clocks.append(ticked)
+            if not ticked.elapsed or clock.elapsed:
                 continue
             row = self.step.layout.states + reset.parameter
-            stands = (self.step.active(boxes) & reset.modes) != 0  # in any other mode the rig moves, and nothing changes
-            boxes = gathered([self.renew(boxes.where(stands), row, prior[0][row], prior[1][row]), boxes.where(~stands)],
-                             boxes.lo.shape[0])
-            kept.was_reset[j] = True
-            kept.resets.append(k)
-        return boxes
+            stands = (self.step.active_modes(boxes) & reset.modes) != 0  # in other modes the rig moves, and nothing changes
+            renewed = self.renew(boxes.select(stands), row, prior[0][row], prior[1][row])
+            boxes, resets = concatenate([renewed, boxes.select(~stands)], boxes.lo.shape[0]), (*resets, k)
+        return replace(state, boxes=boxes, clocks=tuple(clocks), resets=resets)
 
 
-def short_standstills(observer: Observer, record: BoundedRecord, until: int) -> list[str]:
+def _result(state: ObserverState, history: list[tuple], samples: int) -> ObserverResult:
+    low, high = (np.full((samples, state.boxes.lo.shape[0]), np.nan) for _ in range(2))
+    count, modes, single_mode = np.zeros(samples, int), np.zeros(samples, int), np.zeros(samples, bool)
+    for k, entry in enumerate(history):
+        low[k], high[k], count[k], modes[k], single_mode[k] = entry
+    return ObserverResult(state.boxes, low, high, count, modes, single_mode,
+                          None if len(history) == samples else len(history), tuple(dict.fromkeys(state.resets)))
+
+
+def short_standstills(observer: IntervalObserver, record: BoundedRecord, until: int) -> list[str]:
     """A sentence per parameter that was not reset in a standstill because that was too short, before a sample."""
-    said = []
+    notes = []
     for reset in observer.resets:
-        still = np.abs(record.low[reset.signal, :until]) < np.inf
-        still &= (record.low[reset.signal, :until] <= 0) & (record.high[reset.signal, :until] >= 0)
+        still = reset.is_still(record)[:until]
         edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(int)))
         stretches = [(b, e) for b, e in edges.reshape(-1, 2)
                      if b and e < until and record.time[e - 1] - record.time[b] < reset.minimum_time]
         if stretches:
             name = observer.model.parameters[reset.parameter]
-            said.append(f"{name} was not set back at {len(stretches)} standstills of less than standstill_time = "
-                        f"{reset.minimum_time:g} s, the first at t = {record.time[stretches[0][0]]:g}. If it can change "
-                        "there, the record does not refute the model: use standstill_time=0.")
-    return said
-
-
-class _Kept:
-    """Collects the passage while it happens."""
-
-    def __init__(self, samples: int, rows: int, resets: int):
-        self.low, self.high = np.full((samples, rows), np.nan), np.full((samples, rows), np.nan)
-        self.count, self.modes = np.zeros(samples, int), np.zeros(samples, int)
-        self.steady = np.zeros(samples, bool)
-        self.resets: list[int] = []
-        self.still, self.was_reset = [False] * resets, [False] * resets
-
-    def sample(self, k: int, boxes: Boxes, modes: int, steady: bool) -> None:
-        self.low[k], self.high[k] = boxes.hull()
-        self.count[k] = boxes.count
-        self.modes[k] = modes
-        self.steady[k] = steady
-
-    def passage(self, boxes: Boxes, empty_at: int | None = None) -> Passage:
-        return Passage(boxes, self.low, self.high, self.count, self.modes, self.steady, empty_at,
-                       tuple(dict.fromkeys(self.resets)))
+            notes.append(f"{name} was not set back at {len(stretches)} standstills of less than standstill_time = "
+                         f"{reset.minimum_time:g} s, the first at t = {record.time[stretches[0][0]]:g}. If it can change "
+                         "there, the record does not refute the model: use standstill_time=0.")
+    return notes
 
 
 def standing_modes(model: EquationModel, output: int) -> int:

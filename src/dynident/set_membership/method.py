@@ -1,8 +1,7 @@
-"""Set membership: the option object behind the preset, and which algorithm answers."""
+"""Set membership: the options of the method, checked once."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -11,17 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.problem.problem import Problem
-from dynident.set_membership.bisection import Strategy, strategy_from
-from dynident.set_membership.recursive import observer_of, recursed
-from dynident.set_membership.result import assembled
-from dynident.set_membership.setup import Question, question_of
-from dynident.set_membership.smooth import inverted
+from dynident.set_membership.bisection import Strategy, resolve_strategy
+from dynident.set_membership.run import check_supports, run
 
 ALGORITHMS = ("auto", "batch", "recursive", "paper")
-MOST_ORDER = 20  # beyond it coefficients only round
+MAX_ORDER = 20  # beyond it coefficients only round
 
 
 @dataclass(frozen=True)
@@ -29,19 +25,19 @@ class SetMembership:
     """Bounds outside of which no value explains the data; see `presets.set_membership` for the options."""
 
     algorithm: str = "auto"
-    cap: int = 300
+    max_boxes: int = 300
     subdivisions: int | None = None
     velocity_subdivisions: int = 0
     velocity: str = ""
-    runs: int = 1
+    passes: int = 1
     reset: Mapping[str, str] = field(default_factory=dict)
     standstill_time: float = 0.0
-    forgive: int = 0
+    max_outliers: int = 0
     input_error: Mapping[str, float] = field(default_factory=dict)
     tolerance: float = 0.02
     order: int | None = None
-    degree: int = 1
-    proved: bool = False
+    taylor_degree: int = 1
+    rigorous: bool = False
     strategy: Strategy | str | None = None
 
     kind = "set_membership"
@@ -50,17 +46,17 @@ class SetMembership:
         faults = []
         if self.algorithm not in ALGORITHMS:
             faults.append(f"algorithm = '{self.algorithm}' is not known.{did_you_mean(self.algorithm, ALGORITHMS)}")
-        for name, least in (("cap", 1), ("runs", 1), ("forgive", 0), ("velocity_subdivisions", 0),
-                            ("degree", 1)):
+        for name, least in (("max_boxes", 1), ("passes", 1), ("max_outliers", 0), ("velocity_subdivisions", 0),
+                            ("taylor_degree", 1)):
             if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < least:
                 faults.append(f"{name} = {getattr(self, name)!r} must be a whole number of at least {least}.")
         if self.subdivisions is not None and not (isinstance(self.subdivisions, (int, np.integer)) and self.subdivisions >= 0):
             faults.append(f"subdivisions = {self.subdivisions!r} must be a whole number that is not negative.")
-        if self.order is not None and not (isinstance(self.order, (int, np.integer)) and 1 <= self.order <= MOST_ORDER):
-            faults.append(f"order = {self.order!r}: of a Taylor polynomial, from 1 to {MOST_ORDER}.")
-        if not isinstance(self.proved, bool):
-            faults.append(f"proved = {self.proved!r}; say true or false.")
-        faults += _table_faults(self.reset, self.input_error)
+        if self.order is not None and not (isinstance(self.order, (int, np.integer)) and 1 <= self.order <= MAX_ORDER):
+            faults.append(f"order = {self.order!r}: of a Taylor polynomial, from 1 to {MAX_ORDER}.")
+        if not isinstance(self.rigorous, bool):
+            faults.append(f"rigorous = {self.rigorous!r}; say true or false.")
+        faults += _check_tables(self.reset, self.input_error)
         if not (isinstance(self.tolerance, Real) and 0 < self.tolerance < 1):
             faults.append(f"tolerance = {self.tolerance!r} is a share of the first box; use for instance 0.02.")
         if not isinstance(self.velocity, str):
@@ -68,48 +64,28 @@ class SetMembership:
         if not (isinstance(self.standstill_time, Real) and self.standstill_time >= 0):
             faults.append(f"standstill_time = {self.standstill_time!r} is a number of seconds that is not negative.")
         if isinstance(self.strategy, str):
-            strategy_from(self.strategy, "")
+            resolve_strategy(self.strategy, "")
         if faults:
             raise ProblemError(faults)
 
     def options(self) -> dict[str, Any]:
         """What was set, as in a [method] table; a strategy written in Python has no name there."""
-        told = {name: getattr(self, name) for name in (
-            "algorithm", "cap", "subdivisions", "velocity_subdivisions", "velocity", "runs", "standstill_time",
-            "forgive", "tolerance", "order", "degree", "proved") if getattr(self, name) not in (None, "")}
-        told |= {"strategy": self.strategy} if isinstance(self.strategy, str) else {}
-        told |= {name: dict(getattr(self, name)) for name in ("reset", "input_error") if getattr(self, name)}
-        return {"kind": self.kind, **told}
+        given = {name: getattr(self, name) for name in (
+            "algorithm", "max_boxes", "subdivisions", "velocity_subdivisions", "velocity", "passes", "standstill_time",
+            "max_outliers", "tolerance", "order", "taylor_degree", "rigorous") if getattr(self, name) not in (None, "")}
+        given |= {"strategy": self.strategy} if isinstance(self.strategy, str) else {}
+        given |= {name: dict(getattr(self, name)) for name in ("reset", "input_error") if getattr(self, name)}
+        return {"kind": self.kind, **given}
 
     def refuse(self, problem: Problem) -> None:
-        question, algorithm, smooth = self._asked(problem)
-        if not smooth:
-            observer_of(self, question, algorithm)
+        check_supports(self, problem)
 
     def identify(self, problem: Problem, executor: Executor | None = None,
                  tell: Callable[..., object] = lambda *_: None) -> Estimate:
-        began = time.perf_counter()
-        question, algorithm, smooth = self._asked(problem)
-        answer = inverted(self, question) if smooth else recursed(self, question, algorithm)
-        return assembled(question, self, algorithm, answer, time.perf_counter() - began)
-
-    def _asked(self, problem: Problem) -> tuple[Question, str, bool]:
-        """The question, the algorithm that answers it, and whether it does so without modes."""
-        question = question_of(problem, dict(self.input_error), self.proved)
-        algorithm = "batch" if self.algorithm == "auto" else self.algorithm  # by far the tightest per second
-        smooth = algorithm == "batch" and not question.model.hybrid
-        states = question.model.states
-        if self.velocity and self.velocity not in states:
-            raise ProblemError(f"velocity = '{self.velocity}' is not a state.{did_you_mean(self.velocity, states)}")
-        if self.reset and smooth:
-            raise NotSupported("reset needs a model with modes, one of them at rest: this one has none, and its parameters "
-                               "stay the same all along. Leave reset out, or cut the record where a parameter changes.")
-        if self.forgive and algorithm == "paper":
-            raise NotSupported("the published algorithm forgives no samples. Use algorithm=\"recursive\" or \"batch\".")
-        return question, algorithm, smooth
+        return run(self, problem)
 
 
-def _table_faults(reset: Any, input_error: Any) -> list[str]:
+def _check_tables(reset: Any, input_error: Any) -> list[str]:
     faults = []
     if not isinstance(reset, Mapping):
         faults.append(f"reset = {reset!r}; give a table from parameter to the output that stands still.")

@@ -1,8 +1,8 @@
-"""Windows: stretches of a hybrid record in one moving mode, inverted all samples at once.
+"""Motion windows: stretches of a hybrid record in one moving mode, each inverted all samples at once.
 
 The recursion proves in which stretches every possible state moves in one mode, and bounds the state there. Each such
-window is then a smooth problem: its tube is linear in most unknowns, the curving ones are sliced, and linear programs
-with proved bounds (`linear.Program`) narrow all of them together.
+window is then a smooth problem: its flow is linear in most unknowns, the curving ones are sliced, and linear programs
+with proved bounds (`VerifiedLinearProgram`) contract all of them together.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.set_membership.batch import ENOUGH, Stretch
-from dynident.set_membership.flows.lohner import ROUNDING, Rows
-from dynident.set_membership.flows.taylor_model_flow import tube_of
-from dynident.set_membership.interval_observer import Passage
-from dynident.set_membership.intervals.arithmetic import Ends, down, meet, times, up
-from dynident.set_membership.reparametrization import Scaled, scaled
-from dynident.set_membership.setup import Question
-from dynident.set_membership.verified_lp import Program
+from dynident.set_membership.batch import CONVERGED_SHRINKAGE, SampleStretch, bisect_first_true
+from dynident.set_membership.flows.lohner import ROUNDING, OutputEnclosure
+from dynident.set_membership.flows.taylor_model_flow import make_flow
+from dynident.set_membership.interval_observer import ObserverResult
+from dynident.set_membership.intervals.arithmetic import Interval, intersect, mul, round_down, round_up
+from dynident.set_membership.reparametrization import ReparametrizedMode, reparametrize
+from dynident.set_membership.setup import SetMembershipSetup
+from dynident.set_membership.verified_lp import VerifiedLinearProgram
 
-SHORTEST = 20  # samples: a shorter window says little
+MIN_WINDOW = 20  # samples: a shorter window says little
 FIRST_SAMPLES = 40
-ROUNDS_MORE = 4  # where fewer samples have already left little
-PROGRAM_SAMPLES = 60  # of a window that a linear program looks at, spread evenly
+MAX_FURTHER_ROUNDS = 4  # where fewer samples have already left little
+MAX_LP_SAMPLES = 60  # of a window that a linear program looks at, spread evenly
 THIN = 1e-290  # radius of an unknown that is known
 
 
@@ -37,129 +37,132 @@ class Window:
     mode: int
 
 
-def windows_of(passage: Passage, still: set[int]) -> Iterator[Window]:
+def find_windows(observed: ObserverResult, still: set[int]) -> Iterator[Window]:
     """Longest stretches in which every box stayed in one and the same moving mode."""
     begin = None
-    single = (passage.modes & (passage.modes - 1)) == 0
-    for k in range(1, passage.reached() + 1):
-        goes_on = (k < passage.reached() and bool(passage.steady[k]) and bool(single[k]) and bool(single[k - 1])
-                   and passage.modes[k] == passage.modes[k - 1])
-        if goes_on and begin is None:
+    single = (observed.modes & (observed.modes - 1)) == 0
+    for k in range(1, observed.covered + 1):
+        stays = (k < observed.covered and bool(observed.single_mode[k]) and bool(single[k]) and bool(single[k - 1])
+                 and observed.modes[k] == observed.modes[k - 1])
+        if stays and begin is None:
             begin = k - 1
-        elif not goes_on and begin is not None:
-            mode = int(passage.modes[k - 1]).bit_length() - 1
-            if k - begin >= SHORTEST and mode not in still:
+        elif not stays and begin is not None:
+            mode = int(observed.modes[k - 1]).bit_length() - 1
+            if k - begin >= MIN_WINDOW and mode not in still:
                 yield Window(begin, k, mode)
             begin = None
 
 
 @dataclass(frozen=True)
-class WindowChoice:
+class WindowOptions:
     """How a window is followed: order of the Taylor polynomial in time, degree of that in the unknowns; and how hard."""
 
     order: int = 5
-    degree: int = 1
-    slices: int = 32  # at most, along parameters in which the tube bends
-    rounds: int = 12
+    taylor_degree: int = 1
+    max_slices: int = 32  # along parameters in which the flow bends
+    max_rounds: int = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Slices:
+class WindowSlices:
     """What is left of a window's box: boxes in the products, and bounds of the parameters that these replaced."""
 
-    boxes: Ends
-    own: Ends
+    boxes: Interval
+    own: Interval
 
 
 class WindowSolver:
     """One window of one experiment."""
 
-    def __init__(self, question: Question, experiment: int, window: Window, passage: Passage,
-                 choice: WindowChoice):
-        self.states = question.automaton.layout.states
-        record = question.records[experiment]
-        law = question.automaton.modes[window.mode]
-        n, self.choice = self.states, choice
-        positive = passage.low[window.begin, n:] > 0
-        self.form: Scaled = scaled(law.rate, question.model.output, positive)
-        tube = tube_of(question.automaton.layout, self.form.rate, self.form.output, choice.order, choice.degree,
-                       question.automaton.proved)
+    def __init__(self, setup: SetMembershipSetup, experiment: int, window: Window, observed: ObserverResult,
+                 options: WindowOptions):
+        self.states = setup.automaton.layout.states
+        record = setup.records[experiment]
+        law = setup.automaton.modes[window.mode]
+        n, self.options = self.states, options
+        positive = observed.low[window.begin, n:] > 0
+        self.mode: ReparametrizedMode = reparametrize(law.rate, setup.model.output, positive)
+        flow = make_flow(setup.automaton.layout, self.mode.rate, self.mode.output, options.order, options.taylor_degree,
+                         setup.automaton.rigorous)
         part = slice(window.begin, window.end)
-        self.stretch = Stretch(tube, record.steps[part], record.low[:, part], record.high[:, part],
-                               (passage.low[part, :n], passage.high[part, :n]))
+        self.stretch = SampleStretch(flow, record.steps[part], record.low[:, part], record.high[:, part],
+                                     (observed.low[part, :n], observed.high[part, :n]))
 
-    def narrowed(self, lo: np.ndarray, hi: np.ndarray) -> Ends | None:
+    def contract(self, lo: np.ndarray, hi: np.ndarray) -> Interval | None:
         """Bounds (states at the begin, parameters) that the window leaves of [lo, hi]; None if nothing."""
-        found = self.slices(lo, hi, self.stretch.samples)
+        found = self.contract_slices(lo, hi, self.stretch.samples)
         return None if found is None else self._from_products(found.boxes, found.own)
 
-    def slices(self, lo: np.ndarray, hi: np.ndarray, end: int, start: Slices | None = None) -> Slices | None:
+    def contract_slices(self, lo: np.ndarray, hi: np.ndarray, end: int, start: WindowSlices | None = None
+                        ) -> WindowSlices | None:
         """What the first `end` samples leave of [lo, hi]; `start` is what fewer of them left, if that is known."""
         boxes, own = self._to_products(lo[:, None], hi[:, None])
         samples = min(FIRST_SAMPLES, end)
         if start is not None:
-            boxes, own, samples = meet(start.boxes, boxes), meet(start.own, own), end
+            boxes, own, samples = intersect(start.boxes, boxes), intersect(start.own, own), end
             left = np.all(boxes[0] <= boxes[1], axis=0) & np.all(own[0] <= own[1], axis=0)
             boxes, own = (boxes[0][:, left], boxes[1][:, left]), (own[0][:, left], own[1][:, left])
-        for _ in range(self.choice.rounds if start is None else ROUNDS_MORE):
+        for _ in range(self.options.max_rounds if start is None else MAX_FURTHER_ROUNDS):
             if not boxes[0].shape[1]:
                 return None
-            before = _span(boxes, own)
-            rows = self.stretch.rows(*boxes, samples)
-            boxes, own = self._solved(rows, boxes, own, samples)
+            before = _hull_widths(boxes, own)
+            rows = self.stretch.enclose_outputs(*boxes, samples)
+            boxes, own = self._contract_each_slice(rows, boxes, own, samples)
             if not boxes[0].shape[1]:
                 return None
-            settled = np.all(_span(boxes, own) >= ENOUGH * before)
-            if samples == end and settled and 2 * boxes[0].shape[1] > self.choice.slices:
+            converged = np.all(_hull_widths(boxes, own) >= CONVERGED_SHRINKAGE * before)
+            if samples == end and converged and 2 * boxes[0].shape[1] > self.options.max_slices:
                 break
             samples = min(end, 2 * samples)
-            boxes, own = self._sliced(boxes, own)
-        return Slices(boxes, own)
+            boxes, own = self._bisect_slices(boxes, own)
+        return WindowSlices(boxes, own)
 
-    def _to_products(self, lo: np.ndarray, hi: np.ndarray) -> tuple[Ends, Ends]:
+    def _to_products(self, lo: np.ndarray, hi: np.ndarray) -> tuple[Interval, Interval]:
         """Boxes in the products, and the bounds of the parameters that these replaced."""
         low, high = lo.copy(), hi.copy()
-        rows = [self.states + k for k in self.form.products]
-        for k, j in self.form.products.items():
-            low[self.states + k], high[self.states + k] = times(
+        rows = [self.states + k for k in self.mode.products]
+        for k, j in self.mode.products.items():
+            low[self.states + k], high[self.states + k] = mul(
                 (lo[self.states + k], hi[self.states + k]), (lo[self.states + j], hi[self.states + j]))
         return (low, high), (lo[rows], hi[rows])
 
-    def _from_products(self, boxes: Ends, own: Ends) -> Ends:
+    def _from_products(self, boxes: Interval, own: Interval) -> Interval:
         low, high = boxes[0].min(axis=1), boxes[1].max(axis=1)
-        for place, k in enumerate(self.form.products):
+        for place, k in enumerate(self.mode.products):
             low[self.states + k], high[self.states + k] = own[0][place].min(), own[1][place].max()
         return low, high
 
-    def _solved(self, rows: Rows, boxes: Ends, own: Ends, samples: int) -> tuple[Ends, Ends]:
-        """Slices that cannot fit are dropped, the others narrowed in every direction."""
-        programs = [self._program(rows, own, b, samples) for b in range(boxes[0].shape[1])]
-        left = [b for b, program in enumerate(programs) if not program.inflation() > 0]
+    def _contract_each_slice(self, rows: OutputEnclosure, boxes: Interval, own: Interval, samples: int
+                         ) -> tuple[Interval, Interval]:
+        """Slices that cannot fit are dropped, the others contracted in every direction."""
+        programs = [self._linear_program(rows, own, b, samples) for b in range(boxes[0].shape[1])]
+        left = [b for b, program in enumerate(programs) if not program.inflation_bound() > 0]
         low, high = boxes[0][:, left].copy(), boxes[1][:, left].copy()
         own_low, own_high = own[0][:, left].copy(), own[1][:, left].copy()
         kept = np.ones(len(left), bool)
         for place, b in enumerate(left):
-            self._narrow(programs[b], rows, b, place, (low, high), (own_low, own_high))
+            self._contract_slice(programs[b], rows, b, place, (low, high), (own_low, own_high))
             kept[place] = bool(np.all(low[:, place] <= high[:, place]) and np.all(
                 own_low[:, place] <= own_high[:, place]))
         return (low[:, kept], high[:, kept]), (own_low[:, kept], own_high[:, kept])
 
-    def _program(self, rows: Rows, own: Ends, box: int, samples: int) -> Program:
+    def _linear_program(self, rows: OutputEnclosure, own: Interval, box: int, samples: int) -> VerifiedLinearProgram:
         """Measurements, and T low <= product/factor <= T high as inequalities."""
-        chosen = np.unique(np.linspace(0, samples - 1, min(samples, PROGRAM_SAMPLES)).astype(int))
-        part = Rows(rows.centre, rows.radius, rows.a[chosen], rows.offset[chosen], rows.doubt[chosen],
-                    rows.low[chosen], rows.high[chosen])
+        chosen = np.unique(np.linspace(0, samples - 1, min(samples, MAX_LP_SAMPLES)).astype(int))
+        part = OutputEnclosure(rows.centre, rows.radius, rows.a[chosen], rows.offset[chosen], rows.error[chosen],
+                               rows.low[chosen], rows.high[chosen])
         low, high = self.stretch.low[:, chosen], self.stretch.high[:, chosen]
         a, b = [], []
-        for place, (k, j) in enumerate(self.form.products.items()):
+        for place, (k, j) in enumerate(self.mode.products.items()):
             for sign, bound in ((1.0, own[1][place, box]), (-1.0, own[0][place, box])):
                 line, value = self._ratio_line(rows, box, k, j, sign, bound)
                 a.append(line)
                 b.append(value)
         also = (np.array(a), np.array(b)) if a else None
-        return Program(part, low, high, box, also=also)
+        return VerifiedLinearProgram(part, low, high, box, also=also)
 
-    def _ratio_line(self, rows: Rows, box: int, k: int, j: int, sign: float, bound: float) -> tuple[np.ndarray, float]:
+    def _ratio_line(self, rows: OutputEnclosure, box: int, k: int, j: int, sign: float, bound: float
+                    ) -> tuple[np.ndarray, float]:
         """sign*(product - bound*factor) <= 0 as a line in q - q_c, its constant rounded up."""
         line = np.zeros(rows.centre.shape[0])
         line[self.states + k], line[self.states + j] = sign, -sign * bound
@@ -167,7 +170,8 @@ class WindowSolver:
         value = -sign * (product - bound * factor)
         return line, float(value + ROUNDING * (abs(product) + abs(bound * factor)))
 
-    def _narrow(self, program: Program, rows: Rows, box: int, place: int, ends: Ends, own: Ends) -> None:
+    def _contract_slice(self, program: VerifiedLinearProgram, rows: OutputEnclosure, box: int, place: int, ends: Interval,
+                        own: Interval) -> None:
         size = rows.centre.shape[0]
         for i in range(size):
             if rows.radius[i, box] <= THIN:
@@ -175,28 +179,28 @@ class WindowSolver:
             axis = np.zeros(size)
             axis[i] = 1.0
             centre = rows.centre[i, box]
-            ends[0][i, place] = max(ends[0][i, place], float(down(centre + program.least(axis))))
-            ends[1][i, place] = min(ends[1][i, place], float(up(centre - program.least(-axis))))
-        for spot, (k, j) in enumerate(self.form.products.items()):
-            self._narrow_own(program, rows, box, place, ends, own, spot, k, j)
+            ends[0][i, place] = max(ends[0][i, place], float(round_down(centre + program.lower_bound(axis))))
+            ends[1][i, place] = min(ends[1][i, place], float(round_up(centre - program.lower_bound(-axis))))
+        for spot, (k, j) in enumerate(self.mode.products.items()):
+            self._contract_factor(program, rows, box, place, ends, own, spot, k, j)
 
-    def _narrow_own(self, program: Program, rows: Rows, box: int, place: int, ends: Ends, own: Ends, spot: int, k: int,
-                    j: int) -> None:
+    def _contract_factor(self, program: VerifiedLinearProgram, rows: OutputEnclosure, box: int, place: int, ends: Interval,
+                         own: Interval, spot: int, k: int, j: int) -> None:
         """product - bound*factor >= gap leaves T >= bound + gap/factor for every factor in its bounds."""
         largest = ends[1][self.states + j, place]
         for side, sign in ((0, 1.0), (1, -1.0)):
             bound = own[side][spot, place]
             line, value = self._ratio_line(rows, box, k, j, sign, bound)
-            gap = float(down(program.least(line) - value - 2 * ROUNDING * abs(value)))
+            gap = float(round_down(program.lower_bound(line) - value - 2 * ROUNDING * abs(value)))
             if gap > 0:
-                moved = down(down(gap / largest) * (1 - ROUNDING))
-                own[side][spot, place] = down(bound + moved) if side == 0 else up(bound - moved)
+                moved = round_down(round_down(gap / largest) * (1 - ROUNDING))
+                own[side][spot, place] = round_down(bound + moved) if side == 0 else round_up(bound - moved)
 
-    def _sliced(self, boxes: Ends, own: Ends) -> tuple[Ends, Ends]:
+    def _bisect_slices(self, boxes: Interval, own: Interval) -> tuple[Interval, Interval]:
         """Halve every slice along its widest curving parameter, while there is room."""
         low, high = boxes
-        rows = self.states + np.flatnonzero(self.form.curving[self.states:])
-        if not rows.size or 2 * low.shape[1] > self.choice.slices:
+        rows = self.states + np.flatnonzero(self.mode.curving[self.states:])
+        if not rows.size or 2 * low.shape[1] > self.options.max_slices:
             return boxes, own
         first = (high[rows] - low[rows]).max(axis=1)
         widest = rows[np.argmax((high[rows] - low[rows]) / np.where(first > 0, first, 1)[:, None], axis=0)]
@@ -210,6 +214,102 @@ class WindowSolver:
                 (np.tile(own[0], 2), np.tile(own[1], 2)))
 
 
-def _span(boxes: Ends, own: Ends) -> np.ndarray:
+def _hull_widths(boxes: Interval, own: Interval) -> np.ndarray:
     """Widths of the hull of all slices."""
     return np.concatenate([boxes[1].max(axis=1) - boxes[0].min(axis=1), own[1].max(axis=1) - own[0].min(axis=1)])
+
+
+@dataclass(frozen=True, eq=False)
+class MotionWindows:
+    """One record through which the observer went: its windows, solved one after another, forward in time.
+
+    A window that ends at a sample is judged by what samples up to it say, so that the first sample with which nothing
+    fits any more can be named. Nothing from behind it is used.
+    """
+
+    setup: SetMembershipSetup
+    experiment: int
+    observed: ObserverResult
+    changing: frozenset[int]  # parameters that are reset at standstill
+    options: WindowOptions
+
+    def windows(self) -> list[Window]:
+        still = {k for k, law in enumerate(self.setup.automaton.modes) if law.rate_is_zero}
+        return list(find_windows(self.observed, still))
+
+    def contract(self, low: np.ndarray, high: np.ndarray) -> WindowsResult:
+        """Bounds of the problem's unknowns after all windows, or the first sample that nothing fits."""
+        last: dict[int, tuple[float, float]] = {}
+        done = 0
+        for window in self.windows():
+            crossing = self._first_crossing(low, high, done, window.end)
+            if crossing is not None:
+                return WindowsResult(low, high, last, crossing)
+            found = self._solver(window).contract(*self._box(window, window.end, low, high))
+            if found is None:
+                return WindowsResult(low, high, last, self._first_refuted(window, low, high), window)
+            low, high, last = self._with_window(found, low, high, last)
+            done = window.end
+        return WindowsResult(low, high, last, self._first_crossing(low, high, done, self.observed.covered))
+
+    def is_refuted(self, window: Window, low: np.ndarray, high: np.ndarray) -> bool:
+        return self._solver(window).contract(*self._box(window, window.end, low, high)) is None
+
+    def _solver(self, window: Window) -> WindowSolver:
+        return WindowSolver(self.setup, self.experiment, window, self.observed, self.options)
+
+    def _box(self, window: Window, end: int, low: np.ndarray, high: np.ndarray) -> Interval:
+        """States at its begin, parameters as the last sample before `end` leaves them."""
+        n = self.setup.automaton.layout.states
+        own = n + np.array(sorted(self.changing), int)
+        lo, hi = self.setup.box(self.experiment, low, high)
+        lo[own], hi[own] = -np.inf, np.inf
+        lo[n:] = np.maximum(lo[n:], self.observed.low[end - 1, n:])
+        hi[n:] = np.minimum(hi[n:], self.observed.high[end - 1, n:])
+        lo[:n], hi[:n] = self.observed.low[window.begin, :n], self.observed.high[window.begin, :n]
+        return lo, hi
+
+    def _with_window(self, found: Interval, low: np.ndarray, high: np.ndarray, last: dict[int, tuple[float, float]]
+                     ) -> tuple[np.ndarray, np.ndarray, dict[int, tuple[float, float]]]:
+        """Bounds of all unknowns, and those of reset parameters in the last window, with what a window left."""
+        n, low, high, last = self.setup.automaton.layout.states, low.copy(), high.copy(), dict(last)
+        for row, k in zip(*self.setup.unknown_rows(self.experiment), strict=True):
+            if row >= n and row - n in self.changing:
+                last[int(k)] = float(found[0][row]), float(found[1][row])
+            elif row >= n:
+                low[k], high[k] = max(low[k], found[0][row]), min(high[k], found[1][row])
+        return low, high, last
+
+    def _first_crossing(self, low: np.ndarray, high: np.ndarray, begin: int, end: int) -> int | None:
+        """The first sample at which the boxes leave nothing of the given bounds."""
+        n = self.setup.automaton.layout.states
+        rows, source = self.setup.unknown_rows(self.experiment)
+        kept = [row >= n and row - n not in self.changing for row in rows]
+        rows, source = rows[kept], source[kept]
+        apart = (self.observed.low[begin:end, rows] > high[source]) | (self.observed.high[begin:end, rows] < low[source])
+        found = np.flatnonzero(apart.any(axis=1))
+        return begin + int(found[0]) if found.size else None
+
+    def _first_refuted(self, window: Window, low: np.ndarray, high: np.ndarray) -> int:
+        """The last sample of the shortest beginning of the window that is refuted, found by halving."""
+        solver = self._solver(window)
+        left: WindowSlices | None = None  # what the longest beginning left that is not refuted
+
+        def refuted(last: int) -> bool:
+            nonlocal left
+            found = solver.contract_slices(*self._box(window, last + 1, low, high), last + 1 - window.begin, left)
+            left = left if found is None else found
+            return found is None
+
+        return bisect_first_true(refuted, window.begin, window.end - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class WindowsResult:
+    """What windows leave of the problem's unknowns."""
+
+    low: np.ndarray
+    high: np.ndarray
+    last_motion: dict[int, tuple[float, float]]  # of parameters that are reset: in the last window
+    refuted_at: int | None = None  # the first sample with which nothing fits any more
+    window: Window | None = None  # that said so

@@ -13,7 +13,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
+class ReparametrizedMode:
     """A rate and an output in which some parameters are replaced by their product with another one."""
 
     rate: casadi.Function
@@ -22,7 +22,7 @@ class Scaled:
     curving: np.ndarray  # (states + parameters,): whether the Jacobian of the rate depends on it
 
 
-def scaled(rate: casadi.Function, output: casadi.Function, positive: np.ndarray) -> Scaled:
+def reparametrize(rate: casadi.Function, output: casadi.Function, positive: np.ndarray) -> ReparametrizedMode:
     """The mode with every possible product put in; `positive` are parameters that are so for certain."""
     t, x, u, p = (casadi.SX.sym(n, rate.size1_in(k)) for k, n in enumerate("txup"))
     f, y = rate(t, x, u, p), output(t, x, u, p)
@@ -32,17 +32,17 @@ def scaled(rate: casadi.Function, output: casadi.Function, positive: np.ndarray)
         if casadi.depends_on(slope, p[k]) or casadi.depends_on(y, p[k]):
             continue
         factor = next((j for j in range(p.numel()) if j != k and positive[j] and j not in products
-                       and k not in products.values() and _only_factor(slope, p, j)), None)
+                       and k not in products.values() and _is_only_factor(slope, p, j)), None)
         if factor is not None:
             products[k] = factor
             f = casadi.substitute(f, p[k], 0) + p[k] * casadi.jacobian(slope, p[factor])
     unknowns = casadi.vertcat(x, p)
     curvature = casadi.vec(casadi.jacobian(f, unknowns))
     curving = np.array([casadi.depends_on(curvature, unknowns[k]) for k in range(unknowns.numel())], bool)
-    return Scaled(casadi.Function("rate", [t, x, u, p], [casadi.densify(f)]), output, products, curving)
+    return ReparametrizedMode(casadi.Function("rate", [t, x, u, p], [casadi.densify(f)]), output, products, curving)
 
 
-def _only_factor(slope: casadi.SX, p: casadi.SX, j: int) -> bool:
+def _is_only_factor(slope: casadi.SX, p: casadi.SX, j: int) -> bool:
     """Whether slope = p[j] * (something without parameters)."""
     second = casadi.jacobian(slope, p[j])
     rest = casadi.simplify(casadi.substitute(slope, p[j], 0))

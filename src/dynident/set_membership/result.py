@@ -1,140 +1,150 @@
-"""Answer: what the algorithms found, and how it becomes an estimate."""
+"""Result: the bounds that an algorithm found, and how they become an estimate."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynident.errors import ProblemError
+from dynident.errors import SimulationDiverged
 from dynident.estimate.enclosure import Band, Enclosure, Refutation
 from dynident.estimate.estimate import Estimate, Trajectory
+from dynident.integrators.grid import grid_of
 from dynident.set_membership.flows.boxes import Boxes
-from dynident.set_membership.interval_observer import Passage
-from dynident.set_membership.intervals import Rigour
-from dynident.set_membership.setup import Question
-from dynident.verbs.simulate import simulate
+from dynident.set_membership.intervals import Guarantee
+from dynident.set_membership.setup import SetMembershipSetup
+from dynident.status import Status, StatusCode
+from dynident.transcription.simulators import refine_steps, simulator_for
 
-MOST_KEPT = 4000  # boxes of a paving that an estimate keeps
+if TYPE_CHECKING:
+    from dynident.set_membership.method import SetMembership
+
+MAX_KEPT_BOXES = 4000  # of a paving that an estimate keeps
 
 
-@dataclass(eq=False)
-class Answer:
-    """Collects bounds of the problem's unknowns while an algorithm runs."""
+@dataclass(frozen=True, eq=False)
+class SetMembershipResult:
+    """Bounds of the problem's unknowns, as far as an algorithm has come."""
 
     low: np.ndarray
     high: np.ndarray
-    rigours: set[Rigour]
+    guarantees: frozenset[Guarantee]
     outer: np.ndarray | None = None
     inner: np.ndarray | None = None
-    bands: list[Band] = field(default_factory=list)
-    centres: list[np.ndarray] = field(default_factory=list)
-    last_motion: dict[int, tuple[float, float]] = field(default_factory=dict)
+    bands: tuple[Band, ...] = ()
+    last_motion: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # of unknowns that are reset
     boxes: Boxes | None = None
     refutation: Refutation | None = None
-    notes: list[str] = field(default_factory=list)
-    full: str = ""  # how many boxes there could be, where that many were not enough to cut further
+    notes: tuple[str, ...] = ()
+    limited_by: str = ""  # the largest number of boxes, where that many were not enough to bisect further
 
-    def refuted(self, refutation: Refutation) -> Answer:
-        self.refutation = refutation
-        return self
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee.LIBM_MARGIN if Guarantee.LIBM_MARGIN in self.guarantees else Guarantee.RIGOROUS
 
-    def add_band(self, question: Question, e: int, run: int, passage: Passage) -> None:
-        model, record = question.model, question.records[e]
-        names = (*model.states, *model.parameters)
-        end = passage.reached()
-        self.bands.append(Band(
-            record.label, record.time[:end], {n: passage.low[:end, i] for i, n in enumerate(names)},
-            {n: passage.high[:end, i] for i, n in enumerate(names)}, passage.count[:end], passage.modes[:end],
-            tuple(model.modes) if model.hybrid else (), tuple(float(record.time[k]) for k in passage.resets), run + 1))
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of every unknown; of one that is reset, those in the last motion; NaN where nothing fits."""
+        low, high = self.low.copy(), self.high.copy()
+        for k, (a, b) in self.last_motion.items():
+            low[k], high[k] = a, b
+        if self.refutation is not None:
+            low[:], high[:] = np.nan, np.nan
+        return low, high
 
 
-def assembled(question: Question, method: Any, algorithm: str, answer: Answer, seconds: float) -> Estimate:
-    problem = question.problem
-    prior = question.low.copy(), question.high.copy()
-    low, high = answer.low.copy(), answer.high.copy()
-    notes = []
-    for k, (a, b) in answer.last_motion.items():
-        low[k], high[k] = a, b
-        notes.append(f"{problem.names[k]} may change at every standstill: its bounds are those of its value in the last "
-                     "motion of the record.")
-    if answer.refutation is not None:
-        low[:], high[:] = np.nan, np.nan
-    notes += answer.notes
-    rigour = Rigour.MARGIN if Rigour.MARGIN in answer.rigours else Rigour.PROVED
-    none = np.zeros((2, len(problem.names), 0))
-    outer, inner = (none if part is None else part[:, :, :MOST_KEPT] for part in (answer.outer, answer.inner))
-    complete = all(part is None or part.shape[2] <= MOST_KEPT for part in (answer.outer, answer.inner))
+def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorithm: str, result: SetMembershipResult,
+                       seconds: float) -> Estimate:
+    problem = setup.problem
+    low, high = result.bounds
+    reset = tuple(f"{problem.names[k]} may change at every standstill: its bounds are those of its value in the last "
+                  "motion of the record." for k in result.last_motion)
+    outer, inner = _kept_paving(setup, result)
     enclosure = Enclosure(
-        names=problem.names, low=low, high=high, rigour=rigour.value, prior_low=prior[0], prior_high=prior[1],
-        outer=outer if complete else none, inner=inner if complete else none, forgiven=method.forgive,
-        refutation=answer.refutation, bands=tuple(answer.bands), held=problem.held_values(),
-        last=_last_boxes(question, answer.boxes, low, high))
-    middle = 0.5 * (low + high)
-    values = {**dict(zip(problem.names, (float(v) for v in middle), strict=True)), **problem.held_values()}
-    trajectories, residuals = _trajectories(question, answer)
-    status = answer.refutation.sentence if answer.refutation else (
-        f"Converged as far as {answer.full} reach: stopped there, and more may exclude more."
-        if answer.full else f"Converged: everything was excluded that the {algorithm} algorithm could exclude.")
-    counts = {"boxes": answer.boxes.count if answer.boxes is not None else int(outer.shape[2] + inner.shape[2])}
+        names=problem.names, low=low, high=high, rigour=result.guarantee.value, prior_low=setup.low.copy(),
+        prior_high=setup.high.copy(), outer=outer, inner=inner, forgiven=method.max_outliers,
+        refutation=result.refutation, bands=result.bands, held=problem.held_values(),
+        last=_last_boxes(setup, result.boxes, low, high))
+    values = {**dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True)), **problem.held_values()}
+    trajectories, residuals = _trajectories(setup, result)
+    boxes = result.boxes.count if result.boxes is not None else sum(
+        min(part.shape[2], MAX_KEPT_BOXES) for part in (result.outer, result.inner) if part is not None)
     return Estimate(
-        problem=problem, method=method, values=values, uncertainty=enclosure, converged=True, status=status,
-        cost=float("nan"), trajectories=trajectories, residuals=residuals, notes=tuple(notes), counts=counts,
-        times={"fit": seconds}, statistics={"share_removed": enclosure.removed()})
+        problem=problem, method=method, values=values, uncertainty=enclosure, converged=True,
+        status=_status(result, algorithm), cost=float("nan"), trajectories=trajectories, residuals=residuals,
+        notes=(*reset, *result.notes), counts={"boxes": boxes}, times={"fit": seconds},
+        statistics={"share_removed": enclosure.removed()})
 
 
-def _last_boxes(question: Question, boxes: Boxes | None, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _status(result: SetMembershipResult, algorithm: str) -> Status:
+    if result.refutation is not None:
+        return Status(result.refutation.sentence, StatusCode.REFUTED)
+    if result.limited_by:
+        return Status(f"Converged as far as {result.limited_by} reach: stopped there, and more may exclude more.",
+                      StatusCode.ENCLOSED_BOX_LIMIT)
+    return Status(f"Converged: everything was excluded that the {algorithm} algorithm could exclude.", StatusCode.ENCLOSED)
+
+
+def _kept_paving(setup: SetMembershipSetup, result: SetMembershipResult) -> tuple[np.ndarray, np.ndarray]:
+    """Outer and inner boxes; none at all where there are more than an estimate keeps."""
+    none = np.zeros((2, len(setup.problem.names), 0))
+    parts = [none if part is None else part for part in (result.outer, result.inner)]
+    return (parts[0], parts[1]) if all(part.shape[2] <= MAX_KEPT_BOXES for part in parts) else (none, none)
+
+
+def _last_boxes(setup: SetMembershipSetup, boxes: Boxes | None, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """(2, unknowns, boxes) what was left at the end of the last record, within the bounds that were found by then."""
     if boxes is None or np.isnan(low).any():
         return np.zeros((2, low.size, 0))
-    ends = np.array([low, high])[:, :, None].repeat(min(boxes.count, MOST_KEPT), axis=2)
-    rows, source = question.unknown_rows(len(question.records) - 1)
+    ends = np.array([low, high])[:, :, None].repeat(min(boxes.count, MAX_KEPT_BOXES), axis=2)
+    rows, source = setup.unknown_rows(len(setup.records) - 1)
     for row, k in zip(rows, source, strict=True):
-        if row >= question.automaton.layout.states:
-            ends[0, k] = np.maximum(ends[0, k], boxes.lo[row, :MOST_KEPT])
-            ends[1, k] = np.minimum(ends[1, k], boxes.hi[row, :MOST_KEPT])
+        if row >= setup.automaton.layout.states:
+            ends[0, k] = np.maximum(ends[0, k], boxes.lo[row, :MAX_KEPT_BOXES])
+            ends[1, k] = np.minimum(ends[1, k], boxes.hi[row, :MAX_KEPT_BOXES])
     return ends[:, :, np.all(ends[0] <= ends[1], axis=0)]
 
 
-def _trajectories(question: Question, answer: Answer) -> tuple[tuple[Trajectory, ...], tuple[dict, ...]]:
+def _trajectories(setup: SetMembershipSetup, result: SetMembershipResult) -> tuple[tuple[Trajectory, ...], tuple[dict, ...]]:
     """Of the middle of the bounds; or, where there are bands, the middle of these: no solution, but never far from one."""
-    model = question.model
+    model = setup.model
     made, left = [], []
-    last = {band.experiment: band for band in answer.bands}
-    for e, record in enumerate(question.records):
+    last = {band.experiment: band for band in result.bands}
+    for e, record in enumerate(setup.records):
         size = record.samples
         states = {n: np.full(size, np.nan) for n in model.states}
-        parameters = np.array([_middle(question, answer, e)[0]] * size).T
+        parameters = np.array([_midpoint_values(setup, result, e)[0]] * size).T
         if record.label in last:
             band = last[record.label]
             for n in model.states:
                 with np.errstate(invalid="ignore"):  # what has no end on either side has no middle
                     states[n][:band.time.size] = 0.5 * (band.low[n] + band.high[n])
-        elif answer.refutation is None:
-            states = _of_the_middle(question, answer, e)
+        elif result.refutation is None:
+            states = _simulate_midpoint(setup, result, e)
         x = np.array([states[n] for n in model.states])
-        u = np.array([np.asarray(question.problem.experiments[e].inputs[n]) for n in model.inputs]).reshape(-1, size)
+        u = np.array([np.asarray(setup.problem.experiments[e].inputs[n]) for n in model.inputs]).reshape(-1, size)
         y = np.asarray(model.output.map(size)(record.time[None], x, u, parameters))
         outputs = {n: y[j] for j, n in enumerate(model.outputs)}
         made.append(Trajectory(record.label, record.time, states, outputs))
-        measured = question.problem.experiments[e].outputs
+        measured = setup.problem.experiments[e].outputs
         left.append({n: np.asarray(measured[n]) - outputs[n] for n in model.outputs if n in measured})
     return tuple(made), tuple(left)
 
 
-def _middle(question: Question, answer: Answer, e: int) -> tuple[np.ndarray, np.ndarray]:
+def _midpoint_values(setup: SetMembershipSetup, result: SetMembershipResult, e: int) -> tuple[np.ndarray, np.ndarray]:
     """Parameters and initial states of one experiment."""
-    return question.problem.values_in(0.5 * (answer.low + answer.high), e)
+    return setup.problem.values_in(0.5 * (result.low + result.high), e)
 
 
-def _of_the_middle(question: Question, answer: Answer, e: int) -> dict[str, np.ndarray]:
+def _simulate_midpoint(setup: SetMembershipSetup, result: SetMembershipResult, e: int) -> dict[str, np.ndarray]:
     """States of a simulation; not known where it diverges, which says nothing about values that fit."""
-    model, run = question.model, question.problem.experiments[e]
-    p, x = _middle(question, answer, e)
-    values = {**dict(zip(model.parameters, p, strict=True)),
-              **{f"{n}(0)": value for n, value in zip(model.states, x, strict=True)}}
+    model, run = setup.model, setup.problem.experiments[e]
+    grid = grid_of(model, run, everywhere=True)
     try:
-        return dict(simulate(model, values, run).states)
-    except ProblemError:
-        return {n: np.full(run.time.size, np.nan) for n in model.states}
+        simulation = refine_steps(simulator_for(model, "runge_kutta", ()), *_midpoint_values(setup, result, e), grid)
+        states = simulation.states[grid.offset:]
+    except SimulationDiverged:
+        states = np.full((run.time.size, len(model.states)), np.nan)
+    return {n: states[:, i].copy() for i, n in enumerate(model.states)}

@@ -1,36 +1,96 @@
-"""Question: is this problem one that bounds can answer, and from which box does the answer start?"""
+"""Setup: is this problem one that bounds can answer, with which intervals measured, and from which box?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dynident.errors import NotSupported, ProblemError
 from dynident.methods.restraints import refuse_constraints, refuse_without_states
 from dynident.models.equations import EquationModel
+from dynident.problem.experiment import Experiment
 from dynident.problem.noise import stated_bound
 from dynident.problem.problem import Problem
-from dynident.set_membership.flows.boxes import rows_of
-from dynident.set_membership.flows.interval_automaton import Automaton
-from dynident.set_membership.intervals.arithmetic import Ends
-from dynident.set_membership.record import BoundedRecord, bounded_record
+from dynident.set_membership.flows.boxes import IntervalStep, stack_rows
+from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
+from dynident.set_membership.flows.measurement_update import BoundedSample
+from dynident.set_membership.intervals.arithmetic import Interval, round_down, round_up
 
 FIRST_PASSES = 20  # of contraction of the initial state by the first measurement
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class BoundedRecord:
+    """Samples 0 ... K: a step leads from each to the next; the last step has no length."""
+
+    label: str
+    time: np.ndarray  # (samples,)
+    steps: tuple[IntervalStep, ...]  # (samples,)
+    low: np.ndarray  # (outputs, samples): measured minus radius; -inf where not measured
+    high: np.ndarray
+
+    @property
+    def samples(self) -> int:
+        return self.time.size
+
+    def sample(self, k: int) -> BoundedSample:
+        return BoundedSample(self.steps[k], self.low[:, k], self.high[:, k])
+
+    def truncate(self, samples: int) -> BoundedRecord:
+        """Its first samples only."""
+        return BoundedRecord(self.label, self.time[:samples], self.steps[:samples], self.low[:, :samples],
+                             self.high[:, :samples])
+
+    def with_inflated_bounds(self, factor: float) -> BoundedRecord:
+        """The same with every radius `factor` times as large."""
+        with np.errstate(invalid="ignore"):
+            centre, radius = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low) * factor
+        seen = np.isfinite(self.low)
+        return BoundedRecord(self.label, self.time, self.steps, np.where(seen, round_down(centre - radius), -np.inf),
+                             np.where(seen, round_up(centre + radius), np.inf))
+
+
+def make_bounded_record(experiment: Experiment, model: Any, input_error: Mapping[str, float]) -> BoundedRecord:
+    """The record with outward rounded bounds; `input_error` bounds each input's error, constant between samples."""
+    time = np.asarray(experiment.time)
+    inputs = np.array([experiment.inputs[name] for name in model.inputs]).reshape(len(model.inputs), time.size)
+    linear = np.array([experiment.hold[name] == "linear" for name in model.inputs], bool)
+    error = np.array([input_error.get(name, 0.0) for name in model.inputs], float)
+    following = np.concatenate([inputs[:, 1:], inputs[:, -1:]], axis=1)
+    ends = np.append(time[1:], time[-1] + (time[-1] - time[-2] if time.size > 1 else 1.0))
+    steps = tuple(IntervalStep.from_samples(float(t), float(end), inputs[:, k], following[:, k], linear, error)
+                  for k, (t, end) in enumerate(zip(time, ends, strict=True)))
+    low = np.full((len(model.outputs), time.size), -np.inf)
+    high = np.full((len(model.outputs), time.size), np.inf)
+    for j, name in enumerate(model.outputs):
+        if name not in experiment.outputs:
+            continue
+        measured, radius = np.asarray(experiment.outputs[name]), stated_bound(experiment.noise[name])
+        assert radius is not None  # make_setup asks for it
+        seen = np.isfinite(measured)
+        low[j, seen] = round_down(measured - radius)[seen]
+        high[j, seen] = round_up(measured + radius)[seen]
+    if experiment.start is not None and experiment.start < time[0]:
+        raise NotSupported(f"{experiment.label}: the initial state holds before the first sample. Add a sample at the "
+                           "start with NaN in the measured signals.")
+    return BoundedRecord(experiment.name, time, steps, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class SetMembershipSetup:
     """A problem with bounded errors and bounded unknowns."""
 
     problem: Problem
     model: EquationModel
-    automaton: Automaton
+    automaton: IntervalAutomaton
     records: tuple[BoundedRecord, ...]
     low: np.ndarray  # (unknowns of the problem,)
     high: np.ndarray
 
-    def box(self, experiment: int, low: np.ndarray, high: np.ndarray) -> Ends:
+    def box(self, experiment: int, low: np.ndarray, high: np.ndarray) -> Interval:
         """(states + parameters,) of one experiment, from bounds of the problem's unknowns."""
         ends = []
         for bounds in (low, high):
@@ -46,8 +106,23 @@ class Question:
         return rows, source[rows]
 
 
-def question_of(problem: Problem, input_error: dict[str, float], proved: bool) -> Question:
+def make_setup(problem: Problem, input_error: Mapping[str, float], rigorous: bool) -> SetMembershipSetup:
     """Everything that could be wrong is said in one error."""
+    model = _checked_model(problem, input_error)
+    automaton = IntervalAutomaton(model, rigorous)
+    records = tuple(make_bounded_record(e, model, input_error) for e in problem.experiments)
+    setup = SetMembershipSetup(problem, model, automaton, records, np.array([u.lower for u in problem.unknowns], float),
+                               np.array([u.upper for u in problem.unknowns], float))
+    for k in range(len(records)):
+        setup = _contract_initial_state(setup, k)
+    unbounded = [u.name for u, a, b in zip(problem.unknowns, setup.low, setup.high, strict=True) if not np.isfinite(b - a)]
+    if unbounded:
+        raise ProblemError(f"the initial state {', '.join(unbounded)} has no bounds, and the first sample does not bound "
+                           "it. Give InitialState(..., lower=, upper=), or `initial` in the experiment if it is known.")
+    return setup
+
+
+def _checked_model(problem: Problem, input_error: Mapping[str, float]) -> EquationModel:
     model = problem.model
     if not isinstance(model, EquationModel):
         raise NotSupported(f"set_membership needs a model of equations, not a {type(model).__name__}: only equations can "
@@ -59,18 +134,7 @@ def question_of(problem: Problem, input_error: dict[str, float], proved: bool) -
                if name not in model.inputs]
     if faults:
         raise ProblemError(faults)
-    automaton = Automaton(model, proved)
-    records = tuple(bounded_record(e, model, input_error) for e in problem.experiments)
-    low = np.array([u.lower for u in problem.unknowns], float)
-    high = np.array([u.upper for u in problem.unknowns], float)
-    question = Question(problem, model, automaton, records, low, high)
-    for k in range(len(records)):
-        _by_first_measurement(question, k)
-    unbounded = [u.name for u, a, b in zip(problem.unknowns, low, high, strict=True) if not np.isfinite(b - a)]
-    if unbounded:
-        raise ProblemError(f"the initial state {', '.join(unbounded)} has no bounds, and the first sample does not bound "
-                           "it. Give InitialState(..., lower=, upper=), or `initial` in the experiment if it is known.")
-    return question
+    return model
 
 
 def _noise_faults(problem: Problem) -> list[str]:
@@ -86,16 +150,17 @@ def _bound_faults(problem: Problem) -> list[str]:
             f"{'has' if len(open_) == 1 else 'have'} no bounds. Give Parameter(..., lower=, upper=)."] if open_ else []
 
 
-def _by_first_measurement(question: Question, experiment: int) -> None:
-    """Narrow the initial state by what the first sample measured; refuse where that leaves nothing."""
-    record, layout = question.records[experiment], question.automaton.layout
-    lo, hi = question.box(experiment, question.low, question.high)
-    rows = rows_of(layout, lo[:, None], hi[:, None], record.steps[0])
-    low, high = question.automaton.output.contract(*rows, record.low[:, [0]], record.high[:, [0]], FIRST_PASSES)
+def _contract_initial_state(setup: SetMembershipSetup, experiment: int) -> SetMembershipSetup:
+    """The initial state narrowed by what the first sample measured; refused where that leaves nothing."""
+    record, layout = setup.records[experiment], setup.automaton.layout
+    lo, hi = setup.box(experiment, setup.low, setup.high)
+    rows = stack_rows(layout, lo[:, None], hi[:, None], record.steps[0])
+    low, high = setup.automaton.output.contract(*rows, record.low[:, [0]], record.high[:, [0]], FIRST_PASSES)
     if np.isnan(low).any():
         raise ProblemError(f"{record.label}: the first sample (t = {record.time[0]:g}) lies outside of every initial state "
                            "within its bounds. Widen the bounds of the initial state, or the radius of the error.")
-    own, source = question.unknown_rows(experiment)
-    initial = own < layout.states
-    question.low[source[initial]] = np.maximum(question.low[source[initial]], low[own[initial], 0])
-    question.high[source[initial]] = np.minimum(question.high[source[initial]], high[own[initial], 0])
+    own, source = setup.unknown_rows(experiment)
+    initial, first, last = own < layout.states, setup.low.copy(), setup.high.copy()
+    first[source[initial]] = np.maximum(first[source[initial]], low[own[initial], 0])
+    last[source[initial]] = np.minimum(last[source[initial]], high[own[initial], 0])
+    return replace(setup, low=first, high=last)

@@ -57,7 +57,8 @@ class LinearizedConstraints:
         return f"'{self.between.texts[worst]}' is off by {self.excess[worst]:.3g}"
 
 
-def linearize_constraints(between: ParameterConstraints, at: np.ndarray, units: np.ndarray, seen: float) -> LinearizedConstraints:
+def linearize_constraints(between: ParameterConstraints, at: np.ndarray, units: np.ndarray, seen: float
+                          ) -> LinearizedConstraints:
     """At these unknowns, of these typical sizes; `seen`: how much the rows see of the unknown that they see best."""
     values, slopes = between.at(at)
     reach = np.linalg.norm(slopes * units, axis=1)

@@ -167,7 +167,8 @@ class _Run:
         point = Variables(snapped, point.nodes)
         iterations = len(self.diary.pages)
         if self.interrupted:
-            return SolverResult(point, evaluation, False, Status.of(StatusCode.INTERRUPTED), tuple(self.diary.pages), held, True)
+            stopped = Status.of(StatusCode.INTERRUPTED)
+            return SolverResult(point, evaluation, False, stopped, tuple(self.diary.pages), held, True)
         converged = (status in GOOD and bool(stats.get("success"))) or (
             status in UNSURE and not self.finite.problem.constraints and settled(self.finite, point))
         spent = iterations_in_words(iterations)

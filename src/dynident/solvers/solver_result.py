@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident.errors import SimulatorLost
-from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
+from dynident.linalg.finite_problem import Evaluation, Variables
 from dynident.status import Status, StatusCode
-from dynident.tolerances import COST_ROUNDING, SIMULATION_ROUNDING
 
 
 @dataclass(frozen=True)
@@ -68,20 +67,3 @@ def iterations_in_words(iterations: int) -> str:
 def because(end: SimulatorLost) -> Status:
     """The end of all simulation as the reason of an outcome."""
     return Status.of(StatusCode.SIMULATOR_LOST, why=str(end).rstrip("."))
-
-
-def noise_floor(cost: float, finite: FiniteProblem) -> float:
-    """Below this length the simulation's own noise hides whether a step helps; 0 where it has none."""
-    return step_in_standard_errors(2 * np.sqrt(cost) * finite.noise + finite.noise**2, cost, finite)
-
-
-def step_in_standard_errors(gain: float, cost: float, finite: FiniteProblem) -> float:
-    """Length of a step in standard errors, from the fall of the cost that it promises.
-
-    Zero where the fall would drown in rounding, or where the cost itself is rounding.
-    """
-    residual = SIMULATION_ROUNDING * np.sqrt(finite.floor / max(1, finite.residual_count))  # rounding in one of them
-    if gain <= max(COST_ROUNDING * cost, 2 * np.sqrt(cost) * residual) or cost <= finite.floor:
-        return 0.0
-    freedom = max(1, finite.residual_count - len(finite.names))
-    return float(np.sqrt(gain * freedom / cost))

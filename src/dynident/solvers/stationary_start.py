@@ -16,7 +16,8 @@ import numpy as np
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import FiniteProblem, Variables
-from dynident.solvers.solver_result import SolverResult, step_in_standard_errors
+from dynident.solvers.convergence import step_in_standard_errors
+from dynident.solvers.solver_result import SolverResult
 from dynident.status import Status, StatusCode
 from dynident.tolerances import SAME_COST, STEP_TOLERANCE, ZERO_SENSITIVITY
 

@@ -16,7 +16,8 @@ import numpy as np
 from dynident.errors import SimulationDiverged
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.problem.transforms import Transforms
-from dynident.solvers.solver_result import SolverResult, step_in_standard_errors
+from dynident.solvers.convergence import step_in_standard_errors
+from dynident.solvers.solver_result import SolverResult
 from dynident.status import Status, StatusCode
 from dynident.tolerances import COMPARABLE_DEFECT, SAME_FIT, UNBOUNDED_DISTANCE, UNBOUNDED_RETURN
 
@@ -51,8 +52,8 @@ def extrapolated_point(finite: FiniteProblem, outcome: SolverResult, begin: np.n
     return Variables(np.clip(here.unknowns + away, c.lower, c.upper), here.nodes)
 
 
-def reject_unbounded_minimum(finite: FiniteProblem, outcome: SolverResult, begin: np.ndarray, names: Sequence[str], follows: bool,
-                             there: SolverResult, far: float = UNBOUNDED_DISTANCE) -> SolverResult:
+def reject_unbounded_minimum(finite: FiniteProblem, outcome: SolverResult, begin: np.ndarray, names: Sequence[str],
+                             follows: bool, there: SolverResult, far: float = UNBOUNDED_DISTANCE) -> SolverResult:
     """The outcome, not converged where its minimum lies at infinity and nothing says that the model follows the data.
 
     `there` is what was found from the extrapolated point, `names` are those of the unknowns as the user knows them.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -40,15 +39,6 @@ class BoundRelaxation:
     def shift(self, i: int, level: float, kind: str) -> float:
         """How far one unknown would follow, with its sign."""
         return float(self.slope[i] * self.reach(level, kind)) if self.slope[i] else 0.0
-
-    def to_data(self) -> dict[str, Any]:
-        return {"text": self.text, "slope": [_word(v) for v in self.slope], "room": _word(self.room),
-                "std": {k: _word(v) for k, v in self.std.items()}, "dof": {k: _word(v) for k, v in self.dof.items()}}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> BoundRelaxation:
-        return cls(str(data["text"]), np.array([float(v) for v in data["slope"]]), float_each(data["std"]),
-                   float_each(data["dof"]), float(data["room"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +74,8 @@ def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain, j: int, side:
     return np.asarray(slope if side == "lower" else -slope)
 
 
-def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit: EstimatorGain, free: Sequence[int], errors: NoiseModel,
-                 smallest: float = SINGULAR_VALUE) -> BoundRelaxation:
+def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit: EstimatorGain, free: Sequence[int],
+                          errors: NoiseModel, smallest: float = SINGULAR_VALUE) -> BoundRelaxation:
     """The same for an inequality: its row says where the unknowns go, the problem without it how far."""
     slope = fit.gain @ sensitivity.basis[limit.row] * limit.weight
     jacobian = errors.jacobian.copy()
@@ -105,11 +95,3 @@ def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit:
         std["corrected"] = float(np.sqrt(move @ errors.noise.between(without.basis) @ move))
         dof["corrected"] = float(effective_dof(errors.noise, without.influence(move[None, :]), errors.left_over)[0])
     return BoundRelaxation(limit.text, slope, std, dof, limit.room)
-
-
-def _word(value: float) -> float | str:
-    return float(value) if np.isfinite(value) else str(float(value))
-
-
-def float_each(values: Mapping[str, Any]) -> dict[str, float]:
-    return {key: float(v) for key, v in values.items()}

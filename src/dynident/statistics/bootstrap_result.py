@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,13 +18,13 @@ class Bootstrap(Uncertainty):
     names: tuple[str, ...]
     estimated: np.ndarray  # (unknowns,)
     samples: np.ndarray  # (repeats, unknowns)
-    kind: str
+    resampling: str  # "parametric" or "residual_block": what new data were drawn from
     failed: int
     held: Mapping[str, float]
 
     @property
     def meaning(self) -> str:
-        drawn = ("normal errors of the size found" if self.kind == "parametric" else
+        drawn = ("normal errors of the size found" if self.resampling == "parametric" else
                  "blocks of the residuals themselves, so that their correlation in time is kept")
         return (f"The interval holds the given share of {len(self.samples)} refits to data that were drawn anew from "
                 f"the fitted model with {drawn}; {self.failed} refits failed and are left out.")
@@ -64,15 +63,3 @@ class Bootstrap(Uncertainty):
                 for name, value in zip(self.names, self.estimated, strict=True)]
         table = hooks.call("text_table", ["name", "value", "std", "bias", "95% interval"], rows)
         return f"{table}\n\n{self.meaning}"
-
-    def to_data(self) -> dict[str, Any]:
-        """Numbers and text only, for files."""
-        return {"kind": "bootstrap", "names": list(self.names), "estimated": self.estimated.tolist(),
-                "samples": self.samples.tolist(), "drawn": self.kind, "failed": self.failed, "held": dict(self.held)}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Bootstrap:
-        names = tuple(str(name) for name in data["names"])
-        samples = np.array(data["samples"], dtype=float).reshape(-1, len(names))
-        return cls(names, np.array(data["estimated"], dtype=float), samples, str(data["drawn"]), int(data["failed"]),
-                   {str(name): float(value) for name, value in data["held"].items()})

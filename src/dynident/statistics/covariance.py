@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -155,30 +154,6 @@ class Covariance(Uncertainty):
         """Independent errors, and errors as autocorrelated as the residuals are where these can be had."""
         return KINDS if self.corrected is not None else KINDS[:1]
 
-    def to_data(self) -> dict[str, Any]:
-        """Plain lists, numbers and text; infinite and missing numbers as text, since JSON has none."""
-        data: dict[str, Any] = {"kind": "covariance"}
-        data |= {key: list(getattr(self, key)) for key in _TEXTS}
-        data |= {key: _plain(getattr(self, key)) for key in _ARRAYS}
-        data |= {"dof": _plain(self.dof), "default_kind": self.default_kind, "why": self.why, "assumed": self.assumed,
-                 "active": dict(self.active),
-                 "leeway": [loose.to_data() for loose in self.leeway],
-                 "held": _plain(dict(self.held)), "bound_std": _plain({k: dict(v) for k, v in self.bound_std.items()})}
-        return data
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Covariance:
-        fields: dict[str, Any] = {key: tuple(data[key]) for key in _TEXTS}
-        fields |= {key: None if data[key] is None else np.array(_number(data[key]), float) for key in _ARRAYS}
-        if fields["null"] is not None:
-            fields["null"] = fields["null"].reshape(len(fields["names"]), -1)
-        size = len(fields["names"])
-        fields["matrix"] = fields["matrix"].reshape(size, size)
-        return cls(**fields, dof=float(data["dof"]), default_kind=data["default_kind"], why=data["why"],
-                   assumed=str(data.get("assumed", "")),
-                   leeway=tuple(BoundRelaxation.from_data(loose) for loose in data.get("leeway", ())),
-                   active=dict(data["active"]), held=_number(data["held"]), bound_std=_number(data["bound_std"]))
-
     def _kind(self, kind: str | None) -> str:
         kind = self.default_kind if kind is None else kind
         if kind not in KINDS:
@@ -193,28 +168,6 @@ class Covariance(Uncertainty):
     def _quantile(self, i: int, probability: float, kind: str) -> float:
         dof = self.corrected_dof[i] if kind == "corrected" and self.corrected_dof is not None else self.dof
         return student_quantile(probability, dof) if dof > 0 else np.inf
-
-
-_TEXTS = ("names", "undetermined", "combinations", "open", "logarithmic")
-_ARRAYS = ("values", "matrix", "corrected", "corrected_dof", "null")
-
-
-def _plain(value: Any) -> Any:
-    """JSON-able: arrays become lists, and numbers that JSON cannot hold become "inf", "-inf", "nan"."""
-    if value is None:
-        return None
-    if isinstance(value, Mapping):
-        return {key: _plain(v) for key, v in value.items()}
-    if np.ndim(value):
-        return [_plain(v) for v in value]
-    return float(value) if np.isfinite(value) else str(float(value))
-
-
-def _number(value: Any) -> Any:
-    """The way back: float() reads "inf" and "nan"."""
-    if isinstance(value, Mapping):
-        return {key: _number(v) for key, v in value.items()}
-    return [_number(v) for v in value] if isinstance(value, (list, tuple)) else float(value)
 
 
 def covariance_from(problem: Problem, linearization: ResidualJacobian, active: Mapping[str, str], noise_estimated: bool,

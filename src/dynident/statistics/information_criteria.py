@@ -50,7 +50,8 @@ def information_criteria(residuals: Mapping[str, np.ndarray], noise: Mapping[str
             "reduced_chi2": float(chi2 / dof) if dof > 0 else np.inf}
 
 
-def information_criteria_of(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]], fixed: int = 0) -> dict[str, float]:
+def information_criteria_of(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]], fixed: int = 0
+                            ) -> dict[str, float]:
     """The same for a fitted problem; `residuals` per experiment, `fixed` unknowns ended on a bound and cost nothing."""
     columns: dict[str, list[np.ndarray]] = {}
     levels: dict[str, list[np.ndarray] | None] = {}

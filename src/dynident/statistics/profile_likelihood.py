@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -154,23 +154,6 @@ class Profile(Uncertainty):
 
     def __str__(self) -> str:
         return str(hooks.call("profile_text", self))
-
-    def to_data(self) -> dict[str, Any]:
-        """Plain data; infinite numbers live in `base` only."""
-        curves = {name: {"values": c.values.tolist(), "rise": c.rise.tolist(), "path": c.path.tolist(),
-                         "ends": list(c.ends), "model_shows_it": c.model_shows_it, "simulations": c.simulations}
-                  for name, c in self.curves.items()}
-        return {"kind": "profile", "names": list(self.names), "estimated": self.estimated.tolist(),
-                "effects": self.effects.tolist(), "curves": curves, "base": self.base.to_data(), "traced": self.traced,
-                "logarithmic": list(self.logarithmic), "notes": list(self.notes)}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Profile:
-        curves = {name: ProfileCurve(np.array(c["values"], float), np.array(c["rise"], float), np.array(c["path"], float),
-                              (c["ends"][0], c["ends"][1]), c["model_shows_it"], c["simulations"])
-                  for name, c in data["curves"].items()}
-        return cls(tuple(data["names"]), np.array(data["estimated"], float), np.array(data["effects"], float), curves,
-                   Covariance.from_data(data["base"]), data["traced"], tuple(data["logarithmic"]), tuple(data["notes"]))
 
     def _curve(self, name: str) -> ProfileCurve:
         if name not in self.curves:

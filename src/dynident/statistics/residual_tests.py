@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,22 +37,6 @@ class ResidualTest:
 
     def __str__(self) -> str:
         return f"{'ok  ' if self.passed else 'FAIL'} {self.sentence}"
-
-    def to_data(self) -> dict[str, Any]:
-        data = asdict(self)
-        data["value"] = _text_if_infinite(self.value)
-        data["threshold"] = [_text_if_infinite(v) for v in self.threshold]
-        return data
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> ResidualTest:
-        low, high = data["threshold"]
-        return cls(data["name"], data["subject"], float(data["value"]), (float(low), float(high)),
-                   bool(data["passed"]), data["sentence"])
-
-
-def _text_if_infinite(value: float) -> float | str:
-    return float(value) if np.isfinite(value) else str(float(value))
 
 
 def residual_tests(residuals: np.ndarray, subject: str, std: np.ndarray | float | None = None,

@@ -15,7 +15,7 @@ from dynident.integrators.collocation_defects import CollocationDefects, Colloca
 from dynident.integrators.grid import grid_of
 from dynident.integrators.propagation import propagator_for
 from dynident.integrators.scheme import Explicit, Implicit
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, Variables
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, Variables, Workspace
 from dynident.problem.problem import Problem
 from dynident.transcription.initial_guess import states_from_measurements
 from dynident.transcription.objective import Objective, WeightedData
@@ -60,7 +60,7 @@ class FullDiscretization:
         self.floor = self.frame.floor(self.records)
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_norm = self.frame.node_norm
-        self._room: dict[tuple[int, bool], CollocationDefects] = {}
+        self._scratch = Workspace()  # of evaluations, which keep nothing of it
 
     # where to begin
 
@@ -111,8 +111,10 @@ class FullDiscretization:
         x0 = self.problem.values_in(self.coordinates.values(point.unknowns), e)[1]
         return np.vstack([x0, point.nodes[e][:, :len(x0)]])
 
-    def run(self, point: Variables, sensitivities: bool) -> list[CollocationDefects]:
+    def run(self, point: Variables, sensitivities: bool, workspace: Workspace) -> list[CollocationDefects]:
+        """Each record at a point, in the memory of the workspace."""
         values = self.frame.values(point)
+        workspace.renew()
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         results = []
         for e, record in enumerate(self.records):
@@ -120,29 +122,31 @@ class FullDiscretization:
             inner = point.nodes[e]
             try:
                 out = self.collocator.run(record.grid, np.vstack([x0, inner[:, :len(x0)]]), inner[:, len(x0):], p,
-                                          sensitivities, self._room.get((e, sensitivities)))
+                                          sensitivities, workspace.arrays.get((e, sensitivities)))
             except SimulationDiverged as bad:
                 raise bad.within(record.name) from None
-            self._room[e, sensitivities] = out
+            workspace.arrays[e, sensitivities] = out
             results.append(out)
         return results
 
     def evaluate(self, point: Variables) -> Evaluation:
-        return self._evaluation(point, self.run(point, False))
+        return self._evaluation(point, self.run(point, False, self._scratch))
 
     def _evaluation(self, point: Variables, results: list[CollocationDefects]) -> Evaluation:
         return self.frame.evaluation(point, self.records, [out.outputs for out in results],
                                      [out.defect.copy() for out in results], [out.correction.copy() for out in results])[0]
 
-    def linearize(self, point: Variables, known: Evaluation | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         """`known`: residuals at this very point, where they are at hand."""
-        results = self.run(point, True)
+        workspace = workspace or Workspace()
+        results = self.run(point, True, workspace)
         evaluation = known or self._evaluation(point, results)
         weights = [record.weight * factor for record, factor in zip(self.records, evaluation.factors, strict=True)
                    ] if evaluation.factors else [record.weight for record in self.records]
         chains = [SegmentChain(record.first, out.jacobian, weight, rhs, out.link, out.defect, out.stage)
                   for record, out, weight, rhs in zip(self.records, results, weights, evaluation.rhs, strict=True)]
-        return self.frame.linear(point, evaluation, chains)
+        return self.frame.linear(point, evaluation, chains, workspace)
 
     # what the statistics need
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap, Variables
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap, Variables, Workspace
 from dynident.problem.losses import loss_and_weights
 from dynident.problem.problem import Problem, given_std
 from dynident.problem.transforms import Transforms, transforms_of
@@ -71,13 +71,14 @@ def _state_scale(problem: Problem, start: np.ndarray) -> np.ndarray:
 class Objective:
     """Unknowns, priors and loss of a problem, and how residuals become an evaluation."""
 
-    def __init__(self, problem: Problem, loss: str = "squared"):
+    def __init__(self, problem: Problem, loss: str = "squared", start_values: np.ndarray | None = None):
         self.problem, self.loss = problem, loss
         self.free = np.array(sorted({int(i) for b in problem.bindings for i in np.flatnonzero(b.parameter_unknown >= 0)}),
                              dtype=int)
         self.names = problem.names
-        self.start_values, self.state_scale = _read_off(problem)
-        self.coordinates: Transforms = transforms_of(problem, self.start_values)
+        first, self.state_scale = _read_off(problem)
+        self.coordinates: Transforms = transforms_of(problem, first)
+        self.start_values = first if start_values is None else start_values
         self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
 
     def values(self, point: Variables) -> np.ndarray:
@@ -114,13 +115,14 @@ class Objective:
         weighed = () if self.loss == "squared" else tuple(factors)
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch, weighed), factors
 
-    def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain]) -> LinearizedProblem:
+    def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain], workspace: Workspace
+               ) -> LinearizedProblem:
         """Chains of the experiments joined at the unknowns."""
         slope = self.coordinates.slope(point.unknowns)
         spreads = tuple(self.spread(e, slope) for e in range(len(chains)))
         at = np.array([i for i, _ in self.priors], dtype=int)
         priors = UnknownMap(at, slope[at] / np.array([known.std for _, known in self.priors]))
-        return LinearizedProblem(evaluation, len(self.names), tuple(chains), spreads, priors)
+        return LinearizedProblem(evaluation, len(self.names), tuple(chains), spreads, priors, workspace)
 
     def spread(self, e: int, slope: np.ndarray) -> UnknownMap:
         """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap, Variables
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap, Variables, Workspace
 from dynident.problem.transforms import Transforms
 from dynident.transcription.shooting import Shooting
 
@@ -58,8 +58,8 @@ class RelaxedShooting:
     def evaluate(self, point: Variables) -> Evaluation:
         return _without_defects(self.shooting.evaluate(self.linked(point)))
 
-    def linearize(self, point: Variables) -> LinearizedProblem:
-        linear = self.shooting.linearize(self.linked(point))
+    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+        linear = self.shooting.linearize(self.linked(point), workspace)
         evaluation = _without_defects(linear.evaluation)
         if not self.free_nodes:
             apart = tuple(replace(c, link=np.zeros_like(c.link), defect=np.zeros_like(c.defect)) for c in linear.chains)
@@ -78,8 +78,8 @@ class RelaxedShooting:
     def _segment(self, chain: SegmentChain, i: int) -> SegmentChain:
         """One segment as a chain of its own; its end belongs to the next one, that of the last one to itself."""
         rows = slice(int(chain.first[i]), int(chain.first[i + 1]) + (i == len(chain.first) - 2))
-        return SegmentChain(np.array([0, rows.stop - rows.start - 1]), chain.jacobian[rows], chain.weight[rows], chain.rhs[rows],
-                     np.zeros_like(chain.link[:1]), np.zeros((0, self.nx)))
+        return SegmentChain(np.array([0, rows.stop - rows.start - 1]), chain.jacobian[rows], chain.weight[rows],
+                            chain.rhs[rows], np.zeros_like(chain.link[:1]), np.zeros((0, self.nx)))
 
 
 def _without_defects(evaluation: Evaluation) -> Evaluation:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from dynident.linalg.finite_problem import (
     ResidualJacobian,
     SegmentChain,
     Variables,
+    Workspace,
 )
 from dynident.problem.problem import Problem
 from dynident.transcription.initial_guess import states_from_measurements
@@ -52,14 +55,38 @@ class ExperimentData(WeightedData):
         self.first = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
 
+    def with_outputs(self, outputs: Mapping[int, np.ndarray]) -> ExperimentData:
+        """With other measured values of some outputs, by their number; what was missing stays missing."""
+        changed = copy.copy(self)
+        changed.measured = self.measured.copy()
+        for j, values in outputs.items():
+            present = self.weight[self.grid.offset:, j] > 0
+            changed.measured[self.grid.offset:, j] = np.where(present, values, 0.0)
+        return changed
+
+
+@dataclass(frozen=True, eq=False)
+class _PropagatedRecords:
+    """The records as they were run at a point, and where that stands in memory."""
+
+    point: Variables
+    results: list[Propagation]
+    workspace: Workspace
+    lease: object
+
+    def at(self, point: Variables) -> bool:
+        """Whether it is of this very point, and not written over."""
+        return self.point is point and self.workspace.lease is self.lease
+
 
 class Shooting:
     """The finite problem of single and multiple shooting (eqs. (4), (5) of the direct-methods paper)."""
 
     def __init__(self, problem: Problem, integrator: Integrator, segments: Sequence[int], substeps: int,
-                 std: Mapping[str, float], loss: str = "squared"):
+                 std: Mapping[str, float], loss: str = "squared", start_values: np.ndarray | None = None):
+        """`start_values` of the unknowns, where they are not those of the problem."""
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
-        self.frame = Objective(problem, loss)
+        self.frame = Objective(problem, loss, start_values)
         self.march: Propagator = propagator_for(problem.model, integrator, tuple(int(i) for i in self.frame.free))
         self.records = [ExperimentData(problem, e, segments[e], substeps, std) for e in range(len(problem.experiments))]
         self.names, self.coordinates = self.frame.names, self.frame.coordinates
@@ -69,8 +96,23 @@ class Shooting:
         self.cheap_slopes = not isinstance(integrator, Adaptive)
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_norm = self.frame.node_norm
-        self._room: dict[tuple[int, bool], Propagation] = {}
-        self._ran: dict[bool, tuple[Variables, list[Propagation]]] = {}  # the last, without and with sensitivities
+        self._scratch = Workspace()  # of evaluations, which keep nothing of it
+        self._last_runs: dict[bool, _PropagatedRecords] = {}  # without and with sensitivities
+
+    def with_bounds(self, lower: np.ndarray, upper: np.ndarray) -> Shooting:
+        """The same problem within other bounds, in solver coordinates; what is compiled and known serves both."""
+        return self._with(coordinates=replace(self.coordinates, lower=lower, upper=upper))
+
+    def with_data(self, outputs: Sequence[Mapping[str, np.ndarray]]) -> Shooting:
+        """The same problem with other measured values, by record and output; what was missing stays missing."""
+        names = self.problem.model.outputs
+        return self._with(records=[record.with_outputs({names.index(name): y for name, y in own.items()})
+                                   for record, own in zip(self.records, outputs, strict=True)])
+
+    def _with(self, **changes: Any) -> Shooting:
+        changed = copy.copy(self)
+        vars(changed).update(changes)
+        return changed
 
     @property
     def noise(self) -> float:
@@ -135,46 +177,61 @@ class Shooting:
             return self.run(point, False)
 
     def run(self, point: Variables, sensitivities: bool, everywhere: bool = False) -> list[Propagation]:
-        """Each record at a point. Where the last run was at this point, its results; they last until the next run."""
+        """Each record at a point. What the last run found there serves again."""
+        if everywhere:
+            return self._simulate(point, False, Workspace(), everywhere=True)
+        ran = self._ran(point, sensitivities, Workspace())
+        ran.workspace.release()
+        return ran.results
+
+    def _ran(self, point: Variables, sensitivities: bool, workspace: Workspace) -> _PropagatedRecords:
+        """The last run where it was at this very point, else one in the workspace."""
         for known in (True,) if sensitivities else (False, True):
-            if not everywhere and known in self._ran and self._ran[known][0] is point:
-                return self._ran[known][1]
+            if known in self._last_runs and self._last_runs[known].at(point):
+                return self._last_runs[known]
+        workspace.renew()
+        results = self._simulate(point, sensitivities, workspace)
+        ran = self._last_runs[sensitivities] = _PropagatedRecords(point, results, workspace, workspace.lease)
+        return ran
+
+    def _simulate(self, point: Variables, sensitivities: bool, workspace: Workspace, everywhere: bool = False
+                  ) -> list[Propagation]:
         values = self.frame.values(point)
         self.counts["jacobians" if sensitivities else "simulations"] += 1
-        self._ran.pop(sensitivities, None)  # its room is written over
+        arrays = workspace.arrays
         marched = []
         for e, record in enumerate(self.records):
             p, x0 = self.problem.values_in(values, e)
             nodes = np.vstack([x0, point.nodes[e]])
             grid = replace(record.grid, wanted=np.ones_like(record.grid.wanted)) if everywhere else record.grid
-            room = None if everywhere else self._room.get((e, sensitivities))
             try:
-                marched.append(self.march.run(grid, record.first, nodes, p, sensitivities, room))
+                out = self.march.run(grid, record.first, nodes, p, sensitivities, arrays.get((e, sensitivities)))
             except SimulationDiverged as bad:
                 raise bad.within(record.name) from None
-            if not everywhere:
-                self._room[e, sensitivities] = marched[-1]
-        if not everywhere:
-            self._ran[sensitivities] = point, marched
+            arrays[e, sensitivities] = out
+            marched.append(out)
         return marched
 
     def evaluate(self, point: Variables) -> Evaluation:
-        return self._evaluation(point, self.run(point, False))[0]
+        return self._evaluation(point, self._ran(point, False, self._scratch).results)[0]
 
     def _evaluation(self, point: Variables, marched: list[Propagation]) -> tuple[Evaluation, list[np.ndarray]]:
         defects = [out.end_states[:-1] - inner for out, inner in zip(marched, point.nodes, strict=True)]
         return self.frame.evaluation(point, self.records, [out.outputs for out in marched], defects,
                                      [np.zeros((len(d), 0)) for d in defects])
 
-    def linearize(self, point: Variables) -> LinearizedProblem:
-        marched = self.run(point, True)
-        evaluation, factors = self._evaluation(point, marched)
+    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+        workspace = workspace or Workspace()
+        ran = self._ran(point, True, workspace)
+        if ran.workspace is not workspace:
+            ran.workspace.release()  # its arrays belong to two now
+        evaluation, factors = self._evaluation(point, ran.results)
         chains = []
-        for e, (record, out, factor) in enumerate(zip(self.records, marched, factors, strict=True)):
+        for e, (record, out, factor) in enumerate(zip(self.records, ran.results, factors, strict=True)):
             assert out.jacobian is not None and out.end_jacobian is not None
             chains.append(SegmentChain(record.first, out.jacobian, record.weight * factor, evaluation.rhs[e], out.end_jacobian,
                                 evaluation.defects[e]))
-        return self.frame.linear(point, evaluation, chains)
+        return self.frame.linear(point, evaluation, chains, workspace)
 
     # what the statistics need
 
@@ -195,7 +252,7 @@ class Shooting:
             return self._linearization(point)
 
     def _linearization(self, point: Variables) -> ResidualJacobian:
-        marched = self.run(point, True)
+        marched = self._ran(point, True, Workspace()).results
         values = self.coordinates.values(point.unknowns)
         blocks, residuals, where = [], [], []
         for e, (record, out) in enumerate(zip(self.records, marched, strict=True)):

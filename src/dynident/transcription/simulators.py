@@ -1,18 +1,15 @@
-"""Runners: simulate a model of any kind along a record, given all its values; what black-box methods ask of a model."""
+"""Simulators: a model of any kind along a record, given all its values; what black-box methods ask of a model."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dynident.errors import NotSupported, ProblemError, SimulationDiverged
-from dynident.fmu.choices import USUAL_SCHEME
-from dynident.fmu.equal_steps import equal_steps
-from dynident.fmu.library import SimulationFailed
-from dynident.fmu.model import FmuModel, same_model
+from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import mode_names, propagator_for
@@ -21,45 +18,59 @@ from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
+from dynident.tolerances import STEP_HALVING_TOLERANCE
+
+MOST_SUBSTEPS = 1024  # per sample
 
 
-class Failed(SimulationDiverged):
-    """A simulation that came to no good end, in the words of who ran it."""
-
-    def __init__(self, sentence: str, time: float, lost: bool = False):
-        super().__init__(time, 0)
-        self.args, self.lost = (sentence.rstrip("."),), lost  # who tells it goes on with words of their own
-
-
-class Runner(Protocol):
+class Simulator(Protocol):
     """Raises Diverged where there is no result. Travels to other processes, where it is opened once."""
 
-    scheme: str
-    adaptive: bool  # chooses its own steps
-    static: bool  # outputs follow inputs at once; sub-steps change nothing
-    side_by_side: bool  # may run in several threads of a process at once
-    separate: bool  # each thread that runs it has a process of its own behind it
+    @property
+    def integrator(self) -> str:
+        """What integrates, by name."""
+        ...
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it chooses its own steps."""
+        ...
+
+    @property
+    def static(self) -> bool:
+        """Whether outputs follow inputs at once, so that sub-steps change nothing."""
+        ...
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether it may run in several threads of a process at once."""
+        ...
+
+    @property
+    def own_process(self) -> bool:
+        """Whether each thread that runs it has a process of its own behind it."""
+        ...
+
+    @property
+    def has_derivatives(self) -> bool:
+        """Whether `derivatives` may be asked; what it gives may still be wrong."""
+        ...
+
+    @property
+    def stiff_alternative(self) -> str:
+        """What to write for an integrator that takes stiff models; empty where there is no other."""
+        ...
 
     @property
     def notes(self) -> tuple[str, ...]: ...
-
-    @property
-    def differentiates(self) -> bool:
-        """Whether `slopes` may be asked; what it gives may still be wrong."""
-        ...
-
-    @property
-    def if_stiff(self) -> str:
-        """What to write for an integrator that takes stiff models; empty where there is no other."""
-        ...
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Outputs (nodes, outputs), and states (nodes, states) where they are asked for."""
         ...
 
-    def slopes(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
-               ) -> np.ndarray:
-        """Derivatives of the outputs by parameters and initial states at these places, (nodes, outputs, places)."""
+    def derivatives(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
+                    ) -> np.ndarray:
+        """Of the outputs by parameters and initial states at these places, (nodes, outputs, places)."""
         ...
 
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
@@ -67,26 +78,35 @@ class Runner(Protocol):
         ...
 
 
-class EquationRunner:
-    """Equations, integrated by one of our schemes."""
+@runtime_checkable
+class SimulatedModel(Protocol):
+    """A model without equations, which brings a simulator along."""
 
-    side_by_side = False
-    separate = False
-    differentiates = False  # as a black box; shooting differentiates equations
+    def record_simulator(self, declared: Iterable[str], integrator: str) -> Simulator:
+        """For records of a problem that declares these parameters and states."""
+        ...
+
+
+class EquationSimulator:
+    """Equations, integrated by one of our integrators."""
+
+    thread_safe = False
+    own_process = False
+    has_derivatives = False  # as a black box; shooting differentiates equations
     notes: tuple[str, ...] = ()
 
-    def __init__(self, model: EquationModel, scheme: str):
-        self.model, self.scheme, self.static = model, scheme, not model.states
-        self.adaptive = isinstance(integrator_named(scheme), Adaptive)
-        self.march = propagator_for(model, integrator_named(scheme), ())
-        self.if_stiff = "" if model.hybrid else 'integrator="cvodes"'
+    def __init__(self, model: EquationModel, integrator: str):
+        self.model, self.integrator, self.static = model, integrator, not model.states
+        self.adaptive = isinstance(integrator_named(integrator), Adaptive)
+        self.march = propagator_for(model, integrator_named(integrator), ())
+        self.stiff_alternative = "" if model.hybrid else 'integrator="cvodes"'
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
         out = self.march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False)
         return out.outputs, out.states
 
-    def slopes(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
-               ) -> np.ndarray:
+    def derivatives(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
+                    ) -> np.ndarray:
         raise NotImplementedError
 
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
@@ -95,72 +115,10 @@ class EquationRunner:
         return mode_names(self.model, self.march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False))
 
     def __reduce__(self) -> tuple:
-        return _equation_runner, (_Key(self.model.definition()), self.scheme)
+        return _same_simulator, (_DefinitionKey(self.model.definition()), self.integrator)
 
 
-class FmuRunner:
-    """An FMU; only what the problem declares is set, the rest keeps the FMU's own values."""
-
-    adaptive = False
-    side_by_side = True  # each thread has an instance of its own
-
-    def __init__(self, model: FmuModel, declared: Iterable[str]):
-        self.separate = not model.options["trusted"]
-        explicit = model.kind == "model_exchange" and model.options["integrator"] == "runge_kutta"
-        self.if_stiff = f'FmuModel("{model.path.name}", integrator="radau")' if explicit and model.description.states else ""
-        self.model, self.declared, self.static = model, tuple(declared), model.static
-        self.scheme = model.options["integrator"] if model.kind == "model_exchange" else "the FMU's own solver"
-        self.even = model.kind == "co_simulation" and not model.description.interfaces[model.kind].variable_steps
-        wanted = set(self.declared)
-        self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in wanted], dtype=int)
-        self.initials = np.array([i for i, n in enumerate(model.states) if n in wanted], dtype=int)
-        self.simulator = model.simulator([*(model.parameters[i] for i in self.parameters),
-                                          *(model.states[i] for i in self.initials)])
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.simulator.notes
-
-    def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        if self.even and equal_steps(grid.time) is None:
-            raise ProblemError(self._uneven(grid.time))
-        try:
-            return self.simulator.run(self._written(p, x0), grid, states)  # type: ignore[arg-type]
-        except SimulationFailed as error:
-            raise Failed(str(error), error.time, error.crash) from None
-
-    def _uneven(self, time: np.ndarray) -> str:
-        gaps, others = np.diff(time), [k.replace("_", " ") for k in self.model.description.interfaces if k != self.model.kind]
-        way = f"use its {' or '.join(others)}" if others else "export it so that it takes steps of any length"
-        return (f"{self.model.path.name} takes steps of one length only, and there is none that meets all samples, whose "
-                f"distances are {np.min(gaps):g} to {np.max(gaps):g}. Bring the record to equal distances, or {way}.")
-
-    @property
-    def differentiates(self) -> bool:
-        return self.simulator.differentiates
-
-    def slopes(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
-               ) -> np.ndarray:
-        places = [*np.searchsorted(self.parameters, by_parameters),
-                  *(self.parameters.size + np.searchsorted(self.initials, by_initials))]
-        if not places:
-            return np.zeros((grid.nodes, len(self.model.outputs), 0))
-        try:
-            return self.simulator.slopes(self._written(p, x0), grid, [int(i) for i in places])  # type: ignore[arg-type]
-        except SimulationFailed as error:
-            raise Failed(str(error), error.time, error.crash) from None
-
-    def _written(self, p: np.ndarray, x0: np.ndarray) -> np.ndarray:
-        return np.concatenate([p[self.parameters], x0[self.initials]])
-
-    def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
-        return None
-
-    def __reduce__(self) -> tuple:
-        return _fmu_runner, (_Key({"identity": self.model.identity()}), self.declared)
-
-
-class _Key:
+class _DefinitionKey:
     """A definition as the key of a cache."""
 
     def __init__(self, definition: dict[str, Any]):
@@ -170,32 +128,79 @@ class _Key:
         return hash(self.text)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.text == self.text
+        return isinstance(other, _DefinitionKey) and other.text == self.text
 
 
-@functools.lru_cache(maxsize=8)
-def _equation_runner(key: _Key, scheme: str) -> EquationRunner:
-    return EquationRunner(EquationModel.from_definition(key.definition), scheme)
+@functools.lru_cache(maxsize=8)  # a process compiles the same model once
+def _same_simulator(key: _DefinitionKey, integrator: str) -> EquationSimulator:
+    return EquationSimulator(EquationModel.from_definition(key.definition), integrator)
 
 
-@functools.lru_cache(maxsize=8)
-def _fmu_runner(key: _Key, declared: tuple[str, ...]) -> FmuRunner:
-    return FmuRunner(same_model(*key.definition["identity"]), declared)
-
-
-def runner_for(model: Model, scheme: str, declared: Iterable[str]) -> Runner:
+def simulator_for(model: Model, integrator: str, declared: Iterable[str]) -> Simulator:
     if isinstance(model, EquationModel):
-        return EquationRunner(model, scheme)
-    if isinstance(model, FmuModel):
-        if scheme not in (USUAL_SCHEME, model.options["integrator"]):
-            raise ProblemError(f"integrator = {scheme!r} is for models with equations; {model.path.name} is integrated as "
-                               "FmuModel(..., integrator=...) says.")
-        return FmuRunner(model, declared)
+        return EquationSimulator(model, integrator)
+    if isinstance(model, SimulatedModel):
+        return model.record_simulator(declared, integrator)
     raise NotSupported(f"A {type(model).__name__} cannot be simulated as a black box.")
 
 
-def declared_in(problem: Problem) -> tuple[str, ...]:
+def declared_names(problem: Problem) -> tuple[str, ...]:
     """Parameters and states about which the problem says something."""
     names = [p.name if isinstance(p, Parameter) else p.state for p in problem.parameters
              if isinstance(p, (Parameter, InitialState))]
     return tuple(dict.fromkeys([*names, *(state for e in problem.experiments for state in e.initial)]))
+
+
+@dataclass(frozen=True, eq=False)
+class RefinedSimulation:
+    """Outputs and states at the nodes, and what halving the steps said about them."""
+
+    outputs: np.ndarray  # (nodes, outputs)
+    states: np.ndarray  # (nodes, states)
+    grid: Grid  # with the steps that were taken
+    change: float  # by the last halving of the steps, relative to the largest value; 0 where none was asked for
+
+    @property
+    def converged(self) -> bool:
+        return self.change <= STEP_HALVING_TOLERANCE
+
+
+def refine_steps(simulator: Simulator, p: np.ndarray, x0: np.ndarray, grid: Grid) -> RefinedSimulation:
+    """Simulate with steps that are halved until nothing changes; an adaptive integrator is asked once. Raises Diverged
+    where there is no result with the shortest steps, or the simulator was lost."""
+    count, fine = 1, grid.with_substeps(1)
+    signals, change = _signals(simulator, p, x0, fine, simulator.adaptive), 0.0
+    while count < MOST_SUBSTEPS and not simulator.adaptive:
+        count *= 2
+        fine = grid.with_substeps(count)
+        before, signals = signals, _signals(simulator, p, x0, fine, count >= MOST_SUBSTEPS)
+        change = _relative_change(before, signals)
+        if change <= STEP_HALVING_TOLERANCE:
+            break
+    assert signals is not None  # the last one raises
+    return RefinedSimulation(*signals, fine, change)
+
+
+def _signals(simulator: Simulator, p: np.ndarray, x0: np.ndarray, grid: Grid, last: bool
+             ) -> tuple[np.ndarray, np.ndarray] | None:
+    """Outputs and states; None where shorter steps may do better."""
+    try:
+        outputs, states = simulator.run(p, x0, grid, True)
+        return outputs.copy(), states.copy()
+    except SimulationDiverged as bad:
+        if last or bad.lost:
+            raise
+        return None
+
+
+def _relative_change(before: tuple[np.ndarray, np.ndarray] | None, after: tuple[np.ndarray, np.ndarray] | None) -> float:
+    """Largest change of a signal relative to its size; all of it where one of the two is missing.
+
+    What is no number in both, as at samples where nothing is simulated, does not change.
+    """
+    if before is None or after is None:
+        return 1.0
+    a, b = np.hstack(before), np.hstack(after)
+    moved, size = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b)), np.nan_to_num(np.abs(b))
+    largest = np.max(size, axis=0, initial=0.0)
+    return float(np.max(np.max(moved, axis=0, initial=0.0) / np.where(largest > 0, largest, 1), initial=0.0))

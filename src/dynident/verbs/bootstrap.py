@@ -59,9 +59,8 @@ def _part(common: tuple[Estimate, str, int | None, int], numbers: Sequence[int])
     rows: list[np.ndarray | None] = []
     for number in numbers:
         rng = np.random.default_rng([seed, number])  # of each repeat its own, whoever computes it
-        refit.measured(_drawn(estimate, kind, block, rng))
         try:
-            outcome = refit.free(fitted)
+            outcome = refit.with_data(_drawn(estimate, kind, block, rng)).free(fitted)
         except SimulationDiverged:
             rows.append(None)
             continue

@@ -9,13 +9,11 @@ import numpy as np
 
 from dynident.black_box.method import differences_at_start
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
-from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.methods.active_constraints import ActiveConstraints
-from dynident.methods.direct import ShootingMethod
+from dynident.methods.linearize_at import linearize_at
 from dynident.methods.noise_estimation import initial_noise_std, std_from_bounds
 from dynident.methods.secant_jacobian import with_secant_columns
-from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
@@ -25,7 +23,6 @@ from dynident.statistics.diagnostic import Check, Diagnostic
 from dynident.statistics.diagnostics import diagnose
 from dynident.statistics.identifiable_combinations import NOT_SHOWN
 from dynident.transcription.parameter_constraints import parameter_constraints
-from dynident.transcription.shooting import Shooting
 from dynident.verbs.structural_identifiability import structure_of
 
 AS_EXACT_AS_DATA = 1.0  # an equality as one more measurement: enough for the rank, and it makes nothing look collinear
@@ -42,7 +39,8 @@ def check(problem: Problem) -> Check:
     """Excitation, rank, collinear groups, constraints, scaling, sampling, with advice; around the start values."""
     at, jumps = _with_jumps(problem, linearization_at_start(problem))
     coordinates = transforms_of(problem, at.values)
-    tied, _ = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities().joined(at, AS_EXACT_AS_DATA)
+    constraints = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities()
+    tied, _ = constraints.joined(at, AS_EXACT_AS_DATA)
     found = _blamed(problem, diagnose(problem, tied))
     return Check((*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *jumps, *found.findings))
 
@@ -145,22 +143,8 @@ def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -
     """
     if not isinstance(problem.model, EquationModel):
         return differences_at_start(problem)
-    scheme = integrator_named("runge_kutta")
-    sizes = initial_noise_std(problem) | std_from_bounds(problem)
-    for method in (ShootingMethod("check", 1), ShootingMethod("check")):
-        segments = [method.segments_for(e.samples) for e in problem.experiments]
-
-        def make(substeps: int, segments: list[int] = segments) -> Shooting:
-            finite = Shooting(problem, scheme, segments, substeps, sizes)
-            if values is not None:
-                finite.frame.start_values = values
-            return finite
-
-        try:
-            substeps, _ = choose_substeps(make)
-            finite = make(substeps)
-            return finite.linearization(finite.start())
-        except SimulationDiverged as bad:
-            last = bad
-    raise ProblemError(f"At the start values {last}, even when each segment starts from the measurements. Choose other "
-                       "start values.")
+    try:
+        return linearize_at(problem, values, initial_noise_std(problem) | std_from_bounds(problem))
+    except SimulationDiverged as bad:
+        raise ProblemError(f"At the start values {bad}, even when each segment starts from the measurements. Choose other "
+                           "start values.") from None

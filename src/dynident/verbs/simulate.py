@@ -13,10 +13,7 @@ from dynident.integrators.grid import grid_of
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model, nominal_values, why_not_estimable
 from dynident.problem.unit_checks import unit_faults
-from dynident.transcription.simulators import runner_for
-
-CLOSE = 1e-7  # relative to the signals: the agreement of a simulation with one of half the step
-MOST_SUBSTEPS = 1024
+from dynident.transcription.simulators import MOST_SUBSTEPS, RefinedSimulation, refine_steps, simulator_for
 
 
 def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, integrator: str = "runge_kutta",
@@ -28,68 +25,37 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
         raise ProblemError(f'substeps = {substeps!r}; give a whole number from 1 on, or "auto".')
     if faults := unit_faults([experiment], model):
         raise ProblemError(faults)
-    p, x0, said = _values(model, values, experiment)
-    runner = runner_for(model, integrator, said)
+    p, x0, given = _values(model, values, experiment)
+    simulator = simulator_for(model, integrator, given)
     grid = grid_of(model, experiment, everywhere=True)
-
-    def run(count: int) -> np.ndarray | None:
-        """Outputs and states side by side."""
-        try:
-            return np.hstack(runner.run(p, x0, grid.with_substeps(count), True))
-        except SimulationDiverged as bad:
-            if count >= MOST_SUBSTEPS or bad.lost or runner.adaptive or substeps != "auto":
-                stiff = f", or try {runner.if_stiff} if the model is stiff" if runner.if_stiff else ""
-                raise ProblemError(f"{experiment.label}: {str(bad).rstrip('.')}. Change the values{stiff}.") from None
-            return None
-
-    count = 1 if substeps == "auto" else int(substeps)
-    out = run(count)
-    if substeps == "auto" and not runner.adaptive:
-        while count < MOST_SUBSTEPS:
-            count *= 2
-            before, out = out, run(count)
-            if before is not None and out is not None and _same(before, out):
-                break
-        else:
-            warnings.warn(f"{experiment.label}: halving the steps still changes the simulation at {count:,} sub-steps per "
-                          f"sample by {_change(before, out):.1g} of the largest value. Take it as that uncertain"
-                          + (f", or try {runner.if_stiff}." if runner.if_stiff else "."), stacklevel=2)
-    assert out is not None
-    outputs, states = np.split(out[grid.offset:], [len(model.outputs)], axis=1)
-    modes = runner.modes(p, x0, grid.with_substeps(count))
+    try:
+        found = refine_steps(simulator, p, x0, grid) if substeps == "auto" else RefinedSimulation(
+            *simulator.run(p, x0, grid.with_substeps(int(substeps)), True), grid.with_substeps(int(substeps)), 0.0)
+    except SimulationDiverged as bad:
+        stiff = f", or try {simulator.stiff_alternative} if the model is stiff" if simulator.stiff_alternative else ""
+        raise ProblemError(f"{experiment.label}: {str(bad).rstrip('.')}. Change the values{stiff}.") from None
+    if not found.converged:
+        warnings.warn(f"{experiment.label}: halving the steps still changes the simulation at {MOST_SUBSTEPS:,} sub-steps per "
+                      f"sample by {found.change:.1g} of the largest value. Take it as that uncertain"
+                      + (f", or try {simulator.stiff_alternative}." if simulator.stiff_alternative else "."), stacklevel=2)
+    outputs, states, modes = found.outputs[grid.offset:], found.states[grid.offset:], simulator.modes(p, x0, found.grid)
     return Trajectory(experiment.name, np.asarray(experiment.time),
                       {n: states[:, i].copy() for i, n in enumerate(model.states)},
                       {n: outputs[:, j].copy() for j, n in enumerate(model.outputs)},
                       None if modes is None else modes[grid.offset:])
 
 
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return _change(a, b) <= CLOSE
-
-
-def _change(a: np.ndarray | None, b: np.ndarray | None) -> float:
-    """Largest change of a signal relative to its size; all of it where one of the two is missing.
-
-    What is no number in both, as at samples where nothing is simulated, does not change.
-    """
-    if a is None or b is None:
-        return 1.0
-    moved, size = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b)), np.nan_to_num(np.abs(b))
-    largest = np.max(size, axis=0, initial=0.0)
-    return float(np.max(np.max(moved, axis=0, initial=0.0) / np.where(largest > 0, largest, 1), initial=0.0))
-
-
 def _values(model: Model, values: Mapping[str, float], experiment: Experiment
             ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Parameters, initial state, and the names of those about which something was said."""
+    """Parameters, initial state, and the names of those that were given."""
     given = nominal_values(model)
     faults = _name_faults(model, values) + [f"simulate: '{n}' is {value!r}; give a finite number."
                                             for n, value in values.items() if not _is_finite(value)]
     faults += [f"simulate needs a value for the parameter '{n}'.{did_you_mean(n, values)}"
-               for n in model.parameters if _said(values, n, experiment) is None and n not in given]
+               for n in model.parameters if _value_in(values, n, experiment) is None and n not in given]
     faults += [f"{experiment.label}: the model's input '{n}' is not in the record." for n in model.inputs
                if n not in experiment.inputs]
-    in_values = {n: _said(values, f"{n}(0)", experiment) for n in model.states}
+    in_values = {n: _value_in(values, f"{n}(0)", experiment) for n in model.states}
     faults += [f"{experiment.label}: the initial state of '{n}' is {in_values[n]} in the values and {known} in the "
                "record's `initial`; keep one of the two." for n, known in experiment.initial.items()
                if in_values.get(n) is not None and in_values[n] != known]
@@ -101,16 +67,16 @@ def _values(model: Model, values: Mapping[str, float], experiment: Experiment
                for n, value in initial.items() if value is None and n not in given]
     if faults:
         raise ProblemError(faults)
-    parameters = {n: _said(values, n, experiment) for n in model.parameters}
-    said = [n for n, value in [*parameters.items(), *initial.items()] if value is not None]
+    parameters = {n: _value_in(values, n, experiment) for n in model.parameters}
+    given_names = [n for n, value in [*parameters.items(), *initial.items()] if value is not None]
 
     def numbers(of: Mapping[str, float | None]) -> np.ndarray:
         return np.array([given[n].start if value is None else float(value) for n, value in of.items()])
 
-    return numbers(parameters), numbers(initial), said
+    return numbers(parameters), numbers(initial), given_names
 
 
-def _said(values: Mapping[str, float], name: str, experiment: Experiment) -> float | None:
+def _value_in(values: Mapping[str, float], name: str, experiment: Experiment) -> float | None:
     """The value for this record: 'M', or 'M[run 2]' where each record has its own, as in the values of an estimate."""
     return values.get(name, values.get(f"{name}[{experiment.name}]"))
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
-from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import ResidualJacobian
+from dynident.methods.linearize_at import linearize_at
 from dynident.methods.secant_jacobian import with_secant_columns
-from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
@@ -22,7 +21,6 @@ from dynident.statistics.covariance import magnitudes
 from dynident.statistics.identifiability import Identifiability, identifiability
 from dynident.statistics.structural_result import StructuralIdentifiability, structural_identifiability_from
 from dynident.transcription.initial_guess import start_values
-from dynident.transcription.shooting import Shooting
 
 POINTS = 4  # random values at which the rank is taken
 SPREAD = 0.5  # of a value, to either side, in the logarithm
@@ -105,16 +103,7 @@ def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator, j
 
 
 def _linearization(problem: Problem, values: np.ndarray) -> ResidualJacobian:
-    scheme = integrator_named("runge_kutta")
-
-    def make(substeps: int) -> Shooting:
-        finite = Shooting(problem, scheme, [1] * len(problem.experiments), substeps, {})
-        finite.frame.start_values = values
-        return finite
-
-    count, _ = choose_substeps(make)
-    finite = make(count)
-    return finite.linearization(finite.start())
+    return linearize_at(problem, values, {}, cut=False)
 
 
 def _drawn(unknown: Unknown, value: float, share: float, rng: np.random.Generator) -> float:

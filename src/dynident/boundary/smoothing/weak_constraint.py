@@ -16,7 +16,7 @@ import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.integrators.scheme import Explicit, Implicit
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, Variables
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, Variables, Workspace
 from dynident.models.equations import EquationModel
 from dynident.problem.losses import sum_of_squares
 from dynident.problem.problem import Problem
@@ -64,7 +64,6 @@ class WeakConstraintProblem:
         assert isinstance(problem.model, EquationModel)
         self.still = _still(problem.model)
         self._known: _Known | None = None  # a solver linearises where it has just evaluated
-        self._rooms: list[dict[str, np.ndarray]] = [{} for _ in self.records]
         self._normed: tuple[tuple[np.ndarray, ...], float] = (), 0.0
         scale = np.where(self.log, 1.0, self.frame.state_scale)
         self.node_scale = np.concatenate([scale, np.tile(self.frame.state_scale, self.full.stages // max(1, len(states)))])
@@ -136,17 +135,17 @@ class WeakConstraintProblem:
         defects = tuple(defect / unit for defect, unit in zip(evaluation.defects, units, strict=True))
         return replace(evaluation, cost=cost, mismatch=mismatch, defects=defects)
 
-    def linearize(self, point: Variables) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
         """The chains are in values, with the units of the nodes' coordinates."""
         if self._known is not None and self._known.point is point:
             _, values, units, evaluation = self._known
-            linear = self.full.linearize(values, evaluation)
+            linear = self.full.linearize(values, workspace, evaluation)
         else:
             values = self.to_values(point)
-            units, linear = self._units(values), self.full.linearize(values)
+            units, linear = self._units(values), self.full.linearize(values, workspace)
             evaluation = self._own(linear.evaluation, units)
-        chains = tuple(replace(chain, missed=self.errs, noise=reach, still=self.still, unit=unit, room=room)
-                       for chain, reach, unit, room in zip(linear.chains, self.reach, units, self._rooms, strict=True))
+        chains = tuple(replace(chain, missed=self.errs, noise=reach, still=self.still, unit=unit)
+                       for chain, reach, unit in zip(linear.chains, self.reach, units, strict=True))
         return replace(linear, evaluation=evaluation, chains=chains)
 
     def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:

@@ -265,12 +265,12 @@ def _span(value: Any) -> Any:
 
 
 class DesignTable(_Table):
-    """What `dynident design` plans: shape, criterion and limits of the next input; the design checks the values."""
+    """What `dynident design` plans: shape, criterion and constraints of the next input; the design checks the values."""
 
     signal: Any  # the name of a shape, a table { kind = ..., options }, or such a table per input
     criterion: str = "D"
-    limits: list[str] = []
-    ends: list[str] = []
+    constraints: list[str] = []
+    terminal_constraints: list[str] = []
     duration: Annotated[Any, BeforeValidator(_span)] = None
     sample_time: Number = None
     initial: dict[str, Number] | None = None

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
-from dynident.fmu.description import REALS
+from dynident.fmu.description import REAL_TYPES
 from dynident.models.equations import EquationModel
 from dynident.problem.model import NominalValue
 from dynident.problem.parameter import Parameter
@@ -97,7 +97,7 @@ def _written(estimate: Estimate, name: str, value: float) -> tuple[str, str]:
     kind = _type(estimate, name)
     if kind == "Boolean":
         return kind, "true" if value else "false"
-    return ("Real", repr(value)) if kind in REALS else ("Integer", str(int(value)))
+    return ("Real", repr(value)) if kind in REAL_TYPES else ("Integer", str(int(value)))
 
 
 def _type(estimate: Estimate, name: str) -> str:

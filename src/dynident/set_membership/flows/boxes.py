@@ -1,4 +1,4 @@
-"""Boxes: states and parameters between bounds, each box in one mode."""
+"""Boxes: states and parameters between bounds, each box in one mode; and the time steps that carry them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.set_membership.flows.interval_automaton import Layout
-from dynident.set_membership.intervals.arithmetic import Ends, down, times, total, up
+from dynident.set_membership.flows.interval_automaton import VariableLayout
+from dynident.set_membership.intervals.arithmetic import Interval, add, mul, round_down, round_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,27 +23,27 @@ class Boxes:
     def count(self) -> int:
         return self.lo.shape[1]
 
-    def where(self, chosen: np.ndarray) -> Boxes:
+    def select(self, chosen: np.ndarray) -> Boxes:
         return Boxes(self.lo[:, chosen], self.hi[:, chosen], self.mode[chosen])
 
     def in_mode(self, mode: int) -> Boxes:
         own = self.mode == mode
-        return self if own.all() else self.where(own)
+        return self if own.all() else self.select(own)
 
     def without_empty(self) -> Boxes:
-        return self.where(np.all(self.lo <= self.hi, axis=0))
+        return self.select(np.all(self.lo <= self.hi, axis=0))
 
     def with_ends(self, lo: np.ndarray, hi: np.ndarray) -> Boxes:
         return replace(self, lo=lo, hi=hi)
 
-    def hull(self) -> Ends:
+    def hull(self) -> Interval:
         """The smallest box that holds all; NaN where there is none."""
         if not self.count:
             return (np.full(self.lo.shape[0], np.nan),) * 2
         return self.lo.min(axis=1), self.hi.max(axis=1)
 
 
-def gathered(parts: Iterable[Boxes], rows: int) -> Boxes:
+def concatenate(parts: Iterable[Boxes], rows: int) -> Boxes:
     """All boxes in one list."""
     listed = list(parts)
     if not listed:
@@ -53,21 +53,21 @@ def gathered(parts: Iterable[Boxes], rows: int) -> Boxes:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class IntervalStep:
     """From one sample to the next: when, how long, and what the inputs do; numbers as the doubles around them."""
 
-    time: Ends  # scalars
-    length: Ends  # scalars: the difference of two times is not a double
-    inputs: Ends  # (inputs,) at the start
-    slopes: Ends  # (inputs,)
+    time: Interval  # scalars
+    length: Interval  # scalars: the difference of two times is not a double
+    inputs: Interval  # (inputs,) at the start
+    input_rates: Interval  # (inputs,)
 
     @classmethod
-    def between(cls, begin: float, end: float, inputs: np.ndarray, next_inputs: np.ndarray, linear: np.ndarray,
-                error: np.ndarray) -> Step:
+    def from_samples(cls, begin: float, end: float, inputs: np.ndarray, next_inputs: np.ndarray, linear: np.ndarray,
+                     error: np.ndarray) -> IntervalStep:
         """`linear` says which inputs move on a line; `error` bounds their error, constant within the step."""
         exact = np.float64(end) - np.float64(begin)
-        length = (exact, exact) if begin + exact == end and end - exact == begin else (down(exact), up(exact))
-        low, high = (inputs, inputs) if not error.any() else (down(inputs - error), up(inputs + error))
+        length = (exact, exact) if begin + exact == end and end - exact == begin else (round_down(exact), round_up(exact))
+        low, high = (inputs, inputs) if not error.any() else (round_down(inputs - error), round_up(inputs + error))
         rise = np.where(linear, next_inputs - inputs, 0.0)
         slope = rise / exact
         wide = 4 * np.spacing(np.abs(slope)) * (slope != 0)  # three roundings, of the rise, the length, the ratio
@@ -75,28 +75,28 @@ class Step:
         return cls((now, now), (np.asarray(length[0]), np.asarray(length[1])), (low, high),
                    (slope - wide, slope + wide))
 
-
-    def parts(self, count: int) -> list[Step]:
+    def subdivide(self, count: int) -> list[IntervalStep]:
         """The step in equal parts, to the last bit between bounds."""
         if count == 1:
             return [self]
-        length = down(self.length[0] / count), up(self.length[1] / count)
+        length = round_down(self.length[0] / count), round_up(self.length[1] / count)
         found = []
         for k in range(count):
-            gone = times((np.float64(k), np.float64(k)), length)
-            found.append(Step(total(self.time, gone), length, total(self.inputs, times(self.slopes, gone)), self.slopes))
+            gone = mul((np.float64(k), np.float64(k)), length)
+            inputs = add(self.inputs, mul(self.input_rates, gone))
+            found.append(IntervalStep(add(self.time, gone), length, inputs, self.input_rates))
         return found
 
 
-def rows_of(layout: Layout, lo: np.ndarray, hi: np.ndarray, step: Step) -> Ends:
+def stack_rows(layout: VariableLayout, lo: np.ndarray, hi: np.ndarray, step: IntervalStep) -> Interval:
     """The rows that kernels take: states and parameters of the boxes, inputs and time of the step."""
     ends = np.zeros((2, layout.rows, lo.shape[1]))
     ends[0, :layout.unknowns], ends[1, :layout.unknowns] = lo, hi
     for side in (0, 1):
         ends[side, layout.input_rows] = step.inputs[side][:, None]
-        ends[side, layout.slope_rows] = step.slopes[side][:, None]
+        ends[side, layout.input_rate_rows] = step.input_rates[side][:, None]
         ends[side, layout.time_row] = step.time[side]
         ends[side, layout.step_row] = step.length[side]
     ends[1, layout.elapsed_row] = step.length[1]
-    ends[0, layout.passed_rows], ends[1, layout.passed_rows] = lo[:layout.states], hi[:layout.states]
+    ends[0, layout.enclosure_rows], ends[1, layout.enclosure_rows] = lo[:layout.states], hi[:layout.states]
     return ends[0], ends[1]

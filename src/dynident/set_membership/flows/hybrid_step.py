@@ -9,182 +9,192 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynident.set_membership.flows.boxes import Boxes, Step, gathered, rows_of
-from dynident.set_membership.flows.interval_automaton import Automaton, Jump
-from dynident.set_membership.flows.measurement_update import Piece, Sample, measured
-from dynident.set_membership.flows.mode_flow import FlowChoice, ModeFlow, mapped_into_itself
-from dynident.set_membership.intervals import Rigour
-from dynident.set_membership.intervals.arithmetic import Ends, join, meet
-from dynident.set_membership.intervals.fused_step import Fate, Programs, Seen, Stride, stride_of
+from dynident.set_membership.flows.boxes import Boxes, IntervalStep, concatenate, stack_rows
+from dynident.set_membership.flows.interval_automaton import IntervalAutomaton, IntervalTransition
+from dynident.set_membership.flows.measurement_update import BoundedSample, Prediction, update_with_measurement
+from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow, find_invariant_box
+from dynident.set_membership.intervals import Guarantee
+from dynident.set_membership.intervals.arithmetic import Interval, hull, intersect
+from dynident.set_membership.intervals.fused_step import (
+    BoxStatus,
+    FusedStep,
+    StepPrograms,
+    StepRows,
+    StepShape,
+    make_fused_step,
+)
+
+SourcedTransition = tuple[int, IntervalTransition]  # with the mode that it leads out of
 
 
 class HybridStep:
     """One step of a model over boxes."""
 
-    def __init__(self, automaton: Automaton, choice: FlowChoice, compiled: bool = True):
+    def __init__(self, automaton: IntervalAutomaton, options: FlowOptions, compiled: bool = True):
         self.automaton, self.layout = automaton, automaton.layout
-        self.flows = tuple(ModeFlow(automaton.layout, law.rate, choice, automaton.proved) for law in automaton.modes)
-        self.strides = tuple(self._stride(mode) if compiled and choice.form == "monotone" else None
-                             for mode in range(len(automaton.modes)))
+        self.flows = tuple(ModeFlow(automaton.layout, law.rate, options, automaton.rigorous) for law in automaton.modes)
+        self.fused_steps = tuple(self._make_fused_step(mode) if compiled and options.form == "monotone" else None
+                                 for mode in range(len(automaton.modes)))
 
-    def _stride(self, mode: int) -> Stride | None:
+    def _make_fused_step(self, mode: int) -> FusedStep | None:
         law, flow, layout = self.automaton.modes[mode], self.flows[mode], self.layout
-        programs = Programs(law.goes_on_at_start.kernel, flow.picard, law.goes_on_meanwhile.kernel,
-                            law.rises.kernel, flow.smooth.kernel, flow.jacobian, flow.remainder, flow.whole,
-                            flow.closed, law.goes_on_at_end.kernel, self.automaton.output, flow.polynomial)
-        return stride_of(programs, layout.states, layout.parameters, layout.rows, layout.passed_rows.start, flow.still)
+        programs = StepPrograms(law.stays_at_start.kernel, flow.picard, law.stays_during.kernel,
+                                law.guard_rates.kernel, flow.smoothness.kernel, flow.jacobian, flow.remainder, flow.natural,
+                                flow.with_remainder, law.stays_at_end.kernel, self.automaton.output, flow.polynomial)
+        shape = StepShape(layout.states, layout.parameters, layout.rows, layout.enclosure_rows.start, flow.at_rest)
+        return make_fused_step(programs, shape)
 
     @property
-    def rigour(self) -> Rigour:
-        used = {r for flow in self.flows for r in flow.rigours} | {self.automaton.output.rigour}
-        return Rigour.MARGIN if Rigour.MARGIN in used else Rigour.PROVED
+    def guarantee(self) -> Guarantee:
+        used = {r for flow in self.flows for r in flow.guarantees} | {self.automaton.output.guarantee}
+        return Guarantee.LIBM_MARGIN if Guarantee.LIBM_MARGIN in used else Guarantee.RIGOROUS
 
-    def active(self, boxes: Boxes) -> np.ndarray:
+    def active_modes(self, boxes: Boxes) -> np.ndarray:
         """(boxes,) bit masks of the modes in which a box may be: here one each."""
         return np.left_shift(1, boxes.mode)
 
-    def influence(self, boxes: Boxes, step: Step) -> np.ndarray:
+    def influence(self, boxes: Boxes, step: IntervalStep) -> np.ndarray:
         """(rows, boxes) how far the width of each row spreads the states in the step, relative to how far they are."""
         found = np.zeros_like(boxes.lo)
         low, high = boxes.hull()
         for mode in np.flatnonzero(np.bincount(boxes.mode)):
             own = boxes.mode == mode
-            rows = rows_of(self.layout, boxes.lo[:, own], boxes.hi[:, own], step)
+            rows = stack_rows(self.layout, boxes.lo[:, own], boxes.hi[:, own], step)
             found[:, own] = self.flows[mode].influence(*rows, (high - low)[:self.layout.states])
         return found
 
-    def begin(self, boxes: Boxes, step: Step) -> Boxes:
+    def start(self, boxes: Boxes, step: IntervalStep) -> Boxes:
         """The boxes in every mode in which they may begin."""
         parts = []
         for mode, law in enumerate(self.automaton.modes):
-            lo, hi = rows_of(self.layout, boxes.lo, boxes.hi, step)
-            can = law.not_earlier.possible(lo, hi)
-            parts.append(self._boxes(*law.may_begin.narrowed(lo[:, can], hi[:, can]), mode))
-        return gathered(parts, self.layout.unknowns)
+            lo, hi = stack_rows(self.layout, boxes.lo, boxes.hi, step)
+            can = law.no_earlier_invariant.can_hold(lo, hi)
+            parts.append(self._boxes(*law.invariant_at_start.contract(lo[:, can], hi[:, can]), mode))
+        return concatenate(parts, self.layout.unknowns)
 
-    def advance(self, boxes: Boxes, step: Step, sample: Sample, backward: bool) -> tuple[Boxes, bool]:
+    def advance(self, boxes: Boxes, step: IntervalStep, sample: BoundedSample, backward: bool) -> tuple[Boxes, bool]:
         """What is left of the boxes at the next sample, and whether each stayed in its mode for certain."""
-        seen = Seen(self._given(step), self._given(sample.step),
-                    None if sample.empty else np.array([sample.low, sample.high]))
-        done, left = self._strides(boxes, seen, backward, begun=False)
-        again, left = self._strides(self.at_once(left, step), seen, backward, begun=True)
-        pieces = self._from_each(left, step)
-        steady = all(piece.flow is not None or not piece.ends.count for piece in pieces)
-        kept = [*done, *again, measured(pieces, self.automaton, sample, backward)]
-        return gathered(kept, self.layout.unknowns), steady
+        seen = StepRows(self._step_rows(step), self._step_rows(sample.step),
+                        None if sample.empty else np.array([sample.low, sample.high]))
+        done, left = self._run_fused_steps(boxes, seen, backward, guards_checked=False)
+        again, left = self._run_fused_steps(self.jump_at_sample(left, step), seen, backward, guards_checked=True)
+        predictions = self._step_each_mode(left, step)
+        single_mode = all(prediction.flow is not None or not prediction.ends.count for prediction in predictions)
+        kept = [*done, *again, update_with_measurement(predictions, self.automaton, sample, backward)]
+        return concatenate(kept, self.layout.unknowns), single_mode
 
-    def _strides(self, boxes: Boxes, seen: Seen, backward: bool, begun: bool) -> tuple[list[Boxes], Boxes]:
-        """What compiled strides leave of the boxes, and the boxes that need a closer look."""
+    def _run_fused_steps(self, boxes: Boxes, seen: StepRows, backward: bool, guards_checked: bool) -> tuple[list[Boxes], Boxes]:
+        """What compiled steps leave of the boxes, and the boxes that need a closer look."""
         done, left = [], []
         for mode in np.flatnonzero(np.bincount(boxes.mode)):
-            own, stride = boxes.in_mode(int(mode)), self.strides[mode]
-            if stride is None:
+            own, fused = boxes.in_mode(int(mode)), self.fused_steps[mode]
+            if fused is None:
                 left.append(own)
                 continue
-            (lo, hi), fate = stride.run(own.lo, own.hi, seen, backward, begun)
-            alive = fate == Fate.ALIVE
+            (lo, hi), status = fused.run(own.lo, own.hi, seen, backward, guards_checked)
+            alive = status == BoxStatus.ALIVE
             done.append(Boxes(lo, hi, own.mode) if alive.all() else Boxes(lo[:, alive], hi[:, alive], own.mode[alive]))
-            left.append(own.where(fate == Fate.OPEN))
-        return done, gathered(left, self.layout.unknowns)
+            left.append(own.select(status == BoxStatus.UNDECIDED))
+        return done, concatenate(left, self.layout.unknowns)
 
-    def _given(self, step: Step) -> np.ndarray:
+    def _step_rows(self, step: IntervalStep) -> np.ndarray:
         """(2, rows) what a step says of the rows behind the unknowns."""
         nothing = np.zeros((self.layout.unknowns, 1))
-        return np.array(rows_of(self.layout, nothing, nothing, step))[:, :, 0].copy()
+        return np.array(stack_rows(self.layout, nothing, nothing, step))[:, :, 0].copy()
 
-    def predict(self, boxes: Boxes, step: Step) -> list[Piece]:
+    def predict(self, boxes: Boxes, step: IntervalStep) -> list[Prediction]:
         """All boxes in which a state can be at the end of the step."""
-        return self._from_each(self.at_once(boxes, step), step)
+        return self._step_each_mode(self.jump_at_sample(boxes, step), step)
 
-    def _from_each(self, boxes: Boxes, step: Step) -> list[Piece]:
-        pieces = []
+    def _step_each_mode(self, boxes: Boxes, step: IntervalStep) -> list[Prediction]:
+        predictions = []
         for mode in np.flatnonzero(np.bincount(boxes.mode)):
             own = boxes.in_mode(int(mode))
-            pieces += self._from(int(mode), *rows_of(self.layout, own.lo, own.hi, step))
-        return pieces
+            predictions += self._step_in_mode(int(mode), *stack_rows(self.layout, own.lo, own.hi, step))
+        return predictions
 
-    def at_once(self, boxes: Boxes, step: Step) -> Boxes:
+    def jump_at_sample(self, boxes: Boxes, step: IntervalStep) -> Boxes:
         """Transitions at the sample itself, where inputs jump; chains of them are followed."""
         done, ahead = [], boxes
         for _ in range(len(self.automaton.modes) + 1):
-            stay, leave = self._split(ahead, step)
+            stay, leave = self._stay_or_leave(ahead, step)
             done.append(stay)
             ahead = leave
             if not ahead.count:
                 break
         else:
             done.append(ahead)  # it may go round for ever: both sides of the border are kept
-        return gathered(done, self.layout.unknowns)
+        return concatenate(done, self.layout.unknowns)
 
-    def _split(self, boxes: Boxes, step: Step) -> tuple[Boxes, Boxes]:
+    def _stay_or_leave(self, boxes: Boxes, step: IntervalStep) -> tuple[Boxes, Boxes]:
         stay, leave = [], []
         for mode in np.flatnonzero(np.bincount(boxes.mode)):
             law = self.automaton.modes[mode]
             own = boxes.in_mode(int(mode))
-            if not law.jumps:
+            if not law.transitions:
                 stay.append(own)
                 continue
-            lo, hi = rows_of(self.layout, own.lo, own.hi, step)
-            low, high = law.goes_on_at_start.narrowed(lo, hi)
+            lo, hi = stack_rows(self.layout, own.lo, own.hi, step)
+            low, high = law.stays_at_start.contract(lo, hi)
             stay.append(self._boxes(low, high, int(mode)))
-            for jump in law.jumps:
-                can = jump.at_start.possible(lo, hi)
+            for jump in law.transitions:
+                can = jump.guard_at_start.can_hold(lo, hi)
                 if can.any():
-                    low, high = jump.at_start.narrowed(lo[:, can], hi[:, can])
-                    leave.append(self._jumped(jump, low, high, jump.reset_at_start.evaluate(low, high)))
-        return gathered(stay, self.layout.unknowns), gathered(leave, self.layout.unknowns)
+                    low, high = jump.guard_at_start.contract(lo[:, can], hi[:, can])
+                    leave.append(self._apply_jump(jump, low, high, jump.reset_at_start.evaluate(low, high)))
+        return concatenate(stay, self.layout.unknowns), concatenate(leave, self.layout.unknowns)
 
-    def _jumped(self, jump: Jump, lo: np.ndarray, hi: np.ndarray, state: Ends) -> Boxes:
+    def _apply_jump(self, jump: IntervalTransition, lo: np.ndarray, hi: np.ndarray, state: Interval) -> Boxes:
         n, k = self.layout.states, self.layout.unknowns
         return Boxes(np.concatenate([state[0], lo[n:k]]), np.concatenate([state[1], hi[n:k]]),
                      np.full(lo.shape[1], jump.target)).without_empty()
 
-    def _from(self, mode: int, lo: np.ndarray, hi: np.ndarray) -> list[Piece]:
+    def _step_in_mode(self, mode: int, lo: np.ndarray, hi: np.ndarray) -> list[Prediction]:
         flow, law, n = self.flows[mode], self.automaton.modes[mode], self.layout.states
-        lo[self.layout.passed_rows], hi[self.layout.passed_rows] = flow.bound(lo, hi)
+        lo[self.layout.enclosure_rows], hi[self.layout.enclosure_rows] = flow.enclose_step(lo, hi)
         low, high = lo.copy(), hi.copy()
-        low[:n], high[:n] = flow.end(lo, hi)
-        low, high = law.goes_on_at_end.narrowed(low, high)
+        low[:n], high[:n] = flow.enclose_end(lo, hi)
+        low, high = law.stays_at_end.contract(low, high)
         kept = np.all(low[:n] <= high[:n], axis=0)
-        pieces = [Piece(self._boxes(low, high, mode), flow, (lo[:, kept], hi[:, kept]))]
-        for jump in law.jumps:
-            met = jump.can_begin(lo, hi)
+        predictions = [Prediction(self._boxes(low, high, mode), flow, (lo[:, kept], hi[:, kept]))]
+        for jump in law.transitions:
+            met = jump.can_start(lo, hi)
             if met.any():
-                low, high = self._for_any_moment(jump.begun(lo[:, met], hi[:, met]), (lo[:, met], hi[:, met]))
+                low, high = self._for_any_time(jump.rows_that_start(lo[:, met], hi[:, met]), (lo[:, met], hi[:, met]))
                 begun = np.all(low <= high, axis=0)
-                pieces += self._events(mode, low[:, begun], high[:, begun]) if begun.any() else []
-        return pieces
+                predictions += self._step_through_jumps(mode, low[:, begun], high[:, begun]) if begun.any() else []
+        return predictions
 
-    def _for_any_moment(self, narrowed: Ends, rows: Ends) -> Ends:
+    def _for_any_time(self, narrowed: Interval, rows: Interval) -> Interval:
         """What a condition at one moment says of the whole step: nothing about the states passed and the time elapsed."""
         for side, own in zip(narrowed, rows, strict=True):
             gone = np.isnan(side).any(axis=0)
-            side[self.layout.passed_rows] = own[self.layout.passed_rows]
+            side[self.layout.enclosure_rows] = own[self.layout.enclosure_rows]
             side[self.layout.elapsed_row] = own[self.layout.elapsed_row]
             side[:, gone] = np.nan
         return narrowed
 
-    def _events(self, mode: int, lo: np.ndarray, hi: np.ndarray) -> list[Piece]:
+    def _step_through_jumps(self, mode: int, lo: np.ndarray, hi: np.ndarray) -> list[Prediction]:
         """Boxes that leave the mode within the step, for each transition that can be the last."""
         n = self.layout.states
-        modes, jumps, lo, hi = self._reached(mode, lo, hi)
-        passed = self._passed_in(mode, modes, jumps, lo, hi)
-        pieces = []
+        modes, jumps, lo, hi = self._reachable_modes(mode, lo, hi)
+        passed = self._enclosure_in_each_mode(mode, modes, jumps, lo, hi)
+        predictions = []
         for source, jump in jumps:
-            low, high, start = self._taken(jump, lo, hi, passed[source])
-            low, high = self._ahead(jump.target, low, high, start, passed[jump.target])
-            low, high = self.automaton.modes[jump.target].goes_on_at_end.narrowed(*emptied_rows(low, high))
+            low, high, start = self._rows_that_jump(jump, lo, hi, passed[source])
+            low, high = self._flow_through(jump.target, low, high, start, passed[jump.target])
+            low, high = self.automaton.modes[jump.target].stays_at_end.contract(*mark_empty_columns(low, high))
             if np.any(low[:n] <= high[:n]):
-                pieces.append(Piece(self._boxes(low, high, jump.target)))
-        return pieces
+                predictions.append(Prediction(self._boxes(low, high, jump.target)))
+        return predictions
 
-    def _passed_in(self, mode: int, modes: set[int], jumps: list[tuple[int, Jump]], lo: np.ndarray, hi: np.ndarray
-                   ) -> dict[int, Ends]:
+    def _enclosure_in_each_mode(self, mode: int, modes: set[int], jumps: list[SourcedTransition], lo: np.ndarray, hi: np.ndarray
+                                ) -> dict[int, Interval]:
         """Per mode, the states it can pass through: where it is entered, and where its own rate leads from there.
 
         Begins with what bounds all modes together; every sweep only narrows.
         """
-        n, rows = self.layout.states, self.layout.passed_rows
+        n, rows = self.layout.states, self.layout.enclosure_rows
         together = lo[rows], hi[rows]
         passed = dict.fromkeys(modes, together)
         for _ in range(len(modes)):
@@ -193,59 +203,60 @@ class HybridStep:
                 entry = (lo[:n], hi[:n]) if m == mode else (none, none)
                 for source, jump in jumps:
                     if jump.target == m:
-                        entry = join(entry, self._taken(jump, lo, hi, passed[source])[2])
-                low, high = self._ahead(m, lo.copy(), hi.copy(), entry, passed[m])
+                        entry = hull(entry, self._rows_that_jump(jump, lo, hi, passed[source])[2])
+                low, high = self._flow_through(m, lo.copy(), hi.copy(), entry, passed[m])
                 passed[m] = low[:n], high[:n]
         return passed
 
-    def _taken(self, jump: Jump, lo: np.ndarray, hi: np.ndarray, passed: Ends) -> tuple[np.ndarray, np.ndarray, Ends]:
+    def _rows_that_jump(self, jump: IntervalTransition, lo: np.ndarray, hi: np.ndarray, passed: Interval
+                        ) -> tuple[np.ndarray, np.ndarray, Interval]:
         """The rows in which a jump out of the passed states is possible, and the states right after it."""
         low, high = lo.copy(), hi.copy()
-        low[self.layout.passed_rows], high[self.layout.passed_rows] = passed
-        low, high = jump.meanwhile.narrowed(*emptied_rows(low, high))
-        after = jump.reset_meanwhile.evaluate(low, high)
-        return *self._for_any_moment((low, high), (lo, hi)), after
+        low[self.layout.enclosure_rows], high[self.layout.enclosure_rows] = passed
+        low, high = jump.guard_during.contract(*mark_empty_columns(low, high))
+        after = jump.reset_during.evaluate(low, high)
+        return *self._for_any_time((low, high), (lo, hi)), after
 
-    def _ahead(self, mode: int, lo: np.ndarray, hi: np.ndarray, start: Ends, passed: Ends) -> Ends:
+    def _flow_through(self, mode: int, lo: np.ndarray, hi: np.ndarray, start: Interval, passed: Interval) -> Interval:
         """Rows whose states are those that a mode can lead to within the step, from `start` through `passed`."""
         lo[:self.layout.states], hi[:self.layout.states] = start
-        lo[self.layout.passed_rows], hi[self.layout.passed_rows] = passed
-        lo[:self.layout.states], hi[:self.layout.states] = meet(self.flows[mode].picard.evaluate(lo, hi), passed)
+        lo[self.layout.enclosure_rows], hi[self.layout.enclosure_rows] = passed
+        lo[:self.layout.states], hi[:self.layout.states] = intersect(self.flows[mode].picard.evaluate(lo, hi), passed)
         return lo, hi
 
-    def _reached(self, mode: int, lo: np.ndarray, hi: np.ndarray
-                 ) -> tuple[set[int], list[tuple[int, Jump]], np.ndarray, np.ndarray]:
+    def _reachable_modes(self, mode: int, lo: np.ndarray, hi: np.ndarray
+                         ) -> tuple[set[int], list[SourcedTransition], np.ndarray, np.ndarray]:
         """Modes and transitions that can take part in the step, and the rows with a box that bounds them all."""
         modes: set[int] = {mode}
-        jumps: list[tuple[int, Jump]] = []
+        jumps: list[SourcedTransition] = []
         while True:
-            lo, hi = self._bounded(modes, jumps, lo, hi)
-            found = [(m, jump) for m in sorted(modes) for jump in self.automaton.modes[m].jumps
-                     if jump.meanwhile.possible(lo, hi).any()]
+            lo, hi = self._common_enclosure(modes, jumps, lo, hi)
+            found = [(m, jump) for m in sorted(modes) for jump in self.automaton.modes[m].transitions
+                     if jump.guard_during.can_hold(lo, hi).any()]
             if len(found) == len(jumps):
                 return modes, jumps, lo, hi
             jumps, modes = found, modes | {jump.target for _, jump in found}
 
-    def _bounded(self, modes: set[int], jumps: list[tuple[int, Jump]], lo: np.ndarray, hi: np.ndarray) -> Ends:
+    def _common_enclosure(self, modes: set[int], jumps: list[SourcedTransition], lo: np.ndarray, hi: np.ndarray) -> Interval:
         """Rows whose passed states hold every solution of the step through these modes and jumps (Step 1 and 2)."""
-        n, passed = self.layout.states, self.layout.passed_rows
+        n, passed = self.layout.states, self.layout.enclosure_rows
         first = lo[:n].copy(), hi[:n].copy()
         rows = np.array([lo, hi])
 
-        def image(box: Ends) -> Ends:
+        def image(box: Interval) -> Interval:
             rows[0, passed], rows[1, passed] = box
             start = first
             for _, jump in jumps:  # a state that goes through the jump unchanged goes on from where it began
-                anew = jump.reset_meanwhile.evaluate(*jump.meanwhile.narrowed(rows[0], rows[1]))
-                low, high = (np.where(jump.set_anew, side, np.nan) for side in anew)
-                start = join(start, (low, high))
+                anew = jump.reset_during.evaluate(*jump.guard_during.contract(rows[0], rows[1]))
+                low, high = (np.where(jump.resets_row, side, np.nan) for side in anew)
+                start = hull(start, (low, high))
             rows[0, :n], rows[1, :n] = start
             ends = start
             for m in modes:
-                ends = join(ends, self.flows[m].picard.evaluate(rows[0], rows[1]))
+                ends = hull(ends, self.flows[m].picard.evaluate(rows[0], rows[1]))
             return ends
 
-        box = mapped_into_itself(image, first, strictly=not all(self.flows[m].smooth.everywhere for m in modes))
+        box = find_invariant_box(image, first, strictly=not all(self.flows[m].smoothness.everywhere for m in modes))
         rows[0, :n], rows[1, :n] = first
         rows[0, passed], rows[1, passed] = box
         return rows[0], rows[1]
@@ -255,7 +266,7 @@ class HybridStep:
         return Boxes(lo[:k], hi[:k], np.full(lo.shape[1], mode)).without_empty()
 
 
-def emptied_rows(lo: np.ndarray, hi: np.ndarray) -> Ends:
+def mark_empty_columns(lo: np.ndarray, hi: np.ndarray) -> Interval:
     """A column with one empty side is empty throughout."""
     gone = ~np.all(lo <= hi, axis=0)
     lo[:, gone] = np.nan

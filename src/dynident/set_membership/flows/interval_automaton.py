@@ -1,4 +1,4 @@
-"""Automaton: the modes of a model and the ways between them, over boxes."""
+"""Interval automaton: the modes of a hybrid model, their guards, invariants and resets, over boxes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from dynident.models.equations import EquationModel
 from dynident.models.hybrid_functions import TransitionFunctions
-from dynident.set_membership.intervals import interval_kernel
-from dynident.set_membership.intervals.arithmetic import Ends
+from dynident.set_membership.intervals import make_interval_kernel
+from dynident.set_membership.intervals.arithmetic import Interval
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
-    """How the rows of a box are ordered: states x, parameters p, inputs u, their slopes, time t, step h; and for what
-    holds during the whole step: states b that it may pass through, elapsed time s in [0, h]."""
+class VariableLayout:
+    """How the rows of a box are ordered: states x, parameters p, inputs u, their rates, time t, step h; and for what
+    holds during the whole step: an a priori enclosure b of the states that it passes through, elapsed time s in [0, h]."""
 
     states: int
     parameters: int
@@ -36,7 +36,7 @@ class Layout:
         return slice(self.unknowns, self.unknowns + self.inputs)
 
     @property
-    def slope_rows(self) -> slice:
+    def input_rate_rows(self) -> slice:
         return slice(self.unknowns + self.inputs, self.unknowns + 2 * self.inputs)
 
     @property
@@ -48,161 +48,163 @@ class Layout:
         return self.time_row + 1
 
     @property
-    def passed_rows(self) -> slice:
+    def enclosure_rows(self) -> slice:
         return slice(self.step_row + 1, self.step_row + 1 + self.states)
 
     @property
     def elapsed_row(self) -> int:
         return self.rows - 1
 
-    def symbols(self) -> Symbols:
+    def symbols(self) -> StepSymbols:
         parts = [casadi.SX.sym(n, k) for n, k in (("x", self.states), ("p", self.parameters), ("u", self.inputs),
                                                   ("du", self.inputs), ("t", 1), ("h", 1), ("b", self.states),
                                                   ("s", 1))]
-        return Symbols(*parts)
+        return StepSymbols(*parts)
 
 
 @dataclass(frozen=True, eq=False)
-class Symbols:
+class StepSymbols:
     """Symbols in the order of the rows."""
 
     x: casadi.SX
     p: casadi.SX
     u: casadi.SX
-    slope: casadi.SX
+    input_rate: casadi.SX
     t: casadi.SX
     h: casadi.SX
     b: casadi.SX
     s: casadi.SX
 
-    def meanwhile(self, expression: casadi.SX) -> casadi.SX:
+    def during_step(self, expression: casadi.SX) -> casadi.SX:
         """The expression at any moment of the step."""
         return casadi.substitute(expression, casadi.vertcat(self.x, self.u, self.t),
-                                 casadi.vertcat(self.b, self.u + self.slope * self.s, self.t + self.s))
+                                 casadi.vertcat(self.b, self.u + self.input_rate * self.s, self.t + self.s))
 
     def function(self, expression: casadi.SX) -> casadi.Function:
-        return casadi.Function("verified", [self.x, self.p, self.u, self.slope, self.t, self.h, self.b, self.s],
+        return casadi.Function("verified", [self.x, self.p, self.u, self.input_rate, self.t, self.h, self.b, self.s],
                                [casadi.densify(casadi.vec(expression))], {"cse": True})
 
 
-def at_start(s: Symbols, f: casadi.Function) -> casadi.SX:
+def at_start(s: StepSymbols, f: casadi.Function) -> casadi.SX:
     return f(s.t, s.x, s.u, s.p)
 
 
-def meanwhile(s: Symbols, f: casadi.Function) -> casadi.SX:
+def during_step(s: StepSymbols, f: casadi.Function) -> casadi.SX:
     """At any moment of the step."""
-    return s.meanwhile(at_start(s, f))
+    return s.during_step(at_start(s, f))
 
 
-def at_end(s: Symbols, f: casadi.Function) -> casadi.SX:
+def at_end(s: StepSymbols, f: casadi.Function) -> casadi.SX:
     """At the end of the step, just before the inputs jump."""
-    return f(s.t + s.h, s.x, s.u + s.slope * s.h, s.p)
+    return f(s.t + s.h, s.x, s.u + s.input_rate * s.h, s.p)
 
 
-class Condition:
+class IntervalCondition:
     """Expressions that must be at least zero, over boxes; closed, so that a border belongs to both of its sides."""
 
-    def __init__(self, expressions: Sequence[casadi.SX], s: Symbols, proved: bool):
+    def __init__(self, expressions: Sequence[casadi.SX], s: StepSymbols, rigorous: bool):
         self.rows = len(expressions)
-        self.kernel = interval_kernel(s.function(casadi.vertcat(*expressions)), proved) if expressions else None
+        self.kernel = make_interval_kernel(s.function(casadi.vertcat(*expressions)), rigorous) if expressions else None
 
-    def possible(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    def can_hold(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         """(boxes,) false only where no point of the box makes every expression positive, as a transition asks."""
         if self.kernel is None:
             return np.ones(lo.shape[1], bool)
         return np.all(self.kernel.evaluate(lo, hi)[1] > 0, axis=0)
 
-    def narrowed(self, lo: np.ndarray, hi: np.ndarray) -> Ends:
+    def contract(self, lo: np.ndarray, hi: np.ndarray) -> Interval:
         """The boxes without parts in which the condition fails; NaN where it fails everywhere."""
         if self.kernel is None:
             return lo, hi
         return self.kernel.contract(lo, hi, np.zeros((self.rows, 1)), np.full((self.rows, 1), np.inf), passes=2)
 
 
-class Jump:
+class IntervalTransition:
     """A transition over boxes: when it can be taken, at the start of a step or during it, and where it leads."""
 
-    def __init__(self, transition: TransitionFunctions, rate: casadi.Function, target: int, s: Symbols, proved: bool):
+    def __init__(self, transition: TransitionFunctions, rate: casadi.Function, target: int, s: StepSymbols, rigorous: bool):
         self.target, self.name = target, f"{transition.source} -> {transition.target}"
-        self.at_start, self.meanwhile = (
-            Condition([moment(s, transition.guard)], s, proved) for moment in (at_start, meanwhile))
+        self.guard_at_start, self.guard_during = (
+            IntervalCondition([moment(s, transition.guard)], s, rigorous) for moment in (at_start, during_step))
         after = casadi.vertsplit(at_start(s, transition.reset))
-        self.set_anew = np.array([not casadi.is_equal(row, s.x[k]) for k, row in enumerate(after)], bool)[:, None]
-        self.reset_at_start, self.reset_meanwhile = (
-            interval_kernel(s.function(moment(s, transition.reset)), proved) for moment in (at_start, meanwhile))
-        g, self.rise = meanwhile(s, transition.guard), _rise(transition.guard, rate, s)
-        self.crossing = None if self.rise is None else Condition([g, -g], s, proved)  # where the guard is zero
-        self.rising = None if self.rise is None else Condition([self.rise], s, proved)
+        self.resets_row = np.array([not casadi.is_equal(row, s.x[k]) for k, row in enumerate(after)], bool)[:, None]
+        self.reset_at_start, self.reset_during = (
+            make_interval_kernel(s.function(moment(s, transition.reset)), rigorous) for moment in (at_start, during_step))
+        g, self.guard_rate = during_step(s, transition.guard), _guard_rate(transition.guard, rate, s)
+        self.crossing = None if self.guard_rate is None else IntervalCondition([g, -g], s, rigorous)  # where the guard is zero
+        self.rising = None if self.guard_rate is None else IntervalCondition([self.guard_rate], s, rigorous)
 
-    def can_begin(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    def can_start(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         """(boxes,) false only where the guard, not positive at the start, cannot become so within the step.
 
         Where it is zero it would have to rise: a solution of a smooth mode cannot leave the set in which its guard is not
         positive through a border on which the guard nowhere rises (Nagumo).
         """
-        can = self.meanwhile.possible(lo, hi)
+        can = self.guard_during.can_hold(lo, hi)
         if self.crossing is None or self.rising is None or not can.any():
             return can
-        edge = self.crossing.narrowed(lo[:, can], hi[:, can])
-        can[can] = self.rising.possible(*edge)
+        edge = self.crossing.contract(lo[:, can], hi[:, can])
+        can[can] = self.rising.can_hold(*edge)
         return can
 
-    def begun(self, lo: np.ndarray, hi: np.ndarray) -> Ends:
+    def rows_that_start(self, lo: np.ndarray, hi: np.ndarray) -> Interval:
         """The rows of boxes whose guard, not positive at the start, becomes so within the step: where it does, it rises."""
-        low, high = self.meanwhile.narrowed(lo, hi)
+        low, high = self.guard_during.contract(lo, hi)
         if self.crossing is None or self.rising is None:
             return low, high
-        return self.rising.narrowed(*self.crossing.narrowed(low, high))
+        return self.rising.contract(*self.crossing.contract(low, high))
 
 
-def _rise(guard: casadi.Function, rate: casadi.Function, s: Symbols) -> casadi.SX | None:
+def _guard_rate(guard: casadi.Function, rate: casadi.Function, s: StepSymbols) -> casadi.SX | None:
     """How fast the guard rises during the step; for guards that are affine in the state, else nothing."""
     g = at_start(s, guard)
     slope = casadi.jacobian(g, s.x)
     if casadi.depends_on(slope, casadi.vertcat(s.x, s.p, s.u, s.t)):
         return None
-    return s.meanwhile(slope @ at_start(s, rate) + casadi.jtimes(g, s.u, s.slope) + casadi.jtimes(g, s.t, casadi.SX(1)))
+    return s.during_step(slope @ at_start(s, rate) + casadi.jtimes(g, s.u, s.input_rate) + casadi.jtimes(g, s.t, casadi.SX(1)))
 
 
-class ModeLaw:
+class IntervalMode:
     """One mode over boxes: its rate, where it may begin, when it goes on, and how it is left."""
 
-    def __init__(self, model: EquationModel, name: str, s: Symbols, proved: bool):
+    def __init__(self, model: EquationModel, name: str, s: StepSymbols, rigorous: bool):
         functions = model.mode(name)
         self.name, self.rate = name, functions.rate
         self.rate_is_zero = at_start(s, functions.rate).is_zero()
         leaving = [t for t in model.transitions if t.source == name]
-        self.jumps = tuple(Jump(t, functions.rate, model.modes.index(t.target), s, proved) for t in leaving)
+        self.transitions = tuple(IntervalTransition(t, functions.rate, model.modes.index(t.target), s, rigorous)
+                                 for t in leaving)
         earlier = model.modes[:model.modes.index(name)]  # where one of these is possible, it is taken
-        self.not_earlier = Condition([-at_start(s, model.mode(m).invariant) for m in earlier], s, proved)
-        self.may_begin = Condition([at_start(s, functions.invariant)] if model.hybrid else [], s, proved)
-        self.goes_on_at_start, self.goes_on_meanwhile, self.goes_on_at_end = (
-            Condition([-moment(s, t.guard) for t in leaving], s, proved) for moment in (at_start, meanwhile, at_end))
-        self.invariant_meanwhile = Condition([meanwhile(s, functions.invariant)] if model.hybrid else [], s, proved)
-        self.rises = Condition([casadi.SX(1) if j.rise is None else j.rise for j in self.jumps], s, proved)
+        self.no_earlier_invariant = IntervalCondition([-at_start(s, model.mode(m).invariant) for m in earlier], s, rigorous)
+        self.invariant_at_start = IntervalCondition([at_start(s, functions.invariant)] if model.hybrid else [], s, rigorous)
+        self.stays_at_start, self.stays_during, self.stays_at_end = (
+            IntervalCondition([-moment(s, t.guard) for t in leaving], s, rigorous)
+            for moment in (at_start, during_step, at_end))
+        self.invariant_during = IntervalCondition([during_step(s, functions.invariant)] if model.hybrid else [], s, rigorous)
+        self.guard_rates = IntervalCondition([casadi.SX(1) if t.guard_rate is None else t.guard_rate
+                                              for t in self.transitions], s, rigorous)
 
-
-    def holds_meanwhile(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
-        """(boxes,) false only where the invariant holds nowhere among the passed states."""
-        kernel = self.invariant_meanwhile.kernel
+    def invariant_can_hold(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        """(boxes,) false only where the invariant holds nowhere in the enclosure of the step."""
+        kernel = self.invariant_during.kernel
         return np.ones(lo.shape[1], bool) if kernel is None else np.all(kernel.evaluate(lo, hi)[1] >= 0, axis=0)
 
-    def surely_left(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
-        """(boxes,) true only where, at every passed state, a guard is positive, or not negative and rising."""
-        if self.goes_on_meanwhile.kernel is None or self.rises.kernel is None:
+    def must_leave(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        """(boxes,) true only where a guard is positive, or not negative and rising, everywhere in the enclosure."""
+        if self.stays_during.kernel is None or self.guard_rates.kernel is None:
             return np.zeros(lo.shape[1], bool)
-        most = self.goes_on_meanwhile.kernel.evaluate(lo, hi)[1]
-        known = np.array([jump.rise is not None for jump in self.jumps])[:, None]
-        rising = self.rises.kernel.evaluate(lo, hi)[0] > 0
+        most = self.stays_during.kernel.evaluate(lo, hi)[1]
+        known = np.array([jump.guard_rate is not None for jump in self.transitions])[:, None]
+        rising = self.guard_rates.kernel.evaluate(lo, hi)[0] > 0
         return np.any((most < 0) | ((most <= 0) & rising & known), axis=0)
 
 
-class Automaton:
+class IntervalAutomaton:
     """All modes of a model; a plain ODE is one mode that is never left. A transition is taken as soon as it can be."""
 
-    def __init__(self, model: EquationModel, proved: bool = False):
-        self.layout = Layout(len(model.states), len(model.parameters), len(model.inputs))
-        self.proved = proved
+    def __init__(self, model: EquationModel, rigorous: bool = False):
+        self.layout = VariableLayout(len(model.states), len(model.parameters), len(model.inputs))
+        self.rigorous = rigorous
         s = self.layout.symbols()
-        self.modes = tuple(ModeLaw(model, name, s, proved) for name in model.modes)
-        self.output = interval_kernel(s.function(at_start(s, model.output)), proved)
+        self.modes = tuple(IntervalMode(model, name, s, rigorous) for name in model.modes)
+        self.output = make_interval_kernel(s.function(at_start(s, model.output)), rigorous)

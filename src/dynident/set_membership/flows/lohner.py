@@ -1,10 +1,10 @@
-"""Tube: the solutions of one mode along many steps as a linear function of what is unknown, plus a bounded rest.
+"""Lohner's method: the solutions of one mode along many steps, linear in what is unknown, plus a bounded rest.
 
     x(t_k) in  c + S (q - q_c) + Q [-w, w],     q = (state at the begin, parameters)
 
-c, S and Q are plain numbers; everything that rounding, the Taylor remainder and the curvature over the box leave open
-goes into w, in coordinates Q that are turned with the flow (QR preconditioning), so that it is not wrapped anew in each
-step. Outputs follow as rows a (q - q_c) + offset: linear constraints on q with all doubt in the offset.
+c, S and Q are plain numbers, S by the mean value form; everything that rounding, the Taylor remainder and the curvature over
+the box leave open goes into w, in coordinates Q that are turned with the flow (QR preconditioning against the wrapping
+effect). Outputs follow as rows a (q - q_c) + offset: linear constraints on q with an error bound of the offset.
 """
 
 from __future__ import annotations
@@ -15,141 +15,145 @@ from dataclasses import dataclass, replace
 import casadi
 import numpy as np
 
-from dynident.set_membership.flows.boxes import Step, rows_of
-from dynident.set_membership.flows.interval_automaton import Layout, at_start
-from dynident.set_membership.flows.mode_flow import FlowChoice, ModeFlow
+from dynident.set_membership.flows.boxes import IntervalStep, stack_rows
+from dynident.set_membership.flows.interval_automaton import VariableLayout, at_start
+from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow
 from dynident.set_membership.flows.nonsmooth import Smoothness
-from dynident.set_membership.intervals import interval_kernel
-from dynident.set_membership.intervals.arithmetic import Ends, middle, total
+from dynident.set_membership.intervals import make_interval_kernel
+from dynident.set_membership.intervals.arithmetic import Interval, add, midpoint
 
 ROUNDING = 2.0**-50  # times the sum of absolute terms: more than any sum of up to eight products can lose
 TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Outputs at samples over boxes: y = a (q - q_c) + offset, |error of offset| <= doubt."""
+class OutputEnclosure:
+    """Outputs at samples over boxes: y = a (q - q_c) + offset, |error of the offset| <= error."""
 
     centre: np.ndarray  # (unknowns, boxes)
     radius: np.ndarray  # (unknowns, boxes)
     a: np.ndarray  # (samples, outputs, unknowns, boxes)
     offset: np.ndarray  # (samples, outputs, boxes)
-    doubt: np.ndarray  # (samples, outputs, boxes); infinite where no enclosure was found
+    error: np.ndarray  # (samples, outputs, boxes); infinite where no enclosure was found
     low: np.ndarray  # (samples, states, boxes) hull of the states
     high: np.ndarray
 
 
-class Tube:
+class LohnerFlow:
     """One mode of a model along a record."""
 
-    def __init__(self, layout: Layout, rate: casadi.Function, output: casadi.Function, order: int = 6,
-                 proved: bool = False):
+    def __init__(self, layout: VariableLayout, rate: casadi.Function, output: casadi.Function, order: int = 6,
+                 rigorous: bool = False):
         self.layout = layout
-        self.flow = ModeFlow(layout, rate, FlowChoice(order, "natural"), proved)
+        self.mode_flow = ModeFlow(layout, rate, FlowOptions(order, "natural"), rigorous)
         s = layout.symbols()
-        self.output = interval_kernel(s.function(at_start(s, output)), proved)
-        slopes = casadi.jacobian(at_start(s, output), casadi.vertcat(s.x, s.p))
-        self.output_slopes = interval_kernel(s.function(slopes), proved)
-        self.smooth_output = Smoothness(at_start(s, output), s, proved)
+        self.output = make_interval_kernel(s.function(at_start(s, output)), rigorous)
+        jacobian = casadi.jacobian(at_start(s, output), casadi.vertcat(s.x, s.p))
+        self.output_jacobian = make_interval_kernel(s.function(jacobian), rigorous)
+        self.output_smoothness = Smoothness(at_start(s, output), s, rigorous)
 
-    def rows(self, lo: np.ndarray, hi: np.ndarray, steps: Sequence[Step], substeps: int = 1,
-             known: Ends | None = None) -> Rows:
+    def enclose_outputs(self, lo: np.ndarray, hi: np.ndarray, steps: Sequence[IntervalStep], substeps: int = 1,
+                        known: Interval | None = None) -> OutputEnclosure:
         """Along `steps`, the first sample being the begin; `lo`, `hi` are (unknowns, boxes).
 
         `known` are (samples, states) bounds of the state from elsewhere: the rows then hold for all q that keep them.
         """
         n, k, boxes = self.layout.states, self.layout.unknowns, lo.shape[1]
-        centre = middle((lo, hi))
+        centre = midpoint((lo, hi))
         radius = np.maximum(hi - centre, centre - lo) * (1 + ROUNDING) + TINY
-        state = _State(centre[:n].copy(), np.tile(np.eye(n, k)[:, :, None], boxes),
-                       np.tile(np.eye(n)[:, :, None], boxes), np.zeros((n, boxes)))
+        state = _LohnerState(centre[:n].copy(), np.tile(np.eye(n, k)[:, :, None], boxes),
+                             np.tile(np.eye(n)[:, :, None], boxes), np.zeros((n, boxes)))
         found: list[tuple] = []
         for j, step in enumerate(steps):
             if known is not None:
                 state = replace(state, known=(known[0][j][:, None], known[1][j][:, None]))
-            found.append((*self._measured(state, centre, radius, step), *state.hull(radius)))
+            found.append((*self._enclose_output(state, centre, radius, step), *state.hull(radius)))
             if j + 1 < len(steps):
-                for part in step.parts(substeps):
+                for part in step.subdivide(substeps):
                     state = self._advance(state, centre, radius, part)
-        a, offset, doubt, low, high = (np.array(column) for column in zip(*found, strict=True))
-        return Rows(centre, radius, a, offset, doubt, low, high)
+        a, offset, error, low, high = (np.array(column) for column in zip(*found, strict=True))
+        return OutputEnclosure(centre, radius, a, offset, error, low, high)
 
-    def _advance(self, state: _State, centre: np.ndarray, radius: np.ndarray, step: Step) -> _State:
+    def _advance(self, state: _LohnerState, centre: np.ndarray, radius: np.ndarray, step: IntervalStep) -> _LohnerState:
         n, k = self.layout.states, self.layout.unknowns
         with np.errstate(invalid="ignore", over="ignore"):
             hull = state.with_centre(state.hull(radius))
             p = centre[n:] - radius[n:] * (1 + ROUNDING), centre[n:] + radius[n:] * (1 + ROUNDING)
-            lo, hi = rows_of(self.layout, np.concatenate([hull[0], p[0]]), np.concatenate([hull[1], p[1]]), step)
-            lo[self.layout.passed_rows], hi[self.layout.passed_rows] = self.flow.bound(lo, hi)
+            lo, hi = stack_rows(self.layout, np.concatenate([hull[0], p[0]]), np.concatenate([hull[1], p[1]]), step)
+            lo[self.layout.enclosure_rows], hi[self.layout.enclosure_rows] = self.mode_flow.enclose_step(lo, hi)
             ahead = (lo.copy(), hi.copy())
-            rest = self.flow.remainder.evaluate(lo, hi)
-            slope, spread = mid_rad(by_rows(self.flow.jacobian.evaluate(lo, hi), k))
+            remainder = self.mode_flow.remainder.evaluate(lo, hi)
+            jacobian, jacobian_error = midpoint_radius(jacobian_by_rows(self.mode_flow.jacobian.evaluate(lo, hi), k))
             lo[:k], hi[:k] = np.concatenate([state.c, centre[n:]]), np.concatenate([state.c, centre[n:]])
-            at = np.array([kernel.evaluate(lo, hi) for kernel in self.flow.polynomial])[:, :, 0].transpose(1, 0, 2)
-            c, open_ = mid_rad(total((at[0], at[1]), rest))
-            apart = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
-            c, slope, open_ = self._straightened(ahead, state.c, (c, slope, open_ + _apply(spread, apart)))
-            s = np.einsum("ijb,jkb->ikb", slope[:, :n], state.s)
-            s[:, n:] += slope[:, n:]
-            size = np.einsum("ijb,jkb->ikb", np.abs(slope[:, :n]), np.abs(state.s))
-            size[:, n:] += np.abs(slope[:, n:])
-            open_ = (open_ + ROUNDING * _apply(size, radius)) * (1 + ROUNDING) + TINY
-            return state.turned(c, s, np.einsum("ijb,jkb->ikb", slope[:, :n], state.q), slope[:, :n], open_)
+            at = np.array([kernel.evaluate(lo, hi) for kernel in self.mode_flow.polynomial])[:, :, 0].transpose(1, 0, 2)
+            c, rest = midpoint_radius(add((at[0], at[1]), remainder))
+            distance = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
+            rest = rest + _apply(jacobian_error, distance)
+            c, jacobian, rest = self._first_order_where_nonsmooth(ahead, state.c, (c, jacobian, rest))
+            s = np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.s)
+            s[:, n:] += jacobian[:, n:]
+            size = np.einsum("ijb,jkb->ikb", np.abs(jacobian[:, :n]), np.abs(state.s))
+            size[:, n:] += np.abs(jacobian[:, n:])
+            rest = (rest + ROUNDING * _apply(size, radius)) * (1 + ROUNDING) + TINY
+            return state.advance(c, s, np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.q), jacobian[:, :n], rest)
 
-    def _straightened(self, rows: Ends, start: np.ndarray, bent: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """Centre, slopes and doubt; where the rate is not smooth, or nearly so, x + h f with all that h f can be in doubt."""
-        if self.flow.smooth.everywhere:
+    def _first_order_where_nonsmooth(self, rows: Interval, start: np.ndarray, bent: tuple[np.ndarray, ...]
+                                     ) -> tuple[np.ndarray, ...]:
+        """Centre, Jacobian and rest; where the rate is not smooth, or nearly so, x + h f with all of h f in the rest."""
+        if self.mode_flow.smoothness.everywhere:
             return bent
         n, k = self.layout.states, self.layout.unknowns
-        rough = self.flow.smooth.fails(*rows)
+        nonsmooth = self.mode_flow.smoothness.may_fail(*rows)
         rows[0][:n], rows[1][:n] = start, start
-        c, open_ = mid_rad(self.flow.straight.evaluate(*rows))
-        rough |= np.all(open_ < bent[2], axis=0)
-        return (np.where(rough, c, bent[0]), np.where(rough, np.eye(n, k)[:, :, None], bent[1]),
-                np.where(rough, open_, bent[2]))
+        c, rest = midpoint_radius(self.mode_flow.first_order.evaluate(*rows))
+        nonsmooth |= np.all(rest < bent[2], axis=0)
+        return (np.where(nonsmooth, c, bent[0]), np.where(nonsmooth, np.eye(n, k)[:, :, None], bent[1]),
+                np.where(nonsmooth, rest, bent[2]))
 
-    def _measured(self, state: _State, centre: np.ndarray, radius: np.ndarray, step: Step) -> tuple:
+    def _enclose_output(self, state: _LohnerState, centre: np.ndarray, radius: np.ndarray, step: IntervalStep) -> tuple:
         """(outputs, unknowns, boxes), (outputs, boxes), (outputs, boxes): the row of a sample."""
         n, k = self.layout.states, self.layout.unknowns
         with np.errstate(invalid="ignore", over="ignore"):
             hull = state.with_centre(state.hull(radius))
             full = (np.concatenate([hull[0], centre[n:] - radius[n:] * (1 + ROUNDING)]),
                     np.concatenate([hull[1], centre[n:] + radius[n:] * (1 + ROUNDING)]))
-            slope, spread = mid_rad(by_rows(self.output_slopes.evaluate(*rows_of(self.layout, *full, step)), k))
+            rows = stack_rows(self.layout, *full, step)
+            jacobian, jacobian_error = midpoint_radius(jacobian_by_rows(self.output_jacobian.evaluate(*rows), k))
             point = np.concatenate([state.c, centre[n:]])
-            offset, doubt = mid_rad(self.output.evaluate(*rows_of(self.layout, point, point, step)))
-            apart = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
-            a = np.einsum("ijb,jkb->ikb", slope[:, :n], state.s)
-            a[:, n:] += slope[:, n:]
-            size = np.einsum("ijb,jkb->ikb", np.abs(slope[:, :n]), np.abs(state.s))
-            size[:, n:] += np.abs(slope[:, n:])
-            turned = np.abs(np.einsum("ijb,jkb->ikb", slope[:, :n], state.q)) + ROUNDING * np.einsum(
-                "ijb,jkb->ikb", np.abs(slope[:, :n]), np.abs(state.q))
-            doubt = doubt + _apply(spread, apart) + ROUNDING * _apply(size, radius) + _apply(turned, state.w)
-            return self._flat_where_rough(rows_of(self.layout, *full, step), (a, offset, doubt * (1 + ROUNDING) + TINY))
+            offset, error = midpoint_radius(self.output.evaluate(*stack_rows(self.layout, point, point, step)))
+            distance = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
+            a = np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.s)
+            a[:, n:] += jacobian[:, n:]
+            size = np.einsum("ijb,jkb->ikb", np.abs(jacobian[:, :n]), np.abs(state.s))
+            size[:, n:] += np.abs(jacobian[:, n:])
+            rotated = np.abs(np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.q)) + ROUNDING * np.einsum(
+                "ijb,jkb->ikb", np.abs(jacobian[:, :n]), np.abs(state.q))
+            error = error + _apply(jacobian_error, distance) + ROUNDING * _apply(size, radius) + _apply(rotated, state.w)
+            return self._range_where_nonsmooth(rows, (a, offset, error * (1 + ROUNDING) + TINY))
 
-    def _flat_where_rough(self, rows: Ends, found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """The row of a sample; where an output is not smooth, all of it is doubt."""
-        rough = self.smooth_output.fails(*rows)
-        if not rough.any():
+    def _range_where_nonsmooth(self, rows: Interval, found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        """The row of a sample; where an output is not smooth, all of it is in the error."""
+        nonsmooth = self.output_smoothness.may_fail(*rows)
+        if not nonsmooth.any():
             return found
-        a, offset, doubt = found
-        a[:, :, rough] = 0.0
-        offset[:, rough], doubt[:, rough] = mid_rad(self.output.evaluate(rows[0][:, rough], rows[1][:, rough]))
-        return a, offset, doubt
+        a, offset, error = found
+        a[:, :, nonsmooth] = 0.0
+        there = self.output.evaluate(rows[0][:, nonsmooth], rows[1][:, nonsmooth])
+        offset[:, nonsmooth], error[:, nonsmooth] = midpoint_radius(there)
+        return a, offset, error
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class _LohnerState:
     """c + s dq + q [-w, w], boxes last."""
 
     c: np.ndarray  # (states, boxes)
     s: np.ndarray  # (states, unknowns, boxes)
     q: np.ndarray  # (states, states, boxes)
     w: np.ndarray  # (states, boxes)
-    known: Ends | None = None  # of the state, from elsewhere
+    known: Interval | None = None  # of the state, from elsewhere
 
-    def hull(self, radius: np.ndarray) -> Ends:
+    def hull(self, radius: np.ndarray) -> Interval:
         reach = (_apply(np.abs(self.s), radius) + _apply(np.abs(self.q), self.w)) * (1 + ROUNDING) + TINY
         reach = reach + ROUNDING * np.abs(self.c)
         hull = self.c - reach, self.c + reach
@@ -159,19 +163,19 @@ class _State:
         crossed = low > high  # no point of the box keeps what is known; any enclosure is right then
         return np.where(crossed, hull[0], low), np.where(crossed, hull[1], high)
 
-    def with_centre(self, hull: Ends) -> Ends:
+    def with_centre(self, hull: Interval) -> Interval:
         """The hull and the centre: a derivative between them is met there."""
         return np.minimum(hull[0], self.c), np.maximum(hull[1], self.c)
 
-    def turned(self, c: np.ndarray, s: np.ndarray, a: np.ndarray, slope: np.ndarray, open_: np.ndarray) -> _State:
-        """c + s dq + a [-w, w] + [-open, open], with the rest in the coordinates that the flow turns it into."""
-        return _State(c, s, *turned(self.q, self.w, a, slope, open_))
+    def advance(self, c: np.ndarray, s: np.ndarray, a: np.ndarray, jacobian: np.ndarray, rest: np.ndarray) -> _LohnerState:
+        """c + s dq + a [-w, w] + [-rest, rest], with the rest in the coordinates that the flow turns it into."""
+        return _LohnerState(c, s, *rotate_qr(self.q, self.w, a, jacobian, rest))
 
 
-def turned(q: np.ndarray, w: np.ndarray, a: np.ndarray, slope: np.ndarray, open_: np.ndarray
-           ) -> tuple[np.ndarray, np.ndarray]:
-    """a [-w, w] + [-open, open] in the coordinates that the flow turns it into; a is slope q, up to rounding."""
-    open_ = open_ + ROUNDING * _apply(np.einsum("ijb,jkb->ikb", np.abs(slope), np.abs(q)), w)
+def rotate_qr(q: np.ndarray, w: np.ndarray, a: np.ndarray, jacobian: np.ndarray, rest: np.ndarray
+              ) -> tuple[np.ndarray, np.ndarray]:
+    """a [-w, w] + [-rest, rest] in the coordinates that the flow turns it into; a is jacobian q, up to rounding."""
+    rest = rest + ROUNDING * _apply(np.einsum("ijb,jkb->ikb", np.abs(jacobian), np.abs(q)), w)
     scaled = np.nan_to_num((a * (w + TINY)[None]).transpose(2, 0, 1), posinf=0.0, neginf=0.0)
     order = np.argsort(-np.sum(scaled**2, axis=1), axis=1)  # the longest edge of the rest stays an edge
     new = np.linalg.qr(np.take_along_axis(scaled, order[:, None, :], axis=2) + TINY * np.eye(len(w)))[0]
@@ -181,7 +185,7 @@ def turned(q: np.ndarray, w: np.ndarray, a: np.ndarray, slope: np.ndarray, open_
     off = off + n * ROUNDING * (1 + np.abs(new).sum(axis=1).max(axis=0) ** 2)  # how far from the true inverse
     both = np.abs(np.einsum("ijb,jkb->ikb", inverse, a)) + ROUNDING * np.einsum(
         "ijb,jkb->ikb", np.abs(inverse), np.abs(a))
-    wide = (_apply(both, w) + _apply(np.abs(inverse), open_)) * (1 + ROUNDING)
+    wide = (_apply(both, w) + _apply(np.abs(inverse), rest)) * (1 + ROUNDING)
     return new, wide + np.where(off < 0.5, 2 * off, np.inf) * np.max(wide, axis=0) + TINY
 
 
@@ -190,13 +194,13 @@ def _apply(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     return np.einsum("ijb,jb->ib", matrix, vector)
 
 
-def by_rows(ends: Ends, columns: int) -> Ends:
+def jacobian_by_rows(ends: Interval, columns: int) -> Interval:
     """(rows, columns, boxes) of a Jacobian whose entries come column by column."""
     shape = (columns, -1, ends[0].shape[1])
     return ends[0].reshape(shape).transpose(1, 0, 2), ends[1].reshape(shape).transpose(1, 0, 2)
 
 
-def mid_rad(ends: Ends) -> tuple[np.ndarray, np.ndarray]:
+def midpoint_radius(ends: Interval) -> tuple[np.ndarray, np.ndarray]:
     mid = np.where(np.isfinite(ends[0]) & np.isfinite(ends[1]), 0.5 * (ends[0] + ends[1]), 0.0)
     rad = np.maximum(ends[1] - mid, mid - ends[0]) * (1 + ROUNDING) + TINY
     return mid, np.where(np.isnan(rad), np.inf, rad)

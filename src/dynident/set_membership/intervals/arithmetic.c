@@ -273,7 +273,7 @@ static void where_(const strip *restrict k, const strip *restrict a, const strip
     }
 }
 
-static void meet_(strip *restrict a, const strip *restrict b)
+static void intersect_(strip *restrict a, const strip *restrict b)
 {
     EACH {
         double al = a->lo[i], ah = a->hi[i], bl = b->lo[i], bh = b->hi[i];

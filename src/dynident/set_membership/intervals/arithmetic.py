@@ -1,6 +1,6 @@
-"""Rounding: interval sums and products of numpy arrays, each end moved outward by a proved step.
+"""Interval arithmetic of NumPy arrays: the interpreted twin of arithmetic.c, each end rounded outward by a proved step.
 
-The step is that of arithmetic.c, where its proof stands. Ends are pairs of arrays (lo, hi); empty ends are NaN.
+The proof stands there. Intervals are pairs of arrays (lo, hi); an empty interval is NaN at both ends.
 """
 
 from __future__ import annotations
@@ -9,34 +9,34 @@ from typing import Any
 
 import numpy as np
 
-Ends = tuple[Any, Any]  # arrays, or numbers, of one shape
+Interval = tuple[Any, Any]  # (lo, hi): arrays, or numbers, of one shape
 
 PHI = float.fromhex("0x1.0000000000002p-53")
 ETA = 5e-324
-TOP = np.finfo(float).max
+LARGEST = np.finfo(float).max
 
 
-def down(c: Any) -> Any:
-    c = np.where(c > TOP, TOP, c)
+def round_down(c: Any) -> Any:
+    c = np.where(c > LARGEST, LARGEST, c)
     return c - (PHI * np.abs(c) + ETA)
 
 
-def up(c: Any) -> Any:
-    return -down(-np.asarray(c))
+def round_up(c: Any) -> Any:
+    return -round_down(-np.asarray(c))
 
 
-def total(a: Ends, b: Ends) -> Ends:
-    """a + b, where a zero sum is exact."""
+def add(a: Interval, b: Interval) -> Interval:
+    """The sum, where a zero sum is exact."""
     lo, hi = a[0] + b[0], a[1] + b[1]
-    return np.where(lo == 0, 0.0, down(lo)), np.where(hi == 0, 0.0, up(hi))
+    return np.where(lo == 0, 0.0, round_down(lo)), np.where(hi == 0, 0.0, round_up(hi))
 
 
-def difference(a: Ends, b: Ends) -> Ends:
-    return total(a, (-b[1], -b[0]))
+def sub(a: Interval, b: Interval) -> Interval:
+    return add(a, (-b[1], -b[0]))
 
 
-def times(a: Ends, b: Ends) -> Ends:
-    """a * b; zero times an infinite end is zero, since the end is never reached."""
+def mul(a: Interval, b: Interval) -> Interval:
+    """The product; zero times an infinite end is zero, since the end is never reached."""
     with np.errstate(invalid="ignore", over="ignore"):
         products = np.array(np.broadcast_arrays(a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1]))
         undefined = np.isnan(a[0]) | np.isnan(b[0])
@@ -45,18 +45,18 @@ def times(a: Ends, b: Ends) -> Ends:
         thin_zero = ((a[0] == 0) & (a[1] == 0)) | ((b[0] == 0) & (b[1] == 0))
         same_sign = ((a[0] >= 0) & (b[0] >= 0)) | ((a[1] <= 0) & (b[1] <= 0))
         other_sign = ((a[0] >= 0) & (b[1] <= 0)) | ((a[1] <= 0) & (b[0] >= 0))
-        low, high = down(lo), up(hi)
+        low, high = round_down(lo), round_up(hi)
         low = np.where(thin_zero | (same_sign & (low < 0)), 0.0, low)
         high = np.where(thin_zero | (other_sign & (high > 0)), 0.0, high)
     return np.where(undefined, np.nan, low), np.where(undefined, np.nan, high)
 
 
-def join(a: Ends, b: Ends) -> Ends:
+def hull(a: Interval, b: Interval) -> Interval:
     """The smallest interval that holds both; an empty one adds nothing."""
     return np.fmin(a[0], b[0]), np.fmax(a[1], b[1])
 
 
-def meet(a: Ends, b: Ends) -> Ends:
+def intersect(a: Interval, b: Interval) -> Interval:
     """What both hold; NaN where that is nothing."""
     with np.errstate(invalid="ignore"):
         lo, hi = np.maximum(a[0], b[0]), np.minimum(a[1], b[1])
@@ -64,7 +64,7 @@ def meet(a: Ends, b: Ends) -> Ends:
     return np.where(bad, np.nan, lo), np.where(bad, np.nan, hi)
 
 
-def middle(a: Ends) -> np.ndarray:
+def midpoint(a: Interval) -> np.ndarray:
     """A number inside; finite wherever one of the ends is."""
-    lo, hi = np.clip(a[0], -TOP / 4, TOP / 4), np.clip(a[1], -TOP / 4, TOP / 4)
-    return np.clip(0.5 * lo + 0.5 * hi, np.maximum(a[0], -TOP), np.minimum(a[1], TOP))
+    lo, hi = np.clip(a[0], -LARGEST / 4, LARGEST / 4), np.clip(a[1], -LARGEST / 4, LARGEST / 4)
+    return np.clip(0.5 * lo + 0.5 * hi, np.maximum(a[0], -LARGEST), np.minimum(a[1], LARGEST))

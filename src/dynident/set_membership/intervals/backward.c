@@ -3,34 +3,34 @@
 static void back_add(const strip *restrict y, strip *restrict a, strip *restrict b)
 {
     strip t;
-    sub_(y, b, &t); meet_(a, &t);
-    sub_(y, a, &t); meet_(b, &t);
+    sub_(y, b, &t); intersect_(a, &t);
+    sub_(y, a, &t); intersect_(b, &t);
 }
 
 static void back_sub(const strip *restrict y, strip *restrict a, strip *restrict b)
 {
     strip t;
-    add_(y, b, &t); meet_(a, &t);
-    sub_(a, y, &t); meet_(b, &t);
+    add_(y, b, &t); intersect_(a, &t);
+    sub_(a, y, &t); intersect_(b, &t);
 }
 
 static void back_mul(const strip *restrict y, strip *restrict a, strip *restrict b)
 {
     strip t;
-    mulrev_(y, b, &t); meet_(a, &t);
-    mulrev_(y, a, &t); meet_(b, &t);
+    mulrev_(y, b, &t); intersect_(a, &t);
+    mulrev_(y, a, &t); intersect_(b, &t);
 }
 
 static void back_div(const strip *restrict y, strip *restrict a, strip *restrict b)
 {
     strip t;
-    mul_(y, b, &t); meet_(a, &t);
-    mulrev_(a, y, &t); meet_(b, &t);
+    mul_(y, b, &t); intersect_(a, &t);
+    mulrev_(a, y, &t); intersect_(b, &t);
 }
 
-static void back_inv(const strip *restrict y, strip *restrict a) { strip t; inv_(y, &t); meet_(a, &t); }
-static void back_neg(const strip *restrict y, strip *restrict a) { strip t; neg_(y, &t); meet_(a, &t); }
-static void back_twice(const strip *restrict y, strip *restrict a) { strip t; half_(y, &t); meet_(a, &t); }
+static void back_inv(const strip *restrict y, strip *restrict a) { strip t; inv_(y, &t); intersect_(a, &t); }
+static void back_neg(const strip *restrict y, strip *restrict a) { strip t; neg_(y, &t); intersect_(a, &t); }
+static void back_twice(const strip *restrict y, strip *restrict a) { strip t; half_(y, &t); intersect_(a, &t); }
 
 static inline ival met(ival a, ival b)
 {

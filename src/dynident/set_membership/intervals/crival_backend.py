@@ -1,4 +1,4 @@
-"""Correctly rounded kernel: the same tape with crival's functions, proved throughout and without a compiler."""
+"""crival backend: the interpreted twin of tape.c, with correctly rounded functions; rigorous, and without a compiler."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import NotSupported
-from dynident.set_membership.intervals.arithmetic import meet
-from dynident.set_membership.intervals.crival_contractor import backward
-from dynident.set_membership.intervals.kernel import Rigour, emptied
+from dynident.set_membership.intervals.arithmetic import intersect
+from dynident.set_membership.intervals.crival_contractor import contract_operands
+from dynident.set_membership.intervals.kernel import Guarantee, mark_empty_boxes
 from dynident.set_membership.intervals.tape import CODES, Tape
 
 
-def _ival() -> Any:
+def _load_ival() -> Any:
     try:
         import ival
     except ImportError:
-        raise NotSupported("verified results without a C compiler, or proved elementary functions, need crival: "
+        raise NotSupported("verified results without a C compiler, or rigorous elementary functions, need crival: "
                            "pip install 'dynident[verified]'. Or install a C compiler.") from None
     return ival
 
 
-class CorrectlyRoundedKernel:
+class CrivalKernel:
     """One array operation per step of the tape: slower than the compiled kernel, and 1 ulp wide."""
 
-    rigour = Rigour.PROVED
+    guarantee = Guarantee.RIGOROUS
 
     def __init__(self, tape: Tape):
-        self.tape, self.ival = tape, _ival()
+        self.tape, self.ival = tape, _load_ival()
 
     def evaluate(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values = self._forward(np.asarray(lo, float), np.asarray(hi, float))
@@ -45,14 +45,14 @@ class CorrectlyRoundedKernel:
         for _ in range(passes):
             values = self._forward(lo, hi)
             for r, root in enumerate(self.tape.roots):
-                values[root] = meet(values[root], (want_lo[r], want_hi[r]))
+                values[root] = intersect(values[root], (want_lo[r], want_hi[r]))
                 lost = np.broadcast_to(np.isnan(values[root][0]), lo.shape[1])
                 lo[:, lost], hi[:, lost] = np.nan, np.nan
             self._backward(values)
             for (code, row, *_), value in zip(self.tape.instructions, values, strict=True):
                 if CODES[code] == "input":
-                    lo[row], hi[row] = meet((lo[row], hi[row]), value)
-            emptied(lo, hi)
+                    lo[row], hi[row] = intersect((lo[row], hi[row]), value)
+            mark_empty_boxes(lo, hi)
         return lo, hi
 
     def _backward(self, values: list[tuple[np.ndarray, np.ndarray]]) -> None:
@@ -60,7 +60,7 @@ class CorrectlyRoundedKernel:
             code, a, b, _, required = self.tape.instructions[k]
             name = CODES[code]
             if required and name not in ("input", "const"):
-                values[a], values[b] = backward(self.ival, name, values[k], values[a], values[b], a == b)
+                values[a], values[b] = contract_operands(self.ival, name, values[k], values[a], values[b], a == b)
 
     def _forward(self, lo: np.ndarray, hi: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         values: list[tuple[np.ndarray, np.ndarray]] = []
@@ -76,29 +76,29 @@ class CorrectlyRoundedKernel:
         return values
 
     def _operation(self, name: str, a: Any, b: Any, c: Any) -> tuple[np.ndarray, np.ndarray]:
-        if name in _TRUTHS:
-            return _TRUTHS[name](a, b)
+        if name in _COMPARISONS:
+            return _COMPARISONS[name](a, b)
         if name == "where":
-            return _chosen(a, b, c)
+            return _select(a, b, c)
         x, y = self.ival.Interval(*a), self.ival.Interval(*b)
         direct = {"add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "div": lambda: x / y,
                   "neg": lambda: -x, "twice": lambda: x + x, "sq": lambda: self.ival.sqr(x),
                   "inv": lambda: self.ival.recip(x), "fabs": lambda: abs(x), "min": lambda: self.ival.min(x, y),
-                  "max": lambda: self.ival.max(x, y), "atan2": lambda: self._angle(x, y),
-                  "pow": lambda: self._power(x, y), "copy": lambda: x}
+                  "max": lambda: self.ival.max(x, y), "atan2": lambda: self._atan2(x, y),
+                  "pow": lambda: self._pow(x, y), "copy": lambda: x}
         result = direct[name]() if name in direct else getattr(self.ival, name)(x)
         lo, hi = np.asarray(result.inf, float), np.asarray(result.sup, float)
         empty = lo > hi  # crival's empty set is [inf, -inf], ours NaN
         return np.where(empty, np.nan, lo), np.where(empty, np.nan, hi)
 
-    def _angle(self, y: Any, x: Any) -> Any:
+    def _atan2(self, y: Any, x: Any) -> Any:
         """The standard leaves atan2(0, 0) undefined; C and CasADi say 0."""
         result = self.ival.atan2(y, x)
         lo, hi = np.asarray(result.inf, float), np.asarray(result.sup, float)
         origin = (np.asarray(y.inf) <= 0) & (np.asarray(y.sup) >= 0) & (np.asarray(x.inf) <= 0) & (np.asarray(x.sup) >= 0)
         return self.ival.Interval(np.where(origin, np.minimum(lo, 0.0), lo), np.where(origin, np.maximum(hi, 0.0), hi))
 
-    def _power(self, x: Any, y: Any) -> Any:
+    def _pow(self, x: Any, y: Any) -> Any:
         """Whole exponents take any base; an exponent that varies over a negative base can be anything."""
         lo, hi = np.atleast_1d(y.inf), np.atleast_1d(y.sup)
         if np.all(lo == hi) and np.all(lo == lo[0]) and float(lo[0]).is_integer():
@@ -114,36 +114,36 @@ def _truth(certain: np.ndarray, impossible: np.ndarray, *given: Any) -> tuple[np
             np.where(undefined, np.nan, np.where(impossible, 0.0, 1.0)))
 
 
-def _sure(a: Any) -> np.ndarray:
+def _certainly_true(a: Any) -> np.ndarray:
     return (a[0] > 0) | (a[1] < 0)
 
 
-def _never(a: Any) -> np.ndarray:
+def _certainly_false(a: Any) -> np.ndarray:
     return (a[0] == 0) & (a[1] == 0)
 
 
-def _same(a: Any, b: Any) -> np.ndarray:
+def _certainly_equal(a: Any, b: Any) -> np.ndarray:
     return (a[0] == a[1]) & (b[0] == b[1]) & (a[0] == b[0])
 
 
-def _apart(a: Any, b: Any) -> np.ndarray:
+def _certainly_different(a: Any, b: Any) -> np.ndarray:
     return (a[1] < b[0]) | (b[1] < a[0])
 
 
-_TRUTHS = {
+_COMPARISONS = {
     "lt": lambda a, b: _truth(a[1] < b[0], a[0] >= b[1], a, b),
     "le": lambda a, b: _truth(a[1] <= b[0], a[0] > b[1], a, b),
-    "eq": lambda a, b: _truth(_same(a, b), _apart(a, b), a, b),
-    "ne": lambda a, b: _truth(_apart(a, b), _same(a, b), a, b),
-    "and": lambda a, b: _truth(_sure(a) & _sure(b), _never(a) | _never(b), a, b),
-    "or": lambda a, b: _truth(_sure(a) | _sure(b), _never(a) & _never(b), a, b),
-    "not": lambda a, b: _truth(_never(a), _sure(a), a),
+    "eq": lambda a, b: _truth(_certainly_equal(a, b), _certainly_different(a, b), a, b),
+    "ne": lambda a, b: _truth(_certainly_different(a, b), _certainly_equal(a, b), a, b),
+    "and": lambda a, b: _truth(_certainly_true(a) & _certainly_true(b), _certainly_false(a) | _certainly_false(b), a, b),
+    "or": lambda a, b: _truth(_certainly_true(a) | _certainly_true(b), _certainly_false(a) & _certainly_false(b), a, b),
+    "not": lambda a, b: _truth(_certainly_false(a), _certainly_true(a), a),
 }
 
 
-def _chosen(k: Any, a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
+def _select(k: Any, a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
     known = ~np.isnan(k[0])
-    then, otherwise = known & ~_never(k), known & ~_sure(k)
+    then, otherwise = known & ~_certainly_false(k), known & ~_certainly_true(k)
     lows = np.array([np.where(then, a[0], np.nan), np.where(otherwise, b[0], np.nan)])
     highs = np.array([np.where(then, a[1], np.nan), np.where(otherwise, b[1], np.nan)])
     return np.fmin(lows[0], lows[1]), np.fmax(highs[0], highs[1])

@@ -1,6 +1,6 @@
-/* The stride: boxes of one mode from one sample to the next, strip by strip: bounding box, end by corners, measurement,
-   backward pass. It is what integrators/verified does array by array, for boxes that no transition can concern and whose
-   rate is smooth; the others are named and left alone. */
+/* The fused step: boxes of one mode from one sample to the next, strip by strip: Picard enclosure, end by monotone
+   corners and the mean value form, measurement, backward pass. It is what flows/ does array by array (hybrid_step.py with
+   compiled=False), for boxes that no transition can concern and whose rate is smooth; the others are named and left alone. */
 
 typedef struct {
     const instruction *tape;
@@ -9,21 +9,21 @@ typedef struct {
     int64_t length, outputs;
 } program;
 
-/* in the order of Programs in stride.py; the polynomials, one per state, come last */
-enum { GOES_ON_AT_START, PICARD, GOES_ON_MEANWHILE, RISES, SMOOTH, JACOBIAN, REMAINDER, WHOLE, CLOSED, GOES_ON_AT_END,
+/* in the order of StepPrograms in fused_step.py; the polynomials, one per state, come last */
+enum { STAYS_AT_START, PICARD, STAYS_DURING, GUARD_RATES, SMOOTH, JACOBIAN, REMAINDER, NATURAL, WITH_REMAINDER, STAYS_AT_END,
        OUTPUT, POLYNOMIALS };
 
 typedef struct {
     const program *programs;
-    int64_t states, parameters, rows, passed; /* rows of a box; where the passed states begin */
-    int64_t still, begun, measured, backward; /* begun: that the mode goes on at the start is known */
+    int64_t states, parameters, rows, enclosure; /* rows of a box; where the a priori enclosure of the states begins */
+    int64_t at_rest, guards_checked, measured, backward; /* guards_checked: none is positive at the start */
     const double *step_lo, *step_hi; /* what the step and the next sample give to rows behind the unknowns */
     const double *next_lo, *next_hi;
     const double *seen_lo, *seen_hi; /* per output */
     strip *rows_, *other, *ends, *slopes, *want, *values; /* room */
-} stride_;
+} fused_step;
 
-enum { ALIVE, DEAD, OPEN };
+enum { ALIVE, EMPTY, UNDECIDED };
 enum { PICARD_TRIES = 12, CONDITION_PASSES = 2 };
 
 static void take_inputs(const program *p, const strip *rows, strip *v)
@@ -40,13 +40,13 @@ static void run(const program *p, const strip *rows, strip *v)
 }
 
 /* HC4 on the rows of one strip; lanes that nothing fits are marked */
-static void squeeze(const program *p, strip *rows, const strip *want, int passes, strip *v, int *lost)
+static void hc4_contract(const program *p, strip *rows, const strip *want, int passes, strip *v, int *lost)
 {
     for (int pass = 0; pass < passes; pass++) {
         run(p, rows, v);
         for (int64_t r = 0; r < p->outputs; r++) {
             strip *y = v + p->roots[r];
-            meet_(y, want + r);
+            intersect_(y, want + r);
             EACH { lost[i] |= !(y->lo[i] <= y->hi[i]); }
         }
         backward(p->tape, p->length, v);
@@ -72,7 +72,7 @@ static void mark_negative(const program *p, const strip *rows, strip *v, int *ma
 }
 
 /* lanes in which the rate may not be smooth during the step */
-static void mark_rough(const program *p, const strip *rows, strip *v, int *marked)
+static void mark_nonsmooth(const program *p, const strip *rows, strip *v, int *marked)
 {
     if (!p->length) return;
     run(p, rows, v);
@@ -80,29 +80,29 @@ static void mark_rough(const program *p, const strip *rows, strip *v, int *marke
 }
 
 /* the same during the step: a guard that is not positive at the start and nowhere rises is not met */
-static void mark_met(const stride_ *s, int *marked)
+static void mark_guard_met(const fused_step *s, int *marked)
 {
-    const program *p = s->programs + GOES_ON_MEANWHILE, *rises = s->programs + RISES;
+    const program *p = s->programs + STAYS_DURING, *rates = s->programs + GUARD_RATES;
     int any[W] = {0}, some = 0;
     mark_negative(p, s->rows_, s->values, any);
     EACH { some |= any[i]; }
     if (!some) return;
     run(p, s->rows_, s->values);
     for (int64_t r = 0; r < p->outputs; r++) s->want[r] = s->values[p->roots[r]];
-    run(rises, s->rows_, s->values);
+    run(rates, s->rows_, s->values);
     for (int64_t r = 0; r < p->outputs; r++)
-        EACH { marked[i] |= !(s->want[r].lo[i] >= 0) && !(s->values[rises->roots[r]].hi[i] <= 0); }
+        EACH { marked[i] |= !(s->want[r].lo[i] >= 0) && !(s->values[rates->roots[r]].hi[i] <= 0); }
 }
 
-/* a box that x + [0, h] f maps into itself (flow.mapped_into_itself), in the rows of the passed states */
-static void bound_passed(const stride_ *s, int *marked)
+/* a box that x + [0, h] f maps into itself (mode_flow.find_invariant_box), in the rows of the enclosure */
+static void picard_enclosure(const fused_step *s, int *marked)
 {
     const program *p = s->programs + PICARD;
-    strip *passed = s->rows_ + s->passed;
+    strip *enclosure = s->rows_ + s->enclosure;
     run(p, s->rows_, s->values);
     for (int64_t r = 0; r < s->states; r++) {
         strip *y = s->values + p->roots[r];
-        EACH { passed[r].lo[i] = smaller(passed[r].lo[i], y->lo[i]); passed[r].hi[i] = larger(passed[r].hi[i], y->hi[i]); }
+        EACH { enclosure[r].lo[i] = smaller(enclosure[r].lo[i], y->lo[i]); enclosure[r].hi[i] = larger(enclosure[r].hi[i], y->hi[i]); }
     }
     int inside[W];
     for (int attempt = 0; attempt < PICARD_TRIES; attempt++) {
@@ -111,17 +111,17 @@ static void bound_passed(const stride_ *s, int *marked)
         EACH { inside[i] = 1; }
         for (int64_t r = 0; r < s->states; r++) {
             strip *y = s->values + p->roots[r];
-            EACH { inside[i] &= y->lo[i] >= passed[r].lo[i] && y->hi[i] <= passed[r].hi[i]; }
+            EACH { inside[i] &= y->lo[i] >= enclosure[r].lo[i] && y->hi[i] <= enclosure[r].hi[i]; }
         }
         EACH { all &= inside[i]; }
         for (int64_t r = 0; r < s->states; r++) {
             strip *y = s->values + p->roots[r];
-            if (all) { passed[r] = *y; continue; }
+            if (all) { enclosure[r] = *y; continue; }
             EACH {
-                double lo = smaller(passed[r].lo[i], y->lo[i]), hi = larger(passed[r].hi[i], y->hi[i]);
+                double lo = smaller(enclosure[r].lo[i], y->lo[i]), hi = larger(enclosure[r].hi[i], y->hi[i]);
                 double grow = 0.1 * (hi - lo) + 1e-12 * (fabs(lo) + fabs(hi)) + 1e-300;
-                passed[r].lo[i] = inside[i] ? passed[r].lo[i] : lo - grow;
-                passed[r].hi[i] = inside[i] ? passed[r].hi[i] : hi + grow;
+                enclosure[r].lo[i] = inside[i] ? enclosure[r].lo[i] : lo - grow;
+                enclosure[r].hi[i] = inside[i] ? enclosure[r].hi[i] : hi + grow;
             }
         }
         if (all) return;
@@ -130,7 +130,7 @@ static void bound_passed(const stride_ *s, int *marked)
 }
 
 /* the row of a corner: the end at which the state is least (or largest), the middle where the derivative has no sign */
-static void corner(const strip *row, const strip *slope, int largest, strip *point)
+static void monotone_corner(const strip *row, const strip *slope, int largest, strip *point)
 {
     EACH {
         int rises = slope->lo[i] >= 0, falls = slope->hi[i] <= 0;
@@ -141,7 +141,7 @@ static void corner(const strip *row, const strip *slope, int largest, strip *poi
 }
 
 /* mean-value terms of the unknowns whose derivative may have either sign, added to an end */
-static int spread(const stride_ *s, int64_t state, strip *end)
+static int mean_value_form(const fused_step *s, int64_t state, strip *end)
 {
     int open = 0;
     for (int64_t j = 0; j < s->states + s->parameters; j++) {
@@ -164,8 +164,8 @@ static int spread(const stride_ *s, int64_t state, strip *end)
     return open;
 }
 
-/* states at the end of the step: polynomial by corners, remainder, never outside of the passed states */
-static void reach_end(const stride_ *s)
+/* states at the end of the step: polynomial by corners, remainder, never outside of the enclosure */
+static void enclose_end(const fused_step *s)
 {
     int64_t unknowns = s->states + s->parameters;
     const program *p = s->programs + JACOBIAN;
@@ -184,12 +184,12 @@ static void reach_end(const stride_ *s)
         memcpy(s->other, s->rows_, s->rows * sizeof(strip));
         for (int largest = 0; largest < 2; largest++) {
             for (int64_t j = 0; j < unknowns; j++)
-                corner(s->rows_ + j, s->slopes + j * s->states + state, largest, s->other + j);
+                monotone_corner(s->rows_ + j, s->slopes + j * s->states + state, largest, s->other + j);
             run(p, s->other, s->values);
             if (largest) memcpy(s->ends[state].hi, s->values[p->roots[0]].hi, sizeof s->ends->hi);
             else memcpy(s->ends[state].lo, s->values[p->roots[0]].lo, sizeof s->ends->lo);
         }
-        open |= spread(s, state, s->ends + state);
+        open |= mean_value_form(s, state, s->ends + state);
     }
     p = s->programs + REMAINDER;
     run(p, s->rows_, s->values);
@@ -197,48 +197,48 @@ static void reach_end(const stride_ *s)
         strip sum;
         add_(s->ends + r, s->values + p->roots[r], &sum);
         s->ends[r] = sum;
-        meet_(s->ends + r, s->rows_ + s->passed + r);
+        intersect_(s->ends + r, s->rows_ + s->enclosure + r);
     }
     if (!open) return;
-    p = s->programs + WHOLE;
+    p = s->programs + NATURAL;
     run(p, s->rows_, s->values);
-    for (int64_t r = 0; r < s->states; r++) meet_(s->ends + r, s->values + p->roots[r]);
+    for (int64_t r = 0; r < s->states; r++) intersect_(s->ends + r, s->values + p->roots[r]);
 }
 
 /* what the transitions at the end, the measurement and the way back leave of the ends (and of the parameters) */
-static void narrow(const stride_ *s, int *lost)
+static void update_with_measurement(const fused_step *s, int *lost)
 {
     int64_t n = s->states, k = n + s->parameters;
     strip *want = s->want;
-    const program *p = s->programs + GOES_ON_AT_END;
+    const program *p = s->programs + STAYS_AT_END;
     memcpy(s->other, s->rows_, s->rows * sizeof(strip));
-    if (!s->still) memcpy(s->other, s->ends, n * sizeof(strip));
+    if (!s->at_rest) memcpy(s->other, s->ends, n * sizeof(strip));
     if (p->length) {
         nonnegative(want, p->outputs);
-        squeeze(p, s->other, want, CONDITION_PASSES, s->values, lost);
+        hc4_contract(p, s->other, want, CONDITION_PASSES, s->values, lost);
     }
     if (!s->measured) return;
     p = s->programs + OUTPUT;
     for (int64_t r = k; r < s->rows; r++) EACH { s->other[r].lo[i] = s->next_lo[r]; s->other[r].hi[i] = s->next_hi[r]; }
     for (int64_t r = 0; r < p->outputs; r++) EACH { want[r].lo[i] = s->seen_lo[r]; want[r].hi[i] = s->seen_hi[r]; }
-    squeeze(p, s->other, want, 1, s->values, lost);
-    if (!s->backward || s->still) return;
+    hc4_contract(p, s->other, want, 1, s->values, lost);
+    if (!s->backward || s->at_rest) return;
     p = s->programs + REMAINDER; /* each state's own, met at a moment of its own */
     memcpy(s->rows_ + n, s->other + n, s->parameters * sizeof(strip));
     run(p, s->rows_, s->values);
-    for (int64_t r = 0; r < n; r++) s->rows_[s->passed + r] = s->values[p->roots[r]];
-    p = s->programs + CLOSED;
-    squeeze(p, s->rows_, s->other, 1, s->values, lost);
+    for (int64_t r = 0; r < n; r++) s->rows_[s->enclosure + r] = s->values[p->roots[r]];
+    p = s->programs + WITH_REMAINDER;
+    hc4_contract(p, s->rows_, s->other, 1, s->values, lost);
     run(p, s->rows_, s->values);
     for (int64_t r = 0; r < n; r++) {
-        meet_(s->other + r, s->values + p->roots[r]);
+        intersect_(s->other + r, s->values + p->roots[r]);
         EACH { lost[i] |= !(s->other[r].lo[i] <= s->other[r].hi[i]); }
     }
     memcpy(s->other + n, s->rows_ + n, s->parameters * sizeof(strip));
 }
 
-/* boxes are columns of lo and hi, and become those at the next sample; fate says which are alive, dead, or left alone */
-void dynident_interval_stride(const stride_ *s, double *lo, double *hi, int64_t boxes, int8_t *fate)
+/* boxes are columns of lo and hi, and become those at the next sample; status says which are alive, empty, or left undecided */
+void dynident_interval_fused_step(const fused_step *s, double *lo, double *hi, int64_t boxes, int8_t *status)
 {
     int64_t n = s->states, k = n + s->parameters;
     for (int64_t first = 0; first < boxes; first += W) {
@@ -252,16 +252,16 @@ void dynident_interval_stride(const stride_ *s, double *lo, double *hi, int64_t 
             }
         for (int64_t r = k; r < s->rows; r++) EACH { s->rows_[r].lo[i] = s->step_lo[r]; s->rows_[r].hi[i] = s->step_hi[r]; }
         for (int64_t r = 0; r < k; r++) EACH { marked[i] |= !(s->rows_[r].hi[i] - s->rows_[r].lo[i] <= TOP); }
-        memcpy(s->rows_ + s->passed, s->rows_, n * sizeof(strip));
-        if (!s->begun) mark_negative(s->programs + GOES_ON_AT_START, s->rows_, s->values, marked);
-        if (!s->still) bound_passed(s, marked);
-        if (!s->still) mark_rough(s->programs + SMOOTH, s->rows_, s->values, marked);
-        mark_met(s, marked);
-        if (!s->still) reach_end(s);
-        narrow(s, lost);
+        memcpy(s->rows_ + s->enclosure, s->rows_, n * sizeof(strip));
+        if (!s->guards_checked) mark_negative(s->programs + STAYS_AT_START, s->rows_, s->values, marked);
+        if (!s->at_rest) picard_enclosure(s, marked);
+        if (!s->at_rest) mark_nonsmooth(s->programs + SMOOTH, s->rows_, s->values, marked);
+        mark_guard_met(s, marked);
+        if (!s->at_rest) enclose_end(s);
+        update_with_measurement(s, lost);
         for (int64_t i = 0; i < count; i++) {
-            fate[first + i] = marked[i] ? OPEN : lost[i] ? DEAD : ALIVE;
-            if (fate[first + i] != ALIVE) continue;
+            status[first + i] = marked[i] ? UNDECIDED : lost[i] ? EMPTY : ALIVE;
+            if (status[first + i] != ALIVE) continue;
             for (int64_t r = 0; r < k; r++) {
                 lo[r * boxes + first + i] = s->other[r].lo[i];
                 hi[r * boxes + first + i] = s->other[r].hi[i];

@@ -1,7 +1,7 @@
-"""Stride: many tapes of one step run together over boxes, without leaving C in between.
+"""Fused step: the tapes of one step run together over boxes, without leaving C in between.
 
-What a stride computes is said in stride.c; which functions it needs, in `Programs`. It answers for the boxes that no
-guard concerns, and names the others.
+What it computes is said in fused_step.c; which functions it needs, in `StepPrograms`. It answers for the boxes that no
+guard concerns, and names the others. Its interpreted twin is `flows.hybrid_step.HybridStep` with `compiled=False`.
 """
 
 from __future__ import annotations
@@ -13,54 +13,52 @@ from enum import IntEnum
 
 import numpy as np
 
-from dynident.set_membership.intervals.arithmetic import Ends
-from dynident.set_membership.intervals.kernel import STRIP, CompiledKernel, IntervalKernel, library
+from dynident.set_membership.intervals.arithmetic import Interval
+from dynident.set_membership.intervals.kernel import STRIP, CompiledIntervalKernel, IntervalKernel, load_interval_library
 
 
-class Fate(IntEnum):
-    """What became of a box; in the order of the enum in stride.c."""
+class BoxStatus(IntEnum):
+    """What became of a box; in the order of the enum in fused_step.c."""
 
     ALIVE = 0
-    DEAD = 1
-    OPEN = 2  # a guard may be met, or the rate is not smooth: left as it was
+    EMPTY = 1
+    UNDECIDED = 2  # a guard may be met, or the rate is not smooth: left as it was
 
 
 @dataclass(frozen=True, eq=False)
-class Programs:
-    """The functions of one mode, all of the same rows; None where there is no condition. In the order of stride.c."""
+class StepPrograms:
+    """The functions of one mode, all of the same rows; None where there is no condition. In the order of fused_step.c."""
 
-    goes_on_at_start: IntervalKernel | None
+    stays_at_start: IntervalKernel | None
     picard: IntervalKernel
-    goes_on_meanwhile: IntervalKernel | None
-    rises: IntervalKernel | None
+    stays_during: IntervalKernel | None
+    guard_rates: IntervalKernel | None
     smooth: IntervalKernel | None  # positive where the Taylor step may be taken
     jacobian: IntervalKernel
     remainder: IntervalKernel
-    whole: IntervalKernel
-    closed: IntervalKernel
-    goes_on_at_end: IntervalKernel | None
+    natural: IntervalKernel
+    with_remainder: IntervalKernel
+    stays_at_end: IntervalKernel | None
     output: IntervalKernel
     polynomial: Sequence[IntervalKernel]
 
-    def in_order(self) -> list[IntervalKernel | None]:
+    def as_list(self) -> list[IntervalKernel | None]:
         return [*(getattr(self, f.name) for f in fields(self)[:-1]), *self.polynomial]
 
 
-class _Program(ctypes.Structure):
-    _fields_ = [("tape", ctypes.c_void_p), ("constants", ctypes.c_void_p), ("roots", ctypes.c_void_p),
-                ("length", ctypes.c_int64), ("outputs", ctypes.c_int64)]
+@dataclass(frozen=True)
+class StepShape:
+    """How many rows of which kind a box has."""
 
-
-class _Stride(ctypes.Structure):
-    _fields_ = [("programs", ctypes.c_void_p),
-                *((name, ctypes.c_int64) for name in ("states", "parameters", "rows", "passed", "still", "begun",
-                                                      "measured", "backward")),
-                *((name, ctypes.c_void_p) for name in ("step_lo", "step_hi", "next_lo", "next_hi", "seen_lo", "seen_hi",
-                                                       "rows_", "other", "ends", "slopes", "want", "values"))]
+    states: int
+    parameters: int
+    rows: int
+    enclosure: int  # the row at which the a priori enclosure begins
+    at_rest: bool  # the rate is zero
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class StepRows:
     """A step and the sample at its end: rows behind the unknowns for both, and what was measured."""
 
     step: np.ndarray  # (2, rows); those of the unknowns are not read
@@ -68,54 +66,65 @@ class Seen:
     measured: np.ndarray | None  # (2, outputs), or nothing
 
 
-class Stride:
-    """One mode's step, compiled."""
+class _ProgramStruct(ctypes.Structure):
+    _fields_ = [("tape", ctypes.c_void_p), ("constants", ctypes.c_void_p), ("roots", ctypes.c_void_p),
+                ("length", ctypes.c_int64), ("outputs", ctypes.c_int64)]
 
-    def __init__(self, programs: Programs, states: int, parameters: int, rows: int, passed: int, still: bool):
-        kernels = programs.in_order()
-        self._kept = kernels  # their arrays are pointed at
-        self._table = (_Program * len(kernels))(*(_entry(k) for k in kernels))
-        longest = max(len(k.tape.instructions) for k in kernels if isinstance(k, CompiledKernel))
-        most = max([states, *(k.tape.roots.size for k in kernels if isinstance(k, CompiledKernel))])
-        sizes = {"rows_": rows, "other": rows, "ends": states, "slopes": states * (states + parameters), "want": most,
-                 "values": longest}
-        self._room = {name: np.zeros((max(size, 1), 2, STRIP)) for name, size in sizes.items()}
-        self._stride = _Stride(programs=ctypes.addressof(self._table), states=states, parameters=parameters, rows=rows,
-                               passed=passed, still=still, **{n: room.ctypes.data for n, room in self._room.items()})
-        loaded = library()
+
+class _FusedStepStruct(ctypes.Structure):
+    _fields_ = [("programs", ctypes.c_void_p),
+                *((name, ctypes.c_int64) for name in ("states", "parameters", "rows", "enclosure", "at_rest",
+                                                      "guards_checked", "measured", "backward")),
+                *((name, ctypes.c_void_p) for name in ("step_lo", "step_hi", "next_lo", "next_hi", "seen_lo", "seen_hi",
+                                                       "rows_", "other", "ends", "slopes", "want", "values"))]
+
+
+class FusedStep:
+    """One mode's step, compiled; it has a workspace for one thread."""
+
+    def __init__(self, kernels: Sequence[CompiledIntervalKernel | None], shape: StepShape):
+        self._kernels = tuple(kernels)  # their arrays are pointed at
+        self._table = (_ProgramStruct * len(kernels))(*(_program_struct(k) for k in kernels))
+        tapes = [k.tape for k in kernels if k is not None]
+        sizes = {"rows_": shape.rows, "other": shape.rows, "ends": shape.states,
+                 "slopes": shape.states * (shape.states + shape.parameters),
+                 "want": max([shape.states, *(tape.roots.size for tape in tapes)]),
+                 "values": max(len(tape.instructions) for tape in tapes)}
+        self._workspace = {name: np.zeros((max(size, 1), 2, STRIP)) for name, size in sizes.items()}
+        self._shape = {f.name: getattr(shape, f.name) for f in fields(shape)}
+        loaded = load_interval_library()
         assert loaded is not None
-        self._run = loaded.dynident_interval_stride
+        self._run = loaded.dynident_interval_fused_step
         self._run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
         self._run.restype = None
 
-    def run(self, lo: np.ndarray, hi: np.ndarray, seen: Seen, backward: bool, begun: bool) -> tuple[Ends, np.ndarray]:
-        """The boxes at the sample, (unknowns, boxes), and the fate of each.
+    def run(self, lo: np.ndarray, hi: np.ndarray, given: StepRows, backward: bool, guards_checked: bool
+            ) -> tuple[Interval, np.ndarray]:
+        """The boxes at the sample, (unknowns, boxes), and the status of each.
 
-        `backward`: the measurement narrows the parameters too. `begun`: no guard is positive at the start.
+        `backward`: the measurement contracts the parameters too. `guards_checked`: none is positive at the start.
         """
         lo, hi = np.array(lo, float, order="C"), np.array(hi, float, order="C")
-        fate = np.zeros(lo.shape[1], np.int8)
-        s = self._stride
-        s.step_lo, s.step_hi = seen.step[0].ctypes.data, seen.step[1].ctypes.data
-        s.next_lo, s.next_hi = seen.sample[0].ctypes.data, seen.sample[1].ctypes.data
-        s.measured, s.backward, s.begun = seen.measured is not None, backward, begun
-        if seen.measured is not None:
-            s.seen_lo, s.seen_hi = seen.measured[0].ctypes.data, seen.measured[1].ctypes.data
-        self._run(ctypes.addressof(s), lo.ctypes.data, hi.ctypes.data, lo.shape[1], fate.ctypes.data)
-        return (lo, hi), fate
+        status = np.zeros(lo.shape[1], np.int8)
+        measured = given.sample[:, :0] if given.measured is None else given.measured
+        arrays = {"step_lo": given.step[0], "step_hi": given.step[1], "next_lo": given.sample[0],
+                  "next_hi": given.sample[1], "seen_lo": measured[0], "seen_hi": measured[1], **self._workspace}
+        struct = _FusedStepStruct(
+            programs=ctypes.addressof(self._table), **self._shape, guards_checked=guards_checked, backward=backward,
+            measured=given.measured is not None, **{name: array.ctypes.data for name, array in arrays.items()})
+        self._run(ctypes.addressof(struct), lo.ctypes.data, hi.ctypes.data, lo.shape[1], status.ctypes.data)
+        return (lo, hi), status
 
 
-def stride_of(programs: Programs, states: int, parameters: int, rows: int, passed: int, still: bool) -> Stride | None:
-    """A compiled stride, or None where one of its functions is not compiled."""
-    if not all(k is None or isinstance(k, CompiledKernel) for k in programs.in_order()):
-        return None
-    return Stride(programs, states, parameters, rows, passed, still)
+def make_fused_step(programs: StepPrograms, shape: StepShape) -> FusedStep | None:
+    """A compiled step, or None where one of its functions is not compiled."""
+    compiled = [k for k in programs.as_list() if k is None or isinstance(k, CompiledIntervalKernel)]
+    return FusedStep(compiled, shape) if len(compiled) == len(programs.as_list()) else None
 
 
-def _entry(kernel: IntervalKernel | None) -> _Program:
+def _program_struct(kernel: CompiledIntervalKernel | None) -> _ProgramStruct:
     if kernel is None:
-        return _Program(None, None, None, 0, 0)
-    assert isinstance(kernel, CompiledKernel)
+        return _ProgramStruct(None, None, None, 0, 0)
     tape = kernel.tape
-    return _Program(tape.instructions.ctypes.data, tape.constants.ctypes.data, tape.roots.ctypes.data,
-                    len(tape.instructions), tape.roots.size)
+    return _ProgramStruct(tape.instructions.ctypes.data, tape.constants.ctypes.data, tape.roots.ctypes.data,
+                          len(tape.instructions), tape.roots.size)

@@ -93,7 +93,7 @@ static void backward(const instruction *tape, int64_t length, strip *v)
         case COSH: back_cosh(y, a); break;
         case TANH: back_tanh(y, a); break;
         case POW: if (apart) back_pow(y, a, b); break;
-        case COPY: meet_(a, y); break;
+        case COPY: intersect_(a, y); break;
         default: break;
         }
     }
@@ -150,7 +150,7 @@ void dynident_interval_contract(const instruction *tape, int64_t length, const d
                     want.lo[i] = want_lo[r * boxes + j];
                     want.hi[i] = want_hi[r * boxes + j];
                 }
-                meet_(y, &want);
+                intersect_(y, &want);
                 EACH { lost[i] |= !(y->lo[i] <= y->hi[i]); }
             }
             backward(tape, length, v);

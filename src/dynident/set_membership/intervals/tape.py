@@ -1,4 +1,4 @@
-"""Tape: how does an expression graph become a list of interval operations?"""
+"""Tape: an expression graph as a list of interval operations, in the order in which they are computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODES = ("input", "const", "add", "sub", "mul", "div", "neg", "twice", "sq", "in
          "max", "lt", "le", "eq", "ne", "not", "and", "or", "where", "exp", "log", "sin", "cos", "tan", "asin", "acos",
          "atan", "atan2", "sinh", "cosh", "tanh", "pow", "copy")
 CODE = {name: k for k, name in enumerate(CODES)}
-PROVED = frozenset(CODES[:CODES.index("exp")]) | {"copy"}  # arithmetic and square root: IEEE 754 says how they round
+RIGOROUS = frozenset(CODES[:CODES.index("exp")]) | {"copy"}  # arithmetic and square root: IEEE 754 says how they round
 
 _OPERATIONS = {
     casadi.OP_ADD: "add", casadi.OP_SUB: "sub", casadi.OP_MUL: "mul", casadi.OP_DIV: "div", casadi.OP_NEG: "neg",
@@ -42,11 +42,11 @@ class Tape:
         return frozenset(CODES[code] for code in self.instructions[:, 0])
 
     @property
-    def proved(self) -> bool:
-        return self.operations <= PROVED
+    def is_rigorous(self) -> bool:
+        return self.operations <= RIGOROUS
 
 
-def tape_of(function: casadi.Function) -> Tape:
+def build_tape(function: casadi.Function) -> Tape:
     """The tape of a function of dense columns; a function without an interval form is refused by name."""
     steps, roots = operations(function)
     offsets = np.concatenate([[0], np.cumsum([function.nnz_in(k) for k in range(function.n_in())])])
@@ -59,22 +59,22 @@ def tape_of(function: casadi.Function) -> Tape:
             lines.append([CODE["const"], len(constants), 0, 0])
             constants.append(step.constant)
         else:
-            lines.append(_line(step, steps))
+            lines.append(_instruction(step, steps))
     flat = [root + 1 for entries in roots for root in entries]
     required = _required(lines, flat)
     table = np.array([[*line, need] for line, need in zip(lines, required, strict=True)], np.int32).reshape(-1, 5)
     return Tape(np.ascontiguousarray(table), np.array(constants, float), np.array(flat, np.int32), int(offsets[-1]))
 
 
-def _line(step: Operation, steps: list[Operation]) -> list[int]:
+def _instruction(step: Operation, steps: list[Operation]) -> list[int]:
     operands = [*(k + 1 for k in step.arguments), 0, 0, 0][:3]
-    branches = _branches(step, steps)
+    branches = _select_operands(step, steps)
     if branches is not None:
         return [CODE["where"], *branches]
     if step.operation == casadi.OP_IF_ELSE_ZERO:
         return [CODE["where"], operands[0], operands[1], 0]
     if step.operation not in _OPERATIONS:
-        raise NotSupported(f"the model uses {operation_name(step.operation)}, which has no interval form here. "
+        raise NotSupported(f"the model uses {name_operation(step.operation)}, which has no interval form here. "
                            "Write it with the functions of dynident.maths.")
     name = _OPERATIONS[step.operation]
     if name == "mul" and operands[0] == operands[1]:
@@ -82,7 +82,7 @@ def _line(step: Operation, steps: list[Operation]) -> list[int]:
     return [CODE[name], *operands]
 
 
-def _branches(step: Operation, steps: list[Operation]) -> tuple[int, int, int] | None:
+def _select_operands(step: Operation, steps: list[Operation]) -> tuple[int, int, int] | None:
     """CasADi writes where(c, a, b) as (a if c else 0) + (b if not c else 0), which would cost width; undo it."""
     if step.operation != casadi.OP_ADD:
         return None
@@ -106,7 +106,7 @@ def _required(lines: list[list[int]], roots: list[int]) -> list[int]:
         required[k] = 1
         code, *operands = lines[k]
         if code not in (CODE["input"], CODE["const"]):
-            ahead += operands[:1] if code == CODE["where"] else operands[:_arity(code)]
+            ahead += operands[:1] if code == CODE["where"] else operands[:_count_operands(code)]
     return required
 
 
@@ -115,11 +115,11 @@ _UNARY = frozenset(CODE[name] for name in (
     "atan", "sinh", "cosh", "tanh", "copy"))
 
 
-def _arity(code: int) -> int:
+def _count_operands(code: int) -> int:
     return 1 if code in _UNARY else 2
 
 
-def operation_name(operation: int) -> str:
+def name_operation(operation: int) -> str:
     """CasADi's own name of an operation, for messages."""
     named = {getattr(casadi, name): name[3:].lower() for name in dir(casadi) if name.startswith("OP_")}
     return named.get(operation, f"operation {operation}")

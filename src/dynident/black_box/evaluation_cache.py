@@ -1,0 +1,194 @@
+"""Evaluation cache: simulations of a black box and their derivatives, each made once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynident.black_box.adaptive_pool import AdaptivePool
+from dynident.black_box.derivative_check import DerivativeCheck, ModelDerivatives
+from dynident.black_box.difference_steps import LARGEST_STEP, optimal_steps
+from dynident.black_box.finite_differences import (
+    DifferencePoint,
+    FiniteDifference,
+    NoFiniteNeighbour,
+    Outputs,
+    difference_columns,
+    measure_noise,
+)
+from dynident.errors import SimulationDiverged
+from dynident.integrators.grid import Grid
+from dynident.parallel.tasks import map_ordered
+from dynident.problem.problem import Problem
+from dynident.transcription.shooting import ExperimentData
+from dynident.transcription.simulators import Simulator
+
+REMEMBERED = 64  # simulations kept for who asks again: weights change, outputs do not
+SMALLEST_MOVE = 1e-3  # a value that happens to be near 0 is moved as if it were this fraction of its scale at least, and
+# one that does nothing by this fraction of the way between its bounds at most
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownRange:
+    """Where unknowns may go: bounds, typical size of a change (NaN: not known), and the way that is open to them."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    scale: np.ndarray
+    span: np.ndarray  # infinite where nothing is known of it
+
+
+@dataclass(frozen=True, eq=False)
+class DifferenceKnowledge:
+    """What derivatives have shown so far about the simulation."""
+
+    check: DerivativeCheck
+    noise: float | None = None  # relative; measured before the first derivative
+    influence: np.ndarray | None = None  # per unknown, from the last derivative
+
+
+class EvaluationCache:
+    """A model simulated on all records for values of the unknowns; remembers what it has simulated and learnt.
+
+    The one thing here that changes: simulations cost more than anything else, so that a change of weights or a second fit
+    repeats none. Columns of differences are simulated side by side where there is an executor, or where processes of this
+    machine pay.
+    """
+
+    def __init__(self, problem: Problem, simulator: Simulator, executor: Executor | None = None,
+                 pool: AdaptivePool | None = None):
+        self.problem, self.simulator, self.executor = problem, simulator, executor
+        self.pool = pool or AdaptivePool(simulator.own_process)
+        self.model_derivatives = ModelDerivatives(problem, simulator)
+        self.simulations = 0
+        self.learnt = DifferenceKnowledge(self.model_derivatives.unchecked())
+        self._outputs: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
+        self._jacobians: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found out about the model on the way."""
+        return (*self.simulator.notes, *self.learnt.check.notes(self.problem.names), *self.pool.notes)
+
+    def outputs(self, rows: Sequence[np.ndarray], grids: Sequence[Grid]) -> list[Outputs | SimulationDiverged]:
+        """What the model does for each row of values: its outputs, or why there are none."""
+        keys = [(row.tobytes(), self._steps(grids)) for row in rows]
+        new = [i for i, key in enumerate(keys) if key not in self._outputs]
+        jobs = [(e, *self.problem.values_in(rows[i], e)) for i in new for e in range(len(grids))]
+        self.simulations += len(new)
+        common = self.simulator, tuple(grids)
+        if self.executor is None or len(jobs) < 2:
+            done = self.pool.map(lambda job: _simulate(common, *job), jobs)
+        else:
+            done = list(map_ordered(_simulate, common, jobs, self.executor, self.simulator.thread_safe))
+        found: dict[int, Outputs | SimulationDiverged] = {}
+        for k, i in enumerate(new):
+            own = done[k * len(grids):(k + 1) * len(grids)]
+            bad = next((it for it in own if isinstance(it, SimulationDiverged)), None)
+            found[i] = bad if bad is not None else tuple(it for it in own if not isinstance(it, SimulationDiverged))
+            if bad is None:
+                self._keep(self._outputs, keys[i], found[i])
+        return [found[i] if i in found else self._outputs[key] for i, key in enumerate(keys)]
+
+    def at(self, values: np.ndarray, grids: Sequence[Grid]) -> Outputs:
+        found = self.outputs([values], grids)[0]
+        if isinstance(found, SimulationDiverged):
+            raise found
+        return found
+
+    def trajectories(self, values: np.ndarray, grids: Sequence[Grid]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Outputs and states per experiment; a model without states is not simulated again for them."""
+        if not self.problem.model.states:
+            return [(y, np.zeros((len(y), 0))) for y in self.at(values, grids)]
+        self.simulations += 1
+        found = [self.simulator.run(*self.problem.values_in(values, e), grid, True) for e, grid in enumerate(grids)]
+        return [(outputs.copy(), states.copy()) for outputs, states in found]
+
+    def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[ExperimentData], allowed: UnknownRange
+                 ) -> Outputs:
+        """d outputs / d unknowns per experiment, (nodes, outputs, unknowns)."""
+        key = (values.tobytes(), self._steps(grids))
+        if key in self._jacobians:
+            return self._jacobians[key]
+        point = self._difference_point(values, grids, records, allowed)
+        noise = self._measure_noise(point)
+        own = self.model_derivatives.confirmed(self.learnt.check, values, grids)
+        self.simulations += bool(own)
+        differences = self._differences(point, noise, [i for i in range(values.size) if i not in own])
+        check = self.model_derivatives.check(self.learnt.check, grids, point, noise, differences)
+        columns = [own[i] if i in own else differences[i].derivative for i in range(values.size)]
+        whole = max(point.length(point.base), np.finfo(float).tiny)
+        influence = np.array([point.length(column) for column in columns]) * point.size / whole
+        self.learnt = replace(self.learnt, check=check, influence=influence)
+        made = tuple(np.ascontiguousarray(np.stack([c[e] for c in columns], axis=-1)) if columns else
+                     np.zeros((*point.base[e].shape, 0)) for e in range(len(grids)))
+        self._jacobians.clear()
+        self._keep(self._jacobians, key, made)
+        return made
+
+    def recheck_derivatives(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[ExperimentData],
+                            allowed: UnknownRange) -> bool:
+        """Whether derivatives that the model gave itself are those of the simulation here, as they were before."""
+        before = self.learnt.check
+        if not before.confirmed:
+            return True
+        point = self._difference_point(values, grids, records, allowed)
+        noise = self._measure_noise(point)
+        differences = self._differences(point, noise, sorted(before.confirmed))
+        check = self.model_derivatives.recheck(before, grids, point, noise, differences)
+        self.learnt = replace(self.learnt, check=check)
+        if check.wrong != before.wrong:
+            self._jacobians.clear()
+        return check.wrong == before.wrong
+
+    def _difference_point(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[ExperimentData],
+                          allowed: UnknownRange) -> DifferencePoint:
+        scale = np.where(np.isfinite(allowed.scale) & (allowed.scale > 0), allowed.scale,
+                         np.where(values == 0, 1.0, np.abs(values)))
+        size = np.maximum(np.abs(values), SMALLEST_MOVE * scale)
+        longest = np.maximum(LARGEST_STEP * size, np.where(np.isfinite(allowed.span), SMALLEST_MOVE * allowed.span, 0.0))
+        return DifferencePoint(values, self.at(values, grids), size, longest, allowed.lower, allowed.upper,
+                               lambda rows: self.outputs(rows, grids), lambda outputs: _weighted(outputs, records))
+
+    def _measure_noise(self, point: DifferencePoint) -> float:
+        if self.learnt.noise is not None:
+            return self.learnt.noise
+        try:
+            noise = measure_noise(point)
+        except NoFiniteNeighbour as bad:
+            listed = ", ".join(f"{n} = {v:.6g}" for n, v in zip(self.problem.names, bad.beside, strict=True))
+            what = f"the simulation is finite, but not close to them: at {listed}, {bad}"
+            raise SimulationDiverged(np.nan, 0, what=what) from None
+        if point.length(point.base) > 0:  # the noise of nothing is measured again where there is something
+            self.learnt = replace(self.learnt, noise=noise)
+        return noise
+
+    def _differences(self, point: DifferencePoint, noise: float, which: Sequence[int]) -> dict[int, FiniteDifference]:
+        influence = np.ones(point.values.size) if self.learnt.influence is None else self.learnt.influence
+        steps, both = optimal_steps(noise, influence)
+        return difference_columns(point, noise, steps * point.size, both, which)
+
+    def _steps(self, grids: Sequence[Grid]) -> bytes:
+        return b"" if self.simulator.static else b"".join(g.substeps.tobytes() for g in grids)
+
+    def _keep(self, memory: OrderedDict, key: tuple[bytes, bytes], value: object) -> None:
+        memory[key] = value
+        while len(memory) > REMEMBERED:
+            memory.popitem(last=False)
+
+
+def _simulate(common: tuple[Simulator, tuple[Grid, ...]], e: int, p: np.ndarray, x0: np.ndarray
+              ) -> np.ndarray | SimulationDiverged:
+    simulator, grids = common
+    try:
+        return simulator.run(p, x0, grids[e])[0].copy()
+    except SimulationDiverged as bad:
+        return bad
+
+
+def _weighted(outputs: Outputs, records: Sequence[ExperimentData]) -> np.ndarray:
+    return np.concatenate([y[r.weight > 0] * r.weight[r.weight > 0] for y, r in zip(outputs, records, strict=True)])

@@ -1,0 +1,1 @@
+"""An FMU in a process of its own: crashes and hangs stay there."""

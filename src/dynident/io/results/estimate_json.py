@@ -1,0 +1,156 @@
+"""What stands in estimate.json, and how an estimate gets there and back.
+
+Everything of an estimate that is neither the problem (problem.toml) nor a signal (trajectories.parquet). Another format than
+ours is refused, never guessed. `intervals` is there for other readers; ours uses `uncertainty`.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynident import __version__
+from dynident._util.codec import decode, encode, to_json
+from dynident.errors import NotSupported, ProblemError
+from dynident.estimate.enclosure import Enclosure
+from dynident.estimate.estimate import Estimate, Iteration, StartResult, Trajectory
+from dynident.estimate.filter_covariance import FilterCovariance
+from dynident.estimate.validation import Validation
+from dynident.io.results.signal_tables import WAY_OUT
+from dynident.methods.presets import method_from
+from dynident.statistics.bootstrap_result import Bootstrap
+from dynident.statistics.covariance import Covariance
+from dynident.statistics.profile_likelihood import Profile
+from dynident.statistics.uncertainty import LEVEL, Uncertainty
+from dynident.status import Status
+
+FORMAT = 2
+IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too long for JSON
+
+UNCERTAINTIES: Mapping[str, type[Uncertainty]] = {  # by the `kind` that stands beside their fields
+    "bootstrap": Bootstrap, "covariance": Covariance, "enclosure": Enclosure, "profile": Profile,
+    "filter_covariance": FilterCovariance}
+
+
+@dataclass(frozen=True, eq=False)
+class SavedIntervals:
+    """Intervals of the unknowns, for readers who want no more."""
+
+    level: float
+    of: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class SavedEstimate:
+    """The content of estimate.json."""
+
+    format: int
+    converged: bool
+    status: Status
+    cost: float
+    values: Mapping[str, float]
+    intervals: SavedIntervals
+    uncertainty: Mapping[str, Any]  # `kind`, and the fields of that class
+    method: Mapping[str, Any]  # as a [method] table
+    noise_std: Mapping[str, float]
+    notes: tuple[str, ...]
+    statistics: Mapping[str, float]
+    counts: Mapping[str, int]
+    times: Mapping[str, float]
+    validations: tuple[Mapping[str, Any], ...]  # without their signals
+    history: tuple[Iteration, ...]
+    starts: tuple[StartResult, ...]
+    problem_hash: str
+    written_problem_hash: str
+    versions: Mapping[str, str]
+    files: tuple[str, ...]
+
+
+def to_text(estimate: Estimate, files: Sequence[str], written_problem_hash: str) -> str:
+    """The estimate as JSON; `files` are the names of all files of this result.
+
+    Two hashes: of the problem that was fitted, and of what a reader finds in the folder. They differ in what is not
+    worth a warning, such as the type of a number.
+    """
+    intervals = {name: estimate.uncertainty.interval(name, LEVEL) for name in estimate.problem.names}
+    return to_json(SavedEstimate(
+        format=FORMAT, converged=estimate.converged, status=estimate.status, cost=estimate.cost, values=estimate.values,
+        intervals=SavedIntervals(LEVEL, intervals), uncertainty=_encode_uncertainty(estimate.uncertainty),
+        method=method_data(estimate.method), noise_std=estimate.noise_std, notes=estimate.notes,
+        statistics=estimate.statistics, counts=estimate.counts, times=estimate.times,
+        validations=tuple(encode(validation, IN_TABLES) for validation in estimate.validations),
+        history=estimate.history, starts=estimate.starts, problem_hash=estimate.problem.content_hash(),
+        written_problem_hash=written_problem_hash, versions=versions(), files=tuple(files))) + "\n"
+
+
+def read_saved(path: Path) -> SavedEstimate:
+    """What the file says, checked."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ProblemError(f"{path.parent} holds no result: there is no {path.name} in it. "
+                           "A result is what `dynident fit --out` or estimate.save() writes.") from None
+    except OSError as error:
+        raise ProblemError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise ProblemError(f"{path} is damaged: it is not JSON ({error}). {WAY_OUT}") from error
+    if isinstance(data, dict):
+        _check_format(path, data)
+    return decode(SavedEstimate, data, str(path), WAY_OUT)  # type: ignore[no-any-return]
+
+
+def _check_format(path: Path, data: Mapping[str, Any]) -> None:
+    stated, made_with = data.get("format"), data.get("versions")
+    writer = made_with.get("dynident", "?") if isinstance(made_with, dict) else "?"
+    if isinstance(stated, int) and stated > FORMAT:
+        raise NotSupported(f"{path} was written in format {stated} by dynident {writer}; this is dynident "
+                           f"{__version__}, which reads format {FORMAT}. Update dynident to read it.")
+    if isinstance(stated, int) and stated < FORMAT:
+        raise NotSupported(f"{path} was written in format {stated} by dynident {writer}; this is dynident "
+                           f"{__version__}, which reads format {FORMAT}. Fit again: the problem lies in the same folder.")
+
+
+def read_validations(saved: SavedEstimate, signals: Sequence[tuple[Trajectory, dict[str, np.ndarray]]], source: str
+                     ) -> tuple[Validation, ...]:
+    """The validations, with their signals put back."""
+    return tuple(decode(Validation, data, source, WAY_OUT, residuals=residuals,
+                        trajectory=replace(trajectory, experiment=str(data.get("experiment"))))
+                 for data, (trajectory, residuals) in zip(saved.validations, signals, strict=True))
+
+
+def read_uncertainty(saved: SavedEstimate, source: str) -> Uncertainty:
+    kind = str(saved.uncertainty.get("kind"))
+    if kind not in UNCERTAINTIES:
+        raise NotSupported(f"{source} holds an uncertainty of kind '{kind}', which dynident "
+                           f"{__version__} cannot read. Known: {', '.join(UNCERTAINTIES)}.")
+    fields = {name: value for name, value in saved.uncertainty.items() if name != "kind"}
+    return decode(UNCERTAINTIES[kind], fields, source, WAY_OUT)  # type: ignore[no-any-return]
+
+
+def _encode_uncertainty(uncertainty: Uncertainty) -> dict[str, Any]:
+    kinds = {made: kind for kind, made in UNCERTAINTIES.items()}
+    if type(uncertainty) not in kinds:
+        raise NotSupported(f"an uncertainty of type {type(uncertainty).__name__} cannot be saved yet.")
+    return {"kind": kinds[type(uncertainty)], **encode(uncertainty)}
+
+
+def method_data(method: Any) -> dict[str, Any]:
+    """The options of a method as a [method] table: its kind and whatever was set."""
+    return dict(method.options())
+
+
+def read_method(saved: SavedEstimate) -> Any:
+    return method_from(dict(saved.method))
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    return {"dynident": __version__, "casadi": version("casadi"), "numpy": version("numpy"),
+            "python": platform.python_version()}

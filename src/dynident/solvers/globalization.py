@@ -1,0 +1,181 @@
+"""Globalisation: how far along a direction, so that a step helps from far away too?
+
+`TrustRegion` judges by the cost: a step that gains less than the linearised problem promises is damped more (Levenberg,
+Marquardt; Nielsen's rule). `NaturalMonotonicity` judges by the step that would follow, computed with the derivatives
+already at hand, which must be shorter (Bock; Deuflhard). It compares like with like, steps in the unknowns, so that neither
+a penalty for open matching conditions nor the weights of the residuals need tuning (no merit function).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynident.errors import SimulationDiverged
+from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import FiniteProblem, Variables
+from dynident.solvers.convergence import noise_floor
+from dynident.solvers.least_squares import LeastSquaresLoop
+from dynident.solvers.search_direction import SearchDirection
+from dynident.solvers.search_state import FIRST_GROWTH, SearchState
+from dynident.solvers.solver_result import iterations_in_words
+from dynident.solvers.stopping import remaining_step, stalled
+from dynident.status import Status, StatusCode
+from dynident.tolerances import CONTRACTED_STEP, CONTRACTING_STEP, SUFFICIENT_REDUCTION, UNOBSERVABLE_STEP
+
+FIRST_DAMPING = 1e-3  # of squared columns
+LEAST_DAMPING = 1e-15
+MOST_DAMPING = 1e14  # beyond it a step changes nothing
+NEAR_DAMPING = 1e-8  # it may fall to this at once when less than a standard error is left
+DIVERGED_GROWTH = 10.0  # of the damping after a simulation that diverged
+SHORTEST_STEP = 1e-3  # of a direction; below it the direction is given up and regularised instead
+SHORT_STEP = 0.3  # of a direction regularised in typical sizes; it was regularised too little
+SMALLEST_LIMIT = 0.1  # of a direction, however much it seems to overshoot
+LENGTHENING = 4.0  # times the last step length, at the most
+
+
+@dataclass(frozen=True)
+class TrustRegion:
+    """Damping that follows the ratio of actual to predicted reduction of the cost; takes no matching conditions."""
+
+    def advance(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, newton: SearchDirection,
+                remaining: float) -> SearchState:
+        if remaining < 1 and not problem.cheap_slopes:  # as its square: the last step doubles the digits, and saves one
+            near = max(NEAR_DAMPING, FIRST_DAMPING * remaining**2)
+            state = replace(state, regularization=min(state.regularization, near))
+        here = state.variables
+        while state.regularization < MOST_DAMPING and state.variables is here:
+            state = self.trial(problem, state, loop.direction(problem, state, state.regularization))
+        return state
+
+    def trial(self, problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> SearchState:
+        """The state at the end of a step that lowers the cost, else the same one with more damping."""
+        state = replace(state, active_bounds=direction.active_bounds)
+        predicted = max(0.0, state.condensed.rows.fall(direction.step))
+        candidate = project_to_bounds(problem, replace(state.variables, unknowns=state.variables.unknowns + direction.step))
+        try:
+            ahead = problem.linearize(candidate, state.spare) if self.expects_success(problem, state) else None
+            evaluation = ahead.evaluation if ahead else problem.evaluate(candidate)
+            reduction = state.evaluation.cost - evaluation.cost
+            condensed = (CondensedProblem(ahead or problem.linearize(candidate, state.spare))
+                         if reduction > SUFFICIENT_REDUCTION * predicted else None)
+        except SimulationDiverged as divergence:  # never an abort: come back from where nothing is finite
+            return replace(state, last_divergence=divergence, regularization=DIVERGED_GROWTH * state.regularization)
+        if condensed is None:
+            return replace(state, regularization=state.regularization * state.growth, growth=2 * state.growth)
+        ratio = reduction / predicted if predicted > 0 else 1.0
+        damping = max(state.regularization * max(1 / 3, 1 - (2 * ratio - 1) ** 3), LEAST_DAMPING)
+        length = float(np.linalg.norm(direction.step * state.column_scale))
+        return replace(state, regularization=damping, growth=FIRST_GROWTH).moved_to(problem, candidate, condensed, length)
+
+    def expects_success(self, problem: FiniteProblem, state: SearchState) -> bool:
+        """The last trial helped, so the next probably will: its Jacobian is asked for at once and saves an evaluation."""
+        return problem.cheap_slopes and state.growth == FIRST_GROWTH
+
+    def ending(self, problem: FiniteProblem, loop: LeastSquaresLoop, before: SearchState, after: SearchState,
+               remaining: float, iteration: int) -> SearchState:
+        floor, spent = noise_floor(after.evaluation.cost, problem), iterations_in_words(iteration)
+        if remaining <= floor:  # costs cannot be compared any more
+            return after.ended(floor < 1, Status.of(StatusCode.SIMULATION_NOISE, spent=spent, hidden=floor))
+        if after.variables is before.variables:
+            remaining = min(remaining, self.observable_step(problem, loop, after))
+            return stalled(problem, after, remaining, "lowers the cost", ", although the gradient is not zero")
+        variance = min(1.0, after.residual_std(problem) ** 2)  # far from the data nothing could be told from what is wrong
+        gained = before.evaluation.cost - after.evaluation.cost
+        if gained < UNOBSERVABLE_STEP**2 * variance and self.observable_step(problem, loop, after) <= loop.step_tolerance:
+            return after.ended(True, Status.of(StatusCode.CONVERGED_IDENTIFIABLE, spent=spent))
+        return after
+
+    def observable_step(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState) -> float:
+        """What remains without the endless way along what the data do not see."""
+        return remaining_step(problem, state, loop.direction(problem, state, loop.regularization.least, observable=True))
+
+
+@dataclass(frozen=True)
+class NaturalMonotonicity:
+    """A line search along the direction; where no part of it passes the test, a direction that is regularised more."""
+
+    def advance(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, newton: SearchDirection,
+                remaining: float) -> SearchState:
+        here, limit, schedule = state.variables, aitken_step_length(state, newton.step), loop.regularization
+        while state.regularization <= schedule.most and state.variables is here:
+            direction = newton if state.regularization == schedule.least else (
+                loop.direction(problem, state, state.regularization))
+            state = line_search(problem, loop, state, direction, limit)
+        return replace(state, previous_step=(newton.step, state.step_length))
+
+    def ending(self, problem: FiniteProblem, loop: LeastSquaresLoop, before: SearchState, after: SearchState,
+               remaining: float, iteration: int) -> SearchState:
+        if after.variables is not before.variables:
+            return after
+        return stalled(problem, after, remaining, "passes the monotonicity test", " any more")
+
+
+def aitken_step_length(state: SearchState, step: np.ndarray) -> float:
+    """The part of a step that leads to where the next one would vanish, seen from how it follows the last one.
+
+    With large residuals a Gauss-Newton step overshoots: the next step, d, points back along the last one, d', of
+    which the part a was gone. If d = (1 - a c) d' with the same c in the next step (Aitken), the right part is 1 / c.
+    """
+    if state.previous_step is None:
+        return 1.0
+    before, gone = state.previous_step[0] / state.variable_scale, state.previous_step[1]
+    squared = float(before @ before)
+    follows = float(before @ (step / state.variable_scale)) / squared if squared > 0 else 0.0
+    return float(np.clip(gone / (1 - follows), SMALLEST_LIMIT, 1.0)) if follows < 0 else 1.0
+
+
+def line_search(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, direction: SearchDirection, limit: float
+                ) -> SearchState:
+    """As far along the direction as the natural monotonicity test allows; where that is nowhere, more regularisation."""
+    state = replace(state, active_bounds=direction.active_bounds, constraints=direction.constraints)
+    length = state.length(problem, direction.step, direction.node_steps)
+    step_length = min(limit, LENGTHENING * state.step_length)
+    while step_length >= SHORTEST_STEP:
+        candidate = project_to_bounds(problem, state.variables.moved(direction.step, direction.node_steps, step_length))
+        try:
+            follows = simplified_step_norm(problem, state, direction, candidate, step_length)
+            if follows <= (1 - step_length / 4) * length or (
+                    step_length == limit and follows <= CONTRACTED_STEP and length <= CONTRACTING_STEP):
+                condensed = CondensedProblem(problem.linearize(candidate, state.spare))
+                return accept(loop, state, step_length, limit).moved_to(problem, candidate, condensed, step_length * length)
+        except SimulationDiverged as divergence:
+            state, step_length = replace(state, last_divergence=divergence), step_length / 4
+            continue
+        excess = abs(follows - (1 - step_length) * length)
+        step_length = min(step_length / 2, max(step_length / 10, step_length * length / max(2 * excess, 1e-300)))
+    schedule = loop.regularization
+    return replace(state, step_length=1.0, regularization=max(state.regularization * schedule.factor, schedule.first))
+
+
+def accept(loop: LeastSquaresLoop, state: SearchState, step_length: float, limit: float) -> SearchState:
+    """What a step of this length says about the regularisation of the next direction."""
+    schedule, amount = loop.regularization, state.regularization
+    if step_length == limit:
+        return replace(state, step_length=step_length, regularization=max(amount / schedule.factor, schedule.least))
+    if schedule.scaled and step_length < SHORT_STEP:
+        return replace(state, step_length=1.0, regularization=min(amount * schedule.factor, schedule.most))
+    return replace(state, step_length=step_length)
+
+
+def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: SearchDirection, there: Variables,
+                         step_length: float) -> float:
+    """Length of the simplified Newton step: residuals and defects of another point, derivatives of the present one.
+
+    What regularises the step pulls on the other point too: in a linear problem nothing follows a full step, regularised
+    or not.
+    """
+    evaluation = problem.evaluate(there)
+    gradient = state.condensed.gradient(evaluation) + direction.weights**2 * (step_length * direction.step)
+    tied, active = direction.constraints, direction.active_constraints
+    if tied is not None:
+        gradient += tied.pull(active, tied.between.at(there.unknowns)[0])
+    step = direction.free_rows.newton_step(np.append(gradient, np.zeros(active.size)))[:gradient.size]
+    return state.length(problem, step, state.condensed.expand(step, evaluation))
+
+
+def project_to_bounds(problem: FiniteProblem, variables: Variables) -> Variables:
+    """Rounding must not carry an unknown out of its bounds."""
+    c = problem.coordinates
+    return Variables(np.clip(variables.unknowns, c.lower, c.upper), variables.nodes)

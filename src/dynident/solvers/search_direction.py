@@ -1,0 +1,94 @@
+"""Search direction: the step that solves the linearised problem, regularised, within bounds and under constraints.
+
+    minimise |J step + r|^2 + |regularisation * step|^2   with   lower <= x + step <= upper,   constraints met
+
+Undamped it is the Gauss-Newton step. Regularisation is relative to the Jacobian's columns (Levenberg, Marquardt), so that
+units do not matter, or to typical sizes of the unknowns: then directions that the data hardly see rest (truncated SVD).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynident.linalg.arrowhead import ArrowheadLeastSquares
+from dynident.linalg.bounded_least_squares import bounded_least_squares
+from dynident.linalg.finite_problem import FiniteProblem
+from dynident.solvers.linearized_constraints import LinearizedConstraints, linearize_constraints
+from dynident.solvers.search_state import SearchState
+from dynident.tolerances import RANK_DAMPING, UNOBSERVABLE_STEP
+from dynident.transcription.parameter_constraints import ParameterConstraints
+
+
+@dataclass(frozen=True)
+class Regularization:
+    """How a direction is held back: by how much at least, to begin with, once it is needed, and at the most."""
+
+    least: float
+    initial: float
+    first: float  # once it is needed at all
+    most: float
+    factor: float  # from one to the next
+    scaled: bool = False  # in standard errors that a typical size costs; else relative to the squared columns
+    memory: float = 0.0  # of a column's length, from one iteration to the next; it may shrink by decades on the way
+    with_nodes: bool = True  # inner nodes follow the step of the unknowns
+
+
+@dataclass(frozen=True, eq=False)
+class SearchDirection:
+    """A step of the unknowns and of the inner nodes, and what it was made of."""
+
+    unknowns: int
+    solution: np.ndarray  # (unknowns + constraints,) the step, and the changes of the constraints' values
+    active: np.ndarray  # the same: -1 at a lower limit, +1 at an upper one, 0 free
+    rows: ArrowheadLeastSquares  # regularised, the constraints among them
+    weights: np.ndarray  # (unknowns,) of the rows that regularise
+    node_steps: tuple[np.ndarray, ...]
+    constraints: LinearizedConstraints | None  # linearised, where there are any
+    cost_of_regularization: float  # what the regularisation that is always there adds to the cost of this step
+
+    @property
+    def step(self) -> np.ndarray:
+        return self.solution[:self.unknowns]
+
+    @property
+    def active_bounds(self) -> np.ndarray:
+        return self.active[:self.unknowns]
+
+    @property
+    def active_constraints(self) -> np.ndarray:
+        return self.active[self.unknowns:]
+
+    @cached_property
+    def free_rows(self) -> ArrowheadLeastSquares:
+        """The regularised rows with all that is active kept where it is."""
+        return self.rows.holding(self.active != 0, self.solution)
+
+
+def search_direction(problem: FiniteProblem, state: SearchState, regularization: Regularization, amount: float,
+                     constraints: ParameterConstraints | None = None, observable: bool = False) -> SearchDirection:
+    """The direction with this amount of regularisation; `observable`: nothing along what the data hardly see."""
+    rows = state.condensed.rows
+    std, scale, typical = state.residual_std(problem), state.variable_scale, state.variable_scale
+    weights = np.sqrt(RANK_DAMPING if regularization.scaled else amount) * np.where(
+        state.column_scale > 0, state.column_scale, 1.0)
+    paid = np.zeros(len(scale))
+    if regularization.scaled:
+        weights, paid = weights + amount * std / scale, regularization.least * std / scale
+    elif observable:
+        typical = np.fmax(problem.coordinates.scale, np.abs(state.variables.unknowns))  # NaN without a scale
+        typical = np.where(typical > 0, typical, 1.0)
+    if regularization.scaled or observable:  # the way along what the data do not see is endless, and bends: it stays there
+        rows = rows.resting(typical, UNOBSERVABLE_STEP * min(1.0, std))  # far from the data all counts
+    rows = rows.damped(weights)
+    lower, upper = problem.coordinates.lower - state.variables.unknowns, problem.coordinates.upper - state.variables.unknowns
+    tied = None
+    if constraints is not None:
+        tied = linearize_constraints(constraints, state.variables.unknowns, scale, float(np.max(rows.column_norms * scale)))
+        rows, (lower, upper) = tied.tied(rows), tied.bounds(lower, upper)
+    solution, active = bounded_least_squares(rows, lower, upper)
+    step = solution[:len(scale)]
+    nodes = state.condensed.expand(step, state.evaluation) if regularization.with_nodes else ()
+    return SearchDirection(len(scale), solution, active, rows, weights, nodes, tied, float(np.sum((paid * step) ** 2)))

@@ -1,0 +1,74 @@
+"""Search state: where a least squares solver stands between two steps, as a frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dynident.errors import SimulationDiverged
+from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables, Workspace
+from dynident.problem.losses import sum_of_squares
+from dynident.solvers.convergence import residual_std
+from dynident.solvers.linearized_constraints import LinearizedConstraints
+from dynident.solvers.solver_result import Iteration
+from dynident.status import Status
+
+FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as much
+
+
+@dataclass(frozen=True, eq=False)
+class SearchState:
+    """A point with its linearised problem, and what the next step needs to know of the last ones."""
+
+    variables: Variables
+    condensed: CondensedProblem  # the linearised problem at the point, inner nodes eliminated
+    regularization: float  # of the next direction
+    column_scale: np.ndarray  # (unknowns,) lengths of the Jacobian's columns, here and with a memory before
+    active_bounds: np.ndarray  # (unknowns,) of the last direction: -1 lower, +1 upper, 0 free
+    spare: Workspace  # for the linearisation of the next trial
+    variable_scale: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (unknowns,) typical change of each
+    growth: float = FIRST_GROWTH  # of the damping after the next failure (trust region)
+    step_length: float = 1.0  # of the last step (line search)
+    previous_step: tuple[np.ndarray, float] | None = None  # in its full length, and how much of it was gone
+    constraints: LinearizedConstraints | None = None  # linearised for the last direction
+    violations: tuple[float, ...] = ()  # of the constraints, from point to point
+    last_divergence: SimulationDiverged | None = None
+    history: tuple[Iteration, ...] = ()
+    ending: tuple[bool, Status] | None = None  # whether it converged, and why it ended
+
+    @property
+    def evaluation(self) -> Evaluation:
+        return self.condensed.linear.evaluation
+
+    def rescaled(self, problem: FiniteProblem, memory: float, grown: bool) -> SearchState:
+        """With the lengths by which steps are measured at this point; `grown`: what has grown may go further."""
+        norms = self.condensed.rows.column_norms
+        column_scale = np.maximum(memory * self.column_scale, norms)
+        visible = np.sqrt(max(self.evaluation.cost, problem.floor)) / np.where(norms > 0, norms, np.inf)
+        scale = np.where(np.isnan(problem.coordinates.scale), visible, problem.coordinates.scale)
+        scale = np.where(scale > 0, scale, 1.0)  # where nothing is known, that which the data can tell
+        if grown:
+            scale = np.maximum(scale, np.abs(self.variables.unknowns))
+        return replace(self, column_scale=column_scale, variable_scale=scale)
+
+    def length(self, problem: FiniteProblem, step: np.ndarray, node_steps: tuple[np.ndarray, ...]) -> float:
+        """Of a step, in typical sizes of unknowns and nodes."""
+        return float(np.sqrt(sum_of_squares(step / self.variable_scale) + problem.node_norm(node_steps)))
+
+    def residual_std(self, problem: FiniteProblem) -> float:
+        return residual_std(self.evaluation.cost, problem)
+
+    def moved_to(self, problem: FiniteProblem, variables: Variables, condensed: CondensedProblem, step: float) -> SearchState:
+        """At another point, which becomes a line of the history; the memory of this one is free for the next."""
+        return replace(self, variables=variables, condensed=condensed, spare=self.condensed.linear.workspace
+                       ).logged(problem, step)
+
+    def logged(self, problem: FiniteProblem, step: float) -> SearchState:
+        values = tuple(problem.coordinates.values(self.variables.unknowns).tolist())
+        here = Iteration(len(self.history), self.evaluation.cost, step, self.evaluation.mismatch, values)
+        return replace(self, history=(*self.history, here))
+
+    def ended(self, converged: bool, reason: Status) -> SearchState:
+        return replace(self, ending=(converged, reason))

@@ -1,0 +1,64 @@
+"""Stopping: when is a least squares solver done? The one rule, in standard errors.
+
+Not at a gradient norm, which has no unit: a fit has converged when the step that remains is a small part of a standard
+error, all segments meet, and all constraints are met. Where no step helps any more, a larger part will do: as much as no
+printed digit depends on, or as the simulation's own noise hides (the noise floor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynident.linalg.finite_problem import FiniteProblem
+from dynident.solvers.convergence import noise_floor, step_in_standard_errors
+from dynident.solvers.search_direction import SearchDirection
+from dynident.solvers.search_state import SearchState
+from dynident.status import Status, StatusCode
+from dynident.tolerances import (
+    CONSTRAINT_PROGRESS,
+    DEFECT_TOLERANCE,
+    NODE_GAIN_TOLERANCE,
+    NODE_STEP_TOLERANCE,
+    ROUNDING_STEP,
+    STALLED_STEP_TOLERANCE,
+)
+
+PATIENCE = 10  # iterations in which constraints that are not met have to come closer
+
+
+def remaining_step(problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> float:
+    """How far an undamped direction leads, in standard errors; infinite while segments do not meet, or constraints."""
+    evaluation, nodes = state.evaluation, direction.node_steps
+    if direction.constraints is not None and np.any(direction.constraints.excess):
+        return np.inf
+    if state.length(problem, direction.step, nodes) <= ROUNDING_STEP:
+        return 0.0
+    links = max(1, sum(len(d) for d in evaluation.defects))  # what each lacks adds up along the record
+    if nodes and (evaluation.mismatch * np.sqrt(links) > DEFECT_TOLERANCE
+                  or np.sqrt(problem.node_norm(nodes)) > NODE_STEP_TOLERANCE):
+        return np.inf
+    by_nodes = step_in_standard_errors(state.condensed.by_nodes, evaluation.cost, problem)  # all of them together
+    if by_nodes > NODE_GAIN_TOLERANCE:
+        return np.inf
+    predicted = state.condensed.rows.fall(direction.step)  # less what the data see less of than regularisation holds
+    return step_in_standard_errors(predicted - 2 * direction.cost_of_regularization, evaluation.cost, problem)
+
+
+def is_optimum_to_rounding(problem: FiniteProblem, state: SearchState, remaining: float) -> bool:
+    """Whether what remains is nothing to speak of, where no step helps any more."""
+    return remaining <= max(STALLED_STEP_TOLERANCE, min(noise_floor(state.evaluation.cost, problem), 1))
+
+
+def stalled(problem: FiniteProblem, state: SearchState, remaining: float, helps: str, although: str) -> SearchState:
+    """The end where no step helps any more: an optimum, or not."""
+    if is_optimum_to_rounding(problem, state, remaining):
+        return state.ended(True, Status.of(StatusCode.CONVERGED_NO_PROGRESS, helps=helps))
+    beyond = f"; every way on meets a point where {state.last_divergence}" if state.last_divergence else ""
+    return state.ended(False, Status.of(StatusCode.NO_PROGRESS, helps=helps + although, beyond=beyond))
+
+
+def infeasible(violations: Sequence[float]) -> bool:
+    """Whether constraints have come no closer to being met for a while."""
+    return len(violations) > PATIENCE and violations[-1] > CONSTRAINT_PROGRESS * violations[-1 - PATIENCE]
