@@ -188,7 +188,7 @@ def test_default_design_is_sharper_than_the_selective_cost_on_the_drive_train(ex
 def test_designed_inputs_are_compared_by_what_they_prove(example, tmp_path):
     known, said = example("20", "--short")
     assert known["kept"] and (tmp_path / "fig9.png").is_file()
-    assert all(e.method.cap == 40 and e.method.subdivisions == 50 for e in known["estimates"].values())
+    assert all(e.method.max_boxes == 40 and e.method.subdivisions == 50 for e in known["estimates"].values())
     assert "holds the truth: True" in said.splitlines()[-1]
 
 

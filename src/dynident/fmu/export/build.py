@@ -45,6 +45,25 @@ def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, floa
     empty for this machine, or names from PLATFORMS, for which the package ziglang is needed.
     """
     target = Path(path)
+    if faults := _export_faults(model, target, values, version, step, platforms):
+        raise ProblemError(faults)
+    starts = {n: float(values[n]) for n in model.parameters}
+    starts |= {n: float(values.get(f"{n}(0)", 0.0)) for n in model.states}
+    identifier = re.sub(r"\W", "_", target.stem) or "model"
+    identifier = identifier if re.match(r"[A-Za-z_]", identifier) else f"model_{identifier}"
+    spec = ExportSpec(model, identifier, starts, given or {}, version[0], step, _make_token(model, starts, version, step))
+    with tempfile.TemporaryDirectory() as folder:
+        aside = _write_archive(spec, Path(folder), platforms or ("",), version)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(aside.read_bytes())
+        except OSError as error:
+            raise ProblemError(f"{target} cannot be written: {error.strerror or error}. Choose another place.") from error
+    return target
+
+
+def _export_faults(model: EquationModel, target: Path, values: Mapping[str, float], version: str, step: float,
+                   platforms: Sequence[str]) -> list[str]:
     faults = [f"export needs a value for the parameter '{n}'." for n in model.parameters if n not in values]
     faults += [f"there is no platform '{p}'; known: {', '.join(PLATFORMS)}." for p in platforms if p not in PLATFORMS]
     faults += [f"FMI {version} cannot be written; known: {', '.join(VERSIONS)}."] * (version not in VERSIONS)
@@ -54,30 +73,21 @@ def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, floa
     faults += [f"{target} is a folder; name a file in it, such as {target / 'model.fmu'}."] * target.is_dir()
     if not (step > 0 and np.isfinite(step)):
         faults.append(f"step = {step}; give a positive number of seconds.")
-    if faults:
-        raise ProblemError(faults)
-    starts = {n: float(values[n]) for n in model.parameters}
-    starts |= {n: float(values.get(f"{n}(0)", 0.0)) for n in model.states}
-    identifier = re.sub(r"\W", "_", target.stem) or "model"
-    identifier = identifier if re.match(r"[A-Za-z_]", identifier) else f"model_{identifier}"
-    spec = ExportSpec(model, identifier, starts, given or {}, version[0], step, _make_token(model, starts, version, step))
-    source = _write_source(spec)
-    with tempfile.TemporaryDirectory() as folder:
-        built = [_build(source, identifier, Path(folder), name, version) for name in platforms or ("",)]
-        aside = Path(folder, "made.fmu")
-        with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("modelDescription.xml", model_description(spec))
-            for entry, library in built:
-                archive.write(library, entry)
-            archive.writestr(f"sources/{identifier}.c", source)
-            if version == "3.0":
-                archive.writestr("sources/buildDescription.xml", _build_description(identifier))
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(aside.read_bytes())
-        except OSError as error:
-            raise ProblemError(f"{target} cannot be written: {error.strerror or error}. Choose another place.") from error
-    return target
+    return faults
+
+
+def _write_archive(spec: ExportSpec, folder: Path, platforms: Sequence[str], version: str) -> Path:
+    """The FMU in a folder for what is made on the way; a platform without a name is this machine."""
+    source, aside = _write_source(spec), folder / "made.fmu"
+    built = [_build(source, spec.identifier, folder, name, version) for name in platforms]
+    with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("modelDescription.xml", model_description(spec))
+        for entry, library in built:
+            archive.write(library, entry)
+        archive.writestr(f"sources/{spec.identifier}.c", source)
+        if version == "3.0":
+            archive.writestr("sources/buildDescription.xml", _build_description(spec.identifier))
+    return aside
 
 
 def _make_token(model: EquationModel, starts: Mapping[str, float], version: str, step: float) -> str:
