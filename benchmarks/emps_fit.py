@@ -98,7 +98,7 @@ def our_simulation(problem: di.Problem) -> Callable[[np.ndarray], np.ndarray]:
     point = finite.start()
 
     def positions(unknowns: np.ndarray) -> np.ndarray:
-        moved = point.moved(unknowns - point.unknowns, point.nodes)
+        moved = point.step_along(unknowns - point.unknowns, point.nodes)
         return finite.run(moved, False)[0].outputs[:, 0].copy()
 
     return positions

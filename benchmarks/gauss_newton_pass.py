@@ -40,7 +40,7 @@ def ours(problem: di.Problem) -> tuple[Callable[[], CondensedProblem], np.ndarra
     finite = finite_problem(problem)
     point = finite.start()
     reduced = CondensedProblem(finite.linearize(point))
-    return lambda: CondensedProblem(finite.linearize(replace(point))), reduced.rows.slope(np.zeros(len(problem.names)))
+    return lambda: CondensedProblem(finite.linearize(replace(point))), reduced.rows.gradient(np.zeros(len(problem.names)))
 
 
 def start(problem: di.Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -53,7 +53,7 @@ def one_pass(finite: Shooting) -> Callable[[], object]:
     def call() -> object:
         linear = finite.linearize(replace(point))  # another object: a point that it has not seen
         reduced = CondensedProblem(linear)
-        step = reduced.rows.damped(1e-3 * reduced.rows.column_norms).minimiser()
+        step = reduced.rows.with_damping(1e-3 * reduced.rows.column_norms).solve()
         return reduced.expand(step, linear.evaluation)
 
     return call

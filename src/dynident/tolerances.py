@@ -76,3 +76,7 @@ PLAN_NOMINAL_SHIFT = 3.0  # standard deviations before the run; values that move
 # -- simulation
 
 STEP_HALVING_TOLERANCE = 1e-7  # of the largest value of a signal; a simulation that halving its steps changes by less is right
+
+# -- proofs (set membership)
+
+HULL_SHRINKAGE = 0.95  # of a width; a round of contraction that leaves more of every width has converged, and proves no less

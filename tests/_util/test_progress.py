@@ -25,8 +25,8 @@ def clock(monkeypatch):
     return Clock
 
 
-def iteration(number: int, mismatch: float = 0.0) -> Iteration:
-    return Iteration(number, cost=12.5, step=0.1, mismatch=mismatch)
+def iteration(number: int, max_defect: float = 0.0) -> Iteration:
+    return Iteration(number, cost=12.5, step=0.1, max_defect=max_defect)
 
 
 def test_a_callable_gets_every_iteration():
@@ -85,6 +85,6 @@ def test_a_log_gets_at_most_one_line_a_second(clock):
     assert numbers == [0, 8, 16, 24]
 
 
-def test_mismatch_is_told_only_where_segments_have_to_meet():
-    assert "mismatch" not in line(iteration(1), 2.0)
-    assert "mismatch 3.0e-05" in line(iteration(1, mismatch=3e-5), 2.0)
+def test_max_defect_is_told_only_where_segments_have_to_meet():
+    assert "max defect" not in line(iteration(1), 2.0)
+    assert "max defect 3.0e-05" in line(iteration(1, max_defect=3e-5), 2.0)

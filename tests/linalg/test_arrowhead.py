@@ -42,8 +42,8 @@ def test_every_question_has_the_answer_of_the_dense_matrix(shape):
     step = np.random.default_rng(2).normal(size=A.shape[1])
     before, after = b @ b, np.sum((A @ step + b) ** 2)
     assert rows.column_norms == pytest.approx(np.linalg.norm(A, axis=0))
-    assert rows.fall(step) == pytest.approx(before - after)
-    np.testing.assert_allclose(rows.slope(step), A.T @ (A @ step + b), **CLOSE)
+    assert rows.predicted_reduction(step) == pytest.approx(before - after)
+    np.testing.assert_allclose(rows.gradient(step), A.T @ (A @ step + b), **CLOSE)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -51,7 +51,7 @@ def test_damped_minimiser_is_that_of_the_dense_matrix(shape):
     rows, A, b = random_arrow(*shape)
     lengths = np.linspace(0.5, 2, A.shape[1])
     expected = np.linalg.lstsq(np.vstack([A, np.diag(lengths)]), np.append(-b, np.zeros(lengths.size)), rcond=None)[0]
-    np.testing.assert_allclose(rows.damped(lengths).minimiser(), expected, **CLOSE)
+    np.testing.assert_allclose(rows.with_damping(lengths).solve(), expected, **CLOSE)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -61,10 +61,10 @@ def test_held_unknowns_rest_and_the_others_move_as_if_alone(shape):
     A, b = np.vstack([A, np.diag(lengths)]), np.append(b, np.zeros(lengths.size))
     rng = np.random.default_rng(3)
     held, step = rng.random(A.shape[1]) < 0.4, rng.normal(size=A.shape[1])
-    rest = rows.damped(lengths).holding(held, step)
+    rest = rows.with_damping(lengths).with_fixed(held, step)
     expected = np.zeros(A.shape[1])
     expected[~held] = np.linalg.lstsq(A[:, ~held], -(b + A[:, held] @ step[held]), rcond=None)[0]
-    np.testing.assert_allclose(rest.minimiser(), expected, **CLOSE)
+    np.testing.assert_allclose(rest.solve(), expected, **CLOSE)
     gradient = rng.normal(size=A.shape[1])
     expected[~held] = -np.linalg.solve(A[:, ~held].T @ A[:, ~held], gradient[~held])
     np.testing.assert_allclose(rest.newton_step(gradient), expected, **CLOSE)
@@ -88,8 +88,8 @@ def test_direction_that_nothing_sees_rests_and_the_others_go_their_way(shape):
     b = np.concatenate([*(rows[:, -1] for rows in parts), border[:, -1]])
     lengths = np.linspace(0.5, 2, unknowns.size)
     expected = lengths * np.linalg.lstsq(A * lengths, -b, rcond=1e-10)[0]
-    np.testing.assert_allclose(whole.resting(lengths, 1e-3).minimiser(), expected, **CLOSE)
-    assert np.max(np.abs(whole.resting(lengths, 1e-3).damped(1e-9 * lengths).minimiser() - expected)) < 1e-6
+    np.testing.assert_allclose(whole.freeze_unobservable(lengths, 1e-3).solve(), expected, **CLOSE)
+    assert np.max(np.abs(whole.freeze_unobservable(lengths, 1e-3).with_damping(1e-9 * lengths).solve() - expected)) < 1e-6
 
 
 def _dense(rows: np.ndarray, columns: list[int] | np.ndarray, width: int) -> np.ndarray:
@@ -106,7 +106,7 @@ def test_box_solution_is_that_of_an_independent_solver(shape, seed):
     rng = np.random.default_rng(seed)
     lower, upper = -rng.random(A.shape[1]) * 0.3, rng.random(A.shape[1]) * 0.3
     lower[::3], upper[1::3] = -np.inf, 0.0  # open below; already on the upper bound
-    found, held = bounded_least_squares(rows.damped(lengths), lower, upper)
+    found, held = bounded_least_squares(rows.with_damping(lengths), lower, upper)
     dense = np.vstack([A, np.diag(lengths)]), -np.append(b, np.zeros(lengths.size))
     peer = lsq_linear(*dense, (np.minimum(lower, -1e-300), np.maximum(upper, 1e-300)), method="bvls", tol=1e-14)
     np.testing.assert_allclose(found, peer.x, rtol=1e-6, atol=1e-7)
@@ -116,9 +116,9 @@ def test_box_solution_is_that_of_an_independent_solver(shape, seed):
 
 def test_no_unknowns_at_all():
     rows = arrowhead(0, np.zeros(0, int), [(np.zeros(0, int), np.ones((3, 1)))], np.zeros((0, 1)))
-    step, held = bounded_least_squares(rows.damped(np.zeros(0)), np.zeros(0), np.zeros(0))
+    step, held = bounded_least_squares(rows.with_damping(np.zeros(0)), np.zeros(0), np.zeros(0))
     assert step.size == held.size == 0
-    assert rows.fall(step) == 0
+    assert rows.predicted_reduction(step) == 0
 
 
 def test_units_do_not_matter():
@@ -126,7 +126,7 @@ def test_units_do_not_matter():
     units = 10.0 ** np.linspace(-12, 12, rows.unknowns)
     blocks = [(b.own, b.rows * np.append(units[np.append(b.own, rows.shared)], 1)) for b in rows.blocks]
     scaled = arrowhead(rows.unknowns, rows.shared, blocks, rows.last.rows * np.append(units[rows.shared], 1))
-    np.testing.assert_allclose(scaled.minimiser() * units, rows.minimiser(), **CLOSE)
+    np.testing.assert_allclose(scaled.solve() * units, rows.solve(), **CLOSE)
 
 
 def chained(nodes: int, outputs: int, nx: int, nf: int, rng: np.random.Generator) -> SegmentChain:
@@ -149,12 +149,12 @@ def test_experiments_are_joined_at_what_they_share_and_priors_find_their_place()
         reach = np.zeros((3, 5))
         for i, u in enumerate(spread.unknown):
             if u >= 0:
-                reach[i, u] = spread.slope[i]
+                reach[i, u] = spread.derivative[i]
         A.append(chain.jacobian.reshape(-1, 3) @ reach)
         b.append(chain.rhs.ravel())
-    for u, slope, residual in zip(priors.unknown, priors.slope, evaluation.prior, strict=True):
+    for u, slope, residual in zip(priors.unknown, priors.derivative, evaluation.prior, strict=True):
         A.append(slope * np.eye(5)[[u]])
         b.append([residual])
     assert sorted(rows.shared) == [0, 1, 4]
     expected = np.linalg.lstsq(np.vstack(A), -np.concatenate(b), rcond=None)[0]
-    np.testing.assert_allclose(rows.minimiser(), expected, **CLOSE)
+    np.testing.assert_allclose(rows.solve(), expected, **CLOSE)

@@ -33,8 +33,8 @@ def dense(chain: SegmentChain) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     size = segments * nx + nf
     A, b = [], []
     for i in range(segments):
-        last = int(chain.first[i + 1]) + (i == segments - 1)
-        for k in range(int(chain.first[i]), last):
+        last = int(chain.segment_starts[i + 1]) + (i == segments - 1)
+        for k in range(int(chain.segment_starts[i]), last):
             for y in range(ny):
                 if chain.weight[k, y]:
                     row = np.zeros(size)
@@ -45,7 +45,7 @@ def dense(chain: SegmentChain) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     C, d = np.zeros(((segments - 1) * nx, size)), np.zeros((segments - 1) * nx)
     for i in range(segments - 1):
         here = slice(i * nx, (i + 1) * nx)
-        C[here, here], C[here, segments * nx:] = chain.link[i, :, :nx], chain.link[i, :, nx:]
+        C[here, here], C[here, segments * nx:] = chain.transition[i, :, :nx], chain.transition[i, :, nx:]
         C[here, (i + 1) * nx:(i + 2) * nx] = -np.eye(nx)
         d[here] = chain.defect[i]
     return np.array(A), np.array(b), C, d
@@ -104,8 +104,8 @@ def test_swept_minimum_is_that_of_the_dense_problem_with_its_equalities(shape, e
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gradient_for_other_residuals_is_that_of_the_dense_problem(shape, either):
     chain, other = random_chain(*shape), random_chain(*shape, seed=1)
-    other = SegmentChain(chain.first, chain.jacobian, chain.weight, np.where(chain.weight > 0, other.rhs, 0), chain.link,
-                  other.defect)
+    other = SegmentChain(chain.segment_starts, chain.jacobian, chain.weight, np.where(chain.weight > 0, other.rhs, 0),
+                         chain.transition, other.defect)
     segments, nx, nf, _ = chain_qr.sizes(chain)
     A, b, _, _ = dense(other)
 
@@ -138,8 +138,8 @@ def test_states_that_vanish_or_grow_along_time_lose_no_digits(growth, either):
 
 def test_chain_on_which_nothing_was_measured(either):
     chain = random_chain(3, 2, 1, 1, 4)
-    blind = SegmentChain(chain.first, chain.jacobian, np.zeros_like(chain.weight), np.zeros_like(chain.rhs), chain.link,
-                  chain.defect)
+    blind = SegmentChain(chain.segment_starts, chain.jacobian, np.zeros_like(chain.weight), np.zeros_like(chain.rhs),
+                         chain.transition, chain.defect)
     assert np.all(chain_qr.factor(blind) == 0)
     assert np.all(chain_qr.gradient(blind, blind.rhs, blind.defect) == 0)
 

@@ -22,24 +22,24 @@ def noisy_chain(segments: int, nx: int, nf: int, ny: int, samples: int, nw: int,
     chain = random_chain(segments, nx, nf, ny, samples, seed)
     rng = np.random.default_rng(seed + 1)
     missed = np.sort(rng.permutation(nx)[:nw])
-    chain.link[:, nx - still:] = np.eye(nx + nf)[nx - still:nx]
-    return replace(chain, missed=missed, noise=0.3 * rng.uniform(0.5, 2, (segments - 1, nw)), still=still)
+    chain.transition[:, nx - still:] = np.eye(nx + nf)[nx - still:nx]
+    return replace(chain, noisy_states=missed, process_std=0.3 * rng.uniform(0.5, 2, (segments - 1, nw)), constant_states=still)
 
 
 def dense_solution(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Best states and parameters, their covariance and what is left, by one big least squares problem in (z, w)."""
     A, b, C, _ = dense(replace(chain, rhs=rhs, defect=defect))
     segments, nx, nf, _ = chain_qr.sizes(chain)
-    nw, links = chain.missed.size, segments - 1
+    nw, links = chain.noisy_states.size, segments - 1
     free = np.zeros((C.shape[1] + links * nw, nx + nf + links * nw))  # (z, w) from (first state, parameters, w)
     offset = np.zeros(len(free))
     free[:nx, :nx], free[segments * nx:C.shape[1], nx:nx + nf] = np.eye(nx), np.eye(nf)
     free[C.shape[1]:, nx + nf:] = np.eye(links * nw)
     for i in range(links):
         here, there = slice(i * nx, (i + 1) * nx), slice((i + 1) * nx, (i + 2) * nx)
-        free[there] = chain.link[i, :, :nx] @ free[here] + chain.link[i, :, nx:] @ free[segments * nx:C.shape[1]]
-        free[there, nx + nf + i * nw:nx + nf + (i + 1) * nw] += np.eye(nx)[:, chain.missed] * chain.noise[i]
-        offset[there] = chain.link[i, :, :nx] @ offset[here] + defect[i]
+        free[there] = chain.transition[i, :, :nx] @ free[here] + chain.transition[i, :, nx:] @ free[segments * nx:C.shape[1]]
+        free[there, nx + nf + i * nw:nx + nf + (i + 1) * nw] += np.eye(nx)[:, chain.noisy_states] * chain.process_std[i]
+        offset[there] = chain.transition[i, :, :nx] @ offset[here] + defect[i]
     rows = np.vstack([A @ free[:C.shape[1]], free[C.shape[1]:]])
     right = np.append(A @ offset[:C.shape[1]] + b, np.zeros(links * nw))
     best, *_ = np.linalg.lstsq(rows, -right, rcond=None)
@@ -97,6 +97,6 @@ def test_covariances_along_time(either, shape):
 
 def test_without_error_it_is_the_sweep_of_equalities(either):
     chain = noisy_chain(12, 4, 7, 2, 9, 2, 0)
-    still = replace(chain, noise=np.zeros_like(chain.noise))
+    still = replace(chain, process_std=np.zeros_like(chain.process_std))
     ours, plain = SmootherFactors(still).triangle, chain_qr.factor(chain)
     assert np.allclose(without_signs(ours), without_signs(plain), rtol=1e-9, atol=1e-10)

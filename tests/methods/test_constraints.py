@@ -13,8 +13,8 @@ from dynident.solvers.linearized_constraints import LinearizedConstraints
 from problems import MACHINES
 
 SCHEME = "trapezoid"
-TAKE = {"full discretization": di.full_discretization(SCHEME, steps_per_sample=1, solver="gauss_newton"),
-        "SQP": di.full_discretization(SCHEME, steps_per_sample=1, solver="sqp"),
+TAKE = {"full discretization": di.full_discretization(SCHEME, substeps=1, solver="gauss_newton"),
+        "SQP": di.full_discretization(SCHEME, substeps=1, solver="sqp"),
         "multiple shooting": di.multiple_shooting(integrator=SCHEME, substeps=1),
         "single shooting": di.single_shooting(integrator=SCHEME, substeps=1),
         "black box": di.least_squares(integrator=SCHEME, substeps=1)}
@@ -36,7 +36,7 @@ def problem(constraints=()):
 @pytest.mark.parametrize("which", CONSTRAINTS)
 def test_all_methods_find_the_optimum_of_ipopt(which, method):
     asked = problem(CONSTRAINTS[which])
-    reference = di.identify(asked, di.full_discretization(SCHEME, steps_per_sample=1, solver="ipopt"))
+    reference = di.identify(asked, di.full_discretization(SCHEME, substeps=1, solver="ipopt"))
     found = di.identify(asked, TAKE[method])
     assert found.cost == pytest.approx(reference.cost, rel=1e-6)
     for name in asked.names:
@@ -55,7 +55,7 @@ def test_several_experiments_share_a_constrained_parameter():
     name, other = both.parameters[0].name, both.parameters[1].name
     tied = both.changed(constraints=[f"{name} + {other} == {1.01 * (free.values[name] + free.values[other])}"])
     found = di.identify(tied, di.multiple_shooting(integrator=SCHEME, substeps=1))
-    reference = di.identify(tied, di.full_discretization(SCHEME, steps_per_sample=1, solver="ipopt"))
+    reference = di.identify(tied, di.full_discretization(SCHEME, substeps=1, solver="ipopt"))
     assert found.cost == pytest.approx(reference.cost, rel=1e-6)
     assert found.values[name] == pytest.approx(reference.values[name], abs=1e-3 * reference.uncertainty.std(name))
 

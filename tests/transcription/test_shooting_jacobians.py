@@ -47,7 +47,7 @@ def linearized(problem: di.Problem, segments: int):
     point = whole.start()
     states = [out.states for out in whole.run(point, False)]
     cut = Shooting(problem, integrator, [segments] * len(problem.experiments), 32, {})
-    nodes = tuple(x[record.first[1:-1]] for x, record in zip(states, cut.records, strict=True))
+    nodes = tuple(x[record.segment_starts[1:-1]] for x, record in zip(states, cut.records, strict=True))
     return cut.linearization(replace(point, nodes=nodes))
 
 
@@ -102,10 +102,10 @@ def test_derivative_by_a_logarithm_as_the_solver_sees_it():
     point = finite.start()
     for i in range(2):
         h = 1e-5 * np.eye(4)[i]
-        high, low = (finite.evaluate(replace(point, unknowns=point.unknowns + s * h)).rhs[0] for s in (1, -1))
+        high, low = (finite.evaluate(replace(point, unknowns=point.unknowns + s * h)).weighted_residuals[0] for s in (1, -1))
         linear = finite.linearize(point)
-        chain, spread = linear.chains[0], linear.spreads[0]
-        column = (chain.weight[..., None] * chain.jacobian) @ spread.change(h / 1e-5)
+        chain, spread = linear.chains[0], linear.unknown_maps[0]
+        column = (chain.weight[..., None] * chain.jacobian) @ spread.scatter(h / 1e-5)
         same(column, (high - low) / 2e-5, problem.names[i])
 
 
@@ -183,6 +183,6 @@ def test_other_integrators_differentiate_what_they_compute(name):
     at = finite.linearization(finite.start())
     for i in range(4):
         h = 1e-4 * np.eye(4)[i]
-        high, low = (finite.evaluate(replace(finite.start(), unknowns=finite.start().unknowns + s * h)).rhs[0][:, 0]
-                     for s in (1, -1))
+        beside = [replace(finite.start(), unknowns=finite.start().unknowns + s * h) for s in (1, -1)]
+        high, low = (finite.evaluate(point).weighted_residuals[0][:, 0] for point in beside)
         assert np.max(np.abs(at.jacobian[:, i] - (high - low) / 2e-4)) <= 1e-5 * np.max(np.abs(at.jacobian[:, i]))

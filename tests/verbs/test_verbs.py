@@ -168,7 +168,7 @@ def test_methods_side_by_side_agree():
 
 
 def test_method_that_cannot_or_does_not_converge_leaves_the_others():
-    methods = [di.multiple_shooting(segments=10_000), di.single_shooting(iterations=1), di.single_shooting()]
+    methods = [di.multiple_shooting(segments=10_000), di.single_shooting(max_iterations=1), di.single_shooting()]
     comparison = di.compare(PENDULUM.problem(1), methods, progress=False)
     assert "cannot be cut into 10000 segments" in comparison.failed["multiple_shooting"]
     converged = [estimate.converged for estimate in comparison.values()]

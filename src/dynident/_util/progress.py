@@ -77,6 +77,6 @@ def plain_lines(stream: TextIO, between: float = BETWEEN_LINES, said: Said | Non
 
 def line(iteration: Iteration, seconds: float) -> str:
     """Iteration, cost, step and, where segments have to meet, how far apart they still are."""
-    gap = f"  mismatch {iteration.mismatch:.1e}" if iteration.mismatch else ""
+    gap = f"  max defect {iteration.max_defect:.1e}" if iteration.max_defect else ""
     cost, step = f"{iteration.cost:.6g}", f"{iteration.step:.1e}"
     return f"iteration {iteration.number:4d}  cost {cost}  step {step}{gap}  {seconds:.1f} s"

@@ -39,25 +39,25 @@ class BlackBoxProblem:
     `start_values` takes the place of the start values of the problem.
     """
 
-    cheap_slopes = False
+    jacobian_is_cheap = False
 
     def __init__(self, problem: Problem, cache: EvaluationCache, substeps: int, std: Mapping[str, float],
                  loss: str = "squared", start_values: Sequence[float] | None = None):
         self.problem, self.cache, self.substeps, self.loss = problem, cache, substeps, loss
         self.integrator = SimulatorIntegrator(cache.simulator.integrator)
-        self.frame = Objective(problem, loss)
-        self.start_values = self.frame.start_values if start_values is None else np.asarray(start_values, float)
+        self.objective = Objective(problem, loss)
+        self.start_values = self.objective.start_values if start_values is None else np.asarray(start_values, float)
         self.records = [ExperimentData(problem, e, 1, substeps, std) for e in range(len(problem.experiments))]
         self.grids = [r.grid for r in self.records]
-        self.names, self.coordinates = self.frame.names, self.frame.coordinates
-        self.residual_count = self.frame.residual_count(self.records)
+        self.names, self.coordinates = self.objective.names, self.objective.coordinates
+        self.residual_count = self.objective.residual_count(self.records)
         self.equality_count = 0
-        self.floor = self.frame.floor(self.records)
+        self.rounding_cost = self.objective.rounding_cost(self.records)
         self.counts = {"simulations": 0, "jacobians": 0}
-        self.node_norm = self.frame.node_norm
+        self.node_step_norm = self.objective.node_step_norm
 
     @property
-    def noise(self) -> float:
+    def simulation_noise(self) -> float:
         """Length of what the simulation's own noise adds to the weighted residuals."""
         size = float(np.sqrt(sum(np.sum((r.measured * r.weight) ** 2) for r in self.records)))
         return (self.cache.learnt.noise or 0.0) * size
@@ -67,11 +67,11 @@ class BlackBoxProblem:
 
     def run(self, point: Variables, sensitivities: bool) -> list[Propagation]:
         """States and outputs at a point; without sensitivities, which a black box has none of."""
-        values, nothing = self.frame.values(point), np.zeros((0, 0))
+        values, nothing = self.objective.values(point), np.zeros((0, 0))
         found = self._with_count(lambda: self.cache.trajectories(values, self.grids))
         return [Propagation(states, y, None, nothing, None) for y, states in found]
 
-    def run_everywhere(self, point: Variables) -> list[Propagation]:
+    def run_with_all_outputs(self, point: Variables) -> list[Propagation]:
         return self.run(point, False)  # a box that is simulated once more for its states gives outputs as it likes
 
     def to_shooting(self, point: Variables) -> tuple[BlackBoxProblem, Variables]:
@@ -83,7 +83,7 @@ class BlackBoxProblem:
         return point
 
     def _outputs(self, point: Variables) -> Outputs:
-        return self._with_count(lambda: self.cache.at(self.frame.values(point), self.grids))
+        return self._with_count(lambda: self.cache.at(self.objective.values(point), self.grids))
 
     def _with_count(self, work: Callable[[], Any]) -> Any:
         before = self.cache.simulations
@@ -93,13 +93,13 @@ class BlackBoxProblem:
             self.counts["simulations"] += self.cache.simulations - before
 
     def _jacobian(self, point: Variables) -> Outputs:
-        values = self.frame.values(point)
+        values = self.objective.values(point)
         self.counts["jacobians"] += 1
         return self._with_count(lambda: self.cache.jacobian(values, self.grids, self.records, self._range(values)))
 
     def recheck_derivatives(self, point: Variables) -> bool:
         """Whether the model's own derivatives are right at this point, as they were before."""
-        values = self.frame.values(point)
+        values = self.objective.values(point)
         return self._with_count(lambda: self.cache.recheck_derivatives(values, self.grids, self.records, self._range(values)))
 
     def _range(self, values: np.ndarray) -> UnknownRange:
@@ -110,7 +110,7 @@ class BlackBoxProblem:
 
     def _evaluation(self, point: Variables) -> tuple[Evaluation, list[np.ndarray]]:
         none = [np.zeros((0, 0))] * len(self.records)
-        return self.frame.evaluation(point, self.records, self._outputs(point), none, none)
+        return self.objective.evaluation(point, self.records, self._outputs(point), none, none)
 
     def evaluate(self, point: Variables) -> Evaluation:
         return self._evaluation(point)[0]
@@ -120,15 +120,16 @@ class BlackBoxProblem:
                     for r, J in zip(self.records, self._jacobian(point), strict=True)]
         evaluation, factors = self._evaluation(point)
         n = len(self.names)
-        chains = [SegmentChain(r.first, jacobian[e], r.weight * factors[e], evaluation.rhs[e], np.zeros((1, 0, n)),
-                               np.zeros((0, 0))) for e, r in enumerate(self.records)]
-        linear = self.frame.linear(point, evaluation, chains, workspace or Workspace())
-        slope = self.coordinates.slope(point.unknowns)
-        return replace(linear, spreads=tuple(UnknownMap(np.arange(n), slope) for _ in chains))
+        residuals, no_states = evaluation.weighted_residuals, np.zeros((1, 0, n))
+        chains = [SegmentChain(r.segment_starts, jacobian[e], r.weight * factors[e], residuals[e], no_states, np.zeros((0, 0)))
+                  for e, r in enumerate(self.records)]
+        linear = self.objective.linear(point, evaluation, chains, workspace or Workspace())
+        slope = self.coordinates.derivative(point.unknowns)
+        return replace(linear, unknown_maps=tuple(UnknownMap(np.arange(n), slope) for _ in chains))
 
     def linearization(self, point: Variables) -> ResidualJacobian:
         """Residuals and their derivative in the user's units; squared loss."""
-        jacobian, values = self._jacobian(point), self.frame.values(point)
+        jacobian, values = self._jacobian(point), self.objective.values(point)
         blocks, residuals, where = [], [], []
         for e, (record, outputs) in enumerate(zip(self.records, self._outputs(point), strict=True)):
             seen = record.weight > 0
@@ -136,7 +137,7 @@ class BlackBoxProblem:
             blocks.append(jacobian[e][seen] * record.weight[seen][:, None])
             residuals.append(record.residuals(outputs)[seen])
             where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
-        for i, known in self.frame.priors:
+        for i, known in self.objective.priors:
             blocks.append(np.eye(values.size)[i:i + 1] / known.std)
             residuals.append(np.array([(values[i] - known.mean) / known.std]))
             where.append(np.array([[-1, -1, i]]))

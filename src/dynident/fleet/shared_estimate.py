@@ -49,7 +49,7 @@ def shared_estimate(solver: SharedParameterSolver, state: SharedState) -> Shared
     active = np.where(at <= coordinates.lower, -1, np.where(at >= coordinates.upper, 1, 0))
     free = np.flatnonzero(active == 0)
     names = [name for name, side in zip(solver.fleet.shared, active, strict=True) if not side]
-    slope = coordinates.slope(at)
+    slope = coordinates.derivative(at)
     determined = identifiability(names, values[free], np.abs(values[free]), known.rows[:, free] / slope[free])
     clustered = len(known.members) >= FEWEST_RECORDS
     covariance = np.zeros((at.size, at.size))

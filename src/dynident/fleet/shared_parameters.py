@@ -21,7 +21,7 @@ from dynident.fleet.records import FleetRecord
 from dynident.fleet.store import FleetStore
 from dynident.fleet.task import CONVERGED, TaskResult, fingerprint, fit, task_result
 from dynident.fleet.variable_projection import ReducedRecord, reduce_record, with_fixed, with_noise, with_starts
-from dynident.linalg.arrowhead import ArrowheadLeastSquares, Block
+from dynident.linalg.arrowhead import ArrowheadBlock, ArrowheadLeastSquares
 from dynident.linalg.bounded_least_squares import bounded_least_squares
 from dynident.methods.outer_loop import OuterLoop
 from dynident.problem.parameter import Parameter
@@ -164,7 +164,7 @@ class SharedParameterSolver:
         lengths = np.where(lengths > 0, lengths, 1.0)
         damped = np.column_stack([np.diag(np.sqrt(damping + RANK_DAMPING) * lengths), np.zeros(size)])
         R = _pad_rows(_stack_triangle(rows, damped), size)
-        arrow = ArrowheadLeastSquares(size, (), Block(np.arange(size), R))
+        arrow = ArrowheadLeastSquares(size, (), ArrowheadBlock(np.arange(size), R))
         step, _ = bounded_least_squares(arrow, np.minimum(self.coordinates.lower - at, 0),
                                     np.maximum(self.coordinates.upper - at, 0))
         after = rows[:, :-1] @ step + rows[:, -1]

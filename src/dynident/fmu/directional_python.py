@@ -53,8 +53,8 @@ def _through_interval(loop: ModelExchange, state: ExchangeState, S: np.ndarray, 
     return replace(state, x=x), S
 
 
-def directional_derivative(loop: ModelExchange, unknown: np.ndarray, directions: DirectionalReferences, column: int, S: np.ndarray
-          ) -> np.ndarray:
+def directional_derivative(loop: ModelExchange, unknown: np.ndarray, directions: DirectionalReferences, column: int,
+                           S: np.ndarray) -> np.ndarray:
     """The derivative of `unknown` along a column: along the states by S, and along a parameter by 1."""
     parameter = directions.initial[column] < 0
     known = np.append(directions.states, directions.by[column:column + 1]) if parameter else directions.states
@@ -78,7 +78,8 @@ def step_with_derivatives(loop: ModelExchange, k: int, now: float, h: float, x: 
         at = x + (share * h) * rates[-1] if a else x
         stage = S + (share * h) * slopes[-1] if a else S
         rates.append(loop.rates(k, now + share * h, at))
-        slopes.append(np.array([directional_derivative(loop, directions.rates, directions, j, stage[j]) for j in range(len(S))]))
+        slopes.append(np.array([directional_derivative(loop, directions.rates, directions, j, stage[j])
+                                for j in range(len(S))]))
     x, S = (of + (h / 6.0) * ((d[0] + d[3]) + 2.0 * (d[1] + d[2])) for of, d in ((x, rates), (S, slopes)))
     if not (np.all(np.isfinite(x)) and np.all(np.isfinite(S))):
         raise StepStopped(StepCall.STATE_NOT_FINITE, int(np.argmin(np.append(np.isfinite(x), False))))

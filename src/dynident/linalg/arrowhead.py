@@ -22,7 +22,7 @@ FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ArrowheadBlock:
     """As many rows as own unknowns: rows @ (own, shared, 1), triangular in the own ones."""
 
     own: np.ndarray  # (k,) unknowns that no other block touches
@@ -42,7 +42,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
+class ArrowheadStack:
     """Blocks of the same shape, one behind the other."""
 
     own: np.ndarray  # (blocks, k)
@@ -66,12 +66,12 @@ class ArrowheadLeastSquares:
     """The whole problem in `unknowns` unknowns; those of no block and not shared do not occur in it."""
 
     unknowns: int
-    stacks: tuple[Stack, ...]
-    last: Block  # the border: its own unknowns are the shared ones
+    stacks: tuple[ArrowheadStack, ...]
+    last: ArrowheadBlock  # the border: its own unknowns are the shared ones
 
     @property
-    def blocks(self) -> list[Block]:
-        return [Block(own, rows) for stack in self.stacks for own, rows in zip(stack.own, stack.rows, strict=True)]
+    def blocks(self) -> list[ArrowheadBlock]:
+        return [ArrowheadBlock(own, rows) for stack in self.stacks for own, rows in zip(stack.own, stack.rows, strict=True)]
 
     @property
     def shared(self) -> np.ndarray:
@@ -98,21 +98,21 @@ class ArrowheadLeastSquares:
         left = [_times(s.triangle, step[s.own]) + s.border @ shared + s.residual for s in self.stacks]
         return [*left, self.last.triangle @ shared + self.last.residual]
 
-    def fall(self, step: np.ndarray) -> float:
+    def predicted_reduction(self, step: np.ndarray) -> float:
         """How much a step lowers the sum of squares."""
         return self.length**2 - sum(sum_of_squares(left) for left in self.residuals(step))
 
-    def slope(self, step: np.ndarray) -> np.ndarray:
+    def gradient(self, step: np.ndarray) -> np.ndarray:
         """Half the gradient of the sum of squares after a step."""
-        slope = np.zeros(self.unknowns)
+        gradient = np.zeros(self.unknowns)
         left = self.residuals(step)
-        slope[self.shared] = self.last.triangle.T @ left[-1]
+        gradient[self.shared] = self.last.triangle.T @ left[-1]
         for stack, residual in zip(self.stacks, left, strict=False):  # all but the last
-            slope[stack.own] = _times(stack.triangle.swapaxes(1, 2), residual)
-            slope[self.shared] += np.tensordot(residual, stack.border, axes=2)
-        return slope
+            gradient[stack.own] = _times(stack.triangle.swapaxes(1, 2), residual)
+            gradient[self.shared] += np.tensordot(residual, stack.border, axes=2)
+        return gradient
 
-    def joined(self) -> np.ndarray:
+    def to_dense(self) -> np.ndarray:
         """All rows as one triangle over all unknowns, (unknowns, unknowns + 1): for who cannot use the blocks."""
         placed = []
         for block in (*self.blocks, self.last):
@@ -121,65 +121,67 @@ class ArrowheadLeastSquares:
             if block is not self.last:
                 rows[:, self.shared] = block.border
             placed.append(rows)
-        return _reflected(np.vstack(placed), self.unknowns)[0]
+        return _householder(np.vstack(placed), self.unknowns)[0]
 
-    def damped(self, lengths: np.ndarray) -> ArrowheadLeastSquares:
+    def with_damping(self, lengths: np.ndarray) -> ArrowheadLeastSquares:
         """With one more row per unknown: length * step."""
         stacks = [(s.own, np.concatenate([s.rows, _diagonals(lengths[s.own], s.rows.shape[2])], axis=1)) for s in self.stacks]
         border = np.vstack([self.last.rows, _diagonals(lengths[None, self.shared], self.last.rows.shape[1])[0]])
         return arrowhead_of_stacks(self.unknowns, self.shared, stacks, border)
 
-    def resting(self, lengths: np.ndarray, least: float) -> ArrowheadLeastSquares:
+    def freeze_unobservable(self, lengths: np.ndarray, least: float) -> ArrowheadLeastSquares:
         """With rows that keep still each direction in which going by these lengths changes the rows by less than `least`
         and lowers the sum of squares by less than the square of that.
 
         First what a block sees of its own unknowns, then what all blocks together see of the shared ones: a direction
         that the whole does not see shows in one of the two.
         """
-        blocks = [(b.own, np.vstack([b.rows, _still(b, lengths, least)])) for b in self.blocks]
-        return arrowhead(self.unknowns, self.shared, blocks, np.vstack([self.last.rows, _still(self.last, lengths, least)]))
+        blocks = [(b.own, np.vstack([b.rows, _unobservable_rows(b, lengths, least)])) for b in self.blocks]
+        border = np.vstack([self.last.rows, _unobservable_rows(self.last, lengths, least)])
+        return arrowhead(self.unknowns, self.shared, blocks, border)
 
-    def holding(self, held: np.ndarray, step: np.ndarray) -> ArrowheadLeastSquares:
-        """The same rows in the free unknowns only, the held ones (a mask) resting where `step` has them."""
-        if not np.any(held):
+    def with_fixed(self, fixed: np.ndarray, step: np.ndarray) -> ArrowheadLeastSquares:
+        """The same rows in the free unknowns only, the fixed ones (a mask) where `step` has them."""
+        if not np.any(fixed):
             return self
-        resting = np.where(held, step, 0.0)
-        free = ~held[self.shared]
-        stacks, rest = [], [_held(self.last, held, resting, np.zeros(0, bool), np.zeros(0))]
+        at = np.where(fixed, step, 0.0)
+        free = ~fixed[self.shared]
+        stacks, rest = [], [_fix_columns(self.last, fixed, at, np.zeros(0, bool), np.zeros(0))]
         for stack in self.stacks:
-            if not np.any(held[stack.own]):
-                residual = stack.residual + stack.border @ resting[self.shared]
+            if not np.any(fixed[stack.own]):
+                residual = stack.residual + stack.border @ at[self.shared]
                 rows = np.concatenate([stack.triangle, stack.border[:, :, free], residual[:, :, None]], axis=2)
-                stacks.append(Stack(stack.own, rows))
+                stacks.append(ArrowheadStack(stack.own, rows))
                 continue
             lessened = []
             for own, rows in zip(stack.own, stack.rows, strict=True):
-                left = own[~held[own]]
-                rows, below = _reflected(_held(Block(own, rows), held, resting, free, resting[self.shared]), left.size)
+                left = own[~fixed[own]]
+                rows, below = _householder(_fix_columns(ArrowheadBlock(own, rows), fixed, at, free, at[self.shared]), left.size)
                 rest.append(below)
                 lessened.append((left, rows))
-            stacks += [Stack(*part) for part in _stacked(lessened)]
+            stacks += [ArrowheadStack(*part) for part in _group_by_shape(lessened)]
         shared = self.shared[free]
-        return ArrowheadLeastSquares(self.unknowns, tuple(stacks), Block(shared, _reflected(np.vstack(rest), shared.size)[0]))
+        last = ArrowheadBlock(shared, _householder(np.vstack(rest), shared.size)[0])
+        return ArrowheadLeastSquares(self.unknowns, tuple(stacks), last)
 
-    def minimiser(self) -> np.ndarray:
+    def solve(self) -> np.ndarray:
         """The step with the smallest sum of squares, 0 for unknowns that do not occur; needs full column rank."""
-        return self._substituted([-s.residual for s in self.stacks], -self.last.residual)
+        return self._back_substitute([-s.residual for s in self.stacks], -self.last.residual)
 
     def newton_step(self, gradient: np.ndarray) -> np.ndarray:
         """-(A'A)^-1 gradient, for the gradient of other residuals with the same rows A."""
-        ahead = [_solved(s.triangle, -gradient[s.own], transposed=True) for s in self.stacks]
+        ahead = [_triangular_solve(s.triangle, -gradient[s.own], transposed=True) for s in self.stacks]
         passed = -gradient[self.shared]
         for stack, part in zip(self.stacks, ahead, strict=True):
             if passed.size:
                 passed = passed - np.tensordot(part, stack.border, axes=2)
-        return self._substituted(ahead, _solved(self.last.triangle[None], passed[None], transposed=True)[0])
+        return self._back_substitute(ahead, _triangular_solve(self.last.triangle[None], passed[None], transposed=True)[0])
 
-    def _substituted(self, rights: list[np.ndarray], right: np.ndarray) -> np.ndarray:
+    def _back_substitute(self, rights: list[np.ndarray], right: np.ndarray) -> np.ndarray:
         step = np.zeros(self.unknowns)
-        shared = step[self.shared] = _solved(self.last.triangle[None], right[None])[0]
+        shared = step[self.shared] = _triangular_solve(self.last.triangle[None], right[None])[0]
         for stack, own in zip(self.stacks, rights, strict=True):
-            step[stack.own] = _solved(stack.triangle, own - stack.border @ shared)
+            step[stack.own] = _triangular_solve(stack.triangle, own - stack.border @ shared)
         return step
 
 
@@ -187,10 +189,10 @@ def arrowhead(unknowns: int, shared: np.ndarray, blocks: Iterable[tuple[np.ndarr
           ) -> ArrowheadLeastSquares:
     """An arrow from any number of rows: per block its own unknowns and rows (m, own + shared + 1); border rows
     (m, shared + 1)."""
-    return arrowhead_of_stacks(unknowns, shared, _stacked(blocks), border)
+    return arrowhead_of_stacks(unknowns, shared, _group_by_shape(blocks), border)
 
 
-def _stacked(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
+def _group_by_shape(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
     """Blocks of the same shape together: own (blocks, k), rows (blocks, m, ...)."""
     alike: dict[tuple[int, ...], list[tuple[np.ndarray, np.ndarray]]] = {}
     for own, rows in blocks:
@@ -203,16 +205,16 @@ def arrowhead_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tupl
     """The same from blocks that are stacked already: own unknowns (blocks, k), rows (blocks, m, k + shared + 1)."""
     tops, rest = [], [border]
     for own, rows in stacks:
-        top, below = _reflected(rows, own.shape[1])
-        tops.append(Stack(own, top))
+        top, below = _householder(rows, own.shape[1])
+        tops.append(ArrowheadStack(own, top))
         rest.append(below.reshape(-1, below.shape[2]))
-    return ArrowheadLeastSquares(unknowns, tuple(tops), Block(shared, _reflected(np.vstack(rest), shared.size)[0]))
+    return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, _householder(np.vstack(rest), shared.size)[0]))
 
 
-def _reflected(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
+def _householder(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
     """The first `own` rows after reflection (missing ones are zero), and what is left for the columns beyond; of a block
     or of many."""
-    R = _triangle(rows.reshape(rows.shape[-2:]))[(None,) * (rows.ndim - 2)] if rows.ndim == 2 or len(rows) == 1 else (
+    R = _qr_triangle(rows.reshape(rows.shape[-2:]))[(None,) * (rows.ndim - 2)] if rows.ndim == 2 or len(rows) == 1 else (
         np.asarray(np.linalg.qr(rows, mode="r")))
     top = np.zeros((*rows.shape[:-2], own, rows.shape[-1]))
     top[..., :R.shape[-2], :] = R[..., :own, :]
@@ -224,7 +226,7 @@ def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return (matrices @ vectors[:, :, None])[:, :, 0]
 
 
-def _triangle(rows: np.ndarray) -> np.ndarray:
+def _qr_triangle(rows: np.ndarray) -> np.ndarray:
     """The triangular factor of one small block; NumPy's own way takes five times as long around the same few sums."""
     if not rows.size:
         return np.zeros((min(rows.shape), rows.shape[1]))
@@ -238,7 +240,7 @@ def _below(shape: tuple[int, int]) -> np.ndarray:
     return np.tri(*shape, -1, dtype=bool)
 
 
-def _solved(triangles: np.ndarray, vectors: np.ndarray, transposed: bool = False) -> np.ndarray:
+def _triangular_solve(triangles: np.ndarray, vectors: np.ndarray, transposed: bool = False) -> np.ndarray:
     """Triangles (blocks, k, k) or their transposes, solved for vectors (blocks, k)."""
     if not vectors.size:
         return vectors
@@ -258,7 +260,7 @@ def _diagonals(lengths: np.ndarray, width: int) -> np.ndarray:
     return rows
 
 
-def _still(block: Block, lengths: np.ndarray, least: float) -> np.ndarray:
+def _unobservable_rows(block: ArrowheadBlock, lengths: np.ndarray, least: float) -> np.ndarray:
     """Heavy rows along each direction of a block's own unknowns that is to rest."""
     own = lengths[block.own]
     if not own.size:
@@ -271,8 +273,8 @@ def _still(block: Block, lengths: np.ndarray, least: float) -> np.ndarray:
     return rows
 
 
-def _held(block: Block, held: np.ndarray, resting: np.ndarray, free_shared: np.ndarray, resting_shared: np.ndarray
+def _fix_columns(block: ArrowheadBlock, fixed: np.ndarray, at: np.ndarray, free_shared: np.ndarray, resting_shared: np.ndarray
           ) -> np.ndarray:
-    """A block's rows without the held columns; what these contribute moves to the residual."""
-    residual = block.residual + block.triangle @ resting[block.own] + block.border @ resting_shared
-    return np.column_stack([block.triangle[:, ~held[block.own]], block.border[:, free_shared], residual])
+    """A block's rows without the fixed columns; what these contribute moves to the residual."""
+    residual = block.residual + block.triangle @ at[block.own] + block.border @ resting_shared
+    return np.column_stack([block.triangle[:, ~fixed[block.own]], block.border[:, free_shared], residual])

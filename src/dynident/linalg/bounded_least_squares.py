@@ -12,40 +12,40 @@ def bounded_least_squares(rows: ArrowheadLeastSquares, lower: np.ndarray, upper:
     """The step that minimises the sum of squares with lower <= step <= upper, and the bounds that hold it.
 
     Where the bounds are in the way, a primal active set method from what they leave of the step without them: finite, and
-    a bound that is reached is met exactly. `held` is -1 at a lower bound, +1 at an upper bound, 0 where free. The rows must
+    a bound that is reached is met exactly. `active` is -1 at a lower bound, +1 at an upper bound, 0 where free. The rows must
     have full column rank (damping gives them that).
     """
-    anywhere = rows.minimiser()
-    held = np.where(anywhere < lower, -1, np.where(anywhere > upper, 1, 0))
-    if not np.any(held):
-        return anywhere, held
-    step = np.clip(anywhere, lower, upper)
+    unbounded = rows.solve()
+    active = np.where(unbounded < lower, -1, np.where(unbounded > upper, 1, 0))
+    if not np.any(active):
+        return unbounded, active
+    step = np.clip(unbounded, lower, upper)
     for _ in range(10 * rows.unknowns + 10):
-        free = held == 0
-        target = np.where(free, rows.holding(~free, step).minimiser(), step)
+        free = active == 0
+        target = np.where(free, rows.with_fixed(~free, step).solve(), step)
         over = free & ((target < lower) | (target > upper))
         if np.any(over):
-            step = _as_far_as_allowed(step, target, over, held, lower, upper)
+            step = _to_first_bound(step, target, over, active, lower, upper)
             continue
         step = target
-        if not np.any(held):
+        if not np.any(active):
             break
-        pull = rows.slope(step)  # wants to leave the bound where it points inwards
-        wrong = np.where(held == -1, -pull, np.where(held == 1, pull, -np.inf))
-        worst = int(np.argmax(wrong))
-        if wrong[worst] <= MULTIPLIER_TOLERANCE * rows.column_norms[worst] * rows.length:
+        multiplier = rows.gradient(step)  # wants to leave the bound where it points inwards
+        violated = np.where(active == -1, -multiplier, np.where(active == 1, multiplier, -np.inf))
+        worst = int(np.argmax(violated))
+        if violated[worst] <= MULTIPLIER_TOLERANCE * rows.column_norms[worst] * rows.length:
             break
-        held[worst] = 0
-    return step, held
+        active[worst] = 0
+    return step, active
 
 
-def _as_far_as_allowed(step: np.ndarray, target: np.ndarray, over: np.ndarray, held: np.ndarray, lower: np.ndarray,
+def _to_first_bound(step: np.ndarray, target: np.ndarray, over: np.ndarray, active: np.ndarray, lower: np.ndarray,
                        upper: np.ndarray) -> np.ndarray:
-    """Towards the target until the first bound is met; notes it in `held`."""
+    """Towards the target until the first bound is met; notes it in `active`."""
     move = target - step
     edge = np.where(move < 0, lower, upper)
-    share = np.where(over, (edge - step) / np.where(move == 0, 1, move), np.inf)
-    first = int(np.argmin(share))
-    step = step + max(0.0, float(share[first])) * move
-    step[first], held[first] = edge[first], -1 if move[first] < 0 else 1
+    fraction = np.where(over, (edge - step) / np.where(move == 0, 1, move), np.inf)
+    first = int(np.argmin(fraction))
+    step = step + max(0.0, float(fraction[first])) * move
+    step[first], active[first] = edge[first], -1 if move[first] < 0 else 1
     return step

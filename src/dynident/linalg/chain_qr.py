@@ -24,8 +24,8 @@ def factor(chain: SegmentChain) -> np.ndarray:
     if library is None:
         return _factor(chain)
     T = np.empty((nx + nf + 1, nx + nf + 1))
-    if library.dynident_sweep_factor(segments, *addresses(chain.first), nx, nf, ny, *addresses(
-            chain.jacobian, chain.weight, chain.rhs, chain.link, chain.defect, T)):
+    if library.dynident_sweep_factor(segments, *addresses(chain.segment_starts), nx, nf, ny, *addresses(
+            chain.jacobian, chain.weight, chain.rhs, chain.transition, chain.defect, T)):
         raise MemoryError("the sweep along time is out of memory")
     return T
 
@@ -38,8 +38,8 @@ def gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.nda
         return _gradient(chain, rhs, defect)
     g, work, ds = np.empty(nx + nf), np.empty(nx + nf + 1), np.empty((segments, nx))
     rhs, defect = np.ascontiguousarray(rhs), np.ascontiguousarray(defect)
-    library.dynident_sweep_gradient(segments, *addresses(chain.first), nx, nf, ny, *addresses(
-        chain.jacobian, chain.weight, rhs, chain.link, defect, ds, g, work))
+    library.dynident_sweep_gradient(segments, *addresses(chain.segment_starts), nx, nf, ny, *addresses(
+        chain.jacobian, chain.weight, rhs, chain.transition, defect, ds, g, work))
     return g
 
 
@@ -51,10 +51,10 @@ def expand(chain: SegmentChain, first_state: np.ndarray, parameters: np.ndarray,
     library = _library()
     if library is None:
         for i in range(segments - 1):
-            ds[i + 1] = chain.link[i, :, :nx] @ ds[i] + chain.link[i, :, nx:] @ parameters + defect[i]
+            ds[i + 1] = chain.transition[i, :, :nx] @ ds[i] + chain.transition[i, :, nx:] @ parameters + defect[i]
         return ds
     defect, parameters = np.ascontiguousarray(defect), np.ascontiguousarray(parameters, dtype=float)
-    library.dynident_sweep_expand(segments, nx, nf, *addresses(chain.link, defect, parameters, ds))
+    library.dynident_sweep_expand(segments, nx, nf, *addresses(chain.transition, defect, parameters, ds))
     return ds
 
 
@@ -73,7 +73,7 @@ class ChainFactors:
 
 def sizes(chain: SegmentChain) -> tuple[int, int, int, int]:
     """Segments, states, free parameters, outputs."""
-    segments, nx, n = chain.link.shape
+    segments, nx, n = chain.transition.shape
     return segments, nx, n - nx, chain.jacobian.shape[1]
 
 
@@ -92,8 +92,8 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _own(chain: SegmentChain, i: int) -> slice:
-    last = i == chain.link.shape[0] - 1
-    return slice(int(chain.first[i]), int(chain.first[i + 1]) + last)
+    last = i == chain.transition.shape[0] - 1
+    return slice(int(chain.segment_starts[i]), int(chain.segment_starts[i + 1]) + last)
 
 
 def own_rows(chain: SegmentChain, i: int, rhs: np.ndarray | None = None) -> np.ndarray:
@@ -113,7 +113,7 @@ def _factor(chain: SegmentChain) -> np.ndarray:
     for i in reversed(range(segments)):
         future = np.linalg.qr(np.vstack([future, own_rows(chain, i)]), mode="r")  # type: ignore[assignment]
         if i:
-            moved = np.vstack([np.column_stack([chain.link[i - 1], chain.defect[i - 1]]),
+            moved = np.vstack([np.column_stack([chain.transition[i - 1], chain.defect[i - 1]]),
                                np.column_stack([np.zeros((nf + 1, nx)), np.eye(nf + 1)])])
             future = future @ moved
     T[:future.shape[0]] = future
@@ -126,7 +126,7 @@ def _gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.nd
     g = np.zeros(nx + nf)
     for i in reversed(range(segments)):
         if i < segments - 1:
-            g = np.concatenate([np.zeros(nx), g[nx:]]) + chain.link[i].T @ g[:nx]
+            g = np.concatenate([np.zeros(nx), g[nx:]]) + chain.transition[i].T @ g[:nx]
         own = _own(chain, i)
         moved = rhs[own] + chain.weight[own] * (chain.jacobian[own][:, :, :nx] @ shift[i])
         g += np.tensordot(chain.weight[own] * moved, chain.jacobian[own], axes=2)

@@ -29,19 +29,19 @@ class CondensedProblem:
         self.linear = linear
         with np.errstate(over="ignore", invalid="ignore"):  # judged below
             memory = [linear.workspace.arrays.setdefault(("factors", e), {}) for e in range(len(linear.chains))]
-            self.sweeps = [SmootherFactors(chain, own) if chain.missed.size else ChainFactors(chain)
+            self.factors = [SmootherFactors(chain, own) if chain.noisy_states.size else ChainFactors(chain)
                            for chain, own in zip(linear.chains, memory, strict=True)]
-            triangles = [swept.triangle for swept in self.sweeps]
+            triangles = [swept.triangle for swept in self.factors]
         if not all(np.all(np.abs(T) < LARGEST) for T in triangles):
             raise SimulationDiverged(np.nan, 0, what="the derivatives of the simulation are not finite")
         self.rows: ArrowheadLeastSquares = _joined(linear, triangles)
-        self.by_nodes = self._fall_by_nodes(triangles)
+        self.node_reduction = self._node_reduction(triangles)
         own = [chain.rhs for chain in linear.chains], [chain.defect for chain in linear.chains]
         self._last: tuple[Evaluation, Sequence[np.ndarray], Sequence[np.ndarray]] = linear.evaluation, *own
 
-    def _fall_by_nodes(self, triangles: list[np.ndarray]) -> float:
+    def _node_reduction(self, triangles: list[np.ndarray]) -> float:
         """How much the sum of squares falls by the nodes alone; where no link may be missed they have nothing to choose."""
-        if not any(chain.missed.size for chain in self.linear.chains):
+        if not any(chain.noisy_states.size for chain in self.linear.chains):
             return 0.0
         left = sum(sum_of_squares(T[:, -1]) for T in triangles) + sum_of_squares(self.linear.evaluation.prior)
         return max(0.0, self.linear.evaluation.cost - left)
@@ -49,9 +49,9 @@ class CondensedProblem:
     def gradient(self, evaluation: Evaluation) -> np.ndarray:
         """Gradient for the residuals and defects of another point, with this point's derivatives."""
         total = np.zeros(self.linear.unknowns)
-        self.linear.priors.collect(evaluation.prior, total)
-        for swept, spread, rhs, defect in zip(self.sweeps, self.linear.spreads, *self._rights(evaluation), strict=True):
-            spread.collect(swept.gradient(rhs, defect), total)
+        self.linear.priors.gather(evaluation.prior, total)
+        for swept, spread, rhs, defect in zip(self.factors, self.linear.unknown_maps, *self._rights(evaluation), strict=True):
+            spread.gather(swept.gradient(rhs, defect), total)
         return total
 
     def _rights(self, evaluation: Evaluation) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
@@ -60,26 +60,26 @@ class CondensedProblem:
         The same arrays for the same evaluation, by which a sweep knows that it has seen them.
         """
         if self._last[0] is not evaluation:
-            defects = [defect * chain.unit for defect, chain in zip(evaluation.defects, self.linear.chains, strict=True)]
+            defects = [defect * chain.node_scale for defect, chain in zip(evaluation.defects, self.linear.chains, strict=True)]
             self._last = evaluation, self._reweighed(evaluation), defects
         return self._last[1:]
 
     def _reweighed(self, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Residuals of another point with this point's robust weights, so that steps towards one goal are compared."""
         if not evaluation.factors:
-            return evaluation.rhs
+            return evaluation.weighted_residuals
         return tuple(rhs * here / there for rhs, there, here in zip(
-            evaluation.rhs, evaluation.factors, self.linear.evaluation.factors, strict=True))
+            evaluation.weighted_residuals, evaluation.factors, self.linear.evaluation.factors, strict=True))
 
     def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Steps of the inner nodes that belong to a step of the unknowns and close the evaluation's defects."""
         nodes = []
-        for swept, spread, rhs, defect, correction in zip(self.sweeps, self.linear.spreads, *self._rights(evaluation),
-                                                          evaluation.corrections, strict=True):
-            chain, nx = swept.chain, swept.chain.link.shape[1]
-            local = spread.change(step)
+        for swept, spread, rhs, defect, correction in zip(self.factors, self.linear.unknown_maps, *self._rights(evaluation),
+                                                          evaluation.stage_residuals, strict=True):
+            chain, nx = swept.chain, swept.chain.transition.shape[1]
+            local = spread.scatter(step)
             states = swept.expand(local[:nx], local[nx:], rhs, defect)
-            own = states[1:] / chain.unit
+            own = states[1:] / chain.node_scale
             if correction.shape[1]:  # else they would be hung on for nothing, and copied
                 begin = np.hstack([states[:-1], np.tile(local[nx:], (len(states) - 1, 1))])
                 own = np.hstack([own, correction + np.einsum("kij,kj->ki", chain.stage, begin)])
@@ -138,12 +138,12 @@ def _plan(unknowns: int, shape: tuple[int, ...], who: bytes) -> tuple[np.ndarray
 
 def _joined(linear: LinearizedProblem, triangles: list[np.ndarray]) -> ArrowheadLeastSquares:
     """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
-    unknown = np.array([spread.unknown for spread in linear.spreads], dtype=np.int64)  # (experiments, numbers)
+    unknown = np.array([spread.unknown for spread in linear.unknown_maps], dtype=np.int64)  # (experiments, numbers)
     shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())
     rows = np.array(triangles)  # (experiments, numbers + 1, numbers | residual)
-    rows[:, :, :-1] *= np.array([spread.slope for spread in linear.spreads])[:, None, :]
+    rows[:, :, :-1] *= np.array([spread.derivative for spread in linear.unknown_maps])[:, None, :]
     prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
-    prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.slope, linear.evaluation.prior
+    prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.derivative, linear.evaluation.prior
     stacks: list[tuple[np.ndarray, np.ndarray]] = []
     for alike in groups:
         placed = alike.placed(rows)

@@ -48,9 +48,9 @@ class Variables:
     unknowns: np.ndarray  # (unknowns,)
     nodes: tuple[np.ndarray, ...] = ()  # per experiment (segments - 1, states + stages): state, then stages before it
 
-    def moved(self, unknowns: np.ndarray, nodes: tuple[np.ndarray, ...], share: float = 1.0) -> Variables:
-        return Variables(self.unknowns + share * unknowns,
-                     tuple(n + share * d for n, d in zip(self.nodes, nodes, strict=True)))
+    def step_along(self, unknowns: np.ndarray, nodes: tuple[np.ndarray, ...], step_length: float = 1.0) -> Variables:
+        return Variables(self.unknowns + step_length * unknowns,
+                     tuple(n + step_length * d for n, d in zip(self.nodes, nodes, strict=True)))
 
 
 class Workspace:
@@ -79,40 +79,40 @@ class Evaluation:
     """Residuals and violated equalities at a point."""
 
     cost: float
-    rhs: tuple[np.ndarray, ...]  # per experiment (nodes, outputs): weighted residuals, 0 where nothing was measured
+    weighted_residuals: tuple[np.ndarray, ...]  # per experiment (nodes, outputs), 0 where nothing was measured
     prior: np.ndarray  # (priors,) weighted residuals of the priors
     defects: tuple[np.ndarray, ...]  # per experiment (segments - 1, states)
-    corrections: tuple[np.ndarray, ...]  # per experiment (segments - 1, stages): what inner stages lack, else no columns
-    mismatch: float  # largest defect, each divided by the typical size of its state
-    factors: tuple[np.ndarray, ...] = ()  # what a robust loss puts on each row, in `rhs` already; none: all are one
+    stage_residuals: tuple[np.ndarray, ...]  # per experiment (segments - 1, stages): what inner stages lack, else no columns
+    max_defect: float  # largest defect, each divided by the typical size of its state
+    factors: tuple[np.ndarray, ...] = ()  # what a robust loss puts on each row, in the residuals already; none: all are one
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentChain:
-    """Segments first[i]..first[i+1] of one record, linearised. n = states + free parameters.
+    """Segments segment_starts[i]..segment_starts[i+1] of one record, linearised. n = states + free parameters.
 
     Rows to make small: weight * jacobian (state at the segment's begin, parameters) + rhs. Links to keep: the next
-    segment's begin = link (state at the segment's begin, parameters) + defect. All are increments.
+    segment's begin = transition (state at the segment's begin, parameters) + defect. All are increments.
     """
 
-    first: np.ndarray  # (segments + 1,) int64
+    segment_starts: np.ndarray  # (segments + 1,) int64
     jacobian: np.ndarray  # (nodes, outputs, n)
     weight: np.ndarray  # (nodes, outputs): 0 where nothing was measured
     rhs: np.ndarray  # (nodes, outputs): weighted residuals
-    link: np.ndarray  # (segments, states, n)
+    transition: np.ndarray  # (segments, states, n)
     defect: np.ndarray  # (segments - 1, states): end of a segment minus begin of the next
     stage: Any = None  # (segments - 1, stages, n): how inner stages follow
-    missed: Any = None  # (errors,) int64: the states, from the first on, that a link may miss; none: all are equalities
-    noise: Any = None  # (segments - 1, errors): what a model error of unit weight adds to its state
-    still: int = 0  # so many of the last states every link leaves as they are, as drifting parameters
-    unit: Any = 1.0  # (segments - 1, states): what a step of an inner node's coordinate is in the chain's states
+    noisy_states: Any = None  # (errors,) int64: the states, from the first on, that a link may miss; none: all are equalities
+    process_std: Any = None  # (segments - 1, errors): what a model error of unit weight adds to its state
+    constant_states: int = 0  # so many of the last states every link leaves as they are, as drifting parameters
+    node_scale: Any = 1.0  # (segments - 1, states): what a step of an inner node's coordinate is in the chain's states
 
     def __post_init__(self) -> None:
         if self.stage is None:  # no stages: no rows
-            object.__setattr__(self, "stage", np.zeros((len(self.defect), 0, self.link.shape[2])))
-        if self.missed is None:  # a model without error: no columns
-            object.__setattr__(self, "missed", np.zeros(0, np.int64))
-            object.__setattr__(self, "noise", np.zeros((len(self.defect), 0)))
+            object.__setattr__(self, "stage", np.zeros((len(self.defect), 0, self.transition.shape[2])))
+        if self.noisy_states is None:  # a model without error: no columns
+            object.__setattr__(self, "noisy_states", np.zeros(0, np.int64))
+            object.__setattr__(self, "process_std", np.zeros((len(self.defect), 0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +120,16 @@ class UnknownMap:
     """Numbers that each follow one unknown, or none: how the unknowns reach an experiment, or a prior."""
 
     unknown: np.ndarray  # (n,) index of the unknown, -1 for a number that is held; no unknown occurs twice
-    slope: np.ndarray  # (n,) d number / d solver coordinate of the unknown
+    derivative: np.ndarray  # (n,) d number / d solver coordinate of the unknown
 
-    def change(self, step: np.ndarray) -> np.ndarray:
+    def scatter(self, step: np.ndarray) -> np.ndarray:
         """(n,) change of the numbers for a step of the unknowns."""
-        return self.slope * np.append(step, 0.0)[self.unknown]
+        return self.derivative * np.append(step, 0.0)[self.unknown]
 
-    def collect(self, gradient: np.ndarray, total: np.ndarray) -> None:
+    def gather(self, gradient: np.ndarray, total: np.ndarray) -> None:
         """Add a gradient with respect to the numbers to the gradient with respect to the unknowns."""
         free = self.unknown >= 0
-        total[self.unknown[free]] += self.slope[free] * gradient[free]
+        total[self.unknown[free]] += self.derivative[free] * gradient[free]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class LinearizedProblem:
     evaluation: Evaluation
     unknowns: int
     chains: tuple[SegmentChain, ...]
-    spreads: tuple[UnknownMap, ...]  # per experiment: its first state and free parameters
+    unknown_maps: tuple[UnknownMap, ...]  # per experiment: its first state and free parameters
     priors: UnknownMap  # weighted; their residuals are evaluation.prior
     workspace: Workspace = field(default_factory=Workspace)  # in which the chains' arrays stand, and factors made of them
 
@@ -151,11 +151,11 @@ class FiniteProblem(Protocol):
     coordinates: Transforms
     residual_count: int
     equality_count: int
-    floor: float  # a cost below this is rounding, whatever the noise
-    cheap_slopes: bool  # a linearisation costs a few evaluations, not one per unknown
+    rounding_cost: float  # a cost below this is rounding, whatever the noise
+    jacobian_is_cheap: bool  # a linearisation costs a few evaluations, not one per unknown
 
     @property
-    def noise(self) -> float:
+    def simulation_noise(self) -> float:
         """Length of what the simulation's own noise adds to the weighted residuals; 0 where it is exact to rounding."""
         ...
 
@@ -169,6 +169,6 @@ class FiniteProblem(Protocol):
         """In a workspace, of which nothing is needed any more; without one in memory of its own."""
         ...
 
-    def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
+    def node_step_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
         ...

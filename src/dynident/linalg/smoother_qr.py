@@ -31,14 +31,14 @@ class SmootherFactors:
         n = nx + nf
         self.triangle = np.zeros((n + 1, n + 1))
         # per link and error: what it answers to (state behind the link, parameters, 1), to be subtracted, and its variance
-        self.gains = _reused(memory, "gains", (*chain.noise.shape, n + 2))
+        self.gains = _reused(memory, "gains", (*chain.process_std.shape, n + 2))
         self.triangles = _reused(memory, "triangles", (segments, n, n))
-        self._library = library = _library(nx, nf, ny, chain.still, tuple(chain.missed.tolist()))
+        self._library = library = _library(nx, nf, ny, chain.constant_states, tuple(chain.noisy_states.tolist()))
         if library is None:
             self._factor()
         else:
-            self._places = addresses(chain.first, chain.jacobian, chain.weight, chain.link, chain.noise, self.gains,
-                                     self.triangles)
+            self._places = addresses(chain.segment_starts, chain.jacobian, chain.weight, chain.transition,
+                                     chain.process_std, self.gains, self.triangles)
             library.dynident_smooth_factor(segments, *self._places, *addresses(chain.rhs, chain.defect, self.triangle))
         self._lacks = chain.rhs, chain.defect, np.ascontiguousarray(self.gains[:, :, n])
 
@@ -66,8 +66,8 @@ class SmootherFactors:
         p = np.ascontiguousarray(parameters, dtype=float)
         if self._library is None:
             for i in range(segments - 1):
-                ds[i + 1] = chain.link[i] @ np.append(ds[i], p) + c[i]
-                ds[i + 1, chain.missed] -= self._apart[i] @ (lacks[i] + self.gains[i, :, :-2] @ np.append(ds[i + 1], p))
+                ds[i + 1] = chain.transition[i] @ np.append(ds[i], p) + c[i]
+                ds[i + 1, chain.noisy_states] -= self._apart[i] @ (lacks[i] + self.gains[i, :, :-2] @ np.append(ds[i + 1], p))
             return ds
         self._library.dynident_smooth_expand(segments, self._places[3], self._places[5], *addresses(c, lacks, p, ds))
         return ds
@@ -87,8 +87,8 @@ class SmootherFactors:
         The next state is what the link says and the error; what it is found to be less what the link says is the error.
         """
         moves, spreads = self._onward
-        missed = self.chain.missed
-        answers = moves[:, missed] - self.chain.link[:len(moves), missed]
+        missed = self.chain.noisy_states
+        answers = moves[:, missed] - self.chain.transition[:len(moves), missed]
         return np.einsum("kia,kab,kib->ki", answers, along[:-1], answers) + spreads[:, missed, missed]
 
     @functools.cached_property
@@ -98,10 +98,10 @@ class SmootherFactors:
         segments, nx, nf, _ = sizes(self.chain)
         n = nx + nf
         moves = np.broadcast_to(np.eye(n), (segments - 1, n, n)).copy()
-        moves[:, :nx] = self.chain.link[:segments - 1]
+        moves[:, :nx] = self.chain.transition[:segments - 1]
         spreads = np.zeros((segments - 1, n, n))
-        for j in reversed(range(self.chain.missed.size)):  # state k turns into itself minus its error's answer
-            k, K = self.chain.missed[j], self.gains[:, j, :n]
+        for j in reversed(range(self.chain.noisy_states.size)):  # state k turns into itself minus its error's answer
+            k, K = self.chain.noisy_states[j], self.gains[:, j, :n]
             moves[:, k] -= (K[:, None] @ moves)[:, 0]
             answer = np.broadcast_to(np.eye(n), (segments - 1, n, n)).copy()
             answer[:, k] -= K
@@ -112,19 +112,19 @@ class SmootherFactors:
     # the same in NumPy
 
     def _factor(self) -> None:
-        chain, missed = self.chain, self.chain.missed
+        chain, missed = self.chain, self.chain.noisy_states
         segments, nx, nf, _ = sizes(chain)
         n, nw = nx + nf, missed.size
         T = np.zeros((n + 1, n + 1))
         for i in reversed(range(segments)):
             if i < segments - 1:  # all errors leave at once: the rows above say what they answer, those below what is left
-                R = np.asarray(np.linalg.qr(np.block([[np.eye(nw), np.zeros((nw, n + 1))], [T[:, missed] * chain.noise[i], T]]),
-                                            mode="r"))
-                told = chain.noise[i] / np.diag(R)[:nw]
+                rows = np.block([[np.eye(nw), np.zeros((nw, n + 1))], [T[:, missed] * chain.process_std[i], T]])
+                R = np.asarray(np.linalg.qr(rows, mode="r"))
+                told = chain.process_std[i] / np.diag(R)[:nw]
                 self.gains[i] = np.column_stack([told[:, None] * R[:nw, nw:], told**2])
                 T = R[nw:, nw:]
-                T[:, nx:] += T[:, :nx] @ np.column_stack([chain.link[i, :, nx:], chain.defect[i]])
-                T[:, :nx] = T[:, :nx] @ chain.link[i, :, :nx]
+                T[:, nx:] += T[:, :nx] @ np.column_stack([chain.transition[i, :, nx:], chain.defect[i]])
+                T[:, :nx] = T[:, :nx] @ chain.transition[i, :, :nx]
             R = np.asarray(np.linalg.qr(np.vstack([T, own_rows(chain, i)]), mode="r"))
             T = np.zeros((n + 1, n + 1))
             T[:len(R)] = R
@@ -134,7 +134,7 @@ class SmootherFactors:
     @functools.cached_property
     def _apart(self) -> np.ndarray:
         """(segments - 1, errors, errors): the errors from what each would be if the later ones were none."""
-        return np.linalg.inv(np.eye(self.chain.missed.size) + np.triu(self.gains[:, :, self.chain.missed], 1))
+        return np.linalg.inv(np.eye(self.chain.noisy_states.size) + np.triu(self.gains[:, :, self.chain.noisy_states], 1))
 
     def _back(self, rhs: np.ndarray, defect: np.ndarray, lacks: np.ndarray) -> np.ndarray:
         chain = self.chain
@@ -144,10 +144,10 @@ class SmootherFactors:
             if i < segments - 1:
                 R, K = self.triangles[i + 1], self.gains[i]
                 g = g + R.T @ (R[:, :nx] @ defect[i])
-                pulls = self._apart[i].T @ g[chain.missed]
+                pulls = self._apart[i].T @ g[chain.noisy_states]
                 lacks[i] = K[:, -1] * pulls - K[:, :nx] @ defect[i]  # the defect is among the states that K sees
                 g = g - K[:, :-2].T @ pulls
-                g = np.append(np.zeros(nx), g[nx:]) + chain.link[i].T @ g[:nx]
+                g = np.append(np.zeros(nx), g[nx:]) + chain.transition[i].T @ g[:nx]
             own = own_rows(chain, i, rhs)
             g = g + own[:, :-1].T @ own[:, -1]
         return g

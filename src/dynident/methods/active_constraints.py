@@ -34,7 +34,7 @@ class ActiveConstraints:
         on = np.flatnonzero(between.active(unknowns) | (between.lower == between.upper))
         lower, upper = between.lower[on], between.upper[on]
         nearer = np.where(values[on] - lower <= upper - values[on], 1.0, -1.0)
-        return cls((jacobian / coordinates.slope(unknowns))[on], tuple(between.texts[i] for i in on),
+        return cls((jacobian / coordinates.derivative(unknowns))[on], tuple(between.texts[i] for i in on),
                    np.where(lower == upper, 0.0, nearer), upper - lower)
 
     def equalities(self) -> ActiveConstraints:

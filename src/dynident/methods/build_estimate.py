@@ -35,12 +35,12 @@ def assemble(problem: Problem, method: Any, finite: Shooting, outcome: SolverRes
              tight: ActiveConstraints | None = None) -> Estimate:
     """Everything that follows from the point which the solver found."""
     began = time.perf_counter()
-    trajectories, residuals = trajectories_of(problem, finite, finite.run_everywhere(outcome.point))
+    trajectories, residuals = trajectories_of(problem, finite, finite.run_with_all_outputs(outcome.point))
     at = finite.linearization(outcome.point)
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
     tied, limits = (tight or ActiveConstraints()).joined(weighted_down(at, finite.loss))
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(sizes),
-                                  smallest=SINGULAR_VALUE if finite.noise else SINGULAR_VALUE_EXACT, limits=limits)
+                                  smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits)
     fixed = count_fixed(outcome.held, tight)
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))

@@ -51,10 +51,10 @@ def relaxed_start(problem: Problem, integrator: Integrator, substeps: int, noise
     def solve(shooting: Shooting, begin: Variables, free_nodes: bool, log: RunLog) -> tuple[Variables, SolverResult, RunLog]:
         relaxed = RelaxedShooting(shooting, begin, free_nodes)
         outcome, log = run_solver(solver, relaxed, relaxed.start(), log, listener)
-        return relaxed.linked(outcome.point), outcome, log
+        return relaxed.shooting_variables(outcome.point), outcome, log
 
     usual = cut([default_segments(n) for n in samples])
-    if not usual.equality_count or not usual.shown:
+    if not usual.equality_count or not usual.all_states_measured:
         return None, log
     try:
         here = usual.start()

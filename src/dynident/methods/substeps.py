@@ -45,7 +45,7 @@ def integration_error(finite: Shooting, finer: Shooting, point: Variables, level
             seen = record.weight > 0
             moved = b.outputs - a.outputs
             if carried:
-                moved = moved + _carried_on(a, b, record.first)
+                moved = moved + _carried_on(a, b, record.segment_starts)
             change += float(np.sum((moved[seen] * record.weight[seen]) ** 2))
             size += float(np.sum((b.outputs[seen] * record.weight[seen]) ** 2))
         length = np.sqrt(change) / max(HARMLESS * level, EXACT * np.sqrt(size))

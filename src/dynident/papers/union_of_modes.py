@@ -83,22 +83,22 @@ class UnionOfModesStep:
         return left.select(left.mode > 0), bool(np.all(masks & (masks - 1) == 0))
 
     def _active_in(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
-        """(boxes,) masks of the modes that are active somewhere among the passed states of the rows."""
+        """(boxes,) masks of the modes that are active somewhere in the enclosures in the rows."""
         masks = np.zeros(lo.shape[1], int)
         for mode, law in enumerate(self.automaton.modes):
             masks |= (law.invariant_can_hold(lo, hi) & ~law.must_leave(lo, hi)).astype(int) << mode
         return masks
 
     def _add_enclosure(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
-        """Steps 1 and 2: puts the bounding boxes into the rows of the passed states; the masks of all that is active."""
-        passed, n = self.layout.enclosure_rows, self.layout.states
+        """Steps 1 and 2: puts the bounding boxes into the rows of the enclosure; the masks of all that is active."""
+        enclosure, n = self.layout.enclosure_rows, self.layout.states
         while True:
             for mask in np.unique(masks):
                 own = masks == mask
                 rows = np.array([lo[:, own], hi[:, own]])
 
                 def image(box: Interval, rows: np.ndarray = rows, mask: int = mask) -> Interval:
-                    rows[0, passed], rows[1, passed] = box
+                    rows[0, enclosure], rows[1, enclosure] = box
                     ends = rows[0, :n], rows[1, :n]
                     for mode in _modes_in(mask):
                         ends = hull(ends, self.flows[mode].picard.evaluate(rows[0], rows[1]))
@@ -106,7 +106,7 @@ class UnionOfModesStep:
 
                 strictly = not all(self.flows[mode].smoothness.everywhere for mode in _modes_in(mask))
                 box = find_invariant_box(image, (rows[0, :n].copy(), rows[1, :n].copy()), strictly)
-                lo[passed.start:passed.stop, own], hi[passed.start:passed.stop, own] = box
+                lo[enclosure.start:enclosure.stop, own], hi[enclosure.start:enclosure.stop, own] = box
             more = masks | self._active_in(lo, hi)
             if np.all(more == masks):
                 return masks
@@ -114,7 +114,7 @@ class UnionOfModesStep:
 
     def _enclose_end(self, masks: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Interval:
         """Step 3: x + h f_a(x) + h^2/2 (df_a/dx f_a + df_a/dt)(B), f_a between the hull of all active rates."""
-        n, passed = self.layout.states, self.layout.enclosure_rows
+        n, enclosure = self.layout.states, self.layout.enclosure_rows
         ends = np.empty((2, n, lo.shape[1]))
         for mask in np.unique(masks):
             own = masks == mask
@@ -123,7 +123,7 @@ class UnionOfModesStep:
             if len(modes) == 1:
                 found = self.flows[modes[0]].enclose_end(low, high)
             else:
-                found = intersect(self._union(modes, low, high), (low[passed], high[passed]))
+                found = intersect(self._union(modes, low, high), (low[enclosure], high[enclosure]))
             ends[0][:, own], ends[1][:, own] = found
         return ends[0], ends[1]
 
@@ -193,14 +193,14 @@ class PaperRules:
     damping: str = "alpha"
     gain: str = "beta"
     breakaway: str = "T_Fs"
-    margin: float = 1e-3  # epsilon: how far beyond the torque the breakaway torque is cut
+    margin: float = 1e-3  # epsilon: how far beyond the torque the breakaway torque is bisected
 
-    def __call__(self, boxes: Boxes, situation: BisectionContext) -> Bisections:
-        x2, a, b, t = (situation.row(n) for n in (self.speed, self.damping, self.gain, self.breakaway))
-        if self.torque not in situation.inputs:
+    def __call__(self, boxes: Boxes, context: BisectionContext) -> Bisections:
+        x2, a, b, t = (context.row(n) for n in (self.speed, self.damping, self.gain, self.breakaway))
+        if self.torque not in context.inputs:
             raise ProblemError(f"the rules of the paper watch the input '{self.torque}', which the model does not have."
-                               f"{did_you_mean(self.torque, situation.inputs)} Say PaperRules(torque=...).")
-        u = situation.inputs[self.torque]
+                               f"{did_you_mean(self.torque, context.inputs)} Say PaperRules(torque=...).")
+        u = context.inputs[self.torque]
         middle = 0.5 * (boxes.lo + boxes.hi)
         width = boxes.hi - boxes.lo
         sticks = abs(u) <= boxes.hi[t]  # (10): the torque meets the hull of -T and T

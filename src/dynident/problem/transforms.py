@@ -26,7 +26,7 @@ class Transforms:
     def coordinates(self, values: np.ndarray) -> np.ndarray:
         return np.where(self.log, np.log(np.where(self.log, values, 1.0)), values)
 
-    def slope(self, xi: np.ndarray) -> np.ndarray:
+    def derivative(self, xi: np.ndarray) -> np.ndarray:
         """d value / d coordinate."""
         return np.where(self.log, self.values(xi), 1.0)
 

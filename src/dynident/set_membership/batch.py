@@ -20,11 +20,11 @@ from dynident.set_membership.intervals.arithmetic import Interval, round_down, r
 from dynident.set_membership.result import SetMembershipResult
 from dynident.set_membership.setup import SetMembershipSetup
 from dynident.set_membership.verified_lp import bound_by_lp, bound_by_rows, certainly_inside
+from dynident.tolerances import HULL_SHRINKAGE
 
 if TYPE_CHECKING:
     from dynident.set_membership.method import SetMembership
 
-CONVERGED_SHRINKAGE = 0.95  # widths that shrink by less than this factor in a round have settled
 MAX_INFLATION = 1024.0
 INFLATION_RATIO = 1.05  # relative accuracy of the smallest inflation
 MAX_LP_BOXES = 6  # boxes for which linear programs are worth their time
@@ -36,7 +36,7 @@ SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True)
 class InversionOptions:
-    """How hard to try."""
+    """How hard a set inversion tries."""
 
     max_boxes: int = 256  # at a time
     max_rounds: int = 24
@@ -144,7 +144,7 @@ def _hull_converged(rows: OutputEnclosure, box: Interval) -> bool:
     before = (rows.centre + rows.radius).max(axis=1) - (rows.centre - rows.radius).min(axis=1)
     after = box[1].max(axis=1) - box[0].min(axis=1)
     moving = before > 0
-    return bool(np.all(after[moving] >= CONVERGED_SHRINKAGE * before[moving]))
+    return bool(np.all(after[moving] >= HULL_SHRINKAGE * before[moving]))
 
 
 def _bisect_largest(box: Interval, width: np.ndarray, options: InversionOptions) -> Interval:

@@ -1,8 +1,8 @@
-"""Splitting: which box is cut next, in which direction, and where?
+"""Bisection and merging of boxes: which box is bisected next, in which row and where; and which two become one again?
 
-A strategy is any callable `(boxes, situation) -> (rows, points)` or `(rows, points, urgency)` that names for each box the
-row to cut and the point; a row of -1 leaves the box alone. Urgent boxes come first; where nothing is said, large ones.
-Users may write their own; soundness does not depend on it.
+A strategy is any callable `(boxes, context) -> (rows, points)` or `(rows, points, urgency)` that names for each box the row
+to bisect and the point; a row of -1 leaves the box alone. Urgent boxes come first; where nothing is said, large ones. Users
+may write their own; soundness does not depend on it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import numpy as np
 from dynident.errors import ProblemError, did_you_mean
 from dynident.set_membership.flows.boxes import Boxes, concatenate
 
+MORTON_BITS = 10  # per row of a Morton code: neighbours at a thousandth of the spread are neighbours in the list
+MAX_MERGE_ROUNDS = 40
+
 
 @dataclass(frozen=True, eq=False)
 class BisectionContext:
@@ -30,7 +33,7 @@ class BisectionContext:
 
     def row(self, name: str) -> int:
         if name not in self.names:
-            raise ProblemError(f"the strategy cuts '{name}', which is neither a state nor a parameter of the model."
+            raise ProblemError(f"the strategy bisects '{name}', which is neither a state nor a parameter of the model."
                                f"{did_you_mean(name, self.names)}")
         return self.names.index(name)
 
@@ -61,36 +64,36 @@ def bisect_worthiest(boxes: Boxes, worth: np.ndarray) -> Bisections:
 
 @dataclass(frozen=True)
 class LargestInfluence:
-    """Cut the parameter whose width spreads the states most in the coming step."""
+    """Bisect the parameter whose width spreads the states most in the coming step."""
 
-    def __call__(self, boxes: Boxes, situation: BisectionContext) -> Bisections:
-        worth = situation.influence(boxes)
-        worth[:situation.states] = 0
+    def __call__(self, boxes: Boxes, context: BisectionContext) -> Bisections:
+        worth = context.influence(boxes)
+        worth[:context.states] = 0
         return bisect_worthiest(boxes, worth)
 
 
 @dataclass(frozen=True)
 class WidestParameter:
-    """Cut the parameter that is widest in relation to where it began, among those that act in the coming step."""
+    """Bisect the parameter that is widest in relation to where it began, among those that act in the coming step."""
 
-    def __call__(self, boxes: Boxes, situation: BisectionContext) -> Bisections:
-        worth = (boxes.hi - boxes.lo) / situation.first_width[:, None] * (situation.influence(boxes) > 0)
-        worth[:situation.states] = 0
+    def __call__(self, boxes: Boxes, context: BisectionContext) -> Bisections:
+        worth = (boxes.hi - boxes.lo) / context.first_width[:, None] * (context.influence(boxes) > 0)
+        worth[:context.states] = 0
         rows, points, _ = bisect_worthiest(boxes, worth)
         return Bisections(rows, points)
 
 
 @dataclass(frozen=True)
 class AroundZero:
-    """Cut a state that may be zero into below, around and above zero (footnote 6); all other boxes as `then` says."""
+    """Split a state that may be zero into below, around and above zero (footnote 6); all other boxes as `then` says."""
 
     state: str = "speed"
     margin: float = 1e-3  # half the width of the middle part
     then: Strategy = LargestInfluence()
 
-    def __call__(self, boxes: Boxes, situation: BisectionContext) -> Bisections:
-        row, (rows, points, urgency) = situation.row(self.state), Bisections(*self.then(boxes, situation))
-        urgency = situation.volume(boxes) if urgency is None else urgency
+    def __call__(self, boxes: Boxes, context: BisectionContext) -> Bisections:
+        row, (rows, points, urgency) = context.row(self.state), Bisections(*self.then(boxes, context))
+        urgency = context.volume(boxes) if urgency is None else urgency
         above = (boxes.lo[row] < self.margin) & (self.margin < boxes.hi[row]) & (boxes.lo[row] <= 0)
         below = (boxes.lo[row] < -self.margin) & (-self.margin < boxes.hi[row]) & (boxes.hi[row] >= 0)
         both = above | below
@@ -112,30 +115,30 @@ def resolve_strategy(given: Strategy | str | None, usual: str) -> Strategy:
         if name not in STRATEGIES:
             known = [*STRATEGIES, *PAPER_STRATEGIES]
             raise ProblemError(f"strategy = '{name}' is not known.{did_you_mean(name, known)} Use one of "
-                               f"{', '.join(known)}, or a function of (boxes, situation).")
+                               f"{', '.join(known)}, or a function of (boxes, context).")
         return STRATEGIES[name]()
     return given
 
 
-def bisect_most_urgent(boxes: Boxes, situation: BisectionContext, strategy: Strategy, cuts: int) -> Boxes:
-    """Cut the most urgent boxes, `cuts` times in all; a box may be cut again."""
-    while cuts > 0 and boxes.count:
-        rows, points, urgency = _check_bisections(strategy(boxes, situation), boxes)
-        urgency = situation.volume(boxes) if urgency is None else urgency
+def bisect_most_urgent(boxes: Boxes, context: BisectionContext, strategy: Strategy, count: int) -> Boxes:
+    """Bisect the most urgent boxes, `count` times in all; a box may be bisected again."""
+    while count > 0 and boxes.count:
+        rows, points, urgency = _check_bisections(strategy(boxes, context), boxes)
+        urgency = context.volume(boxes) if urgency is None else urgency
         each = np.arange(boxes.count)
         can = (rows >= 0) & (urgency > 0) & (boxes.lo[rows, each] < points) & (points < boxes.hi[rows, each])
         chosen = np.flatnonzero(can)
         if not chosen.size:
             return boxes
-        if chosen.size > cuts:
-            chosen = chosen[np.argpartition(urgency[chosen], -cuts)[-cuts:]]
-        cuts -= chosen.size
+        if chosen.size > count:
+            chosen = chosen[np.argpartition(urgency[chosen], -count)[-count:]]
+        count -= chosen.size
         boxes = bisect(boxes, chosen, rows[chosen], points[chosen])
     return boxes
 
 
 def _check_bisections(result: Any, boxes: Boxes) -> Bisections:
-    """The answer of a strategy, which a user may have written."""
+    """What a strategy said, which a user may have written."""
     parts = [np.asarray(part) for part in result if part is not None] if isinstance(result, tuple) else []
     if len(parts) not in (2, 3) or any(part.shape != (boxes.count,) for part in parts):
         raise ProblemError(f"a strategy answers (rows, points) or (rows, points, urgency) with one entry per box; for "
@@ -172,17 +175,13 @@ def slice_widest(boxes: Boxes, row: int, slices: int) -> Boxes:
     return concatenate([boxes.select(kept), Boxes(lo, hi, np.full(slices, boxes.mode[widest]))], lo.shape[0])
 
 
-MORTON_BITS = 10  # per row of a Morton code: neighbours at a thousandth of the spread are neighbours in the list
-MAX_MERGE_ROUNDS = 40
-
-
-def merge_boxes(boxes: Boxes, cap: int, first_width: np.ndarray) -> Boxes:
-    """At most `cap` boxes (or one per mode): neighbours in Morton order are joined, cheapest first."""
+def merge_boxes(boxes: Boxes, max_boxes: int, first_width: np.ndarray) -> Boxes:
+    """At most `max_boxes` (or one per mode): neighbours in Morton order are joined, cheapest first."""
     for _ in range(MAX_MERGE_ROUNDS):
-        if boxes.count <= max(cap, 1):
+        if boxes.count <= max(max_boxes, 1):
             return boxes
         before = boxes.count
-        boxes = _merge_neighbours(boxes, before - cap, first_width)
+        boxes = _merge_neighbours(boxes, before - max_boxes, first_width)
         if boxes.count == before:
             return boxes
     return boxes

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.set_membership.batch import CONVERGED_SHRINKAGE, SampleStretch, bisect_first_true
+from dynident.set_membership.batch import SampleStretch, bisect_first_true
 from dynident.set_membership.flows.lohner import ROUNDING, OutputEnclosure
 from dynident.set_membership.flows.taylor_model_flow import make_flow
 from dynident.set_membership.interval_observer import ObserverResult
@@ -20,12 +20,13 @@ from dynident.set_membership.intervals.arithmetic import Interval, intersect, mu
 from dynident.set_membership.reparametrization import ReparametrizedMode, reparametrize
 from dynident.set_membership.setup import SetMembershipSetup
 from dynident.set_membership.verified_lp import VerifiedLinearProgram
+from dynident.tolerances import HULL_SHRINKAGE
 
 MIN_WINDOW = 20  # samples: a shorter window says little
 FIRST_SAMPLES = 40
 MAX_FURTHER_ROUNDS = 4  # where fewer samples have already left little
 MAX_LP_SAMPLES = 60  # of a window that a linear program looks at, spread evenly
-THIN = 1e-290  # radius of an unknown that is known
+MIN_LP_RADIUS = 1e-290  # radius of an unknown that is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ class WindowSolver:
             boxes, own = self._contract_each_slice(rows, boxes, own, samples)
             if not boxes[0].shape[1]:
                 return None
-            converged = np.all(_hull_widths(boxes, own) >= CONVERGED_SHRINKAGE * before)
+            converged = np.all(_hull_widths(boxes, own) >= HULL_SHRINKAGE * before)
             if samples == end and converged and 2 * boxes[0].shape[1] > self.options.max_slices:
                 break
             samples = min(end, 2 * samples)
@@ -133,7 +134,7 @@ class WindowSolver:
         return low, high
 
     def _contract_each_slice(self, rows: OutputEnclosure, boxes: Interval, own: Interval, samples: int
-                         ) -> tuple[Interval, Interval]:
+                             ) -> tuple[Interval, Interval]:
         """Slices that cannot fit are dropped, the others contracted in every direction."""
         programs = [self._linear_program(rows, own, b, samples) for b in range(boxes[0].shape[1])]
         left = [b for b, program in enumerate(programs) if not program.inflation_bound() > 0]
@@ -174,7 +175,7 @@ class WindowSolver:
                         own: Interval) -> None:
         size = rows.centre.shape[0]
         for i in range(size):
-            if rows.radius[i, box] <= THIN:
+            if rows.radius[i, box] <= MIN_LP_RADIUS:
                 continue
             axis = np.zeros(size)
             axis[i] = 1.0

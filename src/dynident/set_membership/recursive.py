@@ -41,10 +41,11 @@ STEP_ORDER = 3  # of that in a step
 PAPER_VARIANTS = {"paper": "dynident.papers.union_of_modes:PUBLISHED"}  # loaded when asked for
 INFLATION_BOXES = 30  # boxes while looking for the smallest inflation, which takes several runs
 INFLATION_SLICES, INFLATION_ROUNDS = 8, 6  # of a window, likewise
-INFLATION_RATIO = 1.2  # to which ratio it is found
+HYBRID_INFLATION_RATIO = 1.2  # to which ratio it is found
 
 
 def make_observer(method: SetMembership, setup: SetMembershipSetup, algorithm: str) -> IntervalObserver:
+    """The observer that the options ask for; a published variant is found by its name."""
     model = setup.model
     published = algorithm in PAPER_VARIANTS
     variant: ObserverVariant = resolve_name(PAPER_VARIANTS[algorithm]) if published else _default_variant(method)
@@ -159,7 +160,7 @@ def _largest_refuted_inflation(observer: IntervalObserver, motion: MotionWindows
         return any(again.is_refuted(part, setup.low, setup.high) for part in again.windows()
                    if part.end > window.begin)
 
-    found = largest_refuted_factor(refuted, INFLATION_RATIO, grow=4.0)
+    found = largest_refuted_factor(refuted, HYBRID_INFLATION_RATIO, grow=4.0)
     return found if found > 1 else None
 
 

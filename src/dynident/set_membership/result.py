@@ -57,6 +57,7 @@ class SetMembershipResult:
 
 def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorithm: str, result: SetMembershipResult,
                        seconds: float) -> Estimate:
+    """The estimate: bounds as an enclosure, the midpoint as values, and a status with its code."""
     problem = setup.problem
     low, high = result.bounds
     reset = tuple(f"{problem.names[k]} may change at every standstill: its bounds are those of its value in the last "

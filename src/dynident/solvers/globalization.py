@@ -41,7 +41,7 @@ class TrustRegion:
 
     def advance(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, newton: SearchDirection,
                 remaining: float) -> SearchState:
-        if remaining < 1 and not problem.cheap_slopes:  # as its square: the last step doubles the digits, and saves one
+        if remaining < 1 and not problem.jacobian_is_cheap:  # as its square: the last step doubles the digits, and saves one
             near = max(NEAR_DAMPING, FIRST_DAMPING * remaining**2)
             state = replace(state, regularization=min(state.regularization, near))
         here = state.variables
@@ -52,7 +52,7 @@ class TrustRegion:
     def trial(self, problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> SearchState:
         """The state at the end of a step that lowers the cost, else the same one with more damping."""
         state = replace(state, active_bounds=direction.active_bounds)
-        predicted = max(0.0, state.condensed.rows.fall(direction.step))
+        predicted = max(0.0, state.condensed.rows.predicted_reduction(direction.step))
         candidate = project_to_bounds(problem, replace(state.variables, unknowns=state.variables.unknowns + direction.step))
         try:
             ahead = problem.linearize(candidate, state.spare) if self.expects_success(problem, state) else None
@@ -71,7 +71,7 @@ class TrustRegion:
 
     def expects_success(self, problem: FiniteProblem, state: SearchState) -> bool:
         """The last trial helped, so the next probably will: its Jacobian is asked for at once and saves an evaluation."""
-        return problem.cheap_slopes and state.growth == FIRST_GROWTH
+        return problem.jacobian_is_cheap and state.growth == FIRST_GROWTH
 
     def ending(self, problem: FiniteProblem, loop: LeastSquaresLoop, before: SearchState, after: SearchState,
                remaining: float, iteration: int) -> SearchState:
@@ -133,7 +133,7 @@ def line_search(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchSta
     length = state.length(problem, direction.step, direction.node_steps)
     step_length = min(limit, LENGTHENING * state.step_length)
     while step_length >= SHORTEST_STEP:
-        candidate = project_to_bounds(problem, state.variables.moved(direction.step, direction.node_steps, step_length))
+        candidate = project_to_bounds(problem, state.variables.step_along(direction.step, direction.node_steps, step_length))
         try:
             follows = simplified_step_norm(problem, state, direction, candidate, step_length)
             if follows <= (1 - step_length / 4) * length or (

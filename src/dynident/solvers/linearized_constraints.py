@@ -30,7 +30,7 @@ class LinearizedConstraints:
         n, k = rows.unknowns, self.values.size
         below = np.column_stack([self.weights[:, None] * self.slopes, -np.diag(self.weights), np.zeros(k)])
         above = np.zeros((n, n + k + 1))
-        triangle = rows.joined()
+        triangle = rows.to_dense()
         above[:, :n], above[:, -1] = triangle[:, :n], triangle[:, -1]
         return arrowhead(n + k, np.arange(n + k), [], np.vstack([below, above]))
 

@@ -64,7 +64,7 @@ class SearchDirection:
     @cached_property
     def free_rows(self) -> ArrowheadLeastSquares:
         """The regularised rows with all that is active kept where it is."""
-        return self.rows.holding(self.active != 0, self.solution)
+        return self.rows.with_fixed(self.active != 0, self.solution)
 
 
 def search_direction(problem: FiniteProblem, state: SearchState, regularization: Regularization, amount: float,
@@ -81,8 +81,8 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
         typical = np.fmax(problem.coordinates.scale, np.abs(state.variables.unknowns))  # NaN without a scale
         typical = np.where(typical > 0, typical, 1.0)
     if regularization.scaled or observable:  # the way along what the data do not see is endless, and bends: it stays there
-        rows = rows.resting(typical, UNOBSERVABLE_STEP * min(1.0, std))  # far from the data all counts
-    rows = rows.damped(weights)
+        rows = rows.freeze_unobservable(typical, UNOBSERVABLE_STEP * min(1.0, std))  # far from the data all counts
+    rows = rows.with_damping(weights)
     lower, upper = problem.coordinates.lower - state.variables.unknowns, problem.coordinates.upper - state.variables.unknowns
     tied = None
     if constraints is not None:

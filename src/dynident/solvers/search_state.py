@@ -46,7 +46,7 @@ class SearchState:
         """With the lengths by which steps are measured at this point; `grown`: what has grown may go further."""
         norms = self.condensed.rows.column_norms
         column_scale = np.maximum(memory * self.column_scale, norms)
-        visible = np.sqrt(max(self.evaluation.cost, problem.floor)) / np.where(norms > 0, norms, np.inf)
+        visible = np.sqrt(max(self.evaluation.cost, problem.rounding_cost)) / np.where(norms > 0, norms, np.inf)
         scale = np.where(np.isnan(problem.coordinates.scale), visible, problem.coordinates.scale)
         scale = np.where(scale > 0, scale, 1.0)  # where nothing is known, that which the data can tell
         if grown:
@@ -55,7 +55,7 @@ class SearchState:
 
     def length(self, problem: FiniteProblem, step: np.ndarray, node_steps: tuple[np.ndarray, ...]) -> float:
         """Of a step, in typical sizes of unknowns and nodes."""
-        return float(np.sqrt(sum_of_squares(step / self.variable_scale) + problem.node_norm(node_steps)))
+        return float(np.sqrt(sum_of_squares(step / self.variable_scale) + problem.node_step_norm(node_steps)))
 
     def residual_std(self, problem: FiniteProblem) -> float:
         return residual_std(self.evaluation.cost, problem)
@@ -67,7 +67,7 @@ class SearchState:
 
     def logged(self, problem: FiniteProblem, step: float) -> SearchState:
         values = tuple(problem.coordinates.values(self.variables.unknowns).tolist())
-        here = Iteration(len(self.history), self.evaluation.cost, step, self.evaluation.mismatch, values)
+        here = Iteration(len(self.history), self.evaluation.cost, step, self.evaluation.max_defect, values)
         return replace(self, history=(*self.history, here))
 
     def ended(self, converged: bool, reason: Status) -> SearchState:

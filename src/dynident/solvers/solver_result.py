@@ -19,7 +19,7 @@ class Iteration:
     number: int
     cost: float
     step: float  # scaled length of the step that led here; 0 for the start
-    mismatch: float = 0.0  # largest violated matching condition, scaled; 0 without such conditions
+    max_defect: float = 0.0  # largest violated matching condition, scaled; 0 without such conditions
     values: tuple[float, ...] = ()  # the unknowns, in problem.names order
 
 
@@ -50,10 +50,10 @@ class IterationLog:
         self.pages: list[Iteration] = []
 
     def write(self, point: Variables, evaluation: Evaluation, step: float) -> None:
-        self.add(point.unknowns, evaluation.cost, step, evaluation.mismatch)
+        self.add(point.unknowns, evaluation.cost, step, evaluation.max_defect)
 
-    def add(self, unknowns: np.ndarray, cost: float, step: float, mismatch: float) -> None:
-        page = Iteration(len(self.pages), cost, step, mismatch, tuple(self.values(unknowns).tolist()))
+    def add(self, unknowns: np.ndarray, cost: float, step: float, max_defect: float) -> None:
+        page = Iteration(len(self.pages), cost, step, max_defect, tuple(self.values(unknowns).tolist()))
         self.pages.append(page)
         if self.watch:
             self.watch(page)

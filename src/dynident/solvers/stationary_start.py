@@ -50,7 +50,8 @@ def find_piecewise_constant(finite: FiniteProblem, outcome: SolverResult, which:
             except SimulationDiverged:
                 continue
             here = outcome.evaluation
-            change = abs(there.cost - here.cost) / max(here.cost, finite.floor) + abs(there.mismatch - here.mismatch)
+            change = abs(there.cost - here.cost) / max(here.cost, finite.rounding_cost)
+            change += abs(there.max_defect - here.max_defect)
             if change > SAME_COST:
                 found[i] = bool(_without_slope(finite, point)[i])
                 break
@@ -84,4 +85,4 @@ def _without_slope(finite: FiniteProblem, point: Variables) -> np.ndarray:
         norms = CondensedProblem(finite.linearize(point)).rows.column_norms * typical_change(finite, point.unknowns)
     except SimulationDiverged:
         return np.zeros(len(finite.names), bool)
-    return norms <= ZERO_SENSITIVITY * max(float(np.max(norms)), np.sqrt(finite.floor))
+    return norms <= ZERO_SENSITIVITY * max(float(np.max(norms)), np.sqrt(finite.rounding_cost))

@@ -36,14 +36,14 @@ def remaining_step(problem: FiniteProblem, state: SearchState, direction: Search
     if state.length(problem, direction.step, nodes) <= ROUNDING_STEP:
         return 0.0
     links = max(1, sum(len(d) for d in evaluation.defects))  # what each lacks adds up along the record
-    if nodes and (evaluation.mismatch * np.sqrt(links) > DEFECT_TOLERANCE
-                  or np.sqrt(problem.node_norm(nodes)) > NODE_STEP_TOLERANCE):
+    if nodes and (evaluation.max_defect * np.sqrt(links) > DEFECT_TOLERANCE
+                  or np.sqrt(problem.node_step_norm(nodes)) > NODE_STEP_TOLERANCE):
         return np.inf
-    by_nodes = step_in_standard_errors(state.condensed.by_nodes, evaluation.cost, problem)  # all of them together
-    if by_nodes > NODE_GAIN_TOLERANCE:
+    node_reduction = step_in_standard_errors(state.condensed.node_reduction, evaluation.cost, problem)  # all of them together
+    if node_reduction > NODE_GAIN_TOLERANCE:
         return np.inf
-    predicted = state.condensed.rows.fall(direction.step)  # less what the data see less of than regularisation holds
-    return step_in_standard_errors(predicted - 2 * direction.cost_of_regularization, evaluation.cost, problem)
+    gain = state.condensed.rows.predicted_reduction(direction.step) - 2 * direction.cost_of_regularization
+    return step_in_standard_errors(gain, evaluation.cost, problem)  # none along what regularisation holds more than the data
 
 
 def is_optimum_to_rounding(problem: FiniteProblem, state: SearchState, remaining: float) -> bool:

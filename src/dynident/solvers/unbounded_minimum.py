@@ -66,7 +66,7 @@ def reject_unbounded_minimum(finite: FiniteProblem, outcome: SolverResult, begin
     stayed = (there.point.unknowns - here.unknowns) / np.where(away != 0, away, np.inf)
     stayed = np.where((there.point.unknowns == further) & (away != 0), 1.0, stayed)  # also where rounding hides the way
     gone = stayed > np.where(c.log, np.log(UNBOUNDED_RETURN) / np.log(FURTHER), (UNBOUNDED_RETURN - 1) / (FURTHER - 1))
-    if not np.any(gone) or there.evaluation.mismatch > COMPARABLE_DEFECT or not _as_well(there, outcome, finite):
+    if not np.any(gone) or there.evaluation.max_defect > COMPARABLE_DEFECT or not _as_well(there, outcome, finite):
         return outcome
     named = ", ".join(name for name, ran in zip(names, gone, strict=True) if ran)
     if follows:

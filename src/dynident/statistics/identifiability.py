@@ -69,7 +69,7 @@ def identifiability(names: Sequence[str], values: np.ndarray, scales: np.ndarray
         raise DynidentError(f"the sensitivity to {', '.join(bad)} is not finite; the model cannot be differentiated "
                             f"at these values ({here}). Start elsewhere, or narrow the bounds.")
     unit, norms, dead = unit_columns(jacobian, scales)
-    svd = truncated_svd(np.linalg.qr(unit, mode="r"), smallest, null_space=True)
+    svd = truncated_svd(np.asarray(np.linalg.qr(unit, mode="r")), smallest, null_space=True)
     s, rank, null = svd.singular_values, svd.rank, svd.null_space  # in units of 1/norms
     touched = np.sqrt(np.sum(null**2, axis=1)) > NULL_SPACE_COMPONENT
     spread = np.sqrt(np.sum(svd.scaled_directions**2, axis=1)) / norms

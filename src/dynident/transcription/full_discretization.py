@@ -33,39 +33,39 @@ class Nodes(WeightedData):
         self.grid, places = coarse.unfolded()
         self.places = places[coarse.offset:]  # of the samples
         nodes = self.grid.nodes
-        self.first = np.append(np.arange(nodes), nodes - 1)  # each node a segment of its own, the last one without length
+        self.segment_starts = np.append(np.arange(nodes), nodes - 1)  # each node a segment, the last one without length
         super().__init__(problem, index, self.grid, self.places, std)
 
 
 class FullDiscretization:
     """The finite problem of full discretization; see Point for how states and stages stand in its nodes."""
 
-    noise = 0.0
-    cheap_slopes = True
+    simulation_noise = 0.0
+    jacobian_is_cheap = True
 
     def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps_per_sample: int, std: Mapping[str, float],
                  loss: str = "squared"):
         self.problem, self.integrator, self.steps, self.std, self.loss = problem, integrator, steps_per_sample, std, loss
-        self.frame = Objective(problem, loss)
-        self.free = tuple(int(i) for i in self.frame.free)
+        self.objective = Objective(problem, loss)
+        self.free = tuple(int(i) for i in self.objective.free)
         self.collocator: Collocator = collocator_for(problem.model, integrator, self.free)
         self.stages = stage_unknowns(problem.model, integrator)
         explicit, nx = isinstance(integrator, Explicit), len(problem.model.states)
         self.closed = explicit or integrator.points[-1] == 1.0  # type: ignore[union-attr]  # the last stage is the state at the interval's end
         self.block = nx if explicit else self.stages + (0 if self.closed else nx)  # unknowns per interval, each once
         self.records = [Nodes(problem, e, steps_per_sample, std) for e in range(len(problem.experiments))]
-        self.names, self.coordinates = self.frame.names, self.frame.coordinates
-        self.residual_count = self.frame.residual_count(self.records)
+        self.names, self.coordinates = self.objective.names, self.objective.coordinates
+        self.residual_count = self.objective.residual_count(self.records)
         self.equality_count = sum(r.grid.nodes - 1 for r in self.records) * self.block
-        self.floor = self.frame.floor(self.records)
+        self.rounding_cost = self.objective.rounding_cost(self.records)
         self.counts = {"simulations": 0, "jacobians": 0}
-        self.node_norm = self.frame.node_norm
+        self.node_step_norm = self.objective.node_step_norm
         self._scratch = Workspace()  # of evaluations, which keep nothing of it
 
     # where to begin
 
     def start(self) -> Variables:
-        values = self.frame.start_values
+        values = self.objective.start_values
         return Variables(self.coordinates.coordinates(values),
                      tuple(self._start_nodes(e, values) for e in range(len(self.records))))
 
@@ -113,7 +113,7 @@ class FullDiscretization:
 
     def run(self, point: Variables, sensitivities: bool, workspace: Workspace) -> list[CollocationDefects]:
         """Each record at a point, in the memory of the workspace."""
-        values = self.frame.values(point)
+        values = self.objective.values(point)
         workspace.renew()
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         results = []
@@ -133,7 +133,7 @@ class FullDiscretization:
         return self._evaluation(point, self.run(point, False, self._scratch))
 
     def _evaluation(self, point: Variables, results: list[CollocationDefects]) -> Evaluation:
-        return self.frame.evaluation(point, self.records, [out.outputs for out in results],
+        return self.objective.evaluation(point, self.records, [out.outputs for out in results],
                                      [out.defect.copy() for out in results], [out.correction.copy() for out in results])[0]
 
     def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
@@ -144,9 +144,10 @@ class FullDiscretization:
         evaluation = known or self._evaluation(point, results)
         weights = [record.weight * factor for record, factor in zip(self.records, evaluation.factors, strict=True)
                    ] if evaluation.factors else [record.weight for record in self.records]
-        chains = [SegmentChain(record.first, out.jacobian, weight, rhs, out.link, out.defect, out.stage)
-                  for record, out, weight, rhs in zip(self.records, results, weights, evaluation.rhs, strict=True)]
-        return self.frame.linear(point, evaluation, chains, workspace)
+        residuals = evaluation.weighted_residuals
+        chains = [SegmentChain(record.segment_starts, out.jacobian, weight, rhs, out.link, out.defect, out.stage)
+                  for record, out, weight, rhs in zip(self.records, results, weights, residuals, strict=True)]
+        return self.objective.linear(point, evaluation, chains, workspace)
 
     # what the statistics need
 
@@ -164,6 +165,6 @@ class FullDiscretization:
         nodes = []
         for e, (fine, coarse) in enumerate(zip(self.records, shooting.records, strict=True)):
             places = np.concatenate([[0], np.cumsum(coarse.grid.substeps)])
-            nodes.append(self.states(point, e)[places[coarse.first[1:-1]]])
+            nodes.append(self.states(point, e)[places[coarse.segment_starts[1:-1]]])
             assert fine.grid.nodes == places[-1] + 1
         return shooting, Variables(point.unknowns, tuple(nodes))

@@ -38,7 +38,7 @@ def gradient_matching_start(problem: Problem, coordinates: Transforms, start: np
 
     def slopes(part: np.ndarray) -> np.ndarray:
         xi = whole(part)
-        values, by = coordinates.values(xi), coordinates.slope(xi)
+        values, by = coordinates.values(xi), coordinates.derivative(xi)
         blocks = []
         for e, s in enumerate(shown):
             own, unknown = s.slopes(problem.values_in(values, e)[0]), problem.bindings[e].parameter_unknown

@@ -59,7 +59,7 @@ def _of_program(program: NonlinearProgram) -> NlpStructure:
     gradient = np.zeros(program.size, dtype=bool)
     for columns in program.gradient_columns:
         gradient[columns[columns >= 0]] = True
-    gradient[[i for i, _ in program.finite.frame.priors]] = True
+    gradient[[i for i, _ in program.finite.objective.priors]] = True
     j, h = program.jacobian_pattern, program.hessian_pattern
     used = h.rows.size > 0
     return NlpStructure(program.size, j.shape[0], gradient, _ones(j.rows, j.columns, j.shape),
@@ -70,18 +70,18 @@ def _of_shooting(finite: Shooting) -> NlpStructure:
     """A segment's end and outputs depend on its first state and all parameters; nothing else meets in one term."""
     nx, unknowns = len(finite.problem.model.states), len(finite.names)
     at, row = unknowns, 0
-    size = unknowns + sum((len(r.first) - 2) * nx for r in finite.records)
+    size = unknowns + sum((len(r.segment_starts) - 2) * nx for r in finite.records)
     jr, jc, hr, hc = [], [], [], []
     for e, record in enumerate(finite.records):
-        spread = finite.frame.spread(e, np.ones(unknowns)).unknown
+        spread = finite.objective.unknown_map(e, np.ones(unknowns)).unknown
         own, free = spread[:nx], spread[nx:]
-        for i in range(len(record.first) - 1):
+        for i in range(len(record.segment_starts) - 1):
             local = np.concatenate([own, free])
             local = np.sort(local[local >= 0])
             a, b = np.meshgrid(local, local, indexing="ij")
             hr.append(a[a <= b])
             hc.append(b[a <= b])
-            if i < len(record.first) - 2:
+            if i < len(record.segment_starts) - 2:
                 following = at + np.arange(nx)
                 jr += [np.repeat(row + np.arange(nx), local.size), row + np.arange(nx)]
                 jc += [np.tile(local, nx), following]

@@ -64,7 +64,7 @@ class NonlinearProgram:
         self.stages = self._stage_functions()
         self._place()
         self.scale = self._scale()
-        self.row_scale = np.concatenate([1 / np.tile(finite.frame.state_scale, self.matching // self.nx),
+        self.row_scale = np.concatenate([1 / np.tile(finite.objective.state_scale, self.matching // self.nx),
                                          np.ones(self.between.count)])
         self.factor = 1.0 / max(1, finite.residual_count)  # of the objective
 
@@ -108,7 +108,7 @@ class NonlinearProgram:
         self.jacobian_pattern = sparsity_pattern((row + k, self.size), np.concatenate(jr), np.concatenate(jc))
         self.gradient_columns = gc
         self.objective_rows = out_jac.row()
-        own = np.array([i for i, _ in self.finite.frame.priors], dtype=int)
+        own = np.array([i for i, _ in self.finite.objective.priors], dtype=int)
         between = self.between.hessian.sparsity_out(0)
         rows = np.concatenate([*hr, *ohr, *self._products(gc), own, np.array(between.row(), dtype=int)])
         columns = np.concatenate([*hc, *ohc, *self._products(gc, second=True), own, np.array(between.get_col(), dtype=int)])
@@ -117,7 +117,7 @@ class NonlinearProgram:
 
     def _columns(self, e: int, at: int, count: int) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """Variables of the first state and of the free parameters, and those of the state at each node."""
-        spread = self.finite.frame.spread(e, np.ones(self.unknowns)).unknown
+        spread = self.finite.objective.unknown_map(e, np.ones(self.unknowns)).unknown
         later = at + self.block * np.arange(count)[:, None] + np.arange(self.block - self.nx, self.block)
         return (spread[:self.nx], spread[self.nx:]), np.vstack([spread[None, :self.nx], later])
 
@@ -133,7 +133,7 @@ class NonlinearProgram:
 
     def _scale(self) -> np.ndarray:
         own = np.where(np.isnan(self.finite.coordinates.scale), 1.0, self.finite.coordinates.scale)
-        blocks = np.tile(self.finite.frame.state_scale, self.matching // self.nx)
+        blocks = np.tile(self.finite.objective.state_scale, self.matching // self.nx)
         return np.concatenate([own, blocks])
 
     # to and from points
@@ -185,11 +185,12 @@ class NonlinearProgram:
         point = self.point(w)
         evaluation, weights, slopes = self._evaluation(point, slopes=True)
         gradient = np.zeros(self.size)
-        for columns, entries, rhs, weight in zip(self.gradient_columns, slopes, evaluation.rhs, weights, strict=True):
+        residuals = evaluation.weighted_residuals
+        for columns, entries, rhs, weight in zip(self.gradient_columns, slopes, residuals, weights, strict=True):
             pull = 2 * (rhs * weight)[:, self.objective_rows] * entries
             np.add.at(gradient, np.where(columns >= 0, columns, self.size - 1)[columns >= 0], pull[columns >= 0])
-        for (i, known), r in zip(self.finite.frame.priors, evaluation.prior, strict=True):
-            gradient[i] += 2 * r / known.std * self.finite.coordinates.slope(point.unknowns)[i]
+        for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
+            gradient[i] += 2 * r / known.std * self.finite.coordinates.derivative(point.unknowns)[i]
         blocks = [self._stage(e, "dyn_con_jac", point)[1].ravel() for e in range(len(self.intervals))]
         blocks.append(self.between.at(point.unknowns)[1].ravel())
         nonzeros = self.jacobian_pattern.gather(np.concatenate(blocks))
@@ -207,14 +208,14 @@ class NonlinearProgram:
         for e, count in enumerate(self.intervals):
             own = multipliers[at:at + self.block * count].reshape(count, self.block)
             at += self.block * count
-            pull = 2 * objective * evaluation.rhs[e] * weights[e]
+            pull = 2 * objective * evaluation.weighted_residuals[e] * weights[e]
             stage.append(self._stage(e, "dyn_con_hess", point, own)[0].ravel() * exact)
             output.append(self._node(e, "dyn_out_hess", point, pull)[0].ravel() * exact)
             rows = weights[e][:, self.objective_rows] * slopes[e]
             product.append(2 * objective * (rows[:, pairs[0]] * rows[:, pairs[1]]).ravel())
         prior = []
-        slope, log = self.finite.coordinates.slope(point.unknowns), self.finite.coordinates.log
-        for (i, known), r in zip(self.finite.frame.priors, evaluation.prior, strict=True):
+        slope, log = self.finite.coordinates.derivative(point.unknowns), self.finite.coordinates.log
+        for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
             bent = r / known.std * slope[i] if log[i] and exact else 0.0
             prior.append(2 * objective * ((slope[i] / known.std) ** 2 + bent))
         between = np.array(self.between.hessian(point.unknowns, multipliers[at:]).nonzeros())
@@ -237,15 +238,15 @@ class NonlinearProgram:
             outputs.append(full)
             derivatives.extend(d)
         none = [np.zeros((0, self.nx)) for _ in signals]
-        evaluation, factors = self.finite.frame.evaluation(point, signals, outputs, none, none)
+        evaluation, factors = self.finite.objective.evaluation(point, signals, outputs, none, none)
         where = [np.flatnonzero(r.grid.wanted) for r in signals]
         weights = [(r.weight * factor)[w] for r, factor, w in zip(signals, factors, where, strict=True)]
-        rhs = tuple(r[w] for r, w in zip(evaluation.rhs, where, strict=True))
+        rhs = tuple(r[w] for r, w in zip(evaluation.weighted_residuals, where, strict=True))
         return Evaluation(evaluation.cost, rhs, evaluation.prior, (), (), 0.0), weights, derivatives
 
     def _parts(self, e: int, point: Variables) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Held parameters (all), coordinates of the free ones, states at the nodes, end blocks."""
-        values = self.finite.frame.values(point)
+        values = self.finite.objective.values(point)
         p, _ = self.problem.values_in(values, e)
         unknown = self.problem.bindings[e].parameter_unknown[list(self.finite.free)]
         states = self.finite.states(point, e)

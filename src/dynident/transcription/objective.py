@@ -91,7 +91,7 @@ class Objective:
     def residual_count(self, signals: Sequence[WeightedData]) -> int:
         return sum(int(np.count_nonzero(s.weight)) for s in signals) + len(self.priors)
 
-    def floor(self, signals: Sequence[WeightedData]) -> float:
+    def rounding_cost(self, signals: Sequence[WeightedData]) -> float:
         """A cost below this is rounding."""
         return RESIDUAL_ROUNDING**2 * sum(float(np.sum((s.measured * s.weight) ** 2)) for s in signals)
 
@@ -111,26 +111,26 @@ class Objective:
         if not np.isfinite(cost):
             raise SimulationDiverged(np.nan, 0, what="the sum of squares is too large for the computer")
         sizes = [(d / self.state_scale).ravel() for d in defects if d.size]
-        mismatch = max((float(max(each.max(), -each.min())) for each in sizes), default=0.0)
+        max_defect = max((float(max(each.max(), -each.min())) for each in sizes), default=0.0)
         weighed = () if self.loss == "squared" else tuple(factors)
-        return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), mismatch, weighed), factors
+        return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), max_defect, weighed), factors
 
     def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain], workspace: Workspace
                ) -> LinearizedProblem:
         """Chains of the experiments joined at the unknowns."""
-        slope = self.coordinates.slope(point.unknowns)
-        spreads = tuple(self.spread(e, slope) for e in range(len(chains)))
+        slope = self.coordinates.derivative(point.unknowns)
+        spreads = tuple(self.unknown_map(e, slope) for e in range(len(chains)))
         at = np.array([i for i, _ in self.priors], dtype=int)
         priors = UnknownMap(at, slope[at] / np.array([known.std for _, known in self.priors]))
         return LinearizedProblem(evaluation, len(self.names), tuple(chains), spreads, priors, workspace)
 
-    def spread(self, e: int, slope: np.ndarray) -> UnknownMap:
+    def unknown_map(self, e: int, slope: np.ndarray) -> UnknownMap:
         """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""
         binding = self.problem.bindings[e]
         unknown = np.concatenate([binding.initial_unknown, binding.parameter_unknown[self.free]])
         return UnknownMap(unknown, np.append(slope, 0.0)[unknown])
 
-    def node_norm(self, nodes: Sequence[np.ndarray]) -> float:
+    def node_step_norm(self, nodes: Sequence[np.ndarray]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
         total = 0.0
         for steps in nodes:

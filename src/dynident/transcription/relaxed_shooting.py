@@ -26,18 +26,19 @@ class RelaxedShooting:
         self.nx = len(shooting.problem.model.states)
         self.own = len(shooting.names)  # unknowns of the problem itself
         nodes, c = sum(len(n) for n in begin.nodes) if free_nodes else 0, shooting.coordinates
-        scale = np.tile(shooting.frame.state_scale, nodes)
+        scale = np.tile(shooting.objective.state_scale, nodes)
         self.coordinates = Transforms(
             np.append(c.log, np.zeros(scale.size, bool)), np.append(c.lower, np.full(scale.size, -np.inf)),
             np.append(c.upper, np.full(scale.size, np.inf)), np.append(c.scale, scale))
         self.names = shooting.names + tuple(f"node {k}" for k in range(scale.size))
-        self.residual_count, self.floor, self.node_norm = shooting.residual_count, shooting.floor, shooting.node_norm
-        self.cheap_slopes, self.noise, self.counts = shooting.cheap_slopes, shooting.noise, shooting.counts
+        self.residual_count, self.rounding_cost = shooting.residual_count, shooting.rounding_cost
+        self.jacobian_is_cheap, self.simulation_noise = shooting.jacobian_is_cheap, shooting.simulation_noise
+        self.node_step_norm, self.counts = shooting.node_step_norm, shooting.counts
         nodes_of = [n.ravel() for n in begin.nodes] if free_nodes else []
         self._start = Variables(np.concatenate([begin.unknowns, *nodes_of]))
         self._last = self._start, begin  # a point and its linked form: one object for one point, which need not run twice
 
-    def linked(self, point: Variables) -> Variables:
+    def shooting_variables(self, point: Variables) -> Variables:
         """The same point as one of the shooting problem."""
         if self._last[0] is not point:
             self._last = point, self._with_nodes(point)
@@ -56,32 +57,33 @@ class RelaxedShooting:
         return self._start
 
     def evaluate(self, point: Variables) -> Evaluation:
-        return _without_defects(self.shooting.evaluate(self.linked(point)))
+        return _without_defects(self.shooting.evaluate(self.shooting_variables(point)))
 
     def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
-        linear = self.shooting.linearize(self.linked(point), workspace)
+        linear = self.shooting.linearize(self.shooting_variables(point), workspace)
         evaluation = _without_defects(linear.evaluation)
         if not self.free_nodes:
-            apart = tuple(replace(c, link=np.zeros_like(c.link), defect=np.zeros_like(c.defect)) for c in linear.chains)
+            apart = tuple(replace(c, transition=np.zeros_like(c.transition), defect=np.zeros_like(c.defect))
+                          for c in linear.chains)
             return replace(linear, evaluation=evaluation, chains=apart)
         chains, spreads, node = [], [], self.own
-        for chain, spread in zip(linear.chains, linear.spreads, strict=True):
-            slope = np.append(np.ones(self.nx), spread.slope[self.nx:])
-            chains += [self._segment(chain, i) for i in range(len(chain.first) - 1)]
+        for chain, spread in zip(linear.chains, linear.unknown_maps, strict=True):
+            slope = np.append(np.ones(self.nx), spread.derivative[self.nx:])
+            chains += [self._segment(chain, i) for i in range(len(chain.segment_starts) - 1)]
             spreads.append(spread)
-            for _ in range(len(chain.first) - 2):
+            for _ in range(len(chain.segment_starts) - 2):
                 spreads.append(UnknownMap(np.append(np.arange(node, node + self.nx), spread.unknown[self.nx:]), slope))
                 node += self.nx
         return replace(linear, evaluation=evaluation, unknowns=len(self.names),
-                       chains=tuple(chains), spreads=tuple(spreads))
+                       chains=tuple(chains), unknown_maps=tuple(spreads))
 
     def _segment(self, chain: SegmentChain, i: int) -> SegmentChain:
         """One segment as a chain of its own; its end belongs to the next one, that of the last one to itself."""
-        rows = slice(int(chain.first[i]), int(chain.first[i + 1]) + (i == len(chain.first) - 2))
+        rows = slice(int(chain.segment_starts[i]), int(chain.segment_starts[i + 1]) + (i == len(chain.segment_starts) - 2))
         return SegmentChain(np.array([0, rows.stop - rows.start - 1]), chain.jacobian[rows], chain.weight[rows],
-                            chain.rhs[rows], np.zeros_like(chain.link[:1]), np.zeros((0, self.nx)))
+                            chain.rhs[rows], np.zeros_like(chain.transition[:1]), np.zeros((0, self.nx)))
 
 
 def _without_defects(evaluation: Evaluation) -> Evaluation:
-    """The mismatch stays, for whoever watches."""
-    return replace(evaluation, defects=(), corrections=())
+    """The max_defect stays, for whoever watches."""
+    return replace(evaluation, defects=(), stage_residuals=())

@@ -52,7 +52,7 @@ class ExperimentData(WeightedData):
         experiment = problem.experiments[index]
         self.name = experiment.name
         self.grid: Grid = grid_of(problem.model, experiment, substeps)
-        self.first = segment_starts(self.grid.nodes, segments, experiment.name)
+        self.segment_starts = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
 
     def with_outputs(self, outputs: Mapping[int, np.ndarray]) -> ExperimentData:
@@ -86,16 +86,16 @@ class Shooting:
                  std: Mapping[str, float], loss: str = "squared", start_values: np.ndarray | None = None):
         """`start_values` of the unknowns, where they are not those of the problem."""
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
-        self.frame = Objective(problem, loss, start_values)
-        self.march: Propagator = propagator_for(problem.model, integrator, tuple(int(i) for i in self.frame.free))
+        self.objective = Objective(problem, loss, start_values)
+        self.march: Propagator = propagator_for(problem.model, integrator, tuple(int(i) for i in self.objective.free))
         self.records = [ExperimentData(problem, e, segments[e], substeps, std) for e in range(len(problem.experiments))]
-        self.names, self.coordinates = self.frame.names, self.frame.coordinates
-        self.residual_count = self.frame.residual_count(self.records)
-        self.equality_count = sum((len(r.first) - 2) * len(problem.model.states) for r in self.records)
-        self.floor = self.frame.floor(self.records)
-        self.cheap_slopes = not isinstance(integrator, Adaptive)
+        self.names, self.coordinates = self.objective.names, self.objective.coordinates
+        self.residual_count = self.objective.residual_count(self.records)
+        self.equality_count = sum((len(r.segment_starts) - 2) * len(problem.model.states) for r in self.records)
+        self.rounding_cost = self.objective.rounding_cost(self.records)
+        self.jacobian_is_cheap = not isinstance(integrator, Adaptive)
         self.counts = {"simulations": 0, "jacobians": 0}
-        self.node_norm = self.frame.node_norm
+        self.node_step_norm = self.objective.node_step_norm
         self._scratch = Workspace()  # of evaluations, which keep nothing of it
         self._last_runs: dict[bool, _PropagatedRecords] = {}  # without and with sensitivities
 
@@ -115,7 +115,7 @@ class Shooting:
         return changed
 
     @property
-    def noise(self) -> float:
+    def simulation_noise(self) -> float:
         """What an integrator that chooses its own steps adds to the weighted residuals; no other adds any."""
         tolerance = RELATIVE_TOLERANCE if isinstance(self.integrator, Adaptive) else 0.0
         return tolerance * float(np.sqrt(sum(float(np.sum((r.measured * r.weight) ** 2)) for r in self.records)))
@@ -123,40 +123,40 @@ class Shooting:
     # where to begin
 
     @property
-    def shown(self) -> bool:
+    def all_states_measured(self) -> bool:
         """The measurements show every state, so that every node starts from them."""
         return all(np.all(np.isfinite(states_from_measurements(self.problem.model, e, np.asarray(e.time)[:1], 1)))
                    for e in self.problem.experiments)
 
     def from_states(self, unknowns: np.ndarray, times: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> Variables:
         """A point from trajectories on other grids, by linear interpolation."""
-        nodes = tuple(np.column_stack([np.interp(r.grid.time[r.first[1:-1]], t, column) for column in x.T])
+        nodes = tuple(np.column_stack([np.interp(r.grid.time[r.segment_starts[1:-1]], t, column) for column in x.T])
                       for r, t, x in zip(self.records, times, states, strict=True))
         return Variables(unknowns, nodes)
 
     def start(self) -> Variables:
-        xi = self.coordinates.coordinates(self.frame.start_values)
-        return Variables(xi, tuple(self._start_nodes(e, self.frame.start_values) for e in range(len(self.records))))
+        xi = self.coordinates.coordinates(self.objective.start_values)
+        return Variables(xi, tuple(self._start_nodes(e, self.objective.start_values) for e in range(len(self.records))))
 
     def _start_nodes(self, e: int, values: np.ndarray) -> np.ndarray:
         """Inner nodes from the measurements; states that these do not show follow the model from node to node."""
         record, nx = self.records[e], len(self.problem.model.states)
-        inner = record.first[1:-1]
+        inner = record.segment_starts[1:-1]
         if not inner.size:
             return np.zeros((0, nx))
-        shortest = int(np.min(np.diff(record.first)))
+        shortest = int(np.min(np.diff(record.segment_starts)))
         nodes = states_from_measurements(self.problem.model, self.problem.experiments[e], record.grid.time[inner],
                           int(np.clip(shortest // 2, 1, 25)))
         if np.any(np.isnan(nodes)):
             p, x = self.problem.values_in(values, e)
             for i in range(len(inner)):
-                x = self._follow(record, i, x, p)
+                x = self._simulate_segment(record, i, x, p)
                 nodes[i] = np.where(np.isnan(nodes[i]), x, nodes[i])
                 x = nodes[i]
         return nodes
 
-    def _follow(self, record: ExperimentData, segment: int, x: np.ndarray, p: np.ndarray) -> np.ndarray:
-        begin, end = record.first[segment], record.first[segment + 1]
+    def _simulate_segment(self, record: ExperimentData, segment: int, x: np.ndarray, p: np.ndarray) -> np.ndarray:
+        begin, end = record.segment_starts[segment], record.segment_starts[segment + 1]
         g = record.grid
         part = Grid(g.time[begin:end + 1], 0, g.substeps[begin:end], g.u_begin[begin:end], g.u_end[begin:end],
                     g.u_node[begin:end + 1], np.zeros(end - begin + 1, np.uint8))
@@ -167,7 +167,7 @@ class Shooting:
 
     # at a point
 
-    def run_everywhere(self, point: Variables) -> list[Propagation]:
+    def run_with_all_outputs(self, point: Variables) -> list[Propagation]:
         """As `run`, with outputs also where nothing was measured, as far as the model has values there."""
         if all(np.all(record.grid.wanted) for record in self.records):
             return self.run(point, True)  # nothing is missing, and the statistics ask for the same
@@ -196,7 +196,7 @@ class Shooting:
 
     def _simulate(self, point: Variables, sensitivities: bool, workspace: Workspace, everywhere: bool = False
                   ) -> list[Propagation]:
-        values = self.frame.values(point)
+        values = self.objective.values(point)
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         arrays = workspace.arrays
         marched = []
@@ -205,7 +205,7 @@ class Shooting:
             nodes = np.vstack([x0, point.nodes[e]])
             grid = replace(record.grid, wanted=np.ones_like(record.grid.wanted)) if everywhere else record.grid
             try:
-                out = self.march.run(grid, record.first, nodes, p, sensitivities, arrays.get((e, sensitivities)))
+                out = self.march.run(grid, record.segment_starts, nodes, p, sensitivities, arrays.get((e, sensitivities)))
             except SimulationDiverged as bad:
                 raise bad.within(record.name) from None
             arrays[e, sensitivities] = out
@@ -217,7 +217,7 @@ class Shooting:
 
     def _evaluation(self, point: Variables, marched: list[Propagation]) -> tuple[Evaluation, list[np.ndarray]]:
         defects = [out.end_states[:-1] - inner for out, inner in zip(marched, point.nodes, strict=True)]
-        return self.frame.evaluation(point, self.records, [out.outputs for out in marched], defects,
+        return self.objective.evaluation(point, self.records, [out.outputs for out in marched], defects,
                                      [np.zeros((len(d), 0)) for d in defects])
 
     def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
@@ -229,9 +229,9 @@ class Shooting:
         chains = []
         for e, (record, out, factor) in enumerate(zip(self.records, ran.results, factors, strict=True)):
             assert out.jacobian is not None and out.end_jacobian is not None
-            chains.append(SegmentChain(record.first, out.jacobian, record.weight * factor, evaluation.rhs[e], out.end_jacobian,
-                                evaluation.defects[e]))
-        return self.frame.linear(point, evaluation, chains, workspace)
+            chains.append(SegmentChain(record.segment_starts, out.jacobian, record.weight * factor,
+                                       evaluation.weighted_residuals[e], out.end_jacobian, evaluation.defects[e]))
+        return self.objective.linear(point, evaluation, chains, workspace)
 
     # what the statistics need
 
@@ -258,13 +258,13 @@ class Shooting:
         for e, (record, out) in enumerate(zip(self.records, marched, strict=True)):
             seen = record.weight > 0
             node, output = np.nonzero(seen)
-            unknown = self.frame.spread(e, np.ones(len(values))).unknown
+            unknown = self.objective.unknown_map(e, np.ones(len(values))).unknown
             rows = np.zeros((node.size, len(values)))
-            rows[:, unknown[unknown >= 0]] = total_jacobian(out, record.first)[seen][:, unknown >= 0]
+            rows[:, unknown[unknown >= 0]] = total_jacobian(out, record.segment_starts)[seen][:, unknown >= 0]
             blocks.append(rows * record.weight[seen][:, None])
             residuals.append(record.residuals(out.outputs)[seen])
             where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
-        for i, known in self.frame.priors:
+        for i, known in self.objective.priors:
             row = np.zeros((1, len(values)))
             row[0, i] = 1 / known.std
             blocks.append(row)

@@ -107,7 +107,7 @@ class _Walk:
         c = self.refit.box
         self.limit = (c.lower if side < 0 else c.upper)[self.index]
         here = self.refit.point.unknowns[self.index]
-        slope = c.slope(self.refit.point.unknowns)
+        slope = c.derivative(self.refit.point.unknowns)
         std = base.std(name, "plain") / slope[self.index]
         self.size = float(c.scale[self.index]) if np.isfinite(c.scale[self.index]) else max(abs(here), 1.0)
         self.first = float(ROOT_STEP * std) if np.isfinite(std) and std > 0 else FIRST_SHARE * self.size

@@ -101,6 +101,6 @@ def _seen(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables
         here = [(e, finite.records[e].weight[:, column] > 0) for e, experiment in enumerate(setup.inner.experiments)
                 if name in experiment.noise and given_std(experiment, name) is None]
         found[name] = Seen(sum(int(np.sum(seen)) for _, seen in here),
-                           sum(float(np.sum(evaluation.rhs[e][seen, column] ** 2)) for e, seen in here),
+                           sum(float(np.sum(evaluation.weighted_residuals[e][seen, column] ** 2)) for e, seen in here),
                            sum(float(np.sum(variances[e][seen, column])) for e, seen in here))
     return found

@@ -102,7 +102,7 @@ def _trajectories(found: Found) -> tuple[tuple[Trajectory, ...], tuple[Mapping[s
 def _uncertainty(found: Found, spreads: SmootherCovariance, values: np.ndarray, active: Mapping[str, str],
                  residuals: tuple[Mapping[str, np.ndarray], ...]) -> Covariance:
     setup, finite = found.setup, found.finite
-    slope = finite.coordinates.slope(found.outcome.point.unknowns)
+    slope = finite.coordinates.derivative(found.outcome.point.unknowns)
     place = setup.place()
     triangle = (spreads.triangle / slope)[:, place]
     if setup.method.measurement_weight is None:
@@ -146,7 +146,7 @@ def _smoothed(found: Found, spreads: SmootherCovariance) -> SmootherResult:
 def _costs(found: Found, smoothed: SmootherResult, fixed: int) -> dict[str, float]:
     """The parts of the sum that was made small; where the weights are variances, it is a chi-square as a whole."""
     cost, finite = found.outcome.evaluation.cost, found.finite
-    parts = {"measurement_cost": sum(float(np.sum(rhs**2)) for rhs in found.outcome.evaluation.rhs),
+    parts = {"measurement_cost": sum(float(np.sum(rhs**2)) for rhs in found.outcome.evaluation.weighted_residuals),
              "model_cost": sum(smoothed.share_of_cost().values())}
     dof = finite.residual_count - len(finite.names) + fixed
     if found.setup.method.measurement_weight is not None or dof <= 0:

@@ -51,16 +51,16 @@ class SmootherCovariance:
         """Per experiment (nodes, n, n): covariance of states and free parameters at each node, as values."""
         unknowns = self.covariance()
         found = []
-        for smooth, spread in zip(self._smooth, self.linear.spreads, strict=True):
+        for smooth, spread in zip(self._smooth, self.linear.unknown_maps, strict=True):
             J = np.zeros((spread.unknown.size, len(unknowns)))
             free = np.flatnonzero(spread.unknown >= 0)
-            J[free, spread.unknown[free]] = spread.slope[free]
+            J[free, spread.unknown[free]] = spread.derivative[free]
             found.append(smooth.covariances(J @ unknowns @ J.T))
         return found
 
     @functools.cached_property
     def _smooth(self) -> list[SmootherFactors]:
-        return [swept if isinstance(swept, SmootherFactors) else SmootherFactors(swept.chain) for swept in self.reduced.sweeps]
+        return [swept if isinstance(swept, SmootherFactors) else SmootherFactors(swept.chain) for swept in self.reduced.factors]
 
     def error_std(self, along: list[np.ndarray]) -> list[np.ndarray]:
         """Per experiment (intervals, states): standard deviation of the smoothed xi if the model errs as its weights say; 0
@@ -68,7 +68,7 @@ class SmootherCovariance:
         unknown (the law of total variance)."""
         found = []
         for smooth, P, record, reach in zip(self._smooth, along, self.finite.records, self.finite.reach, strict=True):
-            std = np.zeros(smooth.chain.link.shape[:2])[:len(reach)]
+            std = np.zeros(smooth.chain.transition.shape[:2])[:len(reach)]
             shown = np.maximum(reach**2 - smooth.error_variances(P), 0.0)  # rounding where nothing is shown
             std[:, self.finite.errs] = np.sqrt(shown) / np.diff(record.grid.time)[:, None]
             found.append(std)
@@ -88,11 +88,11 @@ class SmootherCovariance:
         count = len(self.finite.names)
         total = np.zeros((count, count))
         still = self.linear.evaluation
-        zero = [np.zeros_like(rhs) for rhs in still.rhs]
+        zero = [np.zeros_like(rhs) for rhs in still.weighted_residuals]
         none = [np.zeros_like(defect) for defect in still.defects]
-        for e, (swept, spread) in enumerate(zip(self.reduced.sweeps, self.linear.spreads, strict=True)):
+        for e, (swept, spread) in enumerate(zip(self.reduced.factors, self.linear.unknown_maps, strict=True)):
             chain = swept.chain
-            nx, n = chain.link.shape[1], spread.unknown.size
+            nx, n = chain.transition.shape[1], spread.unknown.size
             answers = np.empty((*chain.weight.shape, n))
             for j in range(n):  # how the best trajectory moves with first state and parameters
                 unit = np.eye(n)[j]
@@ -102,6 +102,6 @@ class SmootherCovariance:
             rows = (answers * true_std[e][:, :, None]).reshape(-1, n)
             part = np.zeros((len(rows), count))
             free = np.flatnonzero(spread.unknown >= 0)
-            part[:, spread.unknown[free]] = rows[:, free] * spread.slope[free]
+            part[:, spread.unknown[free]] = rows[:, free] * spread.derivative[free]
             total += part.T @ part
         return total

@@ -40,20 +40,20 @@ class WeakConstraintProblem:
     States whose initial value is an unknown with log=True are logarithms at every node: they are drifting parameters.
     """
 
-    noise = 0.0
-    cheap_slopes = True
+    simulation_noise = 0.0
+    jacobian_is_cheap = True
 
     def __init__(self, problem: Problem, integrator: Explicit | Implicit, steps: int, std: Mapping[str, float],
                  weights: Mapping[str, float]):
         self.problem, self.weights, self.steps, self.integrator = problem, dict(weights), steps, integrator
         self.full = FullDiscretization(problem, integrator, steps, std)
-        self.frame, self.records, self.counts = self.full.frame, self.full.records, self.full.counts
+        self.objective, self.records, self.counts = self.full.objective, self.full.records, self.full.counts
         self.names, self.coordinates = self.full.names, self.full.coordinates
-        self.residual_count, self.floor = self.full.residual_count, self.full.floor
+        self.residual_count, self.rounding_cost = self.full.residual_count, self.full.rounding_cost
         states = problem.model.states
         W = np.array([float(weights.get(name, np.inf)) for name in states])
         longest = max((float(np.max(np.diff(r.grid.time), initial=0.0)) for r in self.records), default=0.0)
-        W = np.where(np.sqrt(longest / W) < NO_ERROR * self.frame.state_scale, np.inf, W)
+        W = np.where(np.sqrt(longest / W) < NO_ERROR * self.objective.state_scale, np.inf, W)
         self.errs = np.flatnonzero(np.isfinite(W))  # states that may be missed
         self.hard = np.flatnonzero(~np.isfinite(W))
         self.equality_count = sum(r.grid.nodes - 1 for r in self.records) * (
@@ -65,8 +65,8 @@ class WeakConstraintProblem:
         self.still = _still(problem.model)
         self._known: _Known | None = None  # a solver linearises where it has just evaluated
         self._normed: tuple[tuple[np.ndarray, ...], float] = (), 0.0
-        scale = np.where(self.log, 1.0, self.frame.state_scale)
-        self.node_scale = np.concatenate([scale, np.tile(self.frame.state_scale, self.full.stages // max(1, len(states)))])
+        scale = np.where(self.log, 1.0, self.objective.state_scale)
+        self.node_scale = np.concatenate([scale, np.tile(self.objective.state_scale, self.full.stages // max(1, len(states)))])
 
     def start(self) -> Variables:
         return self.from_values(self.full.start())
@@ -121,19 +121,19 @@ class WeakConstraintProblem:
         return units
 
     def _own(self, evaluation: Evaluation, units: list[np.ndarray]) -> Evaluation:
-        """The cost with that of the model errors, defects in coordinates, and as mismatch only what must not be missed."""
-        cost, mismatch = evaluation.cost, 0.0
+        """The cost with that of the model errors, defects in coordinates, and as max_defect only what must not be missed."""
+        cost, max_defect = evaluation.cost, 0.0
         erring = _sliced(self.errs)
         for defect, reach in zip(evaluation.defects, self.reach, strict=True):
             with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
                 cost += sum_of_squares(defect[:, erring] / reach)
             if self.hard.size:
-                missed = np.abs(defect[:, self.hard]) / self.frame.state_scale[self.hard]
-                mismatch = max(mismatch, float(np.max(missed, initial=0.0)))
+                missed = np.abs(defect[:, self.hard]) / self.objective.state_scale[self.hard]
+                max_defect = max(max_defect, float(np.max(missed, initial=0.0)))
         if not np.isfinite(cost):
             raise SimulationDiverged(np.nan, 0, what="the sum of squares is too large for the computer")
         defects = tuple(defect / unit for defect, unit in zip(evaluation.defects, units, strict=True))
-        return replace(evaluation, cost=cost, mismatch=mismatch, defects=defects)
+        return replace(evaluation, cost=cost, max_defect=max_defect, defects=defects)
 
     def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
         """The chains are in values, with the units of the nodes' coordinates."""
@@ -144,11 +144,12 @@ class WeakConstraintProblem:
             values = self.to_values(point)
             units, linear = self._units(values), self.full.linearize(values, workspace)
             evaluation = self._own(linear.evaluation, units)
-        chains = tuple(replace(chain, missed=self.errs, noise=reach, still=self.still, unit=unit)
+        chains = tuple(replace(chain, noisy_states=self.errs, process_std=reach, constant_states=self.still,
+                               node_scale=unit)
                        for chain, reach, unit in zip(linear.chains, self.reach, units, strict=True))
         return replace(linear, evaluation=evaluation, chains=chains)
 
-    def node_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
+    def node_step_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
         if self._normed[0] is not nodes:  # a solver asks several times about one step
             total = 0.0

@@ -26,7 +26,7 @@ def body(estimate: Estimate) -> Markup | None:
     curve = _dotted(count, cost, "cost", "var(--fitted)") | {"showlegend": False}
     panels = [Panel("cost", [curve], COST_HEIGHT, log=bool(np.all(cost > 0)))]
     lengths = [("scaled step", "var(--second)", [entry.step for entry in estimate.history]),
-               ("violated matching conditions", "var(--measured)", [entry.mismatch for entry in estimate.history])]
+               ("violated matching conditions", "var(--measured)", [entry.max_defect for entry in estimate.history])]
     shown = [_dotted(count, _positive(values), name, color) for name, color, values in lengths if max(values) > 0]
     if shown:
         panels.append(Panel("what is still moving", shown, STEP_HEIGHT, log=True))
@@ -53,7 +53,7 @@ def _courses(estimate: Estimate, count: np.ndarray) -> list[Panel]:
 
 
 def _positive(values: list[float]) -> np.ndarray:
-    """A logarithmic axis has no place for zero: the start has no step, and an exact match no mismatch."""
+    """A logarithmic axis has no place for zero: the start has no step, and an exact match no defect."""
     array = np.array(values, float)
     return np.where(array > 0, array, np.nan)
 

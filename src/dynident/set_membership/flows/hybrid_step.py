@@ -161,28 +161,28 @@ class HybridStep:
             met = jump.can_start(lo, hi)
             if met.any():
                 low, high = self._for_any_time(jump.rows_that_start(lo[:, met], hi[:, met]), (lo[:, met], hi[:, met]))
-                begun = np.all(low <= high, axis=0)
-                predictions += self._step_through_jumps(mode, low[:, begun], high[:, begun]) if begun.any() else []
+                starts = np.all(low <= high, axis=0)
+                predictions += self._step_through_jumps(mode, low[:, starts], high[:, starts]) if starts.any() else []
         return predictions
 
-    def _for_any_time(self, narrowed: Interval, rows: Interval) -> Interval:
+    def _for_any_time(self, contracted: Interval, rows: Interval) -> Interval:
         """What a condition at one moment says of the whole step: nothing about the states passed and the time elapsed."""
-        for side, own in zip(narrowed, rows, strict=True):
+        for side, own in zip(contracted, rows, strict=True):
             gone = np.isnan(side).any(axis=0)
             side[self.layout.enclosure_rows] = own[self.layout.enclosure_rows]
             side[self.layout.elapsed_row] = own[self.layout.elapsed_row]
             side[:, gone] = np.nan
-        return narrowed
+        return contracted
 
     def _step_through_jumps(self, mode: int, lo: np.ndarray, hi: np.ndarray) -> list[Prediction]:
         """Boxes that leave the mode within the step, for each transition that can be the last."""
         n = self.layout.states
         modes, jumps, lo, hi = self._reachable_modes(mode, lo, hi)
-        passed = self._enclosure_in_each_mode(mode, modes, jumps, lo, hi)
+        enclosures = self._enclosure_in_each_mode(mode, modes, jumps, lo, hi)
         predictions = []
         for source, jump in jumps:
-            low, high, start = self._rows_that_jump(jump, lo, hi, passed[source])
-            low, high = self._flow_through(jump.target, low, high, start, passed[jump.target])
+            low, high, start = self._rows_that_jump(jump, lo, hi, enclosures[source])
+            low, high = self._flow_through(jump.target, low, high, start, enclosures[jump.target])
             low, high = self.automaton.modes[jump.target].stays_at_end.contract(*mark_empty_columns(low, high))
             if np.any(low[:n] <= high[:n]):
                 predictions.append(Prediction(self._boxes(low, high, jump.target)))
@@ -192,36 +192,36 @@ class HybridStep:
                                 ) -> dict[int, Interval]:
         """Per mode, the states it can pass through: where it is entered, and where its own rate leads from there.
 
-        Begins with what bounds all modes together; every sweep only narrows.
+        Begins with what bounds all modes together; every sweep only contracts.
         """
         n, rows = self.layout.states, self.layout.enclosure_rows
         together = lo[rows], hi[rows]
-        passed = dict.fromkeys(modes, together)
+        enclosures = dict.fromkeys(modes, together)
         for _ in range(len(modes)):
             for m in modes:
                 none = np.full_like(together[0], np.nan)
                 entry = (lo[:n], hi[:n]) if m == mode else (none, none)
                 for source, jump in jumps:
                     if jump.target == m:
-                        entry = hull(entry, self._rows_that_jump(jump, lo, hi, passed[source])[2])
-                low, high = self._flow_through(m, lo.copy(), hi.copy(), entry, passed[m])
-                passed[m] = low[:n], high[:n]
-        return passed
+                        entry = hull(entry, self._rows_that_jump(jump, lo, hi, enclosures[source])[2])
+                low, high = self._flow_through(m, lo.copy(), hi.copy(), entry, enclosures[m])
+                enclosures[m] = low[:n], high[:n]
+        return enclosures
 
-    def _rows_that_jump(self, jump: IntervalTransition, lo: np.ndarray, hi: np.ndarray, passed: Interval
+    def _rows_that_jump(self, jump: IntervalTransition, lo: np.ndarray, hi: np.ndarray, enclosure: Interval
                         ) -> tuple[np.ndarray, np.ndarray, Interval]:
-        """The rows in which a jump out of the passed states is possible, and the states right after it."""
+        """The rows in which a jump out of an enclosure is possible, and the states right after it."""
         low, high = lo.copy(), hi.copy()
-        low[self.layout.enclosure_rows], high[self.layout.enclosure_rows] = passed
+        low[self.layout.enclosure_rows], high[self.layout.enclosure_rows] = enclosure
         low, high = jump.guard_during.contract(*mark_empty_columns(low, high))
         after = jump.reset_during.evaluate(low, high)
         return *self._for_any_time((low, high), (lo, hi)), after
 
-    def _flow_through(self, mode: int, lo: np.ndarray, hi: np.ndarray, start: Interval, passed: Interval) -> Interval:
-        """Rows whose states are those that a mode can lead to within the step, from `start` through `passed`."""
+    def _flow_through(self, mode: int, lo: np.ndarray, hi: np.ndarray, start: Interval, enclosure: Interval) -> Interval:
+        """Rows whose states are those that a mode can lead to within the step, from `start` through `enclosure`."""
         lo[:self.layout.states], hi[:self.layout.states] = start
-        lo[self.layout.enclosure_rows], hi[self.layout.enclosure_rows] = passed
-        lo[:self.layout.states], hi[:self.layout.states] = intersect(self.flows[mode].picard.evaluate(lo, hi), passed)
+        lo[self.layout.enclosure_rows], hi[self.layout.enclosure_rows] = enclosure
+        lo[:self.layout.states], hi[:self.layout.states] = intersect(self.flows[mode].picard.evaluate(lo, hi), enclosure)
         return lo, hi
 
     def _reachable_modes(self, mode: int, lo: np.ndarray, hi: np.ndarray
@@ -238,13 +238,13 @@ class HybridStep:
             jumps, modes = found, modes | {jump.target for _, jump in found}
 
     def _common_enclosure(self, modes: set[int], jumps: list[SourcedTransition], lo: np.ndarray, hi: np.ndarray) -> Interval:
-        """Rows whose passed states hold every solution of the step through these modes and jumps (Step 1 and 2)."""
-        n, passed = self.layout.states, self.layout.enclosure_rows
+        """Rows whose enclosure holds every solution of the step through these modes and jumps (Step 1 and 2)."""
+        n, enclosure = self.layout.states, self.layout.enclosure_rows
         first = lo[:n].copy(), hi[:n].copy()
         rows = np.array([lo, hi])
 
         def image(box: Interval) -> Interval:
-            rows[0, passed], rows[1, passed] = box
+            rows[0, enclosure], rows[1, enclosure] = box
             start = first
             for _, jump in jumps:  # a state that goes through the jump unchanged goes on from where it began
                 anew = jump.reset_during.evaluate(*jump.guard_during.contract(rows[0], rows[1]))
@@ -258,7 +258,7 @@ class HybridStep:
 
         box = find_invariant_box(image, first, strictly=not all(self.flows[m].smoothness.everywhere for m in modes))
         rows[0, :n], rows[1, :n] = first
-        rows[0, passed], rows[1, passed] = box
+        rows[0, enclosure], rows[1, enclosure] = box
         return rows[0], rows[1]
 
     def _boxes(self, lo: np.ndarray, hi: np.ndarray, mode: int) -> Boxes:

@@ -161,7 +161,7 @@ class ModeFlow:
         """Backward and forward again: (unknowns, boxes) without parts that cannot reach `ends`, and what is left of these.
 
         The remainder of each state is met at a moment of its own, and where the rate is not smooth its mean need not be met
-        at all: so no state passed in between may be narrowed by what all of them ask for.
+        at all: so no state passed in between may be contracted by what all of them ask for.
         """
         k, enclosure = self.layout.unknowns, self.layout.enclosure_rows
         smooth = ~self._without_taylor(lo, hi)

@@ -37,7 +37,7 @@ class Smoothness:
         return self.kernel is None
 
     def may_fail(self, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
-        """(boxes,) true where the passed states, in the rows, may meet a kink, a jump or an end."""
+        """(boxes,) true where the enclosure in the rows may meet a kink, a jump or an end."""
         if self.kernel is None:
             return np.zeros(lo.shape[1], bool)
         return ~np.all(self.kernel.evaluate(lo, hi)[0] > 0, axis=0)

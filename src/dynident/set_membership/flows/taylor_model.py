@@ -18,11 +18,10 @@ import numpy as np
 
 from dynident.errors import NotSupported
 from dynident.set_membership.intervals import IntervalKernel, make_interval_kernel
-from dynident.set_membership.intervals.arithmetic import Interval, add, mul
+from dynident.set_membership.intervals.arithmetic import TINY, Interval, add, mul
 from dynident.set_membership.intervals.tape import CODES, Tape
 
 UNIT = 2.0**-52  # relative error of a rounded operation, doubled
-TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)

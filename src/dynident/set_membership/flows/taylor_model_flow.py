@@ -31,7 +31,7 @@ from dynident.set_membership.flows.taylor_model import DerivativeKernels, Taylor
 from dynident.set_membership.intervals import make_interval_kernel
 from dynident.set_membership.intervals.arithmetic import Interval, add, midpoint
 
-THIN = 1e-200  # radius of an unknown that is known
+MIN_VARIABLE_RADIUS = 1e-200  # radius of an unknown that is known
 
 
 def make_flow(layout: VariableLayout, rate: casadi.Function, output: casadi.Function, order: int, degree: int, rigorous: bool
@@ -106,7 +106,7 @@ class _TaylorModelRun:
 
     def __init__(self, flow: TaylorModelFlow, centre: np.ndarray, radius: np.ndarray):
         self.flow, self.centre, self.radius = flow, centre, radius
-        self.open_rows = np.flatnonzero(np.any(radius > THIN, axis=1))
+        self.open_rows = np.flatnonzero(np.any(radius > MIN_VARIABLE_RADIUS, axis=1))
         self.algebra = TaylorModelAlgebra(self.open_rows.size, flow.degree, flow.functions)
         ends = centre - radius, centre + radius
         self.ends = ends[0] - ROUNDING * np.abs(ends[0]), ends[1] + ROUNDING * np.abs(ends[1])

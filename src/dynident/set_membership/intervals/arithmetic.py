@@ -14,14 +14,17 @@ Interval = tuple[Any, Any]  # (lo, hi): arrays, or numbers, of one shape
 PHI = float.fromhex("0x1.0000000000002p-53")
 ETA = 5e-324
 LARGEST = np.finfo(float).max
+TINY = 1e-300  # absolute: more than any underflow can lose
 
 
 def round_down(c: Any) -> Any:
+    """A number below every real that rounds to c."""
     c = np.where(c > LARGEST, LARGEST, c)
     return c - (PHI * np.abs(c) + ETA)
 
 
 def round_up(c: Any) -> Any:
+    """A number above every real that rounds to c."""
     return -round_down(-np.asarray(c))
 
 
@@ -32,6 +35,7 @@ def add(a: Interval, b: Interval) -> Interval:
 
 
 def sub(a: Interval, b: Interval) -> Interval:
+    """The difference."""
     return add(a, (-b[1], -b[0]))
 
 
