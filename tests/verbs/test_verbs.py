@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident.statistics.diagnostic import DiagnosticCode
 from problems import MACHINES
 
 MSD, PENDULUM = MACHINES["mass_spring_damper"], MACHINES["pendulum"]
@@ -191,7 +192,8 @@ def test_check_names_what_the_data_cannot_tell_apart():
     check = di.check(di.Problem(model, [run], unknown))
     assert not check.ok
     (error,) = [f for f in check.findings if f.severity == "error"]
-    assert "m1" in error.subject and "m2" in error.subject and "m1 + m2" in error.sentence
+    assert error.code is DiagnosticCode.STRUCTURALLY_UNIDENTIFIABLE
+    assert error.names == ("m1", "m2") and "m1 + m2" in error.sentence
 
 
 def test_check_works_where_a_whole_simulation_diverges():
