@@ -89,8 +89,8 @@ class LiftedSystem:
 
         def part(edges: tuple[int, int]) -> CollocationDefects:
             low, high = edges
-            return self.collocator.run(slice_grid(self.grid, low, high), nodes[low:high + 1], stages[low:high], used, sensitivities,
-                                       self.room.get((low, sensitivities)))
+            return self.collocator.run(slice_grid(self.grid, low, high), nodes[low:high + 1], stages[low:high], used,
+                                       sensitivities, self.room.get((low, sensitivities)))
 
         parts = run_threads(part, self.slices)
         self.room.update({(low, sensitivities): out for (low, _), out in zip(self.slices, parts, strict=True)})

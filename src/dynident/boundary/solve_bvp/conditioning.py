@@ -59,8 +59,8 @@ def answer(factors: Factors, change: np.ndarray, unknowns: int) -> np.ndarray:
     return factors.solve(np.append(change, np.zeros(unknowns - change.size)))[:change.size]
 
 
-def measure_conditioning(steps: ShootingMesh | CollocationMesh, ends: BoundaryConditions, times: np.ndarray, nodes: np.ndarray, p: np.ndarray,
-                         sizes: np.ndarray, first: Factors, unknowns: int) -> Conditioning:
+def measure_conditioning(steps: ShootingMesh | CollocationMesh, ends: BoundaryConditions, times: np.ndarray,
+                         nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray, first: Factors, unknowns: int) -> Conditioning:
     """Of the mesh whose Jacobian is `first`; `sizes` of states and parameters, `unknowns` with those inside of the steps."""
     n = nodes.shape[1]
     all_sizes = np.concatenate([np.tile(sizes[:n], len(nodes)), sizes[n:]])

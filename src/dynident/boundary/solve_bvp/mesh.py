@@ -178,4 +178,6 @@ def scheme_for(integrator: str, degree: int | None) -> Explicit | Implicit:
 def steps_for(statement: Statement, integrator: str, degree: int | None) -> ShootingMesh | CollocationMesh:
     """Explicit schemes are followed from node to node, implicit ones have their stages as unknowns."""
     scheme = scheme_for(integrator, degree)
-    return CollocationMesh(statement, scheme) if isinstance(scheme, Implicit) else ShootingMesh(statement, scheme, EXPLICIT_STEPS)
+    if isinstance(scheme, Implicit):
+        return CollocationMesh(statement, scheme)
+    return ShootingMesh(statement, scheme, EXPLICIT_STEPS)

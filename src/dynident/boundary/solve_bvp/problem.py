@@ -96,7 +96,8 @@ def statement_of(rate: Callable[..., Any] | EquationModel, boundary: Callable[..
     if faults or model is None:
         raise ProblemError(faults)
     ends = SymbolicBoundaryConditions(caret_position(begin), caret_position(end), caret_position(p), caret_position(conditions))
-    straight = bool(ca.is_linear(caret_position(conditions), ca.vertcat(caret_position(begin), caret_position(end), caret_position(p))))
+    everything = ca.vertcat(caret_position(begin), caret_position(end), caret_position(p))
+    straight = bool(ca.is_linear(caret_position(conditions), everything))
     return Statement(tuple(names), tuple(parameters), model, used, ends, wanted, straight and _straight(model),
                      _free(model, caret_position(begin), caret_position(end), caret_position(conditions)))
 
@@ -180,7 +181,8 @@ def _model(traced: str, names: tuple[str, ...], parameters: tuple[str, ...]) -> 
     function = ca.Function.deserialize(traced)
 
     def rate(t: Any, x: Any, u: Any, p: Any) -> list[ca.SX]:
-        return ca.vertsplit(function(t, caret_position(x[name] for name in names), caret_position(p[name] for name in parameters)))
+        states, constants = caret_position(x[name] for name in names), caret_position(p[name] for name in parameters)
+        return ca.vertsplit(function(t, states, constants))
 
     return EquationModel(states=names, rate=rate, parameters=parameters)
 

@@ -80,7 +80,8 @@ def _sizes(statement: Statement, scale: Mapping[str, float]) -> np.ndarray:
     return np.array([scale.get(name, np.nan) for name in names])
 
 
-def _check_start(statement: Statement, steps: ShootingMesh | CollocationMesh, times: np.ndarray, course: Course, p: np.ndarray) -> None:
+def _check_start(statement: Statement, steps: ShootingMesh | CollocationMesh, times: np.ndarray, course: Course,
+                 p: np.ndarray) -> None:
     """Nothing is solved from a guess at which the problem is not finite; the rate is asked where the scheme will ask it."""
     at = np.unique(times[:-1, None] + steps.asked * np.diff(times)[:, None])
     values = course(at)
