@@ -66,7 +66,7 @@ def starts(study: Any, decades: int) -> np.ndarray:
 def ours(study: Any, solver: str) -> Callable[[np.ndarray], Found]:
     def find(start: np.ndarray) -> Found:
         try:
-            estimate = study.fit(start, solver, iterations=LONGEST)
+            estimate = study.fit(start, solver, max_iterations=LONGEST)
         except di.ProblemError:  # the model is not finite at the start
             return False, np.full(len(study.truth), np.nan)
         return estimate.converged, np.array([estimate.values[name] for name in study.truth])

@@ -32,7 +32,7 @@ def started(run: di.Experiment, **start: float) -> di.Problem:
 def test_a_saddle_is_no_answer():
     """From negative parameters the root finder meets a stationary point at which the sum is no smallest one."""
     problem = started(shaken(101, 0.01, True, dict.fromkeys("mkb", 1.0)), m=-3.0, k=-3.0, b=-3.0)
-    options = {"model_weight": {"v": 1.0, "y": 1.0, "k": 1.0}, "steps_per_sample": 1}
+    options = {"model_weight": {"v": 1.0, "y": 1.0, "k": 1.0}, "substeps": 1}
     with pytest.raises(di.NotConverged, match="no minimum: beside it the sum falls") as caught:
         fitted(problem, **options, solver="davidenko")
     lowest = fitted(started(problem.experiments[0], m=1.5, k=1.5, b=1.5), **options)
@@ -196,7 +196,7 @@ def test_a_course_that_leaves_its_bounds_is_said():
 def test_an_exact_model_is_not_said_to_err():
     """Without noise and without model errors, nothing is left to explain, and no model error explains it."""
     estimate = fitted(started(shaken(101, 0.0, False, dict.fromkeys("mkb", 1.0)), m=1.3, k=1.3, b=1.3), model_weight=np.inf,
-                      steps_per_sample=20)
+                      substeps=20)
     said = [note for note in estimate.notes if "Nothing is left" in note]
     assert said and "model errors" not in said[0]
 

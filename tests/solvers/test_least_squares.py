@@ -140,7 +140,7 @@ def test_trial_step_that_blows_up_is_shortened(method):
 
 @each_way
 def test_limit_of_iterations_is_said_and_the_best_point_kept(method):
-    limited = replace(method, iterations=2)
+    limited = replace(method, max_iterations=2)
     problem = MSD.problem(3)
     estimate = stopped(problem, limited)
     assert estimate.status.code == "iteration_limit" and "at the limit of 2 iterations" in estimate.status

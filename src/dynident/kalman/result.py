@@ -60,7 +60,7 @@ def stopped_estimate(setup: FilterSetup, stop: FilterStopped) -> Estimate:
     residuals = tuple({n: np.full(e.samples, np.nan) for n in e.outputs} for e in setup.problem.experiments)
     return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.held_values()},
                     uncertainty=uncertainty, converged=False,
-                    status=Status(f"The filter stopped. {stop}", StatusCode.FILTER_STOPPED), cost=float("nan"),
+                    status=Status.of(StatusCode.FILTER_STOPPED, why=stop), cost=float("nan"),
                     trajectories=empty, residuals=residuals, noise_std=noise_std(setup.problem, setup.noise_std),
                     counts={"samples": stop.sample})
 

@@ -11,7 +11,7 @@ from dynident.codegen import compiler
 from dynident.estimate.estimate import Estimate
 from dynident.kalman.backend import FilterBackend, FilterStopped, backend_for
 from dynident.kalman.likelihood import estimate_noise
-from dynident.kalman.method import KalmanMethod
+from dynident.kalman.method import FilterMethod
 from dynident.kalman.passes import FilterPass, run_pass, smooth_pass
 from dynident.kalman.result import build_estimate, stopped_estimate
 from dynident.kalman.setup import FilterSetup, build_setup
@@ -19,7 +19,7 @@ from dynident.problem.problem import Problem
 from dynident.solvers.solver_result import Iteration
 
 
-def identify(method: KalmanMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
+def identify(method: FilterMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
     """All passes; a filter that stops gives an estimate that says where and why."""
     began, compiled = time.perf_counter(), compiler.seconds_compiling
     setup, remarks = estimate_noise(build_setup(method, problem), tell)

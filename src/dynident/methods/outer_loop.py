@@ -103,23 +103,24 @@ class Transcription(Protocol):
     def loss(self) -> str: ...
 
     @property
-    def iterations(self) -> int: ...
+    def max_iterations(self) -> int: ...
 
-    def integrate(self) -> Integrator: ...
-
-    def steps(self) -> int | str:
+    @property
+    def substeps(self) -> int | str:
         """Steps between two samples, or "auto"."""
         ...
 
-    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
+    def make_integrator(self) -> Integrator: ...
+
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
         """The finite problem to solve: a FiniteProblem with `records`, `frame`, `counts`, `to_shooting` and `transfer`."""
         ...
 
-    def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
         """The same by shooting, to measure the integrator's error."""
         ...
 
-    def solver(self, finite: Any) -> Any: ...
+    def make_solver(self, finite: Any) -> Any: ...
 
     def advice(self, problem: Problem) -> list[str]:
         """Ways out when the start is not finite."""
@@ -141,16 +142,16 @@ class DirectSetup:
     @property
     def adaptive(self) -> bool:
         """The integrator chooses its own steps."""
-        return isinstance(self.method.integrate(), Adaptive)
+        return isinstance(self.method.make_integrator(), Adaptive)
 
     @property
     def automatic(self) -> bool:
         """The number of sub-steps is to be found."""
-        return self.method.steps() == "auto" and not self.adaptive
+        return self.method.substeps == "auto" and not self.adaptive
 
     def shooting_with(self, noise_std: Mapping[str, float]) -> Callable[[int], Shooting]:
         """The problem by shooting, by its number of sub-steps."""
-        return partial(self.method.shooting, self.problem, noise_std=noise_std)
+        return partial(self.method.transcribe_by_shooting, self.problem, noise_std=noise_std)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +202,7 @@ class OuterState:
 
 
 def initial_state(setup: DirectSetup) -> OuterState:
-    substeps = setup.method.steps()
+    substeps = setup.method.substeps
     return OuterState(1 if substeps == "auto" else int(substeps), initial_noise_std(setup.problem))
 
 
@@ -212,7 +213,7 @@ def choose_first_substeps(setup: DirectSetup, state: OuterState) -> OuterState:
     try:
         return replace(state, substeps=choose_substeps(setup.shooting_with(state.noise_std))[0])
     except SimulationDiverged as bad:
-        finite = setup.method.finite(setup.problem, state.substeps, state.noise_std)
+        finite = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
         raise refusal(setup, finite, finite.start(), bad) from None
 
 
@@ -220,7 +221,7 @@ def transcribe(setup: DirectSetup, state: OuterState) -> OuterState:
     """The finite problem of the present weights and steps; what was found so far is carried over to it."""
     if state.finite is not None and not state.changed:
         return state
-    finite = setup.method.finite(setup.problem, state.substeps, state.noise_std)
+    finite = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
     found = state.solved
     return replace(state, finite=finite,
                    variables=None if found is None else finite.transfer(found.result.point, found.finite))
@@ -247,8 +248,8 @@ def relax(setup: DirectSetup, state: OuterState) -> OuterState:
     finite, method = state.finite, setup.method
     if not finite.equality_count:
         return state
-    begin, log = relaxed_start(setup.problem, method.integrate(), state.substeps, state.noise_std, method.loss,
-                               method.iterations, state.log, setup.listener)
+    begin, log = relaxed_start(setup.problem, method.make_integrator(), state.substeps, state.noise_std, method.loss,
+                               method.max_iterations, state.log, setup.listener)
     state = replace(state, log=log)
     if begin is None:
         return state
@@ -296,7 +297,7 @@ def _solve_from(setup: DirectSetup, state: OuterState, point: Variables | None, 
                 ) -> tuple[SolverResult, OuterState]:
     """Raises Diverged where the solver cannot even begin: derivatives that are not finite."""
     assert point is not None
-    solver = setup.method.solver(state.finite)
+    solver = setup.method.make_solver(state.finite)
     result, log = run_solver(solver, state.finite, point, state.log, setup.listener if logged else None)
     return result, replace(state, log=log, solver=solver.name)
 
@@ -307,7 +308,7 @@ def _went_astray(setup: DirectSetup, state: OuterState, result: SolverResult) ->
     if result.interrupted or result.converged:
         gone = np.abs(result.point.unknowns - state.start.unknowns) / state.finite.coordinates.scale  # NaN without a scale
         return not result.interrupted and bool(np.any(gone > FAR_FROM_START))
-    return len(result.history) <= setup.method.iterations
+    return len(result.history) <= setup.method.max_iterations
 
 
 def escape_stationary_start(setup: DirectSetup, state: OuterState) -> OuterState:
@@ -406,8 +407,8 @@ def safeguard(setup: DirectSetup, state: OuterState) -> OuterState:
     if not state.converged:
         return state
     assert state.solved is not None and state.start is not None
-    finite, result = state.solved.finite, state.solved.result
-    further = extrapolated_point(finite, result, state.start.unknowns)
+    finite, result, begin = state.solved.finite, state.solved.result, state.start.unknowns
+    further = extrapolated_point(finite, result, begin)
     if further is None:
         return state
     try:
@@ -415,7 +416,7 @@ def safeguard(setup: DirectSetup, state: OuterState) -> OuterState:
     except SimulationDiverged:  # no word on what is beyond
         return state
     follows = not state.noise_std and follows_data(result.evaluation.cost, finite.residual_count - len(finite.names))
-    return state.with_result(reject_unbounded_minimum(finite, result, state.start.unknowns, finite.names, follows, there))
+    return state.with_result(reject_unbounded_minimum(finite, result, begin, finite.names, follows, there))
 
 
 def refusal(setup: DirectSetup, finite: Any, point: Variables | None, bad: SimulationDiverged, where: str = AT_START) -> ProblemError:

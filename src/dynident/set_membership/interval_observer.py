@@ -148,7 +148,7 @@ def whole_range(boxes: Boxes, row: int, low: float, high: float) -> Boxes:
 
 @dataclass(frozen=True, eq=False)
 class IntervalObserver:
-    """Everything that stays the same along a record."""
+    """An interval observer: all that stays the same along a record, and `run` through it."""
 
     model: EquationModel
     step: VerifiedStep
