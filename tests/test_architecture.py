@@ -15,8 +15,8 @@ import dynident as di
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dynident"
 GLOSSARY = ROOT / "docs" / "design" / "glossary.md"
-CORE = ("problem", "codegen", "models", "integrators", "transcription", "linalg", "solvers", "statistics", "estimate", "methods",
-        "verbs")
+CORE = ("problem", "codegen", "models", "integrators", "transcription", "linalg", "solvers", "statistics", "estimate",
+        "methods", "verbs")
 LONGEST_FILE, LONGEST_FUNCTION = 420, 44  # lines
 
 

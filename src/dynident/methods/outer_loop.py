@@ -286,7 +286,8 @@ def _solve_from_relaxed(setup: DirectSetup, state: OuterState) -> tuple[SolverRe
     return min(result, other, key=lambda one: (not one.converged, one.evaluation.cost)), state
 
 
-def _solve_or_refuse(setup: DirectSetup, state: OuterState, point: Variables | None, where: str) -> tuple[SolverResult, OuterState]:
+def _solve_or_refuse(setup: DirectSetup, state: OuterState, point: Variables | None, where: str
+                     ) -> tuple[SolverResult, OuterState]:
     try:
         return _solve_from(setup, state, point)
     except SimulationDiverged as bad:
@@ -419,7 +420,8 @@ def safeguard(setup: DirectSetup, state: OuterState) -> OuterState:
     return state.with_result(reject_unbounded_minimum(finite, result, begin, finite.names, follows, there))
 
 
-def refusal(setup: DirectSetup, finite: Any, point: Variables | None, bad: SimulationDiverged, where: str = AT_START) -> ProblemError:
+def refusal(setup: DirectSetup, finite: Any, point: Variables | None, bad: SimulationDiverged, where: str = AT_START
+            ) -> ProblemError:
     """Why a fit cannot begin, with the values and the ways out."""
     assert point is not None
     values = finite.coordinates.values(point.unknowns)
