@@ -47,6 +47,8 @@ SLSQP_STALLED_GRADIENT = 1e-4  # projected gradient at which a stall is an optim
 SINGULAR_VALUE = 1e-8  # relative, columns of length one; below it a direction is rounding or the error of differences
 SINGULAR_VALUE_EXACT = 1e-11  # the same for derivatives without error: an unstable model shows parameters that late
 SINGULAR_VALUE_PROJECTION = 1e-10  # the same for unknowns that are projected out: what is missed there only costs a digit
+SINGULAR_VALUE_ROUNDING = 1e-12  # the same for a step: below it a direction is null to rounding on every processor, and rests;
+# ten times below what an unstable model may still show, a hundred times above what rounding leaves of equal columns
 NO_EFFECT = 1e-14  # of the largest effect of any parameter over its own magnitude; below it a column is rounding
 NULL_SPACE_COMPONENT = 1e-5  # along an undetermined direction, up to which a parameter still counts as determined
 RANK_DAMPING = 1e-22  # of squared columns: keeps a rank deficient step finite, far below what the data say, even where an
