@@ -459,7 +459,7 @@ def test_ctrl_c_before_anything_is_known_is_passed_on(monkeypatch):
 def test_links_leave_drifting_parameters_as_they_are():
     """The sweep takes a short way there, so it must know, and the links must say the same."""
     setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
-    finite = WeakConstraintProblem(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)
+    finite = WeakConstraintProblem(setup.logarithmic(), setup.method.make_integrator(), 1, {}, setup.weights)
     assert finite.still == len(setup.drifting) > 0
     chain = finite.linearize(finite.start()).chains[0]
     n = len(setup.inner.model.states)
@@ -470,7 +470,7 @@ def test_links_leave_drifting_parameters_as_they_are():
 
 def test_factors_of_a_point_are_not_disturbed_by_another_linearisation():
     setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
-    finite = WeakConstraintProblem(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)
+    finite = WeakConstraintProblem(setup.logarithmic(), setup.method.make_integrator(), 1, {}, setup.weights)
     here = finite.start()
     there = here.step_along(np.full(here.unknowns.size, 0.1), tuple(np.zeros_like(n) for n in here.nodes))
     reduced = CondensedProblem(finite.linearize(here, Workspace()))

@@ -95,7 +95,7 @@ def test_residuals_have_the_freedom_that_samples_less_unknowns_leave():
     """Where the model cannot err, the sum of 1 - variance is the number of samples less that of the unknowns."""
     problem = started(swung(0), m=1.0, k=1.0, b=1.0)
     setup = setup_of(di.boundary_value(model_weight=np.inf), problem)
-    finite = WeakConstraintProblem(setup.inner, setup.method.scheme(), 1, {"position": 0.01}, setup.weights)
+    finite = WeakConstraintProblem(setup.inner, setup.method.make_integrator(), 1, {"position": 0.01}, setup.weights)
     seen = _seen(setup, finite, finite.start(), {"position": 0.01})["position"]
     assert seen.count - seen.variances == pytest.approx(151 - 5, rel=1e-6)  # m, k, b and two initial states
 
@@ -175,7 +175,7 @@ def test_the_condition_number_depends_on_no_units():
                             {"position": di.Gaussian(0.01 * unit)}, hold="linear")
         problem = di.Problem(model, [run], [di.Parameter(name, start=1.3) for name in "mkb"])
         setup = setup_of(di.boundary_value(model_weight={"v": 100.0 / unit**2}), problem)
-        finite = WeakConstraintProblem(setup.inner, setup.method.scheme(), 1, {}, setup.weights)
+        finite = WeakConstraintProblem(setup.inner, setup.method.make_integrator(), 1, {}, setup.weights)
         found.append(BoundaryValueProblem(setup, finite, scaled=True).condition(finite.start()))
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
