@@ -18,10 +18,6 @@ CONTRACTING_STEP = 1e-6  # ... of a step this short: both are rounding of the li
 SUFFICIENT_REDUCTION = 1e-4  # of the predicted reduction; less is no success (trust region)
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
-SHARED_STEP_TOLERANCE = 1e-2  # standard errors; for what a fleet shares, where a step costs a pass over all records
-SHARED_STALLED_STEP_TOLERANCE = 0.1  # standard errors; the same where no step helps any more
-SHARED_COST_ROUNDING = 1e-12  # relative; two sums over thousands of records that differ by less are the same
-
 # -- matching conditions and constraints
 
 DEFECT_TOLERANCE = 1e-9  # of the states' size, as a sum over the links: segments that miss each other by less meet
@@ -82,3 +78,13 @@ STEP_HALVING_TOLERANCE = 1e-7  # of the largest value of a signal; a simulation 
 # -- proofs (set membership)
 
 HULL_SHRINKAGE = 0.95  # of a width; a round of contraction that leaves more of every width has converged, and proves no less
+
+# -- Kalman filters and fleets
+
+LIKELIHOOD_TOLERANCE = 1e-7  # relative; a change of the log-likelihood below it ends the search for noise levels
+COVARIANCE_PIVOT = 1e-13  # of a variance; below it a direction is known exactly, or through others (as in filter_common.c)
+COVARIANCE_NEGATIVE_PIVOT = -1e-6  # of a variance; rounding makes no pivot of a covariance as negative as this (likewise)
+SPREAD_TOLERANCE = 1e-3  # relative; a change of the spread between machines below it moves no outlier
+SHARED_STEP_TOLERANCE = 1e-2  # standard errors; for what a fleet shares, where a step costs a pass over all records
+SHARED_STALLED_STEP_TOLERANCE = 0.1  # standard errors; the same where no step helps any more
+SHARED_COST_ROUNDING = 1e-12  # relative; two sums over thousands of records that differ by less are the same
