@@ -149,14 +149,14 @@ class BlackBoxTranscription:
                 "search between the bounds first with least_squares(global_search=1000)"]
 
     def at_start(self) -> BlackBoxProblem:
-        """The finite problem with the steps that its start asks for; raises Diverged."""
+        """The finite problem with the steps that its start asks for; raises SimulationDiverged."""
         noise_std, substeps = noise_estimation.initial_noise_std(self.problem), self.substeps
         if substeps == "auto":
             substeps, _ = choose_substeps(lambda n: self.transcribe_by_shooting(self.problem, n, noise_std))
         return self.transcribe(self.problem, int(substeps), noise_std)
 
 
-def differences_at_start(problem: Problem) -> ResidualJacobian:
+def linearize_by_differences(problem: Problem) -> ResidualJacobian:
     """Residuals and their differences at the start values."""
     try:
         finite = BlackBoxTranscription.of(LeastSquares(), problem).at_start()

@@ -64,8 +64,8 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
                   "motion of the record." for k in result.last_motion)
     outer, inner = _kept_paving(setup, result)
     enclosure = Enclosure(
-        names=problem.names, low=low, high=high, rigour=result.guarantee.value, prior_low=setup.low.copy(),
-        prior_high=setup.high.copy(), outer=outer, inner=inner, forgiven=method.max_outliers,
+        names=problem.names, low=low, high=high, guarantee=result.guarantee.value, prior_low=setup.low.copy(),
+        prior_high=setup.high.copy(), outer=outer, inner=inner, max_outliers=method.max_outliers,
         refutation=result.refutation, bands=result.bands, fixed=problem.held_values(),
         last=_last_boxes(setup, result.boxes, low, high))
     values = {**dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True)), **problem.held_values()}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynident.black_box.method import differences_at_start
+from dynident.black_box.method import linearize_by_differences
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.methods.active_constraints import ActiveConstraints
@@ -131,7 +131,7 @@ def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -
     sensitivities are differences.
     """
     if not isinstance(problem.model, EquationModel):
-        return differences_at_start(problem)
+        return linearize_by_differences(problem)
     try:
         return linearize_at(problem, values, initial_noise_std(problem) | std_from_bounds(problem))
     except SimulationDiverged as bad:
