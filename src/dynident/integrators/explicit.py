@@ -1,4 +1,4 @@
-"""Explicit schemes: Runge-Kutta methods, each an entry with its Butcher tableau; a new one is an entry and a name in INTEGRATORS.
+"""Explicit schemes: Runge-Kutta methods, each with its Butcher tableau; a new one is an entry and a name in INTEGRATORS.
 
 Equations (16) to (19) of the filter paper.
 """

@@ -148,8 +148,9 @@ class ArrowheadLeastSquares:
         Along such a direction the least squares step is one rounding error divided by another: it would lead somewhere else
         on every processor.
         """
-        lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: elimination may leave rounding of one
-        if not any(_may_be_rank_deficient(part.triangle, lengths[part.own]) for part in (*self.stacks, self.last)):
+        lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
+        suspect = any(_may_be_rank_deficient(stack.triangle, lengths[stack.own]) for stack in self.stacks)
+        if not suspect and not _may_be_rank_deficient(self.last.triangle, lengths[self.shared]):
             return self
         blocks = [(b.own, np.vstack([b.rows, _null_rows(b, lengths[b.own])])) for b in self.blocks]
         border = np.vstack([self.last.rows, _null_rows(self.last, lengths[self.shared])])

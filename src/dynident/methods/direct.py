@@ -15,11 +15,11 @@ from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.active_constraints import ActiveConstraints
-from dynident.methods.build_estimate import assemble
+from dynident.methods.build_estimate import build_direct_estimate
 from dynident.methods.capabilities import Capabilities, Support, check_supports
+from dynident.methods.direct_steps import DIRECT_LOOP, DirectSetup, OuterState, Transcription, initial_state, refusal
 from dynident.methods.method import Method
 from dynident.methods.options import check_options, known_integrator, known_loss, option, unchecked, whole_number
-from dynident.methods.outer_loop import DIRECT_LOOP, DirectSetup, OuterState, Transcription, initial_state, refusal
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.gauss_newton import GaussNewton
@@ -259,9 +259,9 @@ def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
 
     def build(result: SolverResult, simulated: tuple[Shooting, Variables] | None = None) -> Estimate:
         shooting, point = simulated or again.to_shooting(again.transfer(result.point, finite))
-        return assemble(setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std,
-                        state.integration_error, counts, times, state.solver,
-                        ActiveConstraints.at(setup.problem, finite.coordinates, result.point.unknowns))
+        return build_direct_estimate(
+            setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std, state.integration_error,
+            counts, times, state.solver, ActiveConstraints.at(setup.problem, finite.coordinates, result.point.unknowns))
 
     try:
         return build(result, state.simulated if again is finite else None)

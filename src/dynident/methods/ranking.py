@@ -32,7 +32,8 @@ def criterion(estimate: Estimate) -> float:
     elif "measurement_weight" in estimate.method.objective_key():
         found = float(estimate.cost)
     else:
-        found = float(estimate.cost) + sum(_share_of_size(estimate, name) for name in outputs_with_unknown_noise(estimate.problem))
+        found = float(estimate.cost) + sum(_share_of_size(estimate, name)
+                                           for name in outputs_with_unknown_noise(estimate.problem))
     return np.inf if np.isnan(found) else found
 
 

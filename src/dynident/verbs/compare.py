@@ -112,7 +112,8 @@ def _recounted(estimates: dict[str, Estimate]) -> dict[str, Estimate]:
     """Starts that reached the best of all methods that minimise the same, not only the best of their own."""
     best = best_per_objective(estimates)
     return {label: replace(e, counts={**e.counts, "reached the best": sum(
-        end.converged and same_optimum(end, best[label]) for end in e.starts)}) if e.starts else e for label, e in estimates.items()}
+        end.converged and same_optimum(end, best[label]) for end in e.starts)}) if e.starts else e
+        for label, e in estimates.items()}
 
 
 def _with_sizes(estimate: Estimate) -> Estimate:
