@@ -32,9 +32,10 @@ test: $(READY)  ## the tests that take a few seconds at most
 test-all: $(READY)  ## all tests
 	$(BIN)/python -m pytest -n 2
 
-check: $(READY)  ## style and types
-	$(BIN)/ruff check src tests
+check: $(READY)  ## style, types and layers
+	$(BIN)/ruff check src tests benchmarks examples docs
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 bench: $(READY)  ## side by side with peers, as ratios
 	$(BIN)/python benchmarks/run.py

@@ -29,7 +29,7 @@ from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
 from dynident.boundary.smoothing.setup import setup_of
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.codegen.batched import BatchedFunction
-from dynident.integrators.runge_kutta import RUNGE_KUTTA
+from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.integrators.scheme import StepFunction
 from dynident.linalg.condensing import CondensedProblem
 from dynident.solvers.gauss_newton import GaussNewton
@@ -66,7 +66,7 @@ def starts(study: Any, decades: int) -> np.ndarray:
 def ours(study: Any, solver: str) -> Callable[[np.ndarray], Found]:
     def find(start: np.ndarray) -> Found:
         try:
-            estimate = study.fit(start, solver, iterations=LONGEST)
+            estimate = study.fit(start, solver, max_iterations=LONGEST)
         except di.ProblemError:  # the model is not finite at the start
             return False, np.full(len(study.truth), np.nan)
         return estimate.converged, np.array([estimate.values[name] for name in study.truth])

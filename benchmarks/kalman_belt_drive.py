@@ -21,7 +21,7 @@ import dynident as di
 from dynident.codegen.compiler import compiler
 from dynident.kalman.backend import AdjointState, FilterBackend, backend_for
 from dynident.kalman.export_c import write_filter
-from dynident.kalman.method import KalmanMethod
+from dynident.kalman.method import KalmanMethod, MovingHorizon
 from dynident.kalman.setup import FilterSetup, build_setup
 from dynident.models.library import TYPICAL, belt_drive
 
@@ -49,7 +49,8 @@ def problem_of(samples: int) -> di.Problem:
 
 
 def setup(samples: int, **options) -> FilterSetup:
-    return build_setup(KalmanMethod(**{"process_noise": PROCESS, **options}), problem_of(samples))
+    made = MovingHorizon if "horizon" in options else KalmanMethod
+    return build_setup(made(**{"process_noise": PROCESS, **options}), problem_of(samples))
 
 
 def initialize(backend: FilterBackend, its: FilterSetup) -> np.ndarray:
@@ -199,7 +200,7 @@ def run() -> Result:
     in_c, last_c = exported(whole)
     assert np.max(np.abs(last_c / reference - 1)) < AGREE
     update = one_update()
-    horizon, _ = per_step(setup(HORIZON_SAMPLES, filter="horizon", horizon=10, iterations=1), 3)
+    horizon, _ = per_step(setup(HORIZON_SAMPLES, horizon=10), 3)
     lines = [
         Line("whole record, Joseph form, per step", spoken(ours)),
         beside("NumPy loop", by_hand, ours, reference_short, 350),

@@ -25,7 +25,7 @@ REPEATS = 3  # of each start; the best counts, since other work on the machine o
 SEED = 3
 PEERS = {"opty": (STARTS, REPEATS), "pyomo": (STARTS, REPEATS),  # how many starts, how often each
          "gekko": (STARTS if os.environ.get("DYNIDENT_ALL_STARTS") else 2, 1)}
-METHOD = di.full_discretization("trapezoid", steps_per_sample=1)
+METHOD = di.full_discretization("trapezoid", substeps=1)
 
 
 def pendulum() -> dict[str, Any]:

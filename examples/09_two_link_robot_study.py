@@ -75,10 +75,10 @@ def objective(estimate: di.Estimate | None) -> float:
 
 
 def shooting(nodes: int):
-    return di.multiple_shooting(nodes, "euler", substeps=1, iterations=ROUNDS)
+    return di.multiple_shooting(nodes, "euler", substeps=1, max_iterations=ROUNDS)
 
 
-FULL = di.full_discretization("euler", steps_per_sample=1, iterations=ROUNDS)
+FULL = di.full_discretization("euler", substeps=1, max_iterations=ROUNDS)
 
 
 def study(nodes: list[int], starts: int) -> tuple[dict[int, list[float]], list[float], dict[str, di.Estimate]]:
@@ -150,7 +150,7 @@ def open_questions(run: di.Experiment) -> None:
     print(di.check(at_truth))
     print("\nThe same data by other schemes, 301 points each:")
     for scheme in ("euler", "heun", "trapezoid", "hermite_simpson"):
-        estimate = fitted(problem, di.full_discretization(scheme, steps_per_sample=1, iterations=ROUNDS))
+        estimate = fitted(problem, di.full_discretization(scheme, substeps=1, max_iterations=ROUNDS))
         print(f"  {scheme}: J = {objective(estimate):.2e}")
 
 

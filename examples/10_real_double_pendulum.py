@@ -58,7 +58,7 @@ problem = di.Problem(pendulum, windows(FITTED), [
     di.Parameter("b2", start=0.01, lower=0, upper=1, unit="N m s"),
     di.Parameter("c1", start=0.05, lower=0, upper=1, unit="N m"),
     di.Parameter("c2", start=0.05, lower=0, upper=1, unit="N m")])
-estimate = di.identify(problem, di.full_discretization("trapezoid", steps_per_sample=1))
+estimate = di.identify(problem, di.full_discretization("trapezoid", substeps=1))
 
 print(estimate.status)
 for name in pendulum.parameters:

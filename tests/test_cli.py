@@ -192,7 +192,7 @@ def test_second_fit_into_the_folder_refuses_while_the_first_runs(folder, capsys)
 
 
 @pytest.mark.parametrize(("change", "code"), [
-    (("", ""), 0), (("segments = 4", "iterations = 1"), 1), (("k*x", "k**x("), 2)])
+    (("", ""), 0), (("segments = 4", "max_iterations = 1"), 1), (("k*x", "k**x("), 2)])
 def test_exit_codes_reach_the_shell_and_a_log_gets_plain_lines(folder, change, code):
     (folder / "problem.toml").write_text(PROBLEM.replace(*change))
     fit = in_a_shell("fit", "problem.toml", "--out", "results")

@@ -9,6 +9,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from dynident.cli import app
 from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
 from dynident.io.readers.tables import READERS
 from dynident.maths import CONSTANTS, FUNCTIONS
-from dynident.methods.presets import METHODS
+from dynident.methods.options import option_rows
+from dynident.methods.presets import METHODS, method_class
 from dynident.models.library import __all__ as LIBRARY
 from dynident.problem.losses import LOSSES
 from dynident.solvers import SOLVERS
@@ -54,16 +56,24 @@ def solvers() -> str:
 
 
 def methods() -> str:
-    return table(["kind", "what it does"], [[f"`{make.__name__}`", first_sentence(make)] for make in METHODS])
+    return table(["kind", "what it does"], [[f"`{kind}`", first_sentence(method_class(kind))] for kind in METHODS])
+
+
+def capabilities() -> str:
+    """What each method takes, with its usual options."""
+    rows = {kind: method_class(kind)().capabilities for kind in METHODS if kind != "multistart"}
+    features = [f.name for f in fields(next(iter(rows.values()))) if f.type == "Support"]
+    return table(["", *(f"`{kind}`" for kind in rows)],
+                 [[feature.replace("_", " "), *(getattr(takes, feature) for takes in rows.values())] for feature in features])
 
 
 def options() -> str:
-    """Every option of every method with its default."""
+    """Every option of every method with its default and what it says."""
     parts = []
-    for make in METHODS:
-        rows = [[f"`{name}`", f"`{it.default!r}`" if it.default is not it.empty else "must be given"]
-                for name, it in inspect.signature(make).parameters.items()]
-        parts += [f"### `{make.__name__}`", first_sentence(make), table(["option", "default"], rows)]
+    for kind in METHODS:
+        rows = [[f"`{it.name}`", f"`{it.default!r}`", it.doc + (f" In {it.unit}." if it.unit else "")]
+                for it in option_rows(method_class(kind))]
+        parts += [f"### `{kind}`", first_sentence(method_class(kind)), table(["option", "default", "what it says"], rows)]
     return "\n\n".join(parts)
 
 
@@ -126,7 +136,7 @@ def _documented(name: str, it: Any) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    make.__name__: make for make in (integrators, solvers, methods, options, losses, readers, functions, library,
+    make.__name__: make for make in (integrators, solvers, methods, capabilities, options, losses, readers, functions, library,
                                      commands, examples, api)}
 
 

@@ -93,20 +93,20 @@ __all__ = [
 # What data classes call of the layers above them: how they are printed, drawn, checked on other records and saved.
 hooks.register({
     "estimate_text": "dynident.report.terminal.estimate_text",
-    "estimate_html": "dynident.report.notebook.estimate_fragment",
-    "estimate_figure": "dynident.report.plots.estimate_figure",
+    "estimate_html": "dynident.report.html_report.estimate_fragment",
+    "estimate_figure": "dynident.report.figures.estimate_figure",
     "validate": "dynident.verbs.validate.validate",
     "save": "dynident.io.results.save.save",
     "comparison_text": "dynident.report.terminal.comparison_text",
-    "text_table": "dynident.report.text_table.plain_table",
-    "profile_text": "dynident.report.profile_text.profile_text",
-    "profile_figure": "dynident.report.profile_plot.profile_figure",
-    "plan_text": "dynident.report.plan_text.plan_text",
-    "plan_figure": "dynident.report.plan_plot.plan_figure",
+    "text_table": "dynident.report.summaries.plain_table",
+    "profile_text": "dynident.report.summaries.profile_text",
+    "profile_figure": "dynident.report.figures.profile_figure",
+    "plan_text": "dynident.report.summaries.plan_text",
+    "plan_figure": "dynident.report.figures.plan_figure",
     "write_columns": "dynident.io.results.signal_tables.save_columns",
-    "boundary_text": "dynident.report.boundary_text.boundary_text",
-    "boundary_figure": "dynident.report.boundary_plot.boundary_figure",
-    "iterations_figure": "dynident.report.boundary_plot.iterations_figure",
+    "boundary_text": "dynident.report.summaries.boundary_text",
+    "boundary_figure": "dynident.report.figures.boundary_figure",
+    "iterations_figure": "dynident.report.figures.iterations_figure",
 })
 
 

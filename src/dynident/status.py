@@ -94,7 +94,7 @@ class Status(str):
         made.code = StatusCode(code)
         return made
 
-    def __getnewargs__(self) -> tuple[str, str]:  # for copies and other processes
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # for copies and other processes
         return str(self), self.code.value
 
     @classmethod

@@ -18,10 +18,6 @@ CONTRACTING_STEP = 1e-6  # ... of a step this short: both are rounding of the li
 SUFFICIENT_REDUCTION = 1e-4  # of the predicted reduction; less is no success (trust region)
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
-SHARED_STEP_TOLERANCE = 1e-2  # standard errors; for what a fleet shares, where a step costs a pass over all records
-SHARED_STALLED_STEP_TOLERANCE = 0.1  # standard errors; the same where no step helps any more
-SHARED_COST_ROUNDING = 1e-12  # relative; two sums over thousands of records that differ by less are the same
-
 # -- matching conditions and constraints
 
 DEFECT_TOLERANCE = 1e-9  # of the states' size, as a sum over the links: segments that miss each other by less meet
@@ -47,6 +43,8 @@ SLSQP_STALLED_GRADIENT = 1e-4  # projected gradient at which a stall is an optim
 SINGULAR_VALUE = 1e-8  # relative, columns of length one; below it a direction is rounding or the error of differences
 SINGULAR_VALUE_EXACT = 1e-11  # the same for derivatives without error: an unstable model shows parameters that late
 SINGULAR_VALUE_PROJECTION = 1e-10  # the same for unknowns that are projected out: what is missed there only costs a digit
+SINGULAR_VALUE_ROUNDING = 1e-12  # the same for a step: below it a direction is null to rounding on every processor, and rests;
+# ten times below what an unstable model may still show, a hundred times above what rounding leaves of equal columns
 NO_EFFECT = 1e-14  # of the largest effect of any parameter over its own magnitude; below it a column is rounding
 NULL_SPACE_COMPONENT = 1e-5  # along an undetermined direction, up to which a parameter still counts as determined
 RANK_DAMPING = 1e-22  # of squared columns: keeps a rank deficient step finite, far below what the data say, even where an
@@ -80,3 +78,13 @@ STEP_HALVING_TOLERANCE = 1e-7  # of the largest value of a signal; a simulation 
 # -- proofs (set membership)
 
 HULL_SHRINKAGE = 0.95  # of a width; a round of contraction that leaves more of every width has converged, and proves no less
+
+# -- Kalman filters and fleets
+
+LIKELIHOOD_TOLERANCE = 1e-7  # relative; a change of the log-likelihood below it ends the search for noise levels
+COVARIANCE_PIVOT = 1e-13  # of a variance; below it a direction is known exactly, or through others (as in filter_common.c)
+COVARIANCE_NEGATIVE_PIVOT = -1e-6  # of a variance; rounding makes no pivot of a covariance as negative as this (likewise)
+SPREAD_TOLERANCE = 1e-3  # relative; a change of the spread between machines below it moves no outlier
+SHARED_STEP_TOLERANCE = 1e-2  # standard errors; for what a fleet shares, where a step costs a pass over all records
+SHARED_STALLED_STEP_TOLERANCE = 0.1  # standard errors; the same where no step helps any more
+SHARED_COST_ROUNDING = 1e-12  # relative; two sums over thousands of records that differ by less are the same

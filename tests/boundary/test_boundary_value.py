@@ -104,10 +104,10 @@ def exact_step(h: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", list(MACHINES))
 def test_large_model_weight_gives_full_discretization(name):
     problem = MACHINES[name].problem(seed=3)
-    full = di.identify(problem, di.full_discretization(scheme="runge_kutta", steps_per_sample=2), progress=False)
+    full = di.identify(problem, di.full_discretization(integrator="runge_kutta", substeps=2), progress=False)
     far = None
     for weight in (1e9, 1e13):
-        ours = fitted(problem, model_weight=weight, steps_per_sample=2)
+        ours = fitted(problem, model_weight=weight, substeps=2)
         off = max(abs(ours.values[n] - full.values[n]) / full.uncertainty.std(n) for n in problem.names)
         assert far is None or off < max(far, 1e-3)
         far = off
@@ -222,7 +222,7 @@ def test_smoothed_model_errors_lie_in_their_band_as_often_as_it_says():
     """Errors drawn as weighted; the band of the errors that acted would hold all of them."""
     inside, all_inside = [], []
     for seed in range(30):
-        estimate = fitted(spring(kicked(seed, 100.0), (1.5, 1.5, 1.5)), model_weight={"v": 100.0}, steps_per_sample=1)
+        estimate = fitted(spring(kicked(seed, 100.0), (1.5, 1.5, 1.5)), model_weight={"v": 100.0}, substeps=1)
         record = estimate.smoothed.records[0]
         error, std = record.model_error[:-2, 1], record.error_std[:-2, 1]  # nothing shows the last one
         inside.append(np.mean(np.abs(error) <= 1.96 * std))
@@ -345,7 +345,7 @@ def test_unknown_noise_is_estimated():
     ({"model_weight": -1.0}, "positive"), ({"model_weight": {"v": float("nan")}}, "positive"),
     ({"model_weight": {"v": "much"}}, "positive"), ({"measurement_weight": float("inf")}, "finite"),
     ({"initial_weight": 3.0}, "table"), ({"restarts": -1}, "restarts"), ({"iterations": 0}, "iterations"),
-    ({"steps_per_sample": 0}, "steps_per_sample"), ({"polish": "yes"}, "polish"), ({"integrator": "cvodes"}, "fixed steps")])
+    ({"substeps": 0}, "substeps"), ({"polish": "yes"}, "polish"), ({"integrator": "cvodes"}, "fixed steps")])
 def test_option_that_makes_no_sense_is_refused(options, said):
     with pytest.raises(di.ProblemError, match=f"(?i){said}"):
         di.boundary_value(**options)
@@ -373,7 +373,7 @@ def test_start_where_the_model_is_not_finite_is_refused():
 
 def test_limit_of_iterations_is_said_and_the_best_point_kept():
     with pytest.raises(di.NotConverged, match="limit of 1 iteration") as caught:
-        fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, iterations=1, restarts=0)
+        fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, max_iterations=1, restarts=0)
     assert not caught.value.estimate.converged and np.isfinite(caught.value.estimate.values["m"])
 
 
@@ -434,7 +434,7 @@ def pressed(*_):
 def test_ctrl_c_between_attempts_keeps_the_best_of_those_that_ended(monkeypatch):
     monkeypatch.setattr("dynident.boundary.smoothing.start_strategies.gradient_matching_start", pressed)
     with pytest.raises(di.NotConverged, match="by the user") as caught:
-        fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, iterations=1)
+        fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, max_iterations=1)
     estimate = caught.value.estimate
     assert estimate.counts["interrupted"] == 1 and not estimate.converged
     assert estimate.counts["attempts"] == 1 and np.isfinite(estimate.values["m"])
@@ -459,7 +459,7 @@ def test_ctrl_c_before_anything_is_known_is_passed_on(monkeypatch):
 def test_links_leave_drifting_parameters_as_they_are():
     """The sweep takes a short way there, so it must know, and the links must say the same."""
     setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
-    finite = WeakConstraintProblem(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)
+    finite = WeakConstraintProblem(setup.logarithmic(), setup.method.make_integrator(), 1, {}, setup.weights)
     assert finite.still == len(setup.drifting) > 0
     chain = finite.linearize(finite.start()).chains[0]
     n = len(setup.inner.model.states)
@@ -470,7 +470,7 @@ def test_links_leave_drifting_parameters_as_they_are():
 
 def test_factors_of_a_point_are_not_disturbed_by_another_linearisation():
     setup = setup_of(di.boundary_value(**THESIS), spring(simulated()))
-    finite = WeakConstraintProblem(setup.logarithmic(), setup.method.scheme(), 1, {}, setup.weights)
+    finite = WeakConstraintProblem(setup.logarithmic(), setup.method.make_integrator(), 1, {}, setup.weights)
     here = finite.start()
     there = here.step_along(np.full(here.unknowns.size, 0.1), tuple(np.zeros_like(n) for n in here.nodes))
     reduced = CondensedProblem(finite.linearize(here, Workspace()))

@@ -32,7 +32,7 @@ def started(run: di.Experiment, **start: float) -> di.Problem:
 def test_a_saddle_is_no_answer():
     """From negative parameters the root finder meets a stationary point at which the sum is no smallest one."""
     problem = started(shaken(101, 0.01, True, dict.fromkeys("mkb", 1.0)), m=-3.0, k=-3.0, b=-3.0)
-    options = {"model_weight": {"v": 1.0, "y": 1.0, "k": 1.0}, "steps_per_sample": 1}
+    options = {"model_weight": {"v": 1.0, "y": 1.0, "k": 1.0}, "substeps": 1}
     with pytest.raises(di.NotConverged, match="no minimum: beside it the sum falls") as caught:
         fitted(problem, **options, solver="davidenko")
     lowest = fitted(started(problem.experiments[0], m=1.5, k=1.5, b=1.5), **options)
@@ -95,7 +95,7 @@ def test_residuals_have_the_freedom_that_samples_less_unknowns_leave():
     """Where the model cannot err, the sum of 1 - variance is the number of samples less that of the unknowns."""
     problem = started(swung(0), m=1.0, k=1.0, b=1.0)
     setup = setup_of(di.boundary_value(model_weight=np.inf), problem)
-    finite = WeakConstraintProblem(setup.inner, setup.method.scheme(), 1, {"position": 0.01}, setup.weights)
+    finite = WeakConstraintProblem(setup.inner, setup.method.make_integrator(), 1, {"position": 0.01}, setup.weights)
     seen = _seen(setup, finite, finite.start(), {"position": 0.01})["position"]
     assert seen.count - seen.variances == pytest.approx(151 - 5, rel=1e-6)  # m, k, b and two initial states
 
@@ -175,7 +175,7 @@ def test_the_condition_number_depends_on_no_units():
                             {"position": di.Gaussian(0.01 * unit)}, hold="linear")
         problem = di.Problem(model, [run], [di.Parameter(name, start=1.3) for name in "mkb"])
         setup = setup_of(di.boundary_value(model_weight={"v": 100.0 / unit**2}), problem)
-        finite = WeakConstraintProblem(setup.inner, setup.method.scheme(), 1, {}, setup.weights)
+        finite = WeakConstraintProblem(setup.inner, setup.method.make_integrator(), 1, {}, setup.weights)
         found.append(BoundaryValueProblem(setup, finite, scaled=True).condition(finite.start()))
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
@@ -196,7 +196,7 @@ def test_a_course_that_leaves_its_bounds_is_said():
 def test_an_exact_model_is_not_said_to_err():
     """Without noise and without model errors, nothing is left to explain, and no model error explains it."""
     estimate = fitted(started(shaken(101, 0.0, False, dict.fromkeys("mkb", 1.0)), m=1.3, k=1.3, b=1.3), model_weight=np.inf,
-                      steps_per_sample=20)
+                      substeps=20)
     said = [note for note in estimate.notes if "Nothing is left" in note]
     assert said and "model errors" not in said[0]
 

@@ -499,7 +499,8 @@ def test_a_ball_guessed_below_the_floor_bounces_if_it_falls_and_flies_on_if_it_r
     model, time, p = bouncing(), np.linspace(0, 0.4, 41), np.array([9.81, 0.8])
     grid = grid_of(model, Experiment(time=time), 1)
     scheme = integrator_named("runge_kutta")
-    for march in (event_propagator_for(model, scheme, (0, 1)), InterpretedEventPropagator(EventPropagatorKey(model, scheme, (0, 1)))):
+    twin = InterpretedEventPropagator(EventPropagatorKey(model, scheme, (0, 1)))
+    for march in (event_propagator_for(model, scheme, (0, 1)), twin):
         out = march.run(grid, np.array([0, 20, 40]), np.array([[1.0, 0.0], [-0.01, v]]), p, True)
         np.testing.assert_allclose(out.states[21:, 0], -0.01 + after * time[1:21] - 9.81 * time[1:21] ** 2 / 2, atol=ROUNDING)
 

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pytest
 
 from dynident.errors import ProblemError
-from dynident.io.readers import csv_arrow, csv_strict
+from dynident.io.readers import csv, csv_strict
 from dynident.io.readers.csv import read_csv
 from dynident.problem.noise import Bounded, Gaussian
 
@@ -326,7 +326,7 @@ def test_both_readers_agree_on_every_bit(slide, monkeypatch):
 
 
 def test_blocks_are_cut_at_lines(slide, monkeypatch):
-    monkeypatch.setattr(csv_arrow, "BLOCK_BYTES", 7)
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 7)
     for separator in (",", "  "):
         check_plain(read_csv(slide("# here\n" + PLAIN.replace(",", separator)), time="t", inputs=["u"], outputs=["y"]))
 

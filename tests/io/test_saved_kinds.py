@@ -44,7 +44,7 @@ def enclosure(refutation: Refutation | None = None) -> Enclosure:
     band = Band("run 1", np.arange(3.0), {"k": np.zeros(3)}, {"k": np.full(3, np.inf)}, np.array([1, 2, 3]),
                 np.array([1, 1, 3]), ("slip", "stick"), (0.5,), 2)
     return Enclosure(NAMES, np.full(3, np.nan), np.ones(3), "It is proved.", np.zeros(3), np.full(3, np.inf),
-                     np.ones((2, 3, 4)), forgiven=2, refutation=refutation, bands=(band,), held={"m": 2.0},
+                     np.ones((2, 3, 4)), max_outliers=2, refutation=refutation, bands=(band,), held={"m": 2.0},
                      plot_pair=("k", NAMES[1]), truth={"k": 1.5, NAMES[1]: np.arange(3.0)})
 
 

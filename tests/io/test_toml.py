@@ -8,7 +8,7 @@ import pytest
 import dynident as di
 from dynident.errors import ProblemError
 from dynident.io.problem_file.read import read_problem, write_problem
-from dynident.io.problem_file.toml_text import line_of, to_toml
+from dynident.io.problem_file.write import line_of, to_toml
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian
@@ -200,8 +200,9 @@ def test_each_fault_is_one_sentence_with_its_place(drive, old, new, fault):
     ('kind = "multiple_shooting"\nsegments = "5"', "line 25: method.segments: segments = '5'; give a whole number"),
     ('kind = "multiple_shooting"\nsegments = true', "line 25: method.segments: segments = True; give a whole number"),
     ('kind = "multiple_shooting"\nsegmnts = 5', "line 23: method: method 'multiple_shooting' has no option 'segmnts'"),
-    ('kind = "full_discretization"\nscheme = "cvodes"', "line 25: method.scheme: scheme 'cvodes' chooses its own steps"),
-    ('kind = "full_discretization"\nscheme = "radau"\ndegree = "3"', "line 26: method.degree: degree = '3'; use 1 to"),
+    ('kind = "full_discretization"\nintegrator = "cvodes"',
+     "line 25: method.integrator: integrator 'cvodes' chooses its own steps"),
+    ('kind = "full_discretization"\nintegrator = "radau"\ndegree = "3"', "line 26: method.degree: degree = '3'; use 1 to"),
     ('kind = "single_shooting"\nloss = ["huber"]', "line 23: method: There is no loss '['huber']'"),
     ('kind = "multistart"\nmethod = 5', "a method is made by one of single_shooting"),
     ('kind = "multistart"\npoints = [5]', "line 25: method.points: points[0] is 5; give a table"),

@@ -12,7 +12,7 @@ from linear_oracle import oscillator
 
 import dynident as di
 from dynident.kalman.export_c import export_filter
-from dynident.kalman.method import KalmanMethod
+from dynident.kalman.method import KalmanMethod, MovingHorizon
 
 CC = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(CC is None, reason="no C compiler")
@@ -47,14 +47,14 @@ class Exported:
 @pytest.mark.parametrize("options", [
     {"covariance_update": "joseph"}, {"covariance_update": "square_root"}, {"filter": "unscented"},
     {"filter": "iterated", "gate": 4.0},
-    {"filter": "horizon", "horizon": 6, "iterations": 1}, {"bound_handling": "transform", "substeps": 2}],
+    {"horizon": 6}, {"bound_handling": "transform", "substeps": 2}],
     ids=["joseph", "square_root", "unscented", "iterated", "horizon", "transform"])
 def test_exported_filter_gives_the_numbers_of_the_python_filter(tmp_path, options):
     problem, *_ = oscillator(150, seed=29, free=("k", "d"))
     bounded = [di.Parameter("k", start=6, lower=0.1, upper=50), di.Parameter("d", start=0.8, lower=0),
                *[p for p in problem.parameters if isinstance(p, di.InitialState)]]
     problem = problem.changed(parameters=bounded)
-    method = KalmanMethod(**{**KNOWN, **options})
+    method = (MovingHorizon if "horizon" in options else KalmanMethod)(**{**KNOWN, **options})
     estimate = method.identify(problem, None, lambda _: None)
     export_filter(estimate, tmp_path, "axis")
     exported, python, e = Exported(tmp_path, 2, 2, 1), method.start(problem), problem.experiments[0]

@@ -20,7 +20,7 @@ from dynident.kalman.compiled_filter import CompiledFilter, record_kernels, sour
 from dynident.kalman.filter_adjoint import adjoint_measurement
 from dynident.kalman.filter_common import FilterModel, project_onto_bounds, semidefinite_cholesky
 from dynident.kalman.filter_linear import FORMS, update_with_measurements
-from dynident.kalman.method import KalmanMethod
+from dynident.kalman.method import KalmanMethod, MovingHorizon
 from dynident.kalman.setup import FilterSetup, build_setup
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="a twin is compared with the compiled loop")
@@ -77,7 +77,8 @@ def two_outputs() -> di.Problem:
 
 
 def setup_for(**options: Any) -> FilterSetup:
-    return build_setup(KalmanMethod(**{**KNOWN, **options}), two_outputs())
+    made = MovingHorizon if "horizon" in options else KalmanMethod
+    return build_setup(made(**{**KNOWN, **options}), two_outputs())
 
 
 def backend_numbers(setup: FilterSetup, compiled: bool) -> list[np.ndarray]:
@@ -183,7 +184,7 @@ class Twin:
         return " ".join([self.loop, *(str(value) for value in self.options.values())])
 
 
-HORIZON = {"filter": "horizon", "horizon": 5, "iterations": 2}
+HORIZON = {"horizon": 5, "iterations": 2}
 UPDATES = [{"covariance_update": "plain"}, {"covariance_update": "joseph"}, {"covariance_update": "square_root"}]
 TWINS = [
     *(Twin("filter_extended", options) for options in (

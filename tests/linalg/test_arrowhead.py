@@ -158,3 +158,24 @@ def test_experiments_are_joined_at_what_they_share_and_priors_find_their_place()
     assert sorted(rows.shared) == [0, 1, 4]
     expected = np.linalg.lstsq(np.vstack(A), -np.concatenate(b), rcond=None)[0]
     np.testing.assert_allclose(rows.solve(), expected, **CLOSE)
+
+
+def test_a_step_rests_along_what_is_null_to_rounding():
+    """Two equal columns, one of them shifted by rounding: the least squares step along their difference is arbitrary."""
+    rng = np.random.default_rng(3)
+    column, other, right = rng.standard_normal((3, 40))
+    twin = column * (1 + 2e-16 * rng.standard_normal(40))
+    rows = np.column_stack([column, twin, other, right])
+    plain = arrowhead(3, np.arange(3), [], rows)
+    step = plain.freeze_null_space().with_damping(np.full(3, 1e-11)).solve()
+    assert step[0] == pytest.approx(step[1], abs=1e-9)
+    assert plain.predicted_reduction(step) == pytest.approx(float(right @ right) - float(
+        np.linalg.lstsq(np.column_stack([column, other]), -right, rcond=None)[1][0]), rel=1e-9)
+
+
+def test_a_weakly_seen_direction_is_not_taken_for_a_null_one():
+    rng = np.random.default_rng(4)
+    column, other, right = rng.standard_normal((3, 40))
+    rows = np.column_stack([column, column + 1e-9 * other, right])
+    plain = arrowhead(2, np.arange(2), [], rows)
+    assert plain.freeze_null_space().solve() == pytest.approx(plain.solve(), rel=1e-3)

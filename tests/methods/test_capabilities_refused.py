@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.methods.method import refuse
 
 T = np.linspace(0, 1, 11)
 
@@ -51,7 +50,7 @@ CASES = [
 def test_refusal_before_the_fit_is_that_of_the_fit(problem, method, sentence):
     asked = problem()
     with pytest.raises(di.DynidentError) as before:
-        refuse(method, asked)
+        method.check_supports(asked)
     with pytest.raises(di.DynidentError) as during:
         di.identify(asked, method, progress=False)
     assert sentence in str(before.value)
@@ -61,5 +60,5 @@ def test_refusal_before_the_fit_is_that_of_the_fit(problem, method, sentence):
 @pytest.mark.parametrize("method", [di.single_shooting(), di.multiple_shooting(), di.least_squares()])
 def test_methods_that_follow_the_modes_refuse_nothing(method):
     asked = hybrid()
-    refuse(method, asked)
+    method.check_supports(asked)
     assert di.identify(asked, method, progress=False).values["a"] == pytest.approx(1, abs=0.05)

@@ -9,6 +9,7 @@ from dynident.linalg.finite_problem import Variables
 from dynident.methods.direct import FullDiscretizationMethod
 from dynident.solvers import nlp
 from dynident.solvers.solver_result import SolverResult
+from dynident.status import Status
 from dynident.transcription.full_discretization import FullDiscretization
 from problems import MACHINES, bellman, gas_oil, pinene
 
@@ -19,19 +20,19 @@ SOLVERS = [("gauss_newton", None), ("ipopt", "exact"), ("ipopt", "gauss_newton")
 @pytest.mark.parametrize(("solver", "hessian"), SOLVERS)
 def test_all_solvers_reach_the_same_optimum(solver, hessian):
     problem = MACHINES["mass_spring_damper"].problem(seed=4)
-    e = di.identify(problem, di.full_discretization("trapezoid", steps_per_sample=1, solver=solver, hessian=hessian,
-                                                         iterations=3000))
+    e = di.identify(problem, di.full_discretization("trapezoid", substeps=1, solver=solver, hessian=hessian,
+                                                         max_iterations=3000))
     reference = di.identify(problem, di.single_shooting(integrator="trapezoid", substeps=1))
     for name in problem.names:
         assert e.values[name] == pytest.approx(reference.values[name], rel=1e-5, abs=1e-4 * reference.uncertainty.std(name))
 
 
 @pytest.mark.parametrize("method", [
-    di.full_discretization("radau", steps_per_sample=4), di.full_discretization("gauss_legendre", 3, steps_per_sample=4),
-    di.full_discretization("radau", steps_per_sample=4, solver="ipopt"),
-    di.full_discretization("radau", steps_per_sample=4, solver="sqp", hessian="gauss_newton"),
-    di.full_discretization("radau", steps_per_sample=4, solver="sqp", hessian="exact"),
-    di.full_discretization("hermite_simpson", steps_per_sample=16)], ids=str)
+    di.full_discretization("radau", substeps=4), di.full_discretization("gauss_legendre", 3, substeps=4),
+    di.full_discretization("radau", substeps=4, solver="ipopt"),
+    di.full_discretization("radau", substeps=4, solver="sqp", hessian="gauss_newton"),
+    di.full_discretization("radau", substeps=4, solver="sqp", hessian="exact"),
+    di.full_discretization("hermite_simpson", substeps=16)], ids=str)
 def test_cops_problems_reach_the_published_optimum_from_the_published_start(method):
     """COPS 3 gives 5.2366e-3 and 19.8721; the exact differential equations 0.005236595834 and 19.87216695."""
     oil, acid = di.identify(gas_oil(), method), di.identify(pinene(), method)
@@ -56,9 +57,9 @@ def test_solver_that_ends_where_no_trajectory_is_shows_the_start_and_says_so(mon
 
         def solve(self, finite, point, watch=None):
             far = Variables(point.unknowns * np.nan, point.nodes)
-            return SolverResult(far, finite.evaluate(point), False, "somewhere", (), np.zeros(len(finite.names), int))
+            return SolverResult(far, finite.evaluate(point), False, Status("somewhere"), (), np.zeros(len(finite.names), int))
 
-    monkeypatch.setattr(FullDiscretizationMethod, "solver", lambda self, finite: Lost())
+    monkeypatch.setattr(FullDiscretizationMethod, "make_solver", lambda self, finite: Lost())
     with pytest.raises(di.NotConverged, match="values below are those of the start") as stopped:
         di.identify(problem, di.full_discretization())
     assert stopped.value.estimate.values["p"] == problem.parameters[0].start
@@ -66,7 +67,7 @@ def test_solver_that_ends_where_no_trajectory_is_shows_the_start_and_says_so(mon
 
 def test_sparse_solver_that_ends_beyond_the_model_goes_back_to_its_last_finite_point():
     finite = FullDiscretization(MACHINES["pendulum"].problem(seed=4), integrator_named("trapezoid"), 1, {})
-    run = nlp._CasadiRun(finite, finite.start(), None, "exact")
+    run = nlp._NlpSolve(finite, finite.start(), None, "exact")
     w, evaluation = run.last_finite(np.full(run.program.size, np.nan))
     assert np.all(np.isfinite(w))
     assert evaluation.cost == finite.evaluate(finite.start()).cost
@@ -74,7 +75,7 @@ def test_sparse_solver_that_ends_beyond_the_model_goes_back_to_its_last_finite_p
 
 
 def test_bellmans_kinetics_reach_the_known_optimum():
-    e = di.identify(bellman(), di.full_discretization("radau", steps_per_sample=2))
+    e = di.identify(bellman(), di.full_discretization("radau", substeps=2))
     assert e.cost == pytest.approx(21.86671, rel=1e-6)
     assert e.values["k1"] == pytest.approx(4.5770881e-6, rel=1e-5)
     assert e.values["k2"] == pytest.approx(2.796242e-4, rel=1e-4)
@@ -98,7 +99,7 @@ def test_pendulum_over_many_periods_is_found_from_starts_where_single_shooting_i
 
 def test_equality_and_inequality_between_parameters_hold():
     problem = MACHINES["mass_spring_damper"].problem(seed=4)
-    free = di.identify(problem, di.full_discretization(steps_per_sample=1))
+    free = di.identify(problem, di.full_discretization(substeps=1))
     total = free.values["m"] + free.values["d"]
     tied = di.identify(problem.changed(constraints=[f"m + d == {total + 0.01}", f"k <= {free.values['k'] - 0.01}"]))
     assert tied.values["m"] + tied.values["d"] == pytest.approx(total + 0.01, abs=1e-7)
@@ -110,7 +111,7 @@ def test_equality_and_inequality_between_parameters_hold():
 def test_an_equality_between_parameters_is_information():
     """With m + d known, their errors are equal and opposite."""
     problem = MACHINES["mass_spring_damper"].problem(seed=4)
-    free = di.identify(problem, di.full_discretization(steps_per_sample=1))
+    free = di.identify(problem, di.full_discretization(substeps=1))
     tied = di.identify(problem.changed(constraints=[f"m + d == {free.values['m'] + free.values['d']}"]))
     index = [problem.names.index(n) for n in ("m", "d")]
     assert tied.uncertainty.correlation()[index[0], index[1]] == pytest.approx(-1, abs=1e-6)
@@ -122,7 +123,7 @@ def test_bounds_on_states_hold_at_every_grid_point():
     fastest = np.max(np.abs(di.identify(problem).trajectories[0].states["rate"]))
     limit = float(0.999 * fastest)
     e = di.identify(problem.changed(constraints=[f"{-limit} <= rate <= {limit}"]),
-                    di.full_discretization("hermite_simpson", steps_per_sample=1))
+                    di.full_discretization("hermite_simpson", substeps=1))
     assert np.max(np.abs(e.trajectories[0].states["rate"])) <= limit * (1 + 1e-6)
 
 
@@ -142,13 +143,13 @@ def test_faults_of_options_are_sentences():
     with pytest.raises(di.ProblemError, match="Did you mean 'exact'"):
         di.full_discretization(hessian="exakt")
     with pytest.raises(di.ProblemError, match="whole number"):
-        di.full_discretization(steps_per_sample=0)
+        di.full_discretization(substeps=0)
 
 
 def test_ipopt_stops_at_its_limit_and_says_so():
     problem = MACHINES["two_mass"].problem(seed=4)
     with pytest.raises(di.NotConverged, match="Maximum_Iterations_Exceeded") as stopped:
-        di.identify(problem, di.full_discretization(solver="ipopt", iterations=1, steps_per_sample=1))
+        di.identify(problem, di.full_discretization(solver="ipopt", max_iterations=1, substeps=1))
     assert not stopped.value.estimate.converged
 
 
@@ -159,6 +160,6 @@ def test_ctrl_c_in_ipopt_keeps_the_best_point():
 
     problem = MACHINES["two_mass"].problem(seed=4)
     with pytest.raises(di.NotConverged, match="by the user") as stopped:
-        di.identify(problem, di.full_discretization(solver="ipopt", steps_per_sample=1), progress=interrupt)
+        di.identify(problem, di.full_discretization(solver="ipopt", substeps=1), progress=interrupt)
     assert stopped.value.estimate.counts["interrupted"] == 1
     assert np.isfinite(stopped.value.estimate.cost)

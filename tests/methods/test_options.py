@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import Any
+from dataclasses import fields
 
 import pytest
 
 import dynident as di
-from dynident.methods.presets import METHODS, method_from
+from dynident.methods.options import option_rows
+from dynident.methods.presets import METHODS, method_class, method_from
 
-OPTIONS = [(make, name) for make in METHODS for name in inspect.signature(make).parameters]
+OPTIONS = [(kind, f.name) for kind in METHODS for f in fields(method_class(kind))]
 WRONG = (["x"], [], {"a": ["b"]}, True, "x", "", 2.5, -1, float("nan"))
 
 
-@pytest.mark.parametrize("make, option", OPTIONS, ids=lambda it: getattr(it, "__name__", it))
-def test_wrong_kind_of_value_is_taken_or_refused_in_a_sentence(make: Callable[..., Any], option: str):
+@pytest.mark.parametrize("kind, option", OPTIONS)
+def test_wrong_kind_of_value_is_taken_or_refused_in_a_sentence(kind: str, option: str):
     refused = 0
     for value in WRONG:
         try:
-            method_from({"kind": make.__name__, option: value})
+            method_from({"kind": kind, option: value})
         except (di.ProblemError, di.NotSupported):
             refused += 1
     assert refused
 
 
-@pytest.mark.parametrize("make, option", [
-    (make, name) for make, name in OPTIONS if isinstance(inspect.signature(make).parameters[name].default, bool)],
-    ids=lambda it: getattr(it, "__name__", it))
-def test_yes_or_no_is_asked_for_where_it_is_meant(make: Callable[..., Any], option: str):
+@pytest.mark.parametrize("kind, option", [(kind, row.name) for kind in METHODS for row in option_rows(method_class(kind))
+                                          if isinstance(row.default, bool)])
+def test_yes_or_no_is_asked_for_where_it_is_meant(kind: str, option: str):
     for value in ("no", 2.5, ["x"]):
         with pytest.raises(di.ProblemError, match=option):
-            method_from({"kind": make.__name__, option: value})
+            method_from({"kind": kind, option: value})

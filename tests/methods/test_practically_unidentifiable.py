@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 import dynident as di
 
 STD = 0.01
-METHODS = {"full": di.full_discretization(scheme="runge_kutta"), "multiple": di.multiple_shooting(),
+METHODS = {"full": di.full_discretization(integrator="runge_kutta"), "multiple": di.multiple_shooting(),
            "single": di.single_shooting()}
 VISIBLE = 0.2**2  # of the cost, in squared standard errors; nobody can call what is below it worse
 SAME = 0.01  # standard errors between two solvers that stop at 1e-5 of one, along a direction that is hardly seen

@@ -80,7 +80,8 @@ def test_errors_of_a_task_are_raised_as_they_are(pool):
 
 
 def test_executor_that_does_not_survive_a_killed_worker_says_so():
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fragile, pytest.raises(WorkerLost, match=r"di\.process_pool"):
+    spawned = get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawned) as fragile, pytest.raises(WorkerLost, match=r"di\.process_pool"):
         list(map_ordered(workloads.always_dies, None, [(0, 0)], fragile))
 
 

@@ -61,7 +61,8 @@ def test_ways_of_the_other_sign_are_drawn(estimate):
 
 
 def test_a_rejected_step_with_a_new_jacobian_looks_rejected(estimate):
-    made = tuple(PseudoTimeStep(1, "newton", 0.5, 1.0, 1.0, fresh, accepted) for fresh in (True, False) for accepted in (True, False))
+    made = tuple(PseudoTimeStep(1, "newton", 0.5, 1.0, 1.0, fresh, accepted)
+                 for fresh in (True, False) for accepted in (True, False))
     symbols = [pseudo_time_steps.MARKS[pseudo_time_steps._mark(stride)] for stride in made]
     assert len(set(symbols)) == 4
     assert [symbol.startswith("x") for symbol in symbols] == [not stride.accepted for stride in made]

@@ -70,4 +70,4 @@ def test_check_looks_at_bounded_errors_too_and_makes_no_deviation_of_them():
     still = decay(di.Bounded(BOUND))
     twice = di.Problem(di.EquationModel(states={"x": "-k*x + b*c*u"}, inputs=["u"], outputs={"y": "x"}), still.experiments,
                        [*still.parameters, di.Parameter("c", 1.0, 0.1, 3)])
-    assert any({"b", "c"} <= set(f.subject.split(", ")) for f in di.check(twice).findings)  # only their product counts
+    assert any({"b", "c"} <= set(f.names) for f in di.check(twice).findings)  # only their product counts

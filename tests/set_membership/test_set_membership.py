@@ -55,7 +55,7 @@ def test_two_exponentials_as_in_the_literature():
     inner = np.prod(enclosure.inner[1] - enclosure.inner[0], axis=0).sum()
     outer = inner + np.prod(enclosure.outer[1] - enclosure.outer[0], axis=0).sum()
     assert 0.055 < inner < 0.067738 and 0.064526 < outer < 0.08
-    assert enclosure.removed() == pytest.approx(1 - outer)  # the first box is the unit square; what fits is not removed
+    assert enclosure.excluded_volume() == pytest.approx(1 - outer)  # the first box is the unit square; what fits is not removed
 
 
 def test_every_point_of_the_inner_paving_fits():

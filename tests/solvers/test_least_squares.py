@@ -140,7 +140,7 @@ def test_trial_step_that_blows_up_is_shortened(method):
 
 @each_way
 def test_limit_of_iterations_is_said_and_the_best_point_kept(method):
-    limited = replace(method, iterations=2)
+    limited = replace(method, max_iterations=2)
     problem = MSD.problem(3)
     estimate = stopped(problem, limited)
     assert estimate.status.code == "iteration_limit" and "at the limit of 2 iterations" in estimate.status
@@ -168,13 +168,13 @@ def test_interrupt_ends_with_the_last_point_marked(method, after):
 
 
 def test_interrupt_between_two_solves_keeps_what_was_reached(monkeypatch):
-    from dynident.methods import direct, outer_loop
+    from dynident.methods import direct, direct_steps
 
     def impatient(*arguments, **options):
         raise KeyboardInterrupt
 
-    reference, loop = found(MSD.problem(3), SINGLE), outer_loop.DIRECT_LOOP
-    monkeypatch.setattr(direct, "DIRECT_LOOP", replace(loop, round=(outer_loop.transcribe, outer_loop.solve, impatient)))
+    reference, loop = found(MSD.problem(3), SINGLE), direct_steps.DIRECT_LOOP
+    monkeypatch.setattr(direct, "DIRECT_LOOP", replace(loop, round=(direct_steps.transcribe, direct_steps.solve, impatient)))
     estimate = stopped(MSD.problem(3), SINGLE)
     assert estimate.status.code == "interrupted" and estimate.counts["interrupted"] == 1
     assert estimate.values["k"] == pytest.approx(reference.values["k"], rel=1e-6)

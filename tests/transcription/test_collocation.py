@@ -32,7 +32,7 @@ def shaken(finite: FullDiscretization, size: float = 0.02) -> Variables:
 def test_reaches_the_optimum_of_shooting_with_the_same_scheme(scheme):
     problem = MACHINES["mass_spring_damper"].problem(seed=3)
     shot = di.identify(problem, di.single_shooting(integrator=scheme, substeps=2))
-    full = di.identify(problem, di.full_discretization(scheme, steps_per_sample=2))
+    full = di.identify(problem, di.full_discretization(scheme, substeps=2))
     for name in problem.names:
         assert full.values[name] == pytest.approx(shot.values[name], rel=1e-6, abs=1e-8)
         assert full.uncertainty.std(name) == pytest.approx(shot.uncertainty.std(name), rel=1e-3)
@@ -44,7 +44,7 @@ def test_agrees_with_shooting_on_every_machine(machine):
     problem = MACHINES[machine].problem(seed=5)
     shot, full = (di.identify(problem, m) for m in (
         di.multiple_shooting(integrator="hermite_simpson", substeps=1),
-        di.full_discretization("hermite_simpson", steps_per_sample=1)))
+        di.full_discretization("hermite_simpson", substeps=1)))
     for name in problem.names:
         assert full.values[name] == pytest.approx(shot.values[name], rel=1e-6, abs=1e-3 * shot.uncertainty.std(name))
 
@@ -56,7 +56,7 @@ def test_the_estimate_shows_the_order_of_the_scheme(scheme):
     problem = machine.problem(seed=None)
     errors = []
     for steps in (1, 2):
-        e = di.identify(problem, di.full_discretization(scheme, steps_per_sample=steps))
+        e = di.identify(problem, di.full_discretization(scheme, substeps=steps))
         errors.append(abs(e.values["p"] - machine.truth["p"]))
     assert np.log2(errors[0] / errors[1]) == pytest.approx(integrator_named(scheme).order, abs=0.3)
 
@@ -144,7 +144,7 @@ def test_states_that_are_not_measured_start_from_a_simulation():
 
 def test_interpreted_full_discretization_gives_the_same_estimate(monkeypatch):
     problem = MACHINES["mass_spring_damper"].problem(seed=3)
-    compiled = di.identify(problem, di.full_discretization("radau", steps_per_sample=1))
+    compiled = di.identify(problem, di.full_discretization("radau", substeps=1))
     monkeypatch.setenv("DYNIDENT_CC", "none")
     from dynident.integrators import propagation
     from dynident.linalg import chain_qr
@@ -152,8 +152,8 @@ def test_interpreted_full_discretization_gives_the_same_estimate(monkeypatch):
     propagation._compiled.cache_clear()
     chain_qr._library.cache_clear()
     try:
-        interpreted = di.identify(problem, di.full_discretization("radau", steps_per_sample=1))
-        program = di.identify(problem, di.full_discretization("radau", steps_per_sample=1, solver="ipopt"))
+        interpreted = di.identify(problem, di.full_discretization("radau", substeps=1))
+        program = di.identify(problem, di.full_discretization("radau", substeps=1, solver="ipopt"))
     finally:
         propagation._compiled.cache_clear()
         chain_qr._library.cache_clear()

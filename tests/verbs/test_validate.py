@@ -83,7 +83,7 @@ def test_a_fit_that_was_stopped_early_leaves_validation_its_iterations():
     model, record = lag(0.02, initial={})
     problem = di.Problem(model, [record], [di.Parameter("k", 0.7), di.Parameter("b", 1.5)])
     with pytest.raises(di.NotConverged) as stopped:
-        di.identify(problem, di.single_shooting(iterations=1))
+        di.identify(problem, di.single_shooting(max_iterations=1))
     validation = stopped.value.estimate.validate(lag(0.02, seed=5, initial={})[1])
     assert "x(0)" in validation.notes[0]
 

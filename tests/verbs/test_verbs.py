@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident.statistics.diagnostic import DiagnosticCode
 from problems import MACHINES
 
 MSD, PENDULUM = MACHINES["mass_spring_damper"], MACHINES["pendulum"]
@@ -168,7 +169,7 @@ def test_methods_side_by_side_agree():
 
 
 def test_method_that_cannot_or_does_not_converge_leaves_the_others():
-    methods = [di.multiple_shooting(segments=10_000), di.single_shooting(iterations=1), di.single_shooting()]
+    methods = [di.multiple_shooting(segments=10_000), di.single_shooting(max_iterations=1), di.single_shooting()]
     comparison = di.compare(PENDULUM.problem(1), methods, progress=False)
     assert "cannot be cut into 10000 segments" in comparison.failed["multiple_shooting"]
     converged = [estimate.converged for estimate in comparison.values()]
@@ -191,7 +192,8 @@ def test_check_names_what_the_data_cannot_tell_apart():
     check = di.check(di.Problem(model, [run], unknown))
     assert not check.ok
     (error,) = [f for f in check.findings if f.severity == "error"]
-    assert "m1" in error.subject and "m2" in error.subject and "m1 + m2" in error.sentence
+    assert error.code is DiagnosticCode.STRUCTURALLY_UNIDENTIFIABLE
+    assert error.names == ("m1", "m2") and "m1 + m2" in error.sentence
 
 
 def test_check_works_where_a_whole_simulation_diverges():

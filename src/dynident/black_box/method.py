@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,8 +17,18 @@ from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import FiniteProblem, ResidualJacobian, Variables
 from dynident.methods import noise_estimation
-from dynident.methods.direct import fit, option_faults, plain_options, whole
-from dynident.methods.restraints import constrained_solver, refuse_integrator, refuse_state_bounds
+from dynident.methods.capabilities import Capabilities, Support, check_supports
+from dynident.methods.direct import (
+    check_integrator,
+    constrained_solver,
+    fit,
+    loss_option,
+    max_iterations_option,
+    substeps_option,
+    with_iterations,
+)
+from dynident.methods.method import Method
+from dynident.methods.options import check_options, is_whole, known_integrator, option
 from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
@@ -32,54 +42,58 @@ FEWEST_MEMBERS = 4  # per unknown
 LEAST_GENERATIONS = 5  # evaluations are spent on that many rather than on more members
 
 
+def search_effort(name: str, value: Any) -> list[str]:
+    good = is_whole(value) and value >= 0
+    return [] if good else [f"{name} = {value!r}; give a number of simulations, or 0 for no search."]
+
+
 @dataclass(frozen=True)
-class LeastSquares:
-    """Levenberg-Marquardt on simulations, derivatives by finite differences whose step follows the measured noise.
+class LeastSquares(Method):
+    """Simulations and differences only: for FMUs, and for any model as a check; optionally after a global search."""
 
-    `global_search` is a number of simulations to spend on a global search between the bounds before (0: none).
-    `integrator` serves models with equations; an FMU brings its own choice. `substeps`, `loss`, `iterations` as for
-    shooting.
-    """
-
-    global_search: int = 0
-    integrator: str = "runge_kutta"
-    substeps: int | str = "auto"
-    loss: str = "squared"
-    iterations: int = 200
-    kind: str = "least_squares"
+    global_search: int = option(0, "Simulations to spend on a global search between the bounds before; 0: none.", search_effort)
+    integrator: str = option("runge_kutta", "For models with equations; an FMU brings its own.", known_integrator)
+    substeps: int | str = substeps_option()
+    loss: str = loss_option()
+    max_iterations: int = max_iterations_option()
+    kind: ClassVar[str] = "least_squares"
 
     def __post_init__(self) -> None:
-        integrator_named(self.integrator)
-        faults = option_faults(self.loss, "auto", self.iterations, substeps=self.substeps)
-        if not whole(self.global_search) or self.global_search < 0:
-            faults.append(f"global_search = {self.global_search!r}; give a number of simulations, or 0 for no search.")
-        if faults:
-            raise ProblemError(faults)
+        check_options(self)
 
-    def options(self) -> dict[str, Any]:
-        return plain_options(self)
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
+                            constraints=Support.YES, robust_losses=Support.YES,
+                            instead={"state_bounds": "full_discretization() on equations, which hands them to Ipopt"})
 
-    def minimises(self) -> dict[str, Any]:
+    @property
+    def simulation_integrator(self) -> str:
+        return self.integrator
+
+    def objective_key(self) -> dict[str, Any]:
         return {"loss": self.loss}
 
-    def refuse(self, problem: Problem) -> None:
-        noise_estimation.require_gaussian(problem, self.kind)
-        refuse_state_bounds(problem, self.kind, "full_discretization() on equations, which hands them to Ipopt")
+    def check_supports(self, problem: Problem) -> None:
+        check_supports(problem, self.kind, self.capabilities)
         if isinstance(problem.model, EquationModel):  # an FMU brings its own
-            refuse_integrator(problem, integrator_named(self.integrator))
+            check_integrator(problem, integrator_named(self.integrator))
         if self.global_search:
             _refuse_open_bounds(problem)
 
-    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        self.refuse(problem)
+    def for_initial_states(self, least_iterations: int) -> Method | None:
+        return with_iterations(self, least_iterations)
+
+    def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
+        self.check_supports(problem)
         began = time.perf_counter()
         given = BlackBoxTranscription.of(self, problem, executor)
         start, notes = search_globally(given) if self.global_search else (given, ())
         searched = time.perf_counter() - began
-        estimate = fit(start, problem, tell)
+        estimate = fit(start, problem, report)
         again, more = recheck_derivatives(start, estimate)
         if again is not None:
-            estimate = fit(again, problem, tell)
+            estimate = fit(again, problem, report)
         counts = {**estimate.counts, "simulations": given.cache.simulations}
         times = {**estimate.times, "fit": estimate.times["fit"] + searched}
         return replace(estimate, method=self, counts=counts, times=times,
@@ -108,25 +122,26 @@ class BlackBoxTranscription:
         return self.method.loss
 
     @property
-    def iterations(self) -> int:
-        return self.method.iterations
+    def max_iterations(self) -> int:
+        return self.method.max_iterations
 
-    def integrate(self) -> Any:
-        return SimulatorIntegrator(self.cache.simulator.integrator)
-
-    def steps(self) -> int | str:
+    @property
+    def substeps(self) -> int | str:
         return self.method.substeps
 
-    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
+    def make_integrator(self) -> Any:
+        return SimulatorIntegrator(self.cache.simulator.integrator)
+
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
         return BlackBoxProblem(problem, self.cache, substeps, noise_std, self.loss, self.start_values)
 
-    def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
-        return self.finite(problem, substeps, noise_std)
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
+        return self.transcribe(problem, substeps, noise_std)
 
-    def solver(self, finite: FiniteProblem) -> Any:
+    def make_solver(self, finite: FiniteProblem) -> Any:
         if self.problem.constraints:
-            return constrained_solver(self.problem, finite, self.method.iterations)
-        return LevenbergMarquardt(iterations=self.method.iterations)
+            return constrained_solver(self.problem, finite, self.method.max_iterations)
+        return LevenbergMarquardt(iterations=self.method.max_iterations)
 
     def advice(self, problem: Problem) -> list[str]:
         stiff = self.cache.simulator.stiff_alternative
@@ -134,14 +149,14 @@ class BlackBoxTranscription:
                 "search between the bounds first with least_squares(global_search=1000)"]
 
     def at_start(self) -> BlackBoxProblem:
-        """The finite problem with the steps that its start asks for; raises Diverged."""
-        noise_std, substeps = noise_estimation.initial_noise_std(self.problem), self.steps()
+        """The finite problem with the steps that its start asks for; raises SimulationDiverged."""
+        noise_std, substeps = noise_estimation.initial_noise_std(self.problem), self.substeps
         if substeps == "auto":
-            substeps, _ = choose_substeps(lambda n: self.shooting(self.problem, n, noise_std))
-        return self.finite(self.problem, int(substeps), noise_std)
+            substeps, _ = choose_substeps(lambda n: self.transcribe_by_shooting(self.problem, n, noise_std))
+        return self.transcribe(self.problem, int(substeps), noise_std)
 
 
-def differences_at_start(problem: Problem) -> ResidualJacobian:
+def linearize_by_differences(problem: Problem) -> ResidualJacobian:
     """Residuals and their differences at the start values."""
     try:
         finite = BlackBoxTranscription.of(LeastSquares(), problem).at_start()
@@ -157,7 +172,7 @@ def recheck_derivatives(transcription: BlackBoxTranscription, estimate: Estimate
         return None, ()
     problem = transcription.problem
     values = np.array([estimate.values[name] for name in problem.names])
-    finite = transcription.finite(problem, estimate.counts["substeps"], noise_estimation.initial_noise_std(problem))
+    finite = transcription.transcribe(problem, estimate.counts["substeps"], noise_estimation.initial_noise_std(problem))
     try:
         right = finite.recheck_derivatives(Variables(finite.coordinates.coordinates(values), ()))
     except DynidentError:  # where nothing more can be simulated, nothing more can be said

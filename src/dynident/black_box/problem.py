@@ -68,7 +68,7 @@ class BlackBoxProblem:
     def run(self, point: Variables, sensitivities: bool) -> list[Propagation]:
         """States and outputs at a point; without sensitivities, which a black box has none of."""
         values, nothing = self.objective.values(point), np.zeros((0, 0))
-        found = self._counted(lambda: self.cache.trajectories(values, self.grids))
+        found = self._with_count(lambda: self.cache.trajectories(values, self.grids))
         return [Propagation(states, y, None, nothing, None) for y, states in found]
 
     def run_with_all_outputs(self, point: Variables) -> list[Propagation]:
@@ -83,9 +83,9 @@ class BlackBoxProblem:
         return point
 
     def _outputs(self, point: Variables) -> Outputs:
-        return self._counted(lambda: self.cache.at(self.objective.values(point), self.grids))
+        return self._with_count(lambda: self.cache.at(self.objective.values(point), self.grids))
 
-    def _counted(self, work: Callable[[], Any]) -> Any:
+    def _with_count(self, work: Callable[[], Any]) -> Any:
         before = self.cache.simulations
         try:
             return work()
@@ -95,12 +95,12 @@ class BlackBoxProblem:
     def _jacobian(self, point: Variables) -> Outputs:
         values = self.objective.values(point)
         self.counts["jacobians"] += 1
-        return self._counted(lambda: self.cache.jacobian(values, self.grids, self.records, self._range(values)))
+        return self._with_count(lambda: self.cache.jacobian(values, self.grids, self.records, self._range(values)))
 
     def recheck_derivatives(self, point: Variables) -> bool:
         """Whether the model's own derivatives are right at this point, as they were before."""
         values = self.objective.values(point)
-        return self._counted(lambda: self.cache.recheck_derivatives(values, self.grids, self.records, self._range(values)))
+        return self._with_count(lambda: self.cache.recheck_derivatives(values, self.grids, self.records, self._range(values)))
 
     def _range(self, values: np.ndarray) -> UnknownRange:
         c = self.coordinates
@@ -124,8 +124,8 @@ class BlackBoxProblem:
         chains = [SegmentChain(r.segment_starts, jacobian[e], r.weight * factors[e], residuals[e], no_states, np.zeros((0, 0)))
                   for e, r in enumerate(self.records)]
         linear = self.objective.linear(point, evaluation, chains, workspace or Workspace())
-        slope = self.coordinates.derivative(point.unknowns)
-        return replace(linear, unknown_maps=tuple(UnknownMap(np.arange(n), slope) for _ in chains))
+        derivative = self.coordinates.derivative(point.unknowns)
+        return replace(linear, unknown_maps=tuple(UnknownMap(np.arange(n), derivative) for _ in chains))
 
     def linearization(self, point: Variables) -> ResidualJacobian:
         """Residuals and their derivative in the user's units; squared loss."""

@@ -18,7 +18,6 @@ from dynident.cli import (
     demo,
     design,
     export,
-    export_c,
     fit,
     fleet,
     fmu,
@@ -41,7 +40,6 @@ for _name, _module in COMMANDS.items():
 GROUPS = {"fmu": fmu, "export": export}
 for _name, _group in GROUPS.items():
     app.add_typer(_group.app, name=_name)
-export.app.command("c")(export_c.run)
 
 
 def _print_version(wanted: bool) -> None:

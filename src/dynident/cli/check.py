@@ -14,14 +14,13 @@ def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python:
     Example: `dynident check problem.toml`
     """
     from dynident.design.design_input import check_table
-    from dynident.methods.method import refuse
     from dynident.methods.presets import usual_method
     from dynident.verbs.check import check
 
     said = read(problem, allow_outside, allow_python)
     found = check(said.problem)
     print(found)
-    refuse(method_named("", said.method) or usual_method(said.problem), said.problem)
+    (method_named("", said.method) or usual_method(said.problem)).check_supports(said.problem)
     if said.design:
         check_table(said.problem, said.design)
     if not found.ok:

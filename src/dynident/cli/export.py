@@ -61,3 +61,26 @@ def parameters(results: ResultsPath, out: Out = None,
     print(f"Written to {target}.")
     if left_out := left_out_of_set(estimate, experiment):
         print(f"{left_out} --experiment NAME gives the values of one.")
+
+
+@app.command("c")
+def c(results: ResultsPath,
+      target: Annotated[str, typer.Option("--target", metavar="WHAT", help="What to write: filter.")] = "filter",
+      out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", show_default=False, help=(
+          "Where the two files go; the result's folder unless said."))] = None,
+      name: Annotated[str, typer.Option("--name", metavar="NAME", help=(
+          "Of the files and of the functions in them."))] = "filter",
+      warm: Annotated[bool, typer.Option("--warm", help=(
+          "Start from the estimated parameters, not from their start values."))] = False) -> None:
+    """Write the filter that made a result as one .c and one .h: C99, no dependency, no allocation.
+
+    Example: `dynident export c results/ --target filter --name belt_filter`
+    """
+    from dynident.errors import ProblemError
+    from dynident.io.results.load import load
+    from dynident.kalman.export_c import export_filter
+
+    if target != "filter":
+        raise ProblemError(f"--target {target}: only 'filter' can be written as C.")
+    code, header = export_filter(load(results), out or results, name, warm)
+    print(f"Written to {code} and {header}.")

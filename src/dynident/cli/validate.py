@@ -64,8 +64,8 @@ def first_experiment(results: Path) -> ExperimentTable:
 def read_like(table: ExperimentTable, record: Path, columns: dict[str, str], model: Model) -> Experiment:
     """The record, read as the table says, except for its own columns, and in the units of the model."""
     from dynident.errors import ProblemError, did_you_mean
+    from dynident.io.readers.build_experiment import in_units_of
     from dynident.io.readers.tables import read_table
-    from dynident.io.readers.unit_conversion import in_units_of
 
     known = ["time", *table.inputs, *table.outputs]
     faults = [f"--column {name}={column}: '{name}' is not a signal of the problem.{did_you_mean(name, known)}"

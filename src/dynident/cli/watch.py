@@ -49,12 +49,12 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
     Example: `dynident watch problem.toml --from drive.csv --follow`
     """
     from dynident.io.readers.stream import Lines
-    from dynident.kalman.method import KalmanMethod
-    from dynident.methods.presets import kalman, method_from
+    from dynident.kalman.method import FilterMethod, KalmanMethod
+    from dynident.methods.presets import method_from
 
     said = read(problem, allow_outside, allow_python)
-    method: Any = method_from(said.method) if said.method else kalman()
-    if not isinstance(method, KalmanMethod):
+    method: Any = method_from(said.method) if said.method else KalmanMethod()
+    if not isinstance(method, FilterMethod):
         raise NotSupported(f"watch needs a filter, but {problem} says kind = \"{said.method.get('kind')}\". Write "
                            "kind = \"kalman\" under [method].")
     kept = state or problem.with_suffix(".watch.npz")

@@ -14,7 +14,7 @@ from dynident.design.guard_constraints import ModeConstraint, restrict_to_mode
 from dynident.design.signals import Chirp, Signal
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
-from dynident.methods.direct import whole
+from dynident.methods.options import is_whole
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 
@@ -92,8 +92,8 @@ def parse_arguments(known: Problem | Estimate, signal: Signal | Mapping[str, Sig
 def _option_faults(options: DesignOptions) -> list[str]:
     faults = [f"{name} = {value!r}; give a whole number from 1 on." for name, value in (
         ("records", options.records), ("samples", options.samples), ("starts", options.starts),
-        ("iterations", options.iterations)) if not whole(value) or value < 1]
-    if not whole(options.seed) or options.seed < 0:
+        ("iterations", options.iterations)) if not is_whole(value) or value < 1]
+    if not is_whole(options.seed) or options.seed < 0:
         faults.append(f"seed = {options.seed!r}; give a whole number from 0 on.")
     if options.robust not in ROBUST:
         faults.append(f"robust = {options.robust!r}; use \"average\", \"worst\" or nothing.")

@@ -51,12 +51,12 @@ class Enclosure(Uncertainty):
     names: tuple[str, ...]
     low: np.ndarray  # (unknowns,)
     high: np.ndarray
-    rigour: str  # what the bounds rest on, as a sentence
+    guarantee: str  # what the bounds rest on, as a sentence
     prior_low: np.ndarray = field(default_factory=lambda: np.zeros(0))
     prior_high: np.ndarray = field(default_factory=lambda: np.zeros(0))
     outer: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, unknowns, boxes) low and high
     inner: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # boxes in which every value fits
-    forgiven: int = 0  # samples that were allowed to be wrong
+    max_outliers: int = 0  # samples that were allowed to be wrong
     refutation: Refutation | None = None
     bands: tuple[Band, ...] = ()
     held: Mapping[str, float] = field(default_factory=dict)
@@ -78,13 +78,13 @@ class Enclosure(Uncertainty):
         if self.refutation is not None:
             return ("Nothing is left of the first box. If no measurement error exceeds its bound, the model is wrong for "
                     f"every value in it; if the model is right, a bound is not. {self._rests_on}")
-        but = f" in all but {self.forgiven} samples" if self.forgiven else ""
+        but = f" in all but {self.max_outliers} samples" if self.max_outliers else ""
         return ("Outside of these bounds no value explains the data, if the model is right and no measurement error "
                 f"exceeds its bound{but}. Inside, nothing is said about what is likelier. {self._rests_on}")
 
     @property
     def _rests_on(self) -> str:
-        return f"{self.rigour[:1].upper()}{self.rigour[1:]}."
+        return f"{self.guarantee[:1].upper()}{self.guarantee[1:]}."
 
     @property
     def verdict(self) -> str:
@@ -129,7 +129,7 @@ class Enclosure(Uncertainty):
             return "one side learnt"
         return ""
 
-    def removed(self) -> float:
+    def excluded_volume(self) -> float:
         """The share of the first box that is proved to be impossible, by volume of the unknowns that had a width."""
         width = self.prior_high - self.prior_low
         free = np.isfinite(width) & (width > 0)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dynident.statistics.distributions import student_quantile
+from dynident.tolerances import SPREAD_TOLERANCE
 
 NORMAL_QUARTILE = 0.6745  # half of all normal values lie this many standard deviations around the middle
 FALSE_ALARM = 0.05  # probability that a fleet of machines that differ as usual shows any
@@ -22,7 +23,6 @@ EFFICIENCY = 0.37  # of a spread by medians: it is as sure as a standard deviati
 OF_MEDIAN = np.pi / 2  # variance of a median over that of a mean
 FEWEST = 5  # machines below which none can be called an outlier
 MAX_ITERATIONS = 50  # of middle and spread; far fewer are needed
-SPREAD_CONVERGED = 1e-3  # relative change of a spread that no longer matters
 MANY_RECORDS = 30  # of a machine
 BISECTIONS = 60
 DRAWN, LEAST_DRAWN = 2_000_000, 1_000  # machines, and fleets, that are drawn to see how far the farthest one lies
@@ -69,7 +69,7 @@ def robust_centre(values: np.ndarray, std: np.ndarray) -> RobustCentre:
         before = middle, spread
         spread = robust_spread(values - middle, std)
         middle = weighted_median(values, 1 / np.maximum(np.hypot(spread, std), np.finfo(float).tiny))
-        if np.allclose(before, (middle, spread), rtol=SPREAD_CONVERGED, atol=0.0):
+        if np.allclose(before, (middle, spread), rtol=SPREAD_TOLERANCE, atol=0.0):
             break
     return RobustCentre(middle, spread)
 
@@ -176,7 +176,7 @@ def _spread_within(x: np.ndarray, s: np.ndarray, groups: dict[str, np.ndarray]) 
         away = np.concatenate([x[rows] - middles for rows, (middles, _) in zip(several, parts, strict=True)])
         error = np.concatenate([np.hypot(s[rows], e) for rows, (_, e) in zip(several, parts, strict=True)])
         spread = robust_spread(away, error)
-        if np.isclose(before, spread, rtol=SPREAD_CONVERGED, atol=0.0):
+        if np.isclose(before, spread, rtol=SPREAD_TOLERANCE, atol=0.0):
             break
     return spread
 

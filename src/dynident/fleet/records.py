@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.io.readers.build_experiment import in_units_of
 from dynident.io.readers.columns import existing_file
 from dynident.io.readers.tables import read_table
-from dynident.io.readers.unit_conversion import in_units_of
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 

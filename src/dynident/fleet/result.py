@@ -16,7 +16,7 @@ from dynident.fleet.table import FleetRows
 from dynident.fleet.task import CONVERGED
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.report.number_format import with_interval
-from dynident.report.text_table import plain_table
+from dynident.report.summaries import plain_table
 
 LISTED = 10  # outliers and failures on the terminal; the page lists all
 

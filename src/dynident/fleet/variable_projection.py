@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.black_box.method import differences_at_start
+from dynident.black_box.method import linearize_by_differences
 from dynident.errors import NotSupported
 from dynident.estimate.estimate import Estimate
 from dynident.fleet.fleet import TaskSpec
@@ -76,7 +76,7 @@ def _residual_jacobian(estimate: Estimate) -> ResidualJacobian:
     if isinstance(problem.model, EquationModel):
         refit = Refit(estimate, "a fleet with shared parameters")
         return refit.finite.linearization(refit.point)
-    return differences_at_start(with_starts(problem, {n: float(estimate.values[n]) for n in problem.names}))
+    return linearize_by_differences(with_starts(problem, {n: float(estimate.values[n]) for n in problem.names}))
 
 
 def _range_basis(J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

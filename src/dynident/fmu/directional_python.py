@@ -14,7 +14,7 @@ from dynident.fmu.instance import FmuInstance, pointer, size
 from dynident.fmu.model_exchange_python import ExchangeState, ModelExchange
 from dynident.fmu.simulation_spec import FmuInputs, StepSettings
 from dynident.fmu.stepping_compiled import StepCall, StepFailure
-from dynident.fmu.stepping_python import InstanceCalls, Stopped
+from dynident.fmu.stepping_python import InstanceCalls, StepStopped
 from dynident.fmu.value_references import DirectionalReferences, ValueReferences
 
 RUNGE_KUTTA_STAGES = (0.0, 0.5, 0.5, 1.0)  # of the step
@@ -35,11 +35,11 @@ def differentiate_exchange(instance: FmuInstance, references: ValueReferences, i
                 if node:
                     state, S = _through_interval(loop, state, S, directions, node - 1)
                 if state.next_event <= inputs.time[node]:
-                    raise Stopped(StepCall.EVENTFUL)
+                    raise StepStopped(StepCall.EVENTFUL)
                 state = loop.sample(state, node, outputs)
                 for j in range(len(S)) if inputs.wanted[node] else ():
-                    derivatives[node, j] = along(loop, directions.outputs, directions, j, S[j])
-    except Stopped as end:
+                    derivatives[node, j] = directional_derivative(loop, directions.outputs, directions, j, S[j])
+    except StepStopped as end:
         return StepFailure(node, end.call, end.status)
     return None
 
@@ -53,8 +53,8 @@ def _through_interval(loop: ModelExchange, state: ExchangeState, S: np.ndarray, 
     return replace(state, x=x), S
 
 
-def along(loop: ModelExchange, unknown: np.ndarray, directions: DirectionalReferences, column: int, S: np.ndarray
-          ) -> np.ndarray:
+def directional_derivative(loop: ModelExchange, unknown: np.ndarray, directions: DirectionalReferences, column: int,
+                           S: np.ndarray) -> np.ndarray:
     """The derivative of `unknown` along a column: along the states by S, and along a parameter by 1."""
     parameter = directions.initial[column] < 0
     known = np.append(directions.states, directions.by[column:column + 1]) if parameter else directions.states
@@ -73,13 +73,14 @@ def step_with_derivatives(loop: ModelExchange, k: int, now: float, h: float, x: 
                           directions: DirectionalReferences) -> tuple[np.ndarray, np.ndarray]:
     """One Runge-Kutta step of x and of all columns S (columns, states): S_j' = (df/dx) S_j + df/dp_j."""
     rates: list[np.ndarray] = []
-    slopes: list[np.ndarray] = []
+    sensitivity_rates: list[np.ndarray] = []
     for a, share in enumerate(RUNGE_KUTTA_STAGES):
         at = x + (share * h) * rates[-1] if a else x
-        stage = S + (share * h) * slopes[-1] if a else S
+        stage = S + (share * h) * sensitivity_rates[-1] if a else S
         rates.append(loop.rates(k, now + share * h, at))
-        slopes.append(np.array([along(loop, directions.rates, directions, j, stage[j]) for j in range(len(S))]))
-    x, S = (of + (h / 6.0) * ((d[0] + d[3]) + 2.0 * (d[1] + d[2])) for of, d in ((x, rates), (S, slopes)))
+        sensitivity_rates.append(np.array([directional_derivative(loop, directions.rates, directions, j, stage[j])
+                                           for j in range(len(S))]))
+    x, S = (of + (h / 6.0) * ((d[0] + d[3]) + 2.0 * (d[1] + d[2])) for of, d in ((x, rates), (S, sensitivity_rates)))
     if not (np.all(np.isfinite(x)) and np.all(np.isfinite(S))):
-        raise Stopped(StepCall.STATE_NOT_FINITE, int(np.argmin(np.append(np.isfinite(x), False))))
+        raise StepStopped(StepCall.STATE_NOT_FINITE, int(np.argmin(np.append(np.isfinite(x), False))))
     return x, S

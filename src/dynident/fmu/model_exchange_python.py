@@ -17,7 +17,7 @@ from dynident.fmu.cvodes import CvodeSolver
 from dynident.fmu.instance import FmuInstance, flag, number, pointer, real, size
 from dynident.fmu.simulation_spec import FmuInputs, StepSettings
 from dynident.fmu.stepping_compiled import EXCHANGE_FUNCTIONS, StepCall, StepFailure
-from dynident.fmu.stepping_python import InstanceCalls, Stopped
+from dynident.fmu.stepping_python import InstanceCalls, StepStopped
 from dynident.fmu.value_references import ValueReferences
 
 # as in model_exchange.c, where each has its reason
@@ -91,7 +91,7 @@ class ModelExchange:
         self.calls.call(StepCall.COMPLETED, "CompletedIntegratorStep", 1, ctypes.addressof(event),
                         ctypes.addressof(terminate), types=(kind, pointer, pointer))
         if terminate.value:
-            raise Stopped(StepCall.TERMINATED)
+            raise StepStopped(StepCall.TERMINATED)
         return bool(event.value)
 
     # events
@@ -114,9 +114,9 @@ class ModelExchange:
             changed = changed or values
             count += 1
             if terminate:
-                raise Stopped(StepCall.TERMINATED)
+                raise StepStopped(StepCall.TERMINATED)
             if count > MOST_DISCRETE:
-                raise Stopped(StepCall.ENDLESS)
+                raise StepStopped(StepCall.ENDLESS)
         self.calls.call(StepCall.CONTINUOUS, "EnterContinuousTimeMode")
         x, indicators = state.x.copy(), np.zeros(state.indicators.size)
         if x.size and (changed or not enter):
@@ -131,7 +131,7 @@ class ModelExchange:
         if x.size:
             x = self.step(lambda at, of: self.rates(k, at, of), now, h, x)
         if not np.all(np.isfinite(x)):
-            raise Stopped(StepCall.STATE_NOT_FINITE, int(np.flatnonzero(~np.isfinite(x))[0]))
+            raise StepStopped(StepCall.STATE_NOT_FINITE, int(np.flatnonzero(~np.isfinite(x))[0]))
         if indicators.size or self.calls.references.needs_completed or state.next_event < math.inf:
             self.place(k, now + h, x)
             if indicators.size:
@@ -143,7 +143,7 @@ class ModelExchange:
             return (radau if self.settings.scheme == "radau" else runge_kutta)(rates, now, h, x)
         found = self.adaptive.step(rates, now, h, x)
         if found is None:
-            raise Stopped(StepCall.GAVE_UP)
+            raise StepStopped(StepCall.GAVE_UP)
         return found
 
     def locate(self, state: ExchangeState, k: int, now: float, h: float) -> tuple[ExchangeState, float]:
@@ -174,7 +174,7 @@ class ModelExchange:
                 state = self.handle_event(state, True, None)
                 events += 1
                 if events > MOST_EVENTS:
-                    raise Stopped(StepCall.ENDLESS)
+                    raise StepStopped(StepCall.ENDLESS)
         return state
 
     def sample(self, state: ExchangeState, node: int, outputs: np.ndarray) -> ExchangeState:
@@ -210,7 +210,7 @@ def simulate_exchange(instance: FmuInstance, references: ValueReferences, inputs
             state = loop.sample(loop.initial_state(), 0, outputs)
             for node in range(1, inputs.time.size):
                 state = loop.sample(loop.through_interval(state, node - 1), node, outputs)
-    except Stopped as end:
+    except StepStopped as end:
         return StepFailure(node, end.call, end.status)
     return None
 
@@ -242,13 +242,13 @@ def radau(rates: Rates, now: float, h: float, x: np.ndarray) -> np.ndarray:
         b = np.concatenate([h * ((5.0 / 12.0) * g1 - (1.0 / 12.0) * g2) - z[:n],
                             h * (0.75 * g1 + 0.25 * g2) - z[n:]])
         if not np.all(np.isfinite(b)) or not solve(A.copy(), b):
-            raise Stopped(StepCall.NEWTON)
+            raise StepStopped(StepCall.NEWTON)
         z = z + b
         change = float(np.max(np.abs(b) / (NEWTON_SIZE + (twice + np.abs(z)))))
         if change < NEWTON_SMALL or (change < NEWTON_ENOUGH and change >= before):
             return x + z[n:]
         before = change
-    raise Stopped(StepCall.NEWTON)
+    raise StepStopped(StepCall.NEWTON)
 
 
 def solve(A: np.ndarray, b: np.ndarray) -> bool:

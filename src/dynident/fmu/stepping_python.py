@@ -20,7 +20,7 @@ from dynident.fmu.value_references import ValueReferences
 ERROR = 3  # a status of FMI
 
 
-class Stopped(Exception):
+class StepStopped(Exception):
     """A call that failed, or the end of what can be simulated."""
 
     def __init__(self, call: StepCall, status: int = 0):
@@ -39,14 +39,14 @@ class InstanceCalls:
     def call(self, what: StepCall, name: str, *arguments: object, types: tuple = ()) -> None:
         status = self.instance.function(name, pointer, *types)(self.instance.handle, *arguments)
         if status > 1 or status < 0:
-            raise Stopped(what, status)
+            raise StepStopped(what, status)
 
     def put(self, u: np.ndarray) -> None:
         for group in self.references.inputs:
             try:
                 self.instance.set(group, u)
             except SimulationFailed:
-                raise Stopped(StepCall.SET, ERROR) from None
+                raise StepStopped(StepCall.SET, ERROR) from None
 
     def observe(self, node: int, outputs: np.ndarray) -> None:
         if not self.inputs.wanted[node]:
@@ -55,11 +55,11 @@ class InstanceCalls:
             try:
                 self.instance.get(group, outputs[node])
             except SimulationFailed:
-                raise Stopped(StepCall.GET, ERROR) from None
+                raise StepStopped(StepCall.GET, ERROR) from None
         needed = self.inputs.needed
         for i in np.flatnonzero(~np.isfinite(outputs[node])):
             if i >= needed.shape[1] or needed[node, i]:
-                raise Stopped(StepCall.NOT_FINITE, int(i))
+                raise StepStopped(StepCall.NOT_FINITE, int(i))
 
     def input_at(self, interval: int, now: float) -> np.ndarray:
         c, k = self.inputs, interval
@@ -75,7 +75,7 @@ class InstanceCalls:
         flags = [ctypes.addressof(v) for v in (event, terminate, early, reached)]
         self.call(StepCall.STEP, "DoStep", now, h, 1, *flags, types=(real, real, flag, pointer, pointer, pointer, pointer))
         if terminate.value:
-            raise Stopped(StepCall.STEP, ASKED_TO_END)
+            raise StepStopped(StepCall.STEP, ASKED_TO_END)
 
     def step_to(self, now: float, end: float) -> float:
         """One communication step that ends there and not a rounding beyond."""
@@ -99,7 +99,7 @@ def simulate_cosimulation(instance: FmuInstance, references: ValueReferences, in
             for node in range(1, inputs.time.size):
                 now = _through_interval(calls, steps, settings, node - 1, now)
                 calls.observe(node, outputs)
-    except Stopped as end:
+    except StepStopped as end:
         return StepFailure(node, end.call, end.status)
     return None
 

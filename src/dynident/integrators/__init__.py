@@ -1,4 +1,4 @@
-"""ONE STEP IN TIME: the schemes, each in a file of its own; adding one is a file and a line here."""
+"""ONE STEP, ONE RECORD: explicit, symplectic, implicit, adaptive schemes; adding one is an entry there and a name here."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from pkgutil import resolve_name
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.integrators.cvodes import CVODES
-from dynident.integrators.euler import EULER
-from dynident.integrators.gauss_legendre import GAUSS_LEGENDRE, gauss_legendre
-from dynident.integrators.hermite_simpson import HERMITE_SIMPSON
-from dynident.integrators.heun import HEUN
-from dynident.integrators.leapfrog import LEAPFROG
-from dynident.integrators.radau import RADAU, radau
-from dynident.integrators.runge_kutta import RUNGE_KUTTA
+from dynident.integrators.adaptive import CVODES
+from dynident.integrators.explicit import EULER, HEUN, RUNGE_KUTTA, SIMPSON
+from dynident.integrators.implicit import GAUSS_LEGENDRE, HERMITE_SIMPSON, RADAU, TRAPEZOID, gauss_legendre, radau
 from dynident.integrators.scheme import Integrator
-from dynident.integrators.simpson import SIMPSON
-from dynident.integrators.symplectic_euler import SYMPLECTIC_EULER
-from dynident.integrators.trapezoid import TRAPEZOID
+from dynident.integrators.symplectic import LEAPFROG, SYMPLECTIC_EULER
 
 INTEGRATORS: tuple[Integrator, ...] = (
     EULER, HEUN, SIMPSON, RUNGE_KUTTA, SYMPLECTIC_EULER, LEAPFROG, TRAPEZOID, HERMITE_SIMPSON,

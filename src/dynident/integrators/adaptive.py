@@ -1,4 +1,4 @@
-"""Adaptive: the march by an integrator that chooses its own steps, one call per interval between samples."""
+"""Adaptive: CVODES (SUNDIALS, through CasADi; variable step and order), one call per interval between samples."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ RELATIVE_TOLERANCE = 1e-9
 ABSOLUTE_TOLERANCE = 1e-11
 MOST_STEPS = 20_000  # per interval; more means that the model blows up or the tolerance cannot be met
 NO_WAY = "the integrator cannot meet its tolerance"
+
+CVODES = Adaptive("cvodes", "cvodes", summary="chooses its own steps; hundreds of times slower where inputs jump")
 
 
 class AdaptivePropagator:

@@ -56,7 +56,8 @@ def stage_unknowns(model: EquationModel, integrator: Explicit | Implicit) -> int
     return integrator.stages * len(model.states) if isinstance(integrator, Implicit) else 0
 
 
-def _room(nodes: int, nx: int, ny: int, nf: int, nz: int, sensitivities: bool, reuse: CollocationDefects | None) -> CollocationDefects:
+def _room(nodes: int, nx: int, ny: int, nf: int, nz: int, sensitivities: bool, reuse: CollocationDefects | None
+          ) -> CollocationDefects:
     if (reuse is not None and reuse.outputs.shape[0] == nodes and (reuse.jacobian is not None) == sensitivities):
         return reuse
     n, s = nx + nf, sensitivities

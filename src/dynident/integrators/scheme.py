@@ -50,7 +50,7 @@ class Implicit:
     name: str
     order: int
     stages: int
-    equations: Callable[[StepFunction, ca.SX], ca.SX] = field(repr=False)  # (step, stages stacked) -> residual, zero at the root
+    equations: Callable[[StepFunction, ca.SX], ca.SX] = field(repr=False)  # (step, stages) -> residual, zero at the root
     next_state: Callable[[StepFunction, ca.SX], ca.SX] = field(repr=False)
     points: tuple[float, ...] = (1.0,)  # where in the step each stage is the state
     position_velocity: bool = False
@@ -72,12 +72,12 @@ Integrator = Explicit | Implicit | Adaptive
 
 def runge_kutta_step(step: StepFunction, c: Sequence[float], a: Sequence[Sequence[float]], b: Sequence[float]) -> ca.SX:
     """The next state by an explicit Runge-Kutta scheme given as its tableau."""
-    slopes: list[ca.SX] = []
+    rates: list[ca.SX] = []
     for fraction, row in zip(c, a, strict=True):
         x = step.x
-        for weight, slope in zip(row, slopes, strict=True):
+        for weight, rate in zip(row, rates, strict=True):
             if weight:
-                x = x + step.h * weight * slope
-        slopes.append(step.rate_at(x, fraction))
-    total = sum(weight * slope for weight, slope in zip(b, slopes, strict=True) if weight)
+                x = x + step.h * weight * rate
+        rates.append(step.rate_at(x, fraction))
+    total = sum(weight * rate for weight, rate in zip(b, rates, strict=True) if weight)
     return step.x + step.h * total

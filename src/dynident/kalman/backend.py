@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from dynident.errors import DynidentError
-from dynident.kalman.method import KalmanMethod
+from dynident.kalman.method import FilterMethod
 from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 NOT_FINITE, NOT_POSITIVE, TIME_GOES_BACK = 1, 2, 3  # as in filter_common.c; 0 is no fault
@@ -27,7 +27,7 @@ WAY_OUT = {NOT_FINITE: "Use a stabler integrator or more substeps, a smaller ini
 class FilterStopped(DynidentError):
     """The filter could not go on; `sample` is where."""
 
-    def __init__(self, fault: int, sample: int, time: float, record: str, method: KalmanMethod):
+    def __init__(self, fault: int, sample: int, time: float, record: str, method: FilterMethod):
         self.fault, self.sample, self.time = fault, sample, time
         another = ('filter="extended"' if method.filter == "unscented" else 'covariance_update="square_root"'
                    if method.covariance_update != "square_root" else "a smaller initial_std")

@@ -18,7 +18,7 @@ from dynident.integrators.operation_count import operation_counts
 from dynident.kalman.backend import FilterLayout
 from dynident.kalman.compiled_filter import compile_time_sizes, filter_text, memory_size, source_text, update_kernels
 from dynident.kalman.likelihood import estimate_noise
-from dynident.kalman.method import KalmanMethod
+from dynident.kalman.method import FilterMethod
 from dynident.kalman.setup import FilterSetup, build_setup
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -76,7 +76,7 @@ void {name}_covariance(const {name}_filter *filter, double *P);
 def export_filter(estimate: Estimate, folder: str | Path, name: str = "filter", warm: bool = False
                   ) -> tuple[Path, Path]:
     """Write the filter that made an estimate; `warm` starts it from the estimated parameters instead of their start."""
-    if not isinstance(estimate.method, KalmanMethod):
+    if not isinstance(estimate.method, FilterMethod):
         raise NotSupported("Only a result of kalman() or moving_horizon() holds a filter to export. Fit with one of "
                            "them.")
     setup, _ = estimate_noise(build_setup(estimate.method, estimate.problem))

@@ -9,7 +9,8 @@
    Every struct is made of doubles only, so that it is one flat array elsewhere. No memory is ever allocated. */
 
 #define TWO_PI 6.283185307179586
-#define NO_PIVOT 1e-13 /* relative: below it a direction is known exactly, or known through others */
+#define COVARIANCE_PIVOT 1e-13 /* relative: below it a direction is known exactly, or known through others */
+#define COVARIANCE_NEGATIVE_PIVOT -1e-6 /* relative: rounding makes none as negative as this (both as in tolerances.py) */
 
 enum { FINE = 0, NOT_FINITE = 1, NOT_POSITIVE = 2, TIME_GOES_BACK = 3 };
 
@@ -67,8 +68,8 @@ INLINE int cholesky(const double *P, double *L) {
     const double size = fabs(P[j * N + j]);
     double pivot = P[j * N + j], inverse;
     for (k = 0; k < j; k++) pivot -= L[j * N + k] * whole[j * N + k];
-    if (pivot <= NO_PIVOT * size) {
-      if (!(pivot >= -1e-6 * size)) return 0;
+    if (pivot <= COVARIANCE_PIVOT * size) {
+      if (!(pivot >= COVARIANCE_NEGATIVE_PIVOT * size)) return 0;
       pivot = 0;
     }
     pivots[j] = pivot;

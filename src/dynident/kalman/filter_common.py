@@ -12,9 +12,8 @@ import numpy as np
 from dynident.kalman.backend import NOT_FINITE, NOT_POSITIVE, FilterLayout
 from dynident.kalman.model_functions import functions_with_jacobians
 from dynident.kalman.setup import FilterSetup
+from dynident.tolerances import COVARIANCE_NEGATIVE_PIVOT, COVARIANCE_PIVOT
 
-SMALLEST_PIVOT = 1e-13  # relative, as in filter_common.c: below it a direction is known exactly
-NEGATIVE_PIVOT = -1e-6  # relative, likewise: rounding makes none as negative as this
 JITTER = 1e-6  # of a step: an interval longer by this needs no step more
 
 
@@ -118,8 +117,8 @@ def semidefinite_cholesky(P: np.ndarray) -> np.ndarray:
     L = np.zeros((n, n))
     for j in range(n):
         pivot, size = P[j, j] - L[j, :j] @ L[j, :j], abs(P[j, j])
-        if pivot <= SMALLEST_PIVOT * size:
-            if not pivot >= NEGATIVE_PIVOT * size:
+        if pivot <= COVARIANCE_PIVOT * size:
+            if not pivot >= COVARIANCE_NEGATIVE_PIVOT * size:
                 raise FilterFault(NOT_POSITIVE)
             continue
         L[j, j] = np.sqrt(pivot)

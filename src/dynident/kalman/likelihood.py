@@ -12,6 +12,7 @@ from dynident.kalman.backend import FilterStopped, backend_for
 from dynident.kalman.passes import run_pass
 from dynident.kalman.setup import READINGS, FilterSetup
 from dynident.solvers.solver_result import Iteration
+from dynident.tolerances import LIKELIHOOD_TOLERANCE
 from dynident.transcription.initial_guess import states_from_measurements
 
 FIRST_LEVELS = (1e-4, 1e-2, 1.0)  # of a state's typical size per second: where the search for process noise begins
@@ -19,7 +20,6 @@ SEARCHED = 12.0  # natural logarithms to either side of the first guess
 NONE_FOUND = 0.5  # logarithms above the lower end: the data show no such noise
 IMPOSSIBLE = 1e3  # per measured value: a filter that breaks down is as unlikely as this
 DIFFERENCE = 1e-3  # of a logarithm, for derivatives: far above the rounding of the sum, far below its curvature
-LIKELIHOOD_TOLERANCE = 1e-7  # relative change of the log-likelihood at which the search has converged
 MAX_ITERATIONS = 60
 
 

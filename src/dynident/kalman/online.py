@@ -15,7 +15,7 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.filter_result import FilterRecord
 from dynident.kalman.backend import FilterBackend, FilterStopped, backend_for
 from dynident.kalman.likelihood import estimate_noise
-from dynident.kalman.method import KalmanMethod
+from dynident.kalman.method import FilterMethod
 from dynident.kalman.result import to_user_units
 from dynident.kalman.setup import FilterExperiment, FilterSetup, build_setup
 from dynident.problem.experiment import HOLDS, Experiment
@@ -280,7 +280,7 @@ def _read(path: Path) -> tuple[np.ndarray, float, str]:
         raise ProblemError(f"{path} is not the saved state of a filter, or is damaged; remove it to start anew.") from None
 
 
-def start(method: KalmanMethod, problem: Problem, experiment: int = 0) -> OnlineFilter:
+def start(method: FilterMethod, problem: Problem, experiment: int = 0) -> OnlineFilter:
     """A filter at the start of an experiment; open noise levels are found from the problem's records first."""
     count = len(problem.experiments)
     if not isinstance(experiment, (int, np.integer)) or not 0 <= experiment < count:

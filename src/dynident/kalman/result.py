@@ -14,7 +14,7 @@ from dynident.kalman.backend import FilterBackend, FilterStopped
 from dynident.kalman.passes import FilterPass
 from dynident.kalman.setup import FilterSetup
 from dynident.kalman.step_checks import step_notes
-from dynident.methods.build_estimate import as_sentence, fits, noise_std
+from dynident.methods.build_estimate import all_noise_std, as_sentence, build_estimate
 from dynident.models.augmented import ParameterTransform
 from dynident.solvers.solver_result import Iteration
 from dynident.status import Status, StatusCode
@@ -23,8 +23,8 @@ BOUND_ROUNDING = 1e-12  # relative: a bound that went through a logarithm comes 
 MAX_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
 
 
-def build_estimate(setup: FilterSetup, backend: FilterBackend, done: FilterPass, remarks: tuple[str, ...],
-                   history: tuple[Iteration, ...], times: Mapping[str, float]) -> Estimate:
+def build_filter_estimate(setup: FilterSetup, backend: FilterBackend, done: FilterPass, remarks: tuple[str, ...],
+                          history: tuple[Iteration, ...], times: Mapping[str, float]) -> Estimate:
     problem, fields = setup.problem, backend.layout.sample
     records = tuple(_filtered_record(setup, backend, done, e) for e in range(len(setup.records)))
     tests = consistency([r.whitened for r in records], problem.model.outputs)
@@ -39,13 +39,11 @@ def build_estimate(setup: FilterSetup, backend: FilterBackend, done: FilterPass,
               "projections": sum(int(np.sum(s[:, fields["projected"]])) for s in done.samples)}
     cost = sum(float(np.sum(s[:, fields["nis"]])) for s in done.samples)
     used = sum(int(np.sum(np.isfinite(r.whitened))) for r in records)
-    return Estimate(
-        problem=problem, method=setup.method, values={**values, **problem.held_values()}, uncertainty=uncertainty,
-        converged=not filtered.diverged, status=_status(counts["samples"], filtered), cost=cost,
-        trajectories=trajectories, residuals=residuals, noise_std=noise_std(problem, setup.noise_std),
-        notes=(*_notes(setup, filtered, counts, done, outside), *remarks), history=history, counts=counts, times=times,
-        statistics={"log_likelihood": filtered.loglik, "reduced_chi2": cost / max(used, 1),
-                    **fits(problem, trajectories)}, filtered=filtered)
+    return build_estimate(
+        problem, setup.method, values, uncertainty, trajectories, residuals, converged=not filtered.diverged,
+        status=_status(counts["samples"], filtered), cost=cost, noise_std=setup.noise_std, history=history, counts=counts,
+        notes=(*_notes(setup, filtered, counts, done, outside), *remarks), times=times,
+        statistics={"log_likelihood": filtered.loglik, "reduced_chi2": cost / max(used, 1)}, filtered=filtered)
 
 
 def stopped_estimate(setup: FilterSetup, stop: FilterStopped) -> Estimate:
@@ -60,8 +58,8 @@ def stopped_estimate(setup: FilterSetup, stop: FilterStopped) -> Estimate:
     residuals = tuple({n: np.full(e.samples, np.nan) for n in e.outputs} for e in setup.problem.experiments)
     return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.held_values()},
                     uncertainty=uncertainty, converged=False,
-                    status=Status(f"The filter stopped. {stop}", StatusCode.FILTER_STOPPED), cost=float("nan"),
-                    trajectories=empty, residuals=residuals, noise_std=noise_std(setup.problem, setup.noise_std),
+                    status=Status.of(StatusCode.FILTER_STOPPED, why=stop), cost=float("nan"),
+                    trajectories=empty, residuals=residuals, noise_std=all_noise_std(setup.problem, setup.noise_std),
                     counts={"samples": stop.sample})
 
 

@@ -11,15 +11,15 @@ from dynident.codegen import compiler
 from dynident.estimate.estimate import Estimate
 from dynident.kalman.backend import FilterBackend, FilterStopped, backend_for
 from dynident.kalman.likelihood import estimate_noise
-from dynident.kalman.method import KalmanMethod
+from dynident.kalman.method import FilterMethod
 from dynident.kalman.passes import FilterPass, run_pass, smooth_pass
-from dynident.kalman.result import build_estimate, stopped_estimate
+from dynident.kalman.result import build_filter_estimate, stopped_estimate
 from dynident.kalman.setup import FilterSetup, build_setup
 from dynident.problem.problem import Problem
 from dynident.solvers.solver_result import Iteration
 
 
-def identify(method: KalmanMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
+def identify(method: FilterMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
     """All passes; a filter that stops gives an estimate that says where and why."""
     began, compiled = time.perf_counter(), compiler.seconds_compiling
     setup, remarks = estimate_noise(build_setup(method, problem), tell)
@@ -32,7 +32,7 @@ def identify(method: KalmanMethod, problem: Problem, tell: Callable[..., object]
         return stopped_estimate(setup, stop)
     compiling = compiler.seconds_compiling - compiled
     times = {"compile": compiling, "filter": time.perf_counter() - began - compiling}
-    return build_estimate(setup, backend, done, remarks, history, times)
+    return build_filter_estimate(setup, backend, done, remarks, history, times)
 
 
 def run_passes(setup: FilterSetup, backend: FilterBackend, tell: Callable[..., object]

@@ -11,10 +11,9 @@ import numpy as np
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Explicit
-from dynident.kalman.method import ESTIMATE, KalmanMethod, require_explicit
+from dynident.kalman.method import ESTIMATE, FilterMethod, require_explicit
 from dynident.methods import noise_estimation
-from dynident.methods.direct import check_problem
-from dynident.methods.restraints import refuse_constraints, refuse_without_states
+from dynident.methods.capabilities import check_supports
 from dynident.models.augmented import Augmented, disturbed_states, reciprocal_parameters, transform_for
 from dynident.problem.problem import Problem, given_std
 from dynident.transcription.initial_guess import start_values, states_from_measurements
@@ -45,7 +44,7 @@ class FilterSetup:
     """Everything that the kernels ask for."""
 
     problem: Problem
-    method: KalmanMethod
+    method: FilterMethod
     augmented: Augmented
     integrator: Explicit
     fixed: np.ndarray  # (parameters,) values of those that are fixed (inverses where `augmented` says so), 0 where free
@@ -77,11 +76,9 @@ class FilterSetup:
                 "gate": self.method.gate or 0.0}
 
 
-def build_setup(method: KalmanMethod, problem: Problem) -> FilterSetup:
+def build_setup(method: FilterMethod, problem: Problem) -> FilterSetup:
     """Resolve every default; all faults of names are listed at once."""
-    check_problem(problem, method.kind, one_mode=True)
-    refuse_without_states(problem, method.kind)
-    refuse_constraints(problem, method.kind)
+    check_supports(problem, method.kind, method.capabilities)
     _refuse_shared_initial_states(method, problem)
     model, binding = problem.model, problem.bindings[0]
     free = tuple(int(i) for i in np.flatnonzero(binding.parameter_unknown >= 0))
@@ -109,7 +106,7 @@ def build_setup(method: KalmanMethod, problem: Problem) -> FilterSetup:
                  std, shared, repeated, q, open_noise, noise_std, records, max_step)
 
 
-def _refuse_shared_initial_states(method: KalmanMethod, problem: Problem) -> None:
+def _refuse_shared_initial_states(method: FilterMethod, problem: Problem) -> None:
     shared = [u.quantity for u in problem.unknowns if u.initial and len(u.experiments) > 1]
     if shared:
         raise NotSupported(f"{method.kind} begins each record with its own state, but the initial state of "
@@ -117,7 +114,7 @@ def _refuse_shared_initial_states(method: KalmanMethod, problem: Problem) -> Non
                            "multiple_shooting().")
 
 
-def _initial_values(method: KalmanMethod, problem: Problem) -> np.ndarray:
+def _initial_values(method: FilterMethod, problem: Problem) -> np.ndarray:
     """Where each unknown begins: at the mean of its prior, else at its start value."""
     begin, faults = start_values(problem), []
     for i, unknown in enumerate(problem.unknowns):
@@ -133,7 +130,7 @@ def _initial_values(method: KalmanMethod, problem: Problem) -> np.ndarray:
     return begin
 
 
-def _check_names(method: KalmanMethod, augmented: Augmented) -> None:
+def _check_names(method: FilterMethod, augmented: Augmented) -> None:
     faults = []
     given = method.process_noise if isinstance(method.process_noise, Mapping) else {}
     for option, names in (("process_noise", given), ("initial_std", method.initial_std)):
@@ -152,7 +149,7 @@ def _move_inside(coordinate, value: float) -> float:
     return float(np.clip(value, coordinate.lower + margin, coordinate.upper - margin))
 
 
-def _parameter_std(method: KalmanMethod, unknown, value: float) -> float:
+def _parameter_std(method: FilterMethod, unknown, value: float) -> float:
     if unknown.quantity in method.initial_std:
         return float(method.initial_std[unknown.quantity])
     if unknown.prior is not None:
@@ -164,7 +161,7 @@ def _parameter_std(method: KalmanMethod, unknown, value: float) -> float:
     return float(min(size, BOUNDED_STD * span)) if np.isfinite(span) else float(size)
 
 
-def _process_noise(method: KalmanMethod, augmented: Augmented, slopes: np.ndarray
+def _process_noise(method: FilterMethod, augmented: Augmented, slopes: np.ndarray
                    ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Variances, and the names whose level has to be found."""
     given: Mapping[str, float | str] = (
@@ -187,7 +184,7 @@ def _variances(problem: Problem, e: int, noise_std: Mapping[str, float]) -> np.n
     return np.column_stack([np.broadcast_to(c[:1] if constant else c, (rows,)) for c in columns]) ** 2
 
 
-def _record(method: KalmanMethod, problem: Problem, e: int, start: np.ndarray, noise_std: Mapping[str, float]
+def _record(method: FilterMethod, problem: Problem, e: int, start: np.ndarray, noise_std: Mapping[str, float]
             ) -> FilterExperiment:
     model, experiment = problem.model, problem.experiments[e]
     samples = experiment.samples
@@ -200,7 +197,7 @@ def _record(method: KalmanMethod, problem: Problem, e: int, start: np.ndarray, n
                   np.array([float(experiment.hold[name] == "linear") for name in model.inputs]))
 
 
-def _state_std(method: KalmanMethod, problem: Problem, e: int, x0: np.ndarray) -> np.ndarray:
+def _state_std(method: FilterMethod, problem: Problem, e: int, x0: np.ndarray) -> np.ndarray:
     """Given, none where the state is known, the prior's, or the typical size of the state, less within bounds."""
     model, experiment, binding = problem.model, problem.experiments[e], problem.bindings[e]
     time = np.asarray(experiment.time)

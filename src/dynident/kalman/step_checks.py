@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.estimate.filter_result import FilterResult
-from dynident.integrators.runge_kutta import RUNGE_KUTTA
+from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.kalman.backend import FilterStopped, backend_for
 from dynident.kalman.model_functions import measurement_function, next_states, symbols
 from dynident.kalman.passes import FilterPass, run_pass

@@ -16,7 +16,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.linalg.lapack import dgeqrf, dtrtrs
 
+from dynident.linalg.rank import truncated_svd
 from dynident.problem.losses import sum_of_squares
+from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_ROUNDING
 
 FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
 
@@ -142,6 +144,20 @@ class ArrowheadLeastSquares:
         """
         blocks = [(b.own, np.vstack([b.rows, _unobservable_rows(b, lengths, least)])) for b in self.blocks]
         border = np.vstack([self.last.rows, _unobservable_rows(self.last, lengths, least)])
+        return arrowhead(self.unknowns, self.shared, blocks, border)
+
+    def freeze_null_space(self) -> ArrowheadLeastSquares:
+        """With rows that keep still each direction that is null to rounding (rank deficient triangles).
+
+        Along such a direction the least squares step is one rounding error divided by another: it would lead somewhere else
+        on every processor.
+        """
+        lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
+        suspect = any(_may_be_rank_deficient(stack.triangle, lengths[stack.own]) for stack in self.stacks)
+        if not suspect and not _may_be_rank_deficient(self.last.triangle, lengths[self.shared]):
+            return self
+        blocks = [(b.own, np.vstack([b.rows, _null_rows(b, lengths[b.own])])) for b in self.blocks]
+        border = np.vstack([self.last.rows, _null_rows(self.last, lengths[self.shared])])
         return arrowhead(self.unknowns, self.shared, blocks, border)
 
     def with_fixed(self, fixed: np.ndarray, step: np.ndarray) -> ArrowheadLeastSquares:
@@ -282,3 +298,18 @@ def _fix_columns(block: ArrowheadBlock, fixed: np.ndarray, at: np.ndarray, free_
     """A block's rows without the fixed columns; what these contribute moves to the residual."""
     residual = block.residual + block.triangle @ at[block.own] + block.border @ resting_shared
     return np.column_stack([block.triangle[:, ~fixed[block.own]], block.border[:, free_shared], residual])
+
+
+def _may_be_rank_deficient(triangles: np.ndarray, lengths: np.ndarray) -> bool:
+    """Whether a diagonal of triangles (..., k, k) is so small beside its column that singular values are worth a look."""
+    return bool(np.any(np.abs(np.diagonal(triangles, axis1=-2, axis2=-1)) < SINGULAR_VALUE * lengths))
+
+
+def _null_rows(block: ArrowheadBlock, lengths: np.ndarray) -> np.ndarray:
+    """Rows of unit weight along the null space of a block's own unknowns, for columns of length one."""
+    rows = np.zeros((0, block.rows.shape[1]))
+    if block.own.size:
+        null = truncated_svd(block.triangle / lengths, SINGULAR_VALUE_ROUNDING, null_space=True).null_space.T
+        rows = np.zeros((len(null), block.rows.shape[1]))
+        rows[:, :block.own.size] = null * lengths
+    return rows

@@ -1,9 +1,9 @@
-"""Assemble: from a solver's outcome to an estimate with its uncertainty, statistics and remarks."""
+"""Build estimate: from what a solver found to an estimate with its uncertainty, statistics and notes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +18,12 @@ from dynident.methods.post_fit_checks import prior_conflicts, unequal_noise
 from dynident.methods.substeps import HARMLESS
 from dynident.problem.losses import loss_and_weights
 from dynident.problem.problem import Problem, given_std
-from dynident.solvers.solver_result import SolverResult
+from dynident.solvers.solver_result import Iteration, SolverResult
 from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.statistics.information_criteria import information_criteria_of
 from dynident.statistics.residual_tests import noise_level, outliers
-from dynident.status import fit_status
+from dynident.statistics.uncertainty import Uncertainty
+from dynident.status import Status, fit_status
 from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_EXACT
 from dynident.transcription.shooting import Shooting
 
@@ -30,34 +31,49 @@ ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed 
             "zero; they need not be normal, since the {loss} loss gives little weight to those far out")
 
 
-def assemble(problem: Problem, method: Any, finite: Shooting, outcome: SolverResult, sizes: Mapping[str, float],
-             error: float, counts: Mapping[str, int], times: Mapping[str, float], solver: str = "",
-             tight: ActiveConstraints | None = None) -> Estimate:
-    """Everything that follows from the point which the solver found."""
+def build_estimate(problem: Problem, method: Any, values: Mapping[str, float], uncertainty: Uncertainty,
+                   trajectories: tuple[Trajectory, ...], residuals: tuple[Mapping[str, np.ndarray], ...], *, converged: bool,
+                   status: Status, cost: float, noise_std: Mapping[str, float], notes: Sequence[str] = (),
+                   history: tuple[Iteration, ...] = (), counts: Mapping[str, int], times: Mapping[str, float],
+                   statistics: Mapping[str, float], interrupted: bool = False, **parts: Any) -> Estimate:
+    """The estimate of any method that fits: what all of them say in the same way is added here.
+
+    `values` are those of the unknowns, `noise_std` those standard deviations that were estimated, `parts` what only some
+    methods have (`filtered`, `smoothed`).
+    """
+    return Estimate(
+        problem=problem, method=method, values={**values, **problem.held_values()}, uncertainty=uncertainty,
+        converged=converged, status=status, cost=cost, trajectories=trajectories, residuals=residuals,
+        noise_std=all_noise_std(problem, noise_std), notes=tuple(notes), history=history,
+        counts={**counts, **({"interrupted": 1} if interrupted else {})}, times=times,
+        statistics={**statistics, **fit_percents(problem, trajectories)}, **parts)
+
+
+def build_direct_estimate(problem: Problem, method: Any, finite: Shooting, outcome: SolverResult, sizes: Mapping[str, float],
+                          error: float, counts: Mapping[str, int], times: Mapping[str, float], solver: str = "",
+                          tight: ActiveConstraints | None = None) -> Estimate:
+    """Everything that follows from the point which the solver of a direct method found."""
     began = time.perf_counter()
     trajectories, residuals = trajectories_of(problem, finite, finite.run_with_all_outputs(outcome.point))
     at = finite.linearization(outcome.point)
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
-    tied, limits = (tight or ActiveConstraints()).joined(weighted_down(at, finite.loss))
+    tied, limits = (tight or ActiveConstraints()).joined(robust_linearization(at, finite.loss))
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(sizes),
                                   smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits)
     fixed = count_fixed(outcome.held, tight)
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
-    values = {**dict(zip(problem.names, (float(v) for v in at.values), strict=True)), **problem.held_values()}
+    values = dict(zip(problem.names, (float(v) for v in at.values), strict=True))
     cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
-    notes = remarks(problem, finite, at, uncertainty, sizes, error, fixed)
+    notes = direct_notes(problem, finite, at, uncertainty, sizes, error, fixed)
     notes += prior_conflicts(problem, values, uncertainty)
     if finite.loss == "squared":  # a few samples far out say nothing about the noise of a record
         notes += unequal_noise(problem, residuals, sizes, len(problem.names) - fixed)
-    if outcome.interrupted:
-        counts = {**counts, "interrupted": 1}
-    return Estimate(
-        problem=problem, method=method, values=values, uncertainty=uncertainty, converged=outcome.converged,
-        status=fit_status(outcome.reason, outcome.converged, solver), cost=cost, trajectories=trajectories, residuals=residuals,
-        noise_std=noise_std(problem, sizes), notes=tuple(notes), history=outcome.history, counts=counts,
-        times={**times, "trust": time.perf_counter() - began},
-        statistics={**information_criteria_of(problem, residuals, fixed=fixed), **fits(problem, trajectories)})
+    return build_estimate(
+        problem, method, values, uncertainty, trajectories, residuals, converged=outcome.converged, cost=cost,
+        status=fit_status(outcome.reason, outcome.converged, solver), noise_std=sizes, notes=notes, history=outcome.history,
+        counts=counts, times={**times, "statistics": time.perf_counter() - began}, interrupted=outcome.interrupted,
+        statistics=information_criteria_of(problem, residuals, fixed=fixed))
 
 
 def trajectories_of(problem: Problem, finite: Shooting, marched: list[Propagation]
@@ -75,7 +91,7 @@ def trajectories_of(problem: Problem, finite: Shooting, marched: list[Propagatio
     return tuple(trajectories), tuple(residuals)
 
 
-def weighted_down(at: ResidualJacobian, loss: str) -> ResidualJacobian:
+def robust_linearization(at: ResidualJacobian, loss: str) -> ResidualJacobian:
     """For a robust loss, the least squares problem with the covariance of that estimator (Huber's formula)."""
     if loss == "squared":
         return at
@@ -83,16 +99,16 @@ def weighted_down(at: ResidualJacobian, loss: str) -> ResidualJacobian:
     step = 1e-4
     influence = at.residuals * factor**2
 
-    def pulled(r: np.ndarray) -> np.ndarray:
+    def influence_function(r: np.ndarray) -> np.ndarray:
         return r * loss_and_weights(r, loss)[1] ** 2
 
-    slope = float(np.mean((pulled(at.residuals + step) - pulled(at.residuals - step)) / (2 * step)))
+    slope = float(np.mean((influence_function(at.residuals + step) - influence_function(at.residuals - step)) / (2 * step)))
     freedom = max(1, at.residuals.size - at.jacobian.shape[1])
     spread = np.sqrt(float(influence @ influence) / freedom) / max(slope, 1e-3)
     return replace(at, residuals=influence / (max(slope, 1e-3) * spread), jacobian=at.jacobian / spread)
 
 
-def noise_std(problem: Problem, sizes: Mapping[str, float]) -> dict[str, float]:
+def all_noise_std(problem: Problem, sizes: Mapping[str, float]) -> dict[str, float]:
     """One number per output with a measured value: given, estimated, or the mean of a given series."""
     levels = {}
     for name in problem.model.outputs:
@@ -104,7 +120,7 @@ def noise_std(problem: Problem, sizes: Mapping[str, float]) -> dict[str, float]:
     return levels
 
 
-def fits(problem: Problem, trajectories: tuple[Trajectory, ...]) -> dict[str, float]:
+def fit_percents(problem: Problem, trajectories: tuple[Trajectory, ...]) -> dict[str, float]:
     """Fit % per output over all records together."""
     found = {}
     for name in problem.model.outputs:
@@ -115,11 +131,11 @@ def fits(problem: Problem, trajectories: tuple[Trajectory, ...]) -> dict[str, fl
     return found
 
 
-def remarks(problem: Problem, finite: Shooting, at: ResidualJacobian, uncertainty: Covariance, sizes: Mapping[str, float],
+def direct_notes(problem: Problem, finite: Shooting, at: ResidualJacobian, uncertainty: Covariance, sizes: Mapping[str, float],
             error: float, fixed: int = 0) -> list[str]:
     """What the reader must know beside the numbers, most important first; `fixed` as in `information_of`."""
     notes = [as_sentence(words) for words in uncertainty.combinations]
-    notes += resting(uncertainty)
+    notes += active_bound_notes(uncertainty)
     notes += [f"{name} can hardly be told from these data: its interval is open." for name in uncertainty.open]
     measured = at.rows.output >= 0
     if not sizes:
@@ -142,7 +158,7 @@ def remarks(problem: Problem, finite: Shooting, at: ResidualJacobian, uncertaint
     return notes
 
 
-def resting(uncertainty: Covariance) -> list[str]:
+def active_bound_notes(uncertainty: Covariance) -> list[str]:
     """Which bounds and inequalities hold the estimate, and whose intervals know of it."""
     notes = []
     for loose in uncertainty.leeway:

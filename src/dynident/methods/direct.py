@@ -1,181 +1,240 @@
-"""Direct: transcribe, solve, ask how far to trust it; shooting and full discretization differ in the transcription."""
+"""Direct methods: transcribe, solve, ask what the answer is worth; shooting and full discretization differ in the first."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-import numpy as np
-
-from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
+from dynident.errors import NotSupported, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
+from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
-from dynident.methods import noise_estimation
 from dynident.methods.active_constraints import ActiveConstraints
-from dynident.methods.build_estimate import assemble
-from dynident.methods.outer_loop import DIRECT_LOOP, DirectSetup, OuterState, Transcription, initial_state, refusal
-from dynident.methods.restraints import (
-    constrained_solver,
-    refuse_integrator,
-    refuse_solver,
-    refuse_state_bounds,
-    refuse_without_states,
-)
-from dynident.models.equations import EquationModel
-from dynident.problem.losses import check_loss
+from dynident.methods.build_estimate import build_direct_estimate
+from dynident.methods.capabilities import Capabilities, Support, check_supports
+from dynident.methods.direct_steps import DIRECT_LOOP, DirectSetup, OuterState, Transcription, initial_state, refusal
+from dynident.methods.method import Method
+from dynident.methods.options import check_options, known_integrator, known_loss, option, unchecked, whole_number
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
+from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.nlp import HESSIANS
 from dynident.solvers.solver_result import SolverResult
 from dynident.status import Status, StatusCode
 from dynident.transcription.full_discretization import FullDiscretization
+from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.transcription.shooting import Shooting, default_segments, segment_starts
 
+MAX_ITERATIONS = 200
 
-@dataclass(frozen=True)
-class ShootingMethod:
-    """Shooting with one or many segments per record.
 
-    `segments`: None chooses about 20, fewer for short records; 1 is single shooting. `integrator`: see INTEGRATORS.
-    `substeps`: steps between two samples, or "auto". `solver`: "auto", or a name from SOLVERS. `loss`: "squared", or
-    "huber", "soft_l1", "cauchy" for records with outliers.
-    """
+def known_solver(name: str, value: Any) -> list[str]:
+    known = isinstance(value, str) and value in ("auto", *SOLVERS)
+    return [] if known else [f"There is no {name} '{value}'.{did_you_mean(str(value), SOLVERS)}"]
 
-    kind: str
-    segments: int | None = None
-    integrator: str = "runge_kutta"
-    substeps: int | str = "auto"
-    solver_name: str = "auto"
-    loss: str = "squared"
-    iterations: int = 200
 
-    def __post_init__(self) -> None:
-        integrator_named(self.integrator)
-        faults = option_faults(self.loss, self.solver_name, self.iterations, substeps=self.substeps)
-        if self.segments is not None and (not whole(self.segments) or self.segments < 1):
-            faults.append(f"segments = {self.segments!r}; give a whole number from 1 on.")
-        if faults:
-            raise ProblemError(faults)
+def known_hessian(name: str, value: Any) -> list[str]:
+    known = value is None or (isinstance(value, str) and value in HESSIANS)
+    return [] if known else [f"There is no Hessian '{value}'.{did_you_mean(str(value), HESSIANS)}"]
 
-    def options(self) -> dict[str, Any]:
-        fixed = ("segments",) if self.kind == "single_shooting" else ()  # what the name says already
-        return plain_options(self, fixed)
 
-    def minimises(self) -> dict[str, Any]:
+def integrator_option(default: str) -> Any:
+    return option(default, "How the model is integrated: a name from the table of integrators.", known_integrator)
+
+
+def substeps_option() -> Any:
+    return option("auto", 'Steps of the integrator between two samples; "auto" finds the fewest that do not move the estimate.',
+                  whole_number(1, "auto"))
+
+
+def solver_option(auto: str) -> Any:
+    return option("auto", f'A name from the table of solvers; "auto" takes {auto}.', known_solver)
+
+
+def loss_option() -> Any:
+    return option("squared", '"squared", or "huber", "soft_l1", "cauchy" for records with outliers.', known_loss)
+
+
+def max_iterations_option() -> Any:
+    return option(MAX_ITERATIONS, "Iterations of the solver at the most.", whole_number(1))
+
+
+class DirectMethod(Method):
+    """What all direct methods share: options in, one outer loop, an estimate out."""
+
+    loss: str
+    max_iterations: int
+    substeps: int | str
+    solver: str
+
+    @abstractmethod
+    def make_integrator(self) -> Integrator: ...
+
+    @abstractmethod
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any: ...
+
+    @abstractmethod
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting: ...
+
+    @abstractmethod
+    def make_solver(self, finite: Any) -> Any: ...
+
+    @abstractmethod
+    def advice(self, problem: Problem) -> list[str]: ...
+
+    def objective_key(self) -> dict[str, Any]:
         return {"loss": self.loss}
 
-    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        self.refuse(problem)
-        return fit(self, problem, tell)
+    def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
+        self.check_supports(problem)
+        return fit(self, problem, report)
 
-    def refuse(self, problem: Problem) -> None:
-        check_problem(problem, self.kind)
-        refuse_state_bounds(problem, self.kind, "full_discretization(), which hands them to Ipopt")
-        refuse_integrator(problem, self.integrate())
-        refuse_solver(problem, self.solver_name)
+
+class ShootingMethod(DirectMethod):
+    """Shooting with one or many segments per record."""
+
+    integrator: str
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES, constraints=Support.YES,
+                            robust_losses=Support.YES,
+                            instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
+
+    @property
+    def simulation_integrator(self) -> str:
+        return self.integrator
+
+    def check_supports(self, problem: Problem) -> None:
+        check_supports(problem, self.kind, self.capabilities)
+        check_integrator(problem, self.make_integrator())
+        check_solver(problem, self.solver)
         for each in problem.experiments:
             nodes = each.samples + (each.start < each.time[0])  # as on the grid of the record
             segment_starts(nodes, self.segments_for(each.samples), each.name)
 
-    def integrate(self) -> Integrator:
+    def make_integrator(self) -> Integrator:
         return integrator_named(self.integrator)
 
-    def steps(self) -> int | str:
-        return self.substeps
-
+    @abstractmethod
     def segments_for(self, samples: int) -> int:
-        if self.segments is not None:
-            return self.segments
-        return default_segments(samples)
+        """Into how many segments a record is cut."""
 
-    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
         segments = [self.segments_for(e.samples) for e in problem.experiments]
-        return Shooting(problem, self.integrate(), segments, substeps, noise_std, self.loss)
+        return Shooting(problem, self.make_integrator(), segments, substeps, noise_std, self.loss)
 
-    shooting = finite
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+        return self.transcribe(problem, substeps, noise_std)
 
-    def solver(self, finite: Shooting) -> Any:
-        return solver_for(self.solver_name, finite, self.iterations, finite.problem)
+    def make_solver(self, finite: Shooting) -> Any:
+        return solver_for(self.solver, finite, self.max_iterations, finite.problem)
 
-    def advice(self, problem: Problem) -> list[str]:
-        ways = ["use multiple_shooting(), which starts from the measurements"] if self.segments == 1 else []
-        if not isinstance(self.integrate(), Adaptive) and not problem.model.hybrid:  # events take an explicit scheme
-            ways.append('try integrator="cvodes" or "radau" if the model is stiff')
-        return ways
+    def for_initial_states(self, least_iterations: int) -> Method | None:
+        return with_iterations(self, least_iterations)
 
 
 @dataclass(frozen=True)
-class FullDiscretizationMethod:
-    """All states at all grid points as unknowns, a one-step scheme as equalities.
+class SingleShooting(ShootingMethod):
+    """One simulation per record from the initial state; small and exact, but needs a fair start."""
 
-    `scheme`: any integrator with fixed steps; `degree` for "radau" and "gauss_legendre". `steps_per_sample`: grid
-    intervals between two samples, or "auto". `solver`: "auto" takes the structured Gauss-Newton method, or Ipopt where the
-    problem has constraints; `hessian` for "ipopt" and "sqp": "exact", "gauss_newton", "limited_memory" (Ipopt only).
-    """
-
-    scheme: str = "hermite_simpson"
-    degree: int | None = None
-    steps_per_sample: int | str = "auto"
-    solver_name: str = "auto"
-    hessian: str | None = None
-    loss: str = "squared"
-    iterations: int = 200
-    kind: str = "full_discretization"
+    integrator: str = integrator_option("runge_kutta")
+    substeps: int | str = substeps_option()
+    solver: str = solver_option("Levenberg-Marquardt, or Gauss-Newton with constraints")
+    loss: str = loss_option()
+    max_iterations: int = max_iterations_option()
+    kind: ClassVar[str] = "single_shooting"
 
     def __post_init__(self) -> None:
-        faults = option_faults(self.loss, self.solver_name, self.iterations, steps_per_sample=self.steps_per_sample)
-        if self.hessian is not None and self.hessian not in HESSIANS:
-            faults.append(f"There is no Hessian '{self.hessian}'.{did_you_mean(self.hessian, HESSIANS)}")
-        if isinstance(integrator_named(self.scheme, self.degree), Adaptive):
-            faults.append(f"scheme '{self.scheme}' chooses its own steps; full discretization needs one with fixed steps.")
-        if faults:
-            raise ProblemError(faults)
+        check_options(self)
 
-    def options(self) -> dict[str, Any]:
-        return plain_options(self)
+    def segments_for(self, samples: int) -> int:
+        return 1
 
-    def minimises(self) -> dict[str, Any]:
-        return {"loss": self.loss}
+    def advice(self, problem: Problem) -> list[str]:
+        return ["use multiple_shooting(), which starts from the measurements", *stiff_advice(self, problem)]
 
-    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        self.refuse(problem)
-        return fit(self, problem, tell)
 
-    def refuse(self, problem: Problem) -> None:
-        check_problem(problem, self.kind, one_mode=True)
-        refuse_without_states(problem, self.kind)
-        if self.solver_name not in ("auto", "ipopt", "sqp"):
-            refuse_state_bounds(problem, self.solver_name, "solver=\"ipopt\"")
-            refuse_solver(problem, self.solver_name)
+@dataclass(frozen=True)
+class MultipleShooting(ShootingMethod):
+    """Each record cut into segments that start from the measurements and must meet in the end; for poor starts."""
 
-    def integrate(self) -> Integrator:
-        return integrator_named(self.scheme, self.degree)
+    segments: int | None = option(None, "Segments per record; None takes about 20, fewer for short records.",
+                                  whole_number(1, None))
+    integrator: str = integrator_option("runge_kutta")
+    substeps: int | str = substeps_option()
+    solver: str = solver_option("Gauss-Newton, or Levenberg-Marquardt where nothing has to meet")
+    loss: str = loss_option()
+    max_iterations: int = max_iterations_option()
+    kind: ClassVar[str] = "multiple_shooting"
 
-    def steps(self) -> int | str:
-        return self.steps_per_sample
+    def __post_init__(self) -> None:
+        check_options(self)
 
-    def finite(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> FullDiscretization:
-        scheme = self.integrate()
-        assert not isinstance(scheme, Adaptive)
-        return FullDiscretization(problem, scheme, substeps, noise_std, self.loss)
+    def segments_for(self, samples: int) -> int:
+        return default_segments(samples) if self.segments is None else self.segments
 
-    def shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
-        return Shooting(problem, self.integrate(), self._segments(problem), substeps, noise_std, self.loss)
+    def advice(self, problem: Problem) -> list[str]:
+        ways = ["use multiple_shooting(), which starts from the measurements"] if self.segments == 1 else []
+        return [*ways, *stiff_advice(self, problem)]
 
-    def _segments(self, problem: Problem) -> list[int]:
-        return [ShootingMethod("shooting").segments_for(e.samples) for e in problem.experiments]
 
-    def solver(self, finite: FullDiscretization) -> Any:
-        name = self.solver_name
+@dataclass(frozen=True)
+class FullDiscretizationMethod(DirectMethod):
+    """States at every grid point as unknowns, a one-step scheme as equalities; for the poorest starts and stiff models."""
+
+    integrator: str = integrator_option("hermite_simpson")
+    degree: int | None = option(None, 'Of the polynomials of "radau" and "gauss_legendre".', unchecked)
+    substeps: int | str = substeps_option()
+    solver: str = solver_option("the structured Gauss-Newton method, or Ipopt with constraints")
+    hessian: str | None = option(None, 'For "ipopt" and "sqp": "exact", "gauss_newton" or "limited_memory" (Ipopt only).',
+                                 known_hessian)
+    loss: str = loss_option()
+    max_iterations: int = max_iterations_option()
+    kind: ClassVar[str] = "full_discretization"
+
+    def __post_init__(self) -> None:
+        chosen = integrator_named(self.integrator, self.degree)
+        check_options(self, [f"integrator '{self.integrator}' chooses its own steps; full discretization needs one with fixed "
+                             "steps."] if isinstance(chosen, Adaptive) else [])
+
+    @property
+    def capabilities(self) -> Capabilities:
+        program = self.solver in ("auto", "ipopt", "sqp")
+        return Capabilities(constraints=Support.YES, state_bounds=Support.YES if program else Support.NO,
+                            robust_losses=Support.YES)
+
+    def check_supports(self, problem: Problem) -> None:
+        takes = self.capabilities
+        check_supports(problem, self.kind, replace(takes, state_bounds=Support.YES))
+        if takes.state_bounds is Support.NO:  # it is the solver that does not take them
+            check_supports(problem, self.solver, replace(takes, instead={"state_bounds": 'solver="ipopt"'}))
+            check_solver(problem, self.solver)
+
+    def make_integrator(self) -> Integrator:
+        return integrator_named(self.integrator, self.degree)
+
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> FullDiscretization:
+        integrator = self.make_integrator()
+        assert not isinstance(integrator, Adaptive)
+        return FullDiscretization(problem, integrator, substeps, noise_std, self.loss)
+
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+        segments = [default_segments(e.samples) for e in problem.experiments]
+        return Shooting(problem, self.make_integrator(), segments, substeps, noise_std, self.loss)
+
+    def make_solver(self, finite: FullDiscretization) -> Any:
+        name = self.solver
         if name == "auto":
             name = "ipopt" if finite.problem.constraints else "gauss_newton"
         if name in ("ipopt", "sqp"):
-            return SOLVERS[name](**({"hessian": self.hessian} if self.hessian else {}), iterations=self.iterations)
-        return solver_for(name, finite, self.iterations, finite.problem)
+            return SOLVERS[name](**({"hessian": self.hessian} if self.hessian else {}), iterations=self.max_iterations)
+        return solver_for(name, finite, self.max_iterations, finite.problem)
 
     def advice(self, problem: Problem) -> list[str]:
         return []
@@ -194,15 +253,15 @@ def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
     finite, result = solved.finite, replace(solved.result, history=state.log.history)
     again = finite
     if (solved.substeps, solved.noise_std) != (state.substeps, state.noise_std):
-        again = setup.method.finite(setup.problem, state.substeps, state.noise_std)
+        again = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
     counts = {**state.log.counts, "compiled kernels": state.log.compiled_libraries, "substeps": state.substeps,
               "variables": len(finite.names) + finite.equality_count, "equalities": finite.equality_count}
 
     def build(result: SolverResult, simulated: tuple[Shooting, Variables] | None = None) -> Estimate:
         shooting, point = simulated or again.to_shooting(again.transfer(result.point, finite))
-        return assemble(setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std,
-                        state.integration_error, counts, times, state.solver,
-                        ActiveConstraints.at(setup.problem, finite.coordinates, result.point.unknowns))
+        return build_direct_estimate(
+            setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std, state.integration_error,
+            counts, times, state.solver, ActiveConstraints.at(setup.problem, finite.coordinates, result.point.unknowns))
 
     try:
         return build(result, state.simulated if again is finite else None)
@@ -216,46 +275,39 @@ def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
             raise refusal(setup, finite, finite.start(), bad) from None
 
 
-def check_problem(problem: Problem, kind: str, one_mode: bool = False) -> None:
-    if not isinstance(problem.model, EquationModel):
-        raise NotSupported(f"{kind} needs a model with equations, not a {type(problem.model).__name__}.")
-    if one_mode and problem.model.hybrid:
-        modes = ", ".join(f"'{name}'" for name in problem.model.modes)
-        raise NotSupported(f"{kind} needs a model with one mode, but this one has {modes}. Methods that follow the modes: "
-                           "single_shooting(), multiple_shooting() and least_squares().")
-    noise_estimation.require_gaussian(problem, kind)
+def with_iterations(method: Any, least: int) -> Any:
+    """The method with so many iterations or more: few may have been wanted of a fit alone."""
+    return replace(method, max_iterations=max(method.max_iterations, least))
 
 
-def solver_for(name: str, finite: FiniteProblem, iterations: int, problem: Problem) -> Any:
+def stiff_advice(method: ShootingMethod, problem: Problem) -> list[str]:
+    if isinstance(method.make_integrator(), Adaptive) or problem.model.hybrid:  # events take an explicit scheme
+        return []
+    return ['try integrator="cvodes" or "radau" if the model is stiff']
+
+
+def check_integrator(problem: Problem, integrator: Integrator) -> None:
+    """For a method that simulates: not every integrator can end a step at an event."""
+    if problem.model.hybrid:
+        require_events(integrator)
+
+
+def check_solver(problem: Problem, name: str) -> None:
+    """For the solvers that a direct method can be given: one of them takes constraints."""
+    if problem.constraints and name not in ("auto", "gauss_newton"):
+        raise NotSupported(f"{name} takes bounds on parameters, but no other constraints; use solver=\"gauss_newton\".")
+
+
+def solver_for(name: str, finite: FiniteProblem, max_iterations: int, problem: Problem) -> Any:
     """The named solver, or the one that suits the problem."""
     if name == "auto":
         name = "gauss_newton" if finite.equality_count or problem.constraints else "levenberg_marquardt"
     if not problem.constraints:
-        return SOLVERS[name](iterations=iterations)
-    refuse_solver(problem, name)
-    return constrained_solver(problem, finite, iterations)
+        return SOLVERS[name](iterations=max_iterations)
+    check_solver(problem, name)
+    return constrained_solver(problem, finite, max_iterations)
 
 
-def plain_options(method: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The options as plain data, under the names by which a preset takes them."""
-    named = {("solver" if key == "solver_name" else key): value for key, value in asdict(method).items()}
-    return {"kind": named.pop("kind"), **{k: v for k, v in named.items() if v is not None and k not in without}}
-
-
-def option_faults(loss: str, solver: str, iterations: Any, **steps: Any) -> list[str]:
-    """What is wrong with the options that all direct methods share."""
-    check_loss(loss)
-    faults = []
-    for name, value in steps.items():
-        if value != "auto" and (not whole(value) or value < 1):
-            faults.append(f'{name} = {value!r}; give a whole number from 1 on, or "auto".')
-    if solver not in ("auto", *SOLVERS):
-        faults.append(f"There is no solver '{solver}'.{did_you_mean(solver, SOLVERS)}")
-    if not whole(iterations) or iterations < 1:
-        faults.append(f"iterations = {iterations!r}; give a whole number from 1 on.")
-    return faults
-
-
-def whole(value: Any) -> bool:
-    """Whether it is a whole number; True and False are none."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+def constrained_solver(problem: Problem, finite: FiniteProblem, max_iterations: int) -> Any:
+    """Gauss-Newton with the problem's constraints between parameters."""
+    return GaussNewton(max_iterations, parameter_constraints(problem, finite.coordinates))

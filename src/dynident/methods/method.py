@@ -2,47 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dynident.estimate.estimate import Estimate
+from dynident.methods.capabilities import Capabilities
+from dynident.methods.options import plain_options
 from dynident.problem.problem import Problem
+
+# Options that say how to look for the smallest sum, and for no method which sum it is.
+HOW_TO_SEARCH = ("solver", "hessian", "segments", "restarts", "max_restarts", "polish", "refine", "global_search")
 
 
 @runtime_checkable
 class Method(Protocol):
-    """A frozen set of options; `options()` gives them as plain data with the key `kind`."""
+    """A frozen dataclass of options; a class that states this contract inherits what it does not say itself."""
 
-    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        """The estimate, converged or not; `tell` takes each Iteration."""
+    kind: ClassVar[str]  # by which problem files and results call it
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What of a problem it takes, with these options."""
         ...
 
-    def options(self) -> dict[str, Any]: ...
+    def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
+        """The estimate, converged or not; `report` takes each Iteration."""
+        ...
 
+    def check_supports(self, problem: Problem) -> None:
+        """Raise what there is to say against the problem before anything is computed, as far as that can be said so early."""
+        ...
 
-def refuse(method: Method, problem: Problem) -> None:
-    """Raise what the method says against the problem before it computes anything, where it can say so that early."""
-    if hasattr(method, "refuse"):
-        method.refuse(problem)
+    def options(self) -> dict[str, Any]:
+        """The options as plain data with the key `kind`."""
+        return plain_options(self)
 
+    def objective_key(self) -> dict[str, Any]:
+        """What tells the sum that it minimises from that of another method; costs compare where these are equal.
 
-# Options that say how to look for the smallest sum, and for no method which sum it is.
-HOW_TO_SEARCH = ("solver", "hessian", "segments", "restarts", "polish", "global_search")
+        Weights, losses and filters with other settings do not minimise the same; options that only say how to search do
+        not matter.
+        """
+        return {name: value for name, value in self.options().items() if name not in HOW_TO_SEARCH}
 
+    @property
+    def inner_method(self) -> Method:
+        """The method itself, of one that begins it many times."""
+        return self
 
-def minimised(method: Any) -> dict[str, Any]:
-    """What tells the sum that a method minimises from that of another; costs compare where these are equal.
+    @property
+    def simulation_integrator(self) -> str:
+        """By which integrator the model is simulated at the estimate."""
+        return "runge_kutta"
 
-    A method may say it itself as `minimises()`. Of all others every option counts, except those that only say how to
-    search: weights, losses and filters with other settings do not minimise the same.
-    """
-    if hasattr(method, "minimises"):
-        return method.minimises()
-    options = method.options() if hasattr(method, "options") else {}
-    return {name: value for name, value in options.items() if name not in HOW_TO_SEARCH}
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any | None:
+        """The finite problem that it solves; None for a method that solves none."""
+        return None
 
-
-def started_method(method: Any) -> Any:
-    """The method itself, of one that begins it many times."""
-    return getattr(method, "method", method)
+    def for_initial_states(self, least_iterations: int) -> Method | None:
+        """Of a method that simulates: itself, with so many iterations or more, to fit the initial states of a record."""
+        return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynident.errors import NotSupported
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.noise import Bounded, Gaussian
 from dynident.problem.problem import Problem, given_std
@@ -12,14 +11,6 @@ from dynident.problem.problem import Problem, given_std
 FIRST_SHARE = 0.01  # of the signal's spread: a first weight, replaced by what the residuals say
 NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
 VANISHING = 1e-12  # of the signal's spread: residuals below it are rounding, and weights stay finite
-
-
-def require_gaussian(problem: Problem, method: str) -> None:
-    bounded = sorted({name for e in problem.experiments for name, n in e.noise.items() if isinstance(n, Bounded)})
-    if bounded:
-        raise NotSupported(f"{method} needs a standard deviation, but the errors of {', '.join(bounded)} are Bounded. A "
-                           "bound says nothing about how likely an error inside it is: say Gaussian(std, bound=radius) "
-                           "if you can state both, or use set_membership() for what a bound can prove.")
 
 
 def outputs_with_unknown_noise(problem: Problem) -> tuple[str, ...]:

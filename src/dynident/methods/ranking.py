@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from dynident.estimate.estimate import Estimate, StartResult
-from dynident.methods.method import minimised
 from dynident.methods.noise_estimation import FIRST_SHARE, outputs_with_unknown_noise, signal_std
 from dynident.problem.losses import loss_and_weights
 from dynident.problem.problem import given_std
@@ -30,10 +29,11 @@ def criterion(estimate: Estimate) -> float:
     """
     if estimate.filtered is not None:
         found = -2 * float(estimate.filtered.loglik)
-    elif "measurement_weight" in minimised(estimate.method):
+    elif "measurement_weight" in estimate.method.objective_key():
         found = float(estimate.cost)
     else:
-        found = float(estimate.cost) + sum(_share_of_size(estimate, name) for name in outputs_with_unknown_noise(estimate.problem))
+        found = float(estimate.cost) + sum(_share_of_size(estimate, name)
+                                           for name in outputs_with_unknown_noise(estimate.problem))
     return np.inf if np.isnan(found) else found
 
 
@@ -47,7 +47,7 @@ def _share_of_size(estimate: Estimate, output: str) -> float:
     if not r.size:
         return 0.0
     std, finest = estimate.noise_std[output], FINEST * signal_std(estimate.problem, output)
-    loss = minimised(estimate.method).get("loss", "squared")
+    loss = estimate.method.objective_key().get("loss", "squared")
     change = loss_and_weights(r / finest, loss)[0] - loss_and_weights(r / std, loss)[0] if std < finest else 0.0
     return change + 2 * r.size * float(np.log(max(std, finest)))
 
@@ -79,7 +79,7 @@ def comparable_cost(end: StartResult, best: StartResult) -> float:
 def best_per_objective(estimates: Mapping[str, Estimate]) -> dict[str, StartResult | None]:
     """Per label the best end of all estimates that minimise the same sum over the same data."""
     def alike(one: Estimate, other: Estimate) -> bool:
-        return one is other or (minimised(one.method) == minimised(other.method) and (
+        return one is other or (one.method.objective_key() == other.method.objective_key() and (
             one.problem is other.problem or one.problem.content_hash() == other.problem.content_hash()))
 
     return {label: best_of(end for other in estimates.values() if other.starts and alike(one, other) for end in other.starts)

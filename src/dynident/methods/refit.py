@@ -12,18 +12,18 @@ from dynident.errors import NotSupported, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import Variables
-from dynident.methods.direct import ShootingMethod, check_problem
-from dynident.methods.method import minimised, started_method
+from dynident.methods.capabilities import Capabilities, Support, check_supports
 from dynident.methods.noise_estimation import outputs_with_unknown_noise
-from dynident.methods.restraints import refuse_constraints
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import SolverResult
 from dynident.tolerances import STEP_TOLERANCE
-from dynident.transcription.shooting import Shooting
+from dynident.transcription.shooting import Shooting, default_segments
 
 GENTLE = 1e-9  # damping of a start that is known to be close
 ITERATIONS = 50
+TAKES = Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES,
+                     instead={"constraints": "the interval of the estimate, which knows the constraint"})
 
 
 class Refit:
@@ -35,9 +35,8 @@ class Refit:
     def __init__(self, estimate: Estimate, what: str, settled: float = STEP_TOLERANCE):
         problem = estimate.problem
         refuse_other_sums(estimate, what)
-        check_problem(problem, what)
-        refuse_constraints(problem, what, "the interval of the estimate, which knows the constraint")
-        if minimised(estimate.method).get("loss", "squared") != "squared":
+        check_supports(problem, what, TAKES)
+        if estimate.method.objective_key().get("loss", "squared") != "squared":
             raise NotSupported(f"{what} rests on the likelihood of normal errors; fit with loss=\"squared\" first.")
         self.estimate, self.problem, self.settled = estimate, problem, settled
         self.values = np.array([float(estimate.values[name]) for name in problem.names])
@@ -45,15 +44,14 @@ class Refit:
         try:
             self.finite.evaluate(self.point)
         except SimulationDiverged:
-            chosen = ShootingMethod(what)
-            self.finite, self.point = self._made([chosen.segments_for(e.samples) for e in problem.experiments])
+            self.finite, self.point = self._made([default_segments(e.samples) for e in problem.experiments])
         self.box = self.finite.coordinates
 
     def _made(self, segments: Sequence[int]) -> tuple[Shooting, Variables]:
         estimate = self.estimate
         sizes = {name: estimate.noise_std[name] for name in outputs_with_unknown_noise(self.problem)}
-        scheme = integrator_named(getattr(started_method(estimate.method), "integrator", "runge_kutta"))
-        finite = Shooting(self.problem, scheme, segments, int(estimate.counts.get("substeps", 1)), sizes)
+        integrator = integrator_named(estimate.method.simulation_integrator)
+        finite = Shooting(self.problem, integrator, segments, int(estimate.counts.get("substeps", 1)), sizes)
         nodes = []
         for record, trajectory in zip(finite.records, estimate.trajectories, strict=True):
             named = self.problem.model.states

@@ -15,7 +15,7 @@ import numpy as np
 from dynident.errors import SimulationDiverged
 from dynident.integrators.scheme import Integrator
 from dynident.linalg.finite_problem import Variables
-from dynident.methods.run_log import Listener, RunLog, run_solver
+from dynident.methods.outer_loop import Listener, RunLog, run_solver
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import SolverResult

@@ -11,13 +11,13 @@ from dynident.integrators.scheme import Explicit, StepFunction
 
 
 def next_state(step: StepFunction):
-    half = kicked(step, step.x, 0)
+    half = kick(step, step.x, 0)
     for q, v in zip(step.positions, step.velocities, strict=True):
         half[q] = step.x[q] + step.h * half[v]
-    return kicked(step, half, 1)
+    return kick(step, half, 1)
 
 
-def kicked(step: StepFunction, x: ca.SX, fraction: int) -> ca.SX:
+def kick(step: StepFunction, x: ca.SX, fraction: int) -> ca.SX:
     slope = step.rate_at(x, fraction)
     after = ca.SX(x)
     for v in step.velocities:

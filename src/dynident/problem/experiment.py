@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -12,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.noise import Bounded, Gaussian, Noise
-from dynident.problem.timestamps import DATES, DURATIONS, to_seconds
 
 HOLDS = ("zero", "linear")
 
@@ -237,3 +237,25 @@ def _check_start(start: float | None, time: np.ndarray, inputs: Mapping[str, np.
     elif start < time[0] and inputs:
         faults.append(f"start = {start:g} lies before the first sample at {time[0]:g}, where the inputs are not known. "
                       "Add a sample at the start with NaN in the measured signals.")
+
+
+DATES, DURATIONS = "M", "m"  # as numpy calls the kinds of datetime64 and timedelta64
+SECONDS = {"W": Fraction(604_800), "D": Fraction(86_400), "h": Fraction(3600), "m": Fraction(60), "s": Fraction(1)} | {
+    unit: Fraction(1, 1000 ** power) for power, unit in enumerate(("ms", "us", "ns", "ps", "fs", "as"), 1)}
+
+
+def to_seconds(times: np.ndarray) -> np.ndarray | None:
+    """Durations in seconds, dates in seconds after the first; NaN where there is none, None where they have no size.
+
+    Whole counts are subtracted before they become floats, so that nanoseconds survive beside a date.
+    """
+    if times.dtype.kind == DATES:
+        if np.datetime_data(times.dtype)[0] in "YM":  # calendar units have no fixed length, their first days have
+            times = times.astype("datetime64[D]")
+        times = times - times.ravel()[:1]
+    unit, multiple = np.datetime_data(times.dtype)
+    if unit not in SECONDS:
+        return None
+    factor = SECONDS[unit] * multiple
+    counts = times.astype(np.int64).astype(float) * float(factor.numerator) / float(factor.denominator)
+    return np.where(np.isnat(times), np.nan, counts)

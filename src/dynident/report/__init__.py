@@ -1,9 +1,7 @@
 """How is an estimate shown: in the terminal, as figures, as one page that opens offline?"""
 
-from dynident.report.html_report import comparison_html, html
-from dynident.report.notebook import estimate_fragment
-from dynident.report.plots import convergence_figure, estimate_figure
-from dynident.report.spy import spy_figure
+from dynident.report.figures import convergence_figure, estimate_figure, spy_figure
+from dynident.report.html_report import comparison_html, estimate_fragment, html
 from dynident.report.terminal import comparison_text, estimate_text, print_comparison, print_estimate
 from dynident.report.waterfall import waterfall_figure
 

@@ -210,7 +210,8 @@ def _not_judged(judged: Sequence[str], rows: Mapping[str, Mapping[str, ResultRow
     return said
 
 
-def _of_one_thing(rows: Sequence[Mapping[str, ResultRow]], drifting: Sequence[frozenset[str]]) -> list[tuple[str, list[ResultRow]]]:
+def _of_one_thing(rows: Sequence[Mapping[str, ResultRow]], drifting: Sequence[frozenset[str]]
+                  ) -> list[tuple[str, list[ResultRow]]]:
     """By name, what the estimates say of the same thing: parameters that may drift apart from those that stand still."""
     found: dict[tuple[str, bool], list[ResultRow]] = {}
     for own, may in zip(rows, drifting, strict=True):

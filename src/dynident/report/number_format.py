@@ -31,7 +31,8 @@ def with_interval(value: float, low: float, high: float) -> tuple[str, str]:
     places = _places(narrow) + exponent
     largest = max(abs(value), abs(low), abs(high)) / 10.0**exponent
     if places + math.floor(math.log10(largest)) + 1 > MOST_DIGITS:
-        interval = f"± {max(arms):.1e}" if symmetric else f"[{format_number(low, MOST_DIGITS)}, {format_number(high, MOST_DIGITS)}]"
+        ends = f"[{format_number(low, MOST_DIGITS)}, {format_number(high, MOST_DIGITS)}]"
+        interval = f"± {max(arms):.1e}" if symmetric else ends
         return f"{value:#.{MOST_DIGITS}g}", interval
     written = [_fixed(number, places, exponent) for number in (value, low, high)]
     if symmetric:

@@ -113,7 +113,8 @@ def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
 
 def _range(sizes: np.ndarray) -> str:
     """One number, or from the smallest to the largest."""
-    return " to ".join(sorted({format_number(float(end), VAGUE_DIGITS) for end in (np.nanmin(sizes), np.nanmax(sizes))}, key=float))
+    ends = {format_number(float(end), VAGUE_DIGITS) for end in (np.nanmin(sizes), np.nanmax(sizes))}
+    return " to ".join(sorted(ends, key=float))
 
 
 def extent(estimate: Estimate) -> str:

@@ -114,3 +114,9 @@ def _mode_panel(record: SignalRecord, points: int) -> Panel:
         strip["line"] |= {"shape": "hv", "width": 0}
         traces.append(strip | {"fill": "tozeroy", "fillcolor": color, "hoverinfo": "name"})
     return Panel("mode", traces, MODE_HEIGHT, bare=True)
+
+
+
+
+
+

@@ -36,7 +36,7 @@ SUBSTEPS = (1, 2, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True)
 class InversionOptions:
-    """How hard to try."""
+    """How hard a set inversion tries."""
 
     max_boxes: int = 256  # at a time
     max_rounds: int = 24

@@ -85,7 +85,7 @@ class WidestParameter:
 
 @dataclass(frozen=True)
 class AroundZero:
-    """Cut a state that may be zero into below, around and above zero (footnote 6); all other boxes as `then` says."""
+    """Split a state that may be zero into below, around and above zero (footnote 6); all other boxes as `then` says."""
 
     state: str = "speed"
     margin: float = 1e-3  # half the width of the middle part

@@ -4,95 +4,111 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
+from dynident.methods.capabilities import Capabilities, Support
+from dynident.methods.method import Method
+from dynident.methods.options import Check, check_options, is_number, one_of, option, plain_options, true_or_false, unchecked
 from dynident.problem.problem import Problem
 from dynident.set_membership.bisection import Strategy, resolve_strategy
-from dynident.set_membership.run import check_supports, run
+from dynident.set_membership.run import check_setup, run
 
 ALGORITHMS = ("auto", "batch", "recursive", "paper")
 MAX_ORDER = 20  # beyond it coefficients only round
 
 
+# checks
+
+
+def whole_from(least: int) -> Check:
+    return lambda name, value: [] if isinstance(value, (int, np.integer)) and value >= least else [
+        f"{name} = {value!r} must be a whole number of at least {least}."]
+
+
+def split_count(name: str, value: Any) -> list[str]:
+    good = value is None or (isinstance(value, (int, np.integer)) and value >= 0)
+    return [] if good else [f"{name} = {value!r} must be a whole number that is not negative."]
+
+
+def taylor_order(name: str, value: Any) -> list[str]:
+    good = value is None or (isinstance(value, (int, np.integer)) and 1 <= value <= MAX_ORDER)
+    return [] if good else [f"{name} = {value!r}: of a Taylor polynomial, from 1 to {MAX_ORDER}."]
+
+
+def fraction(name: str, value: Any) -> list[str]:
+    good = isinstance(value, Real) and 0 < float(value) < 1
+    return [] if good else [f"{name} = {value!r} is a share of the first box; use for instance 0.02."]
+
+
+def state_name(name: str, value: Any) -> list[str]:
+    return [] if isinstance(value, str) else [f"{name} = {value!r}; give the name of a state."]
+
+
+def seconds(name: str, value: Any) -> list[str]:
+    good = isinstance(value, Real) and float(value) >= 0
+    return [] if good else [f"{name} = {value!r} is a number of seconds that is not negative."]
+
+
+def reset_table(name: str, value: Any) -> list[str]:
+    good = isinstance(value, Mapping)
+    return [] if good else [f"{name} = {value!r}; give a table from parameter to the output that stands still."]
+
+
+def radius_table(name: str, value: Any) -> list[str]:
+    if not isinstance(value, Mapping):
+        return [f"{name} = {value!r}; give a table from input to the radius of its errors."]
+    return [f"{name} of '{key}' is {radius!r}; give the radius of its errors, which is not negative."
+            for key, radius in value.items() if not is_number(radius) or not np.isfinite(radius) or radius < 0]
+
+
 @dataclass(frozen=True)
-class SetMembership:
-    """Bounds outside of which no value explains the data; see `presets.set_membership` for the options."""
+class SetMembership(Method):
+    """Bounds outside of which no value can explain the data, proved; for errors that never exceed a bound."""
 
-    algorithm: str = "auto"
-    max_boxes: int = 300
-    subdivisions: int | None = None
-    velocity_subdivisions: int = 0
-    velocity: str = ""
-    passes: int = 1
-    reset: Mapping[str, str] = field(default_factory=dict)
-    standstill_time: float = 0.0
-    max_outliers: int = 0
-    input_error: Mapping[str, float] = field(default_factory=dict)
-    tolerance: float = 0.02
-    order: int | None = None
-    taylor_degree: int = 1
-    rigorous: bool = False
-    strategy: Strategy | str | None = None
-
-    kind = "set_membership"
+    algorithm: str = option("auto", '"batch" (all samples at once), "recursive" (box by box along the record), "paper" (as '
+                            'published), or "auto".', one_of(ALGORITHMS))
+    max_boxes: int = option(300, "Boxes at a time.", whole_from(1))
+    subdivisions: int | None = option(None, "M: of a box, per sample.", split_count)
+    velocity_subdivisions: int = option(0, "M_v: of the state `velocity`.", whole_from(0))
+    velocity: str = option("", "The state that is divided.", state_name)
+    passes: int = option(1, "Over the record.", whole_from(1))
+    reset: Mapping[str, str] = option(dict, '{"T": "speed"}: T may change once in each standstill, when the output `speed` has '
+                                      "been measured as zero for `standstill_time`.", reset_table)
+    standstill_time: float = option(0.0, "How long zero has to be measured.", seconds, unit="seconds")
+    max_outliers: int = option(0, "So many samples may be wrong.", whole_from(0))
+    input_error: Mapping[str, float] = option(dict, "By input, the bound of its errors.", radius_table)
+    tolerance: float = option(0.02, "Share of the first box below which a box is not divided.", fraction)
+    order: int | None = option(None, "Of the Taylor polynomials in time.", taylor_order)
+    taylor_degree: int = option(1, "Of the polynomials in the unknowns (batch).", whole_from(1))
+    rigorous: bool = option(False, "Trust no libm.", true_or_false)
+    strategy: Strategy | str | None = option(None, "Which box is divided, and where: a name or a function.", unchecked)
+    kind: ClassVar[str] = "set_membership"
 
     def __post_init__(self) -> None:
-        faults = []
-        if self.algorithm not in ALGORITHMS:
-            faults.append(f"algorithm = '{self.algorithm}' is not known.{did_you_mean(self.algorithm, ALGORITHMS)}")
-        for name, least in (("max_boxes", 1), ("passes", 1), ("max_outliers", 0), ("velocity_subdivisions", 0),
-                            ("taylor_degree", 1)):
-            if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < least:
-                faults.append(f"{name} = {getattr(self, name)!r} must be a whole number of at least {least}.")
-        if self.subdivisions is not None and not (isinstance(self.subdivisions, (int, np.integer)) and self.subdivisions >= 0):
-            faults.append(f"subdivisions = {self.subdivisions!r} must be a whole number that is not negative.")
-        if self.order is not None and not (isinstance(self.order, (int, np.integer)) and 1 <= self.order <= MAX_ORDER):
-            faults.append(f"order = {self.order!r}: of a Taylor polynomial, from 1 to {MAX_ORDER}.")
-        if not isinstance(self.rigorous, bool):
-            faults.append(f"rigorous = {self.rigorous!r}; say true or false.")
-        faults += _check_tables(self.reset, self.input_error)
-        if not (isinstance(self.tolerance, Real) and 0 < self.tolerance < 1):
-            faults.append(f"tolerance = {self.tolerance!r} is a share of the first box; use for instance 0.02.")
-        if not isinstance(self.velocity, str):
-            faults.append(f"velocity = {self.velocity!r}; give the name of a state.")
-        if not (isinstance(self.standstill_time, Real) and self.standstill_time >= 0):
-            faults.append(f"standstill_time = {self.standstill_time!r} is a number of seconds that is not negative.")
+        check_options(self)
         if isinstance(self.strategy, str):
             resolve_strategy(self.strategy, "")
-        if faults:
-            raise ProblemError(faults)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            bounded_noise=Support.YES, gaussian_noise=Support.NO, estimated_noise=Support.NO, hybrid_models=Support.YES,
+            priors=Support.IGNORED, instead={"constraints": "it without: what it proves then holds with the constraint too"},
+            refusals={"black_boxes": "{method} needs a model of equations, not a {model}: only equations can be evaluated over "
+                                     "boxes."})
 
     def options(self) -> dict[str, Any]:
-        """What was set, as in a [method] table; a strategy written in Python has no name there."""
-        given = {name: getattr(self, name) for name in (
-            "algorithm", "max_boxes", "subdivisions", "velocity_subdivisions", "velocity", "passes", "standstill_time",
-            "max_outliers", "tolerance", "order", "taylor_degree", "rigorous") if getattr(self, name) not in (None, "")}
-        given |= {"strategy": self.strategy} if isinstance(self.strategy, str) else {}
-        given |= {name: dict(getattr(self, name)) for name in ("reset", "input_error") if getattr(self, name)}
-        return {"kind": self.kind, **given}
+        """A strategy written in Python has no name in a [method] table."""
+        return plain_options(self, unread=() if isinstance(self.strategy, str) else ("strategy",))
 
-    def refuse(self, problem: Problem) -> None:
-        check_supports(self, problem)
+    def check_supports(self, problem: Problem) -> None:
+        check_setup(self, problem)
 
     def identify(self, problem: Problem, executor: Executor | None = None,
-                 tell: Callable[..., object] = lambda *_: None) -> Estimate:
+                 report: Callable[..., object] = lambda *_: None, /) -> Estimate:
         return run(self, problem)
-
-
-def _check_tables(reset: Any, input_error: Any) -> list[str]:
-    faults = []
-    if not isinstance(reset, Mapping):
-        faults.append(f"reset = {reset!r}; give a table from parameter to the output that stands still.")
-    if not isinstance(input_error, Mapping):
-        return [*faults, f"input_error = {input_error!r}; give a table from input to the radius of its errors."]
-    for name, radius in input_error.items():
-        number = isinstance(radius, (int, float, np.integer, np.floating)) and not isinstance(radius, bool)
-        if not number or not np.isfinite(radius) or radius < 0:
-            faults.append(f"input_error of '{name}' is {radius!r}; give the radius of its errors, which is not negative.")
-    return faults

@@ -45,6 +45,7 @@ HYBRID_INFLATION_RATIO = 1.2  # to which ratio it is found
 
 
 def make_observer(method: SetMembership, setup: SetMembershipSetup, algorithm: str) -> IntervalObserver:
+    """The observer that the options ask for; a published variant is found by its name."""
     model = setup.model
     published = algorithm in PAPER_VARIANTS
     variant: ObserverVariant = resolve_name(PAPER_VARIANTS[algorithm]) if published else _default_variant(method)

@@ -57,14 +57,15 @@ class SetMembershipResult:
 
 def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorithm: str, result: SetMembershipResult,
                        seconds: float) -> Estimate:
+    """The estimate: bounds as an enclosure, the midpoint as values, and a status with its code."""
     problem = setup.problem
     low, high = result.bounds
     reset = tuple(f"{problem.names[k]} may change at every standstill: its bounds are those of its value in the last "
                   "motion of the record." for k in result.last_motion)
     outer, inner = _kept_paving(setup, result)
     enclosure = Enclosure(
-        names=problem.names, low=low, high=high, rigour=result.guarantee.value, prior_low=setup.low.copy(),
-        prior_high=setup.high.copy(), outer=outer, inner=inner, forgiven=method.max_outliers,
+        names=problem.names, low=low, high=high, guarantee=result.guarantee.value, prior_low=setup.low.copy(),
+        prior_high=setup.high.copy(), outer=outer, inner=inner, max_outliers=method.max_outliers,
         refutation=result.refutation, bands=result.bands, held=problem.held_values(),
         last=_last_boxes(setup, result.boxes, low, high))
     values = {**dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True)), **problem.held_values()}
@@ -75,7 +76,7 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
         problem=problem, method=method, values=values, uncertainty=enclosure, converged=True,
         status=_status(result, algorithm), cost=float("nan"), trajectories=trajectories, residuals=residuals,
         notes=(*reset, *result.notes), counts={"boxes": boxes}, times={"fit": seconds},
-        statistics={"share_removed": enclosure.removed()})
+        statistics={"share_removed": enclosure.excluded_volume()})
 
 
 def _status(result: SetMembershipResult, algorithm: str) -> Status:

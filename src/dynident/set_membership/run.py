@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
+from dynident.methods.capabilities import check_supports
 from dynident.problem.problem import Problem
 from dynident.set_membership.batch import invert_batch
 from dynident.set_membership.recursive import make_observer, run_recursive
@@ -26,7 +27,7 @@ def run(method: SetMembership, problem: Problem) -> Estimate:
     return build_set_estimate(setup, method, algorithm, result, time.perf_counter() - began)
 
 
-def check_supports(method: SetMembership, problem: Problem) -> None:
+def check_setup(method: SetMembership, problem: Problem) -> None:
     """Raise what there is to say against the problem before anything is computed."""
     setup, algorithm = _checked_setup(method, problem)
     if algorithm != "batch" or setup.model.hybrid:
@@ -35,6 +36,7 @@ def check_supports(method: SetMembership, problem: Problem) -> None:
 
 def _checked_setup(method: SetMembership, problem: Problem) -> tuple[SetMembershipSetup, str]:
     """The setup, and the name of the algorithm."""
+    check_supports(problem, method.kind, method.capabilities)
     setup = make_setup(problem, method.input_error, method.rigorous)
     algorithm = "batch" if method.algorithm == "auto" else method.algorithm  # by far the tightest per second
     states = setup.model.states

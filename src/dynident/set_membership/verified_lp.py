@@ -34,9 +34,9 @@ def certainly_inside(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray) -
     return np.all((rows.offset - reach >= low.T[:, :, None]) & (rows.offset + reach <= high.T[:, :, None]), axis=(0, 1))
 
 
-def bound_by_rows(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, forgive: int = 0, sweeps: int = 3
+def bound_by_rows(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, max_outliers: int = 0, sweeps: int = 3
                   ) -> tuple[np.ndarray, np.ndarray]:
-    """(unknowns, boxes) what remains of q - q_c, row by row; NaN where nothing. `forgive` samples may be wrong."""
+    """(unknowns, boxes) what remains of q - q_c, row by row; NaN where nothing. `max_outliers` samples may be wrong."""
     lower, upper = measurement_bounds(rows, low, high)
     d_lo, d_hi = -rows.radius.copy(), rows.radius.copy()
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -46,7 +46,7 @@ def bound_by_rows(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, forg
             all_least, all_most = least.sum(axis=2), most.sum(axis=2)
             error = 2 * ROUNDING * np.maximum(np.abs(least), np.abs(most)).sum(axis=2)
             wrong = np.any((all_least - error > upper) | (all_most + error < lower), axis=1)  # (samples, boxes)
-            gone = wrong.sum(axis=0) > forgive
+            gone = wrong.sum(axis=0) > max_outliers
             for j in range(rows.a.shape[2]):
                 others = all_least - least[:, :, j], all_most - most[:, :, j]
                 from_, to = lower - others[1] - 2 * error, upper - others[0] + 2 * error
@@ -57,18 +57,18 @@ def bound_by_rows(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, forg
                 last = np.where(flat, np.inf, np.maximum(one, two))
                 first = np.nan_to_num(first - ROUNDING * np.abs(first), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
                 last = np.nan_to_num(last + ROUNDING * np.abs(last), nan=np.inf, posinf=np.inf, neginf=-np.inf)
-                d_lo[j] = np.maximum(d_lo[j], _relaxed_maximum(first.max(axis=1), forgive))
-                d_hi[j] = np.minimum(d_hi[j], -_relaxed_maximum(-last.min(axis=1), forgive))
+                d_lo[j] = np.maximum(d_lo[j], _relaxed_maximum(first.max(axis=1), max_outliers))
+                d_hi[j] = np.minimum(d_hi[j], -_relaxed_maximum(-last.min(axis=1), max_outliers))
             gone |= np.any(d_lo > d_hi, axis=0)
             d_lo[:, gone], d_hi[:, gone] = np.nan, np.nan
     return d_lo, d_hi
 
 
-def _relaxed_maximum(bounds: np.ndarray, forgive: int) -> np.ndarray:
-    """(boxes,) the largest of (samples, boxes) bounds after leaving out the `forgive` largest."""
-    if forgive >= len(bounds):
+def _relaxed_maximum(bounds: np.ndarray, max_outliers: int) -> np.ndarray:
+    """(boxes,) the largest of (samples, boxes) bounds after leaving out the `max_outliers` largest."""
+    if max_outliers >= len(bounds):
         return np.full(bounds.shape[1], -np.inf)
-    return bounds.max(axis=0) if not forgive else -np.partition(-bounds, forgive, axis=0)[forgive]
+    return bounds.max(axis=0) if not max_outliers else -np.partition(-bounds, max_outliers, axis=0)[max_outliers]
 
 
 class VerifiedLinearProgram:

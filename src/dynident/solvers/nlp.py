@@ -41,7 +41,7 @@ class Ipopt:
             "mu_strategy": "adaptive"}}
         if self.hessian == "limited_memory":
             options["ipopt"]["hessian_approximation"] = "limited-memory"
-        return _CasadiRun(finite, point, watch, self.hessian).go("ipopt", options, self.name)
+        return _NlpSolve(finite, point, watch, self.hessian).go("ipopt", options, self.name)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Sqp:
             "qpsol": "piqp", "max_iter": self.iterations, "tol_pr": NLP_TOLERANCE, "tol_du": SQP_DUAL_TOLERANCE,
             "print_header": False, "print_iteration": False, "print_status": False,
             "qpsol_options": {"error_on_fail": False, "print_problem": False}}
-        return _CasadiRun(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
+        return _NlpSolve(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
 
 
 class CasadiCallback(ca.Callback):
@@ -108,7 +108,7 @@ class CasadiCallback(ca.Callback):
         return [ca.DM(s, np.asarray(a, float).ravel()) for a, (_, s) in zip(answers, self.outputs, strict=True)]
 
 
-class _CasadiRun:
+class _NlpSolve:
     """One solve: the program as CasADi functions, a diary, and what was learnt on the way."""
 
     def __init__(self, finite: FiniteProblem, point: Variables, watch: Watch | None, hessian: str):

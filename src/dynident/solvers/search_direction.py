@@ -70,7 +70,7 @@ class SearchDirection:
 def search_direction(problem: FiniteProblem, state: SearchState, regularization: Regularization, amount: float,
                      constraints: ParameterConstraints | None = None, observable: bool = False) -> SearchDirection:
     """The direction with this amount of regularisation; `observable`: nothing along what the data hardly see."""
-    rows = state.condensed.rows
+    rows = state.condensed.rows.freeze_null_space()
     std, scale, typical = state.residual_std(problem), state.variable_scale, state.variable_scale
     weights = np.sqrt(RANK_DAMPING if regularization.scaled else amount) * np.where(
         state.column_scale > 0, state.column_scale, 1.0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import given_std
-from dynident.statistics.diagnostic import Diagnostic
+from dynident.statistics.diagnostic import Diagnostic, DiagnosticCode
 
 LARGE_GAP = 10.0  # steps; a longer pause is a gap
 UNEVEN = 0.01  # of the median step; clocks are steadier
@@ -27,93 +27,79 @@ def record_findings(experiment: Experiment) -> list[Diagnostic]:
     """Everything odd about one record."""
     found = time_findings(experiment)
     for name, values in experiment.inputs.items():
-        found += _input_findings(f"{experiment.label}, {name}", np.asarray(values, float))
+        found += _input_findings((experiment.label, name), np.asarray(values, float))
     time = np.asarray(experiment.time, float)
     for name, values in experiment.outputs.items():
-        found += _output_findings(f"{experiment.label}, {name}", np.asarray(values, float),
-                                  given_std(experiment, name), time)
+        found += _output_findings((experiment.label, name), np.asarray(values, float), given_std(experiment, name), time)
     return found
 
 
 def time_findings(experiment: Experiment) -> list[Diagnostic]:
-    who, time = f"{experiment.label}, time", np.asarray(experiment.time, float)
+    names, time = (experiment.label, "time"), np.asarray(experiment.time, float)
     if time.size < SHORT_RECORD:
-        return [Diagnostic("warning", who, f"the record has only {time.size} samples",
-                        "Measure longer or sample faster; intervals from so few samples rest on the assumed noise.")]
+        return [Diagnostic.of(DiagnosticCode.SHORT_RECORD, names, samples=time.size)]
     found = []
     steps = np.diff(time)
     usual = float(np.median(steps))
     gaps = int(np.sum(steps > LARGE_GAP * usual))
     if gaps:
         k = int(np.argmax(steps))
-        found.append(Diagnostic("warning", who, f"{gaps} gap{'s' if gaps > 1 else ''}; the largest lasts {steps[k]:.4g} "
-                             f"after t = {time[k]:.6g}, where the usual step is {usual:.4g}",
-                             "Inputs are held across it. Split the record there if they were not constant."))
+        found.append(Diagnostic.of(DiagnosticCode.TIME_GAPS, names, gaps=gaps, s="s" if gaps > 1 else "", longest=steps[k],
+                                   time=time[k], step=usual))
     uneven = float(np.mean(np.abs(steps - usual) > UNEVEN * usual))
     if uneven > UNEVEN:
-        found.append(Diagnostic("info", who, f"{100 * uneven:.0f} % of the steps differ from the usual {usual:.4g}",
-                             "This is allowed. Autocorrelation of residuals is counted in samples, not in time."))
+        found.append(Diagnostic.of(DiagnosticCode.UNEVEN_SAMPLING, names, percent=100 * uneven, step=usual))
     if np.all(time == np.round(time)) and "time" not in experiment.units:
         if usual == 1 and not uneven:
-            found.append(Diagnostic("info", who, "it counts 1, 2, 3, ...: is it a sample number instead of seconds?",
-                                 "Multiply by the sampling time if so; every rate depends on it."))
+            found.append(Diagnostic.of(DiagnosticCode.SAMPLE_NUMBERS, names))
         elif usual >= 2 and time[-1] - time[0] >= 1000:
-            found.append(Diagnostic("info", who, f"whole numbers in steps of {usual:g}: is it in milliseconds?",
-                                 "Divide by 1000 if so; every rate depends on it."))
+            found.append(Diagnostic.of(DiagnosticCode.MILLISECONDS, names, step=usual))
     return found
 
 
-def _input_findings(who: str, values: np.ndarray) -> list[Diagnostic]:
+def _input_findings(names: tuple[str, str], values: np.ndarray) -> list[Diagnostic]:
     swing = float(np.ptp(values))
     if swing == 0:
-        return [Diagnostic("warning", who, f"the input stays at {values[0]:.4g} throughout",
-                        "It excites nothing; what it drives is determined by the initial state alone.")]
+        return [Diagnostic.of(DiagnosticCode.CONSTANT_INPUT, names, value=values[0])]
     mean = abs(float(np.mean(values)))
     if swing < HARDLY_MOVES * mean:
-        return [Diagnostic("warning", who, f"the input moves by only {100 * swing / mean:.2g} % of its mean",
-                        "Excite more, or subtract what does not matter.")]
-    if int(np.sum(np.diff(values) != 0)) == 1:
-        return [Diagnostic("info", who, "the input changes once (a single step)",
-                        "Several steps or a sweep would tell time constants and gains apart better.")]
-    return []
+        return [Diagnostic.of(DiagnosticCode.WEAK_INPUT, names, percent=100 * swing / mean)]
+    single = int(np.sum(np.diff(values) != 0)) == 1
+    return [Diagnostic.of(DiagnosticCode.SINGLE_STEP, names)] if single else []
 
 
-def _output_findings(who: str, values: np.ndarray, std: np.ndarray | None, time: np.ndarray) -> list[Diagnostic]:
+def _output_findings(names: tuple[str, str], values: np.ndarray, std: np.ndarray | None, time: np.ndarray) -> list[Diagnostic]:
     there = np.isfinite(values)
     missing = int(np.sum(~there))
     found = []
     if missing == values.size:
-        return [Diagnostic("warning", who, "no sample was measured", "Leave the signal out, or check the column.")]
+        return [Diagnostic.of(DiagnosticCode.NOTHING_MEASURED, names)]
     if missing:
-        found.append(Diagnostic("warning" if missing > MOSTLY_MISSING * values.size else "info", who,
-                             f"{missing} of {values.size} samples are missing", "They are left out of the fit."))
+        mostly = missing > MOSTLY_MISSING * values.size
+        found.append(Diagnostic.of(DiagnosticCode.MOSTLY_MISSING if mostly else DiagnosticCode.MISSING_SAMPLES, names,
+                                   missing=missing, samples=values.size))
     y = values[there]
     if np.ptp(y) == 0 and y.size > 1:
-        return [*found, Diagnostic("warning", who, f"the signal stays at {y[0]:.4g}: a dead channel?",
-                                "It tells nothing about the dynamics; leave it out if the sensor was off.")]
-    found += _noise_findings(who, y, std[there] if std is not None else None)
-    clipped, cut = _clipping_findings(who, y)
-    found += clipped + _spike_findings(who, y, time[there], cut)
+        return [*found, Diagnostic.of(DiagnosticCode.CONSTANT_OUTPUT, names, value=y[0])]
+    found += _noise_findings(names, y, std[there] if std is not None else None)
+    clipped, cut = _clipping_findings(names, y)
+    found += clipped + _spike_findings(names, y, time[there], cut)
     period = _main_period(y)
     if period is not None and period < SAMPLES_PER_SWING:
-        found.append(Diagnostic("warning", who, f"it swings once in {period:.1f} samples",
-                             "Sample faster, or make sure that `hold` says how the inputs move between samples."))
+        found.append(Diagnostic.of(DiagnosticCode.COARSE_SAMPLING, names, period=period))
     return found
 
 
-def _noise_findings(who: str, y: np.ndarray, std: np.ndarray | None) -> list[Diagnostic]:
+def _noise_findings(names: tuple[str, str], y: np.ndarray, std: np.ndarray | None) -> list[Diagnostic]:
     if std is None or y.size < SHORT_RECORD:
         return []
     level, swing, step = float(np.median(std)), float(np.std(y)), quantisation_step(y)
     found = []
     if level > swing:
-        found.append(Diagnostic("warning", who, f"the given noise std {level:.3g} exceeds the signal's own {swing:.3g}",
-                             "Nothing can be seen below the noise; check the unit of the std."))
+        found.append(Diagnostic.of(DiagnosticCode.NOISE_ABOVE_SIGNAL, names, std=level, signal_std=swing))
     least = step / np.sqrt(12) if step is not None else 0.0  # std of an error that is uniform over one step
     if level < 0.5 * least:
-        found.append(Diagnostic("warning", who, f"the record is quantised at {step:.3g}, so the std of its error is at "
-                             f"least {least:.2g}, but {level:.2g} is given",
-                             f"Give at least {least:.2g}, or leave the std to be estimated."))
+        found.append(Diagnostic.of(DiagnosticCode.QUANTISED, names, step=step, least=least, std=level))
     return found
 
 
@@ -133,7 +119,7 @@ def quantisation_step(y: np.ndarray) -> float | None:
     return step if np.mean(near) > 0.95 else None
 
 
-def _clipping_findings(who: str, y: np.ndarray) -> tuple[list[Diagnostic], np.ndarray]:
+def _clipping_findings(names: tuple[str, str], y: np.ndarray) -> tuple[list[Diagnostic], np.ndarray]:
     """Limits at which the signal stands again and again, and nowhere else; and which samples stand there."""
     first = np.flatnonzero(np.append(True, np.diff(y) != 0))
     length = np.diff(np.append(first, y.size))
@@ -148,13 +134,12 @@ def _clipping_findings(who: str, y: np.ndarray) -> tuple[list[Diagnostic], np.nd
             continue  # a quantised signal stands everywhere, a switch has two values
         for k in np.flatnonzero(there):
             cut[first[k]:first[k] + length[k]] = True
-        found.append(Diagnostic("warning", who, f"it looks clipped: {int(np.sum(length[there]))} samples in {times} stretches "
-                             f"stand at its {word} value, {limit:.4g}",
-                             "Set them to NaN: there the sensor shows its own limit and not the machine."))
+        found.append(Diagnostic.of(DiagnosticCode.CLIPPED, names, samples=int(np.sum(length[there])), stretches=times, end=word,
+                                   limit=limit))
     return found, cut
 
 
-def _spike_findings(who: str, y: np.ndarray, time: np.ndarray, cut: np.ndarray) -> list[Diagnostic]:
+def _spike_findings(names: tuple[str, str], y: np.ndarray, time: np.ndarray, cut: np.ndarray) -> list[Diagnostic]:
     """Lone samples far off, but for those where a stretch at the sensor's limit begins or ends."""
     if y.size < SHORT_RECORD:
         return []
@@ -170,9 +155,8 @@ def _spike_findings(who: str, y: np.ndarray, time: np.ndarray, cut: np.ndarray) 
     at = np.flatnonzero((np.abs(inner) > SPIKE * sigma) & back & both & ~near[1:-1]) + 2
     if not at.size:
         return []
-    many = "lone samples stick" if at.size > 1 else "lone sample sticks"
-    return [Diagnostic("warning", who, f"{at.size} {many} out, the first at t = {time[at[0]]:.6g}",
-                    "Set them to NaN if the sensor failed, or use a robust loss; nothing is dropped by itself.")]
+    return [Diagnostic.of(DiagnosticCode.SPIKES, names, count=at.size, sticks="s stick" if at.size > 1 else " sticks",
+                          time=time[at[0]])]
 
 
 def _main_period(y: np.ndarray) -> float | None:

@@ -24,7 +24,7 @@ MOST_SUBSTEPS = 1024  # per sample
 
 
 class Simulator(Protocol):
-    """Raises Diverged where there is no result. Travels to other processes, where it is opened once."""
+    """Raises SimulationDiverged where there is no result. Travels to other processes, where it is opened once."""
 
     @property
     def integrator(self) -> str:
@@ -166,8 +166,8 @@ class RefinedSimulation:
 
 
 def refine_steps(simulator: Simulator, p: np.ndarray, x0: np.ndarray, grid: Grid) -> RefinedSimulation:
-    """Simulate with steps that are halved until nothing changes; an adaptive integrator is asked once. Raises Diverged
-    where there is no result with the shortest steps, or the simulator was lost."""
+    """Simulate with steps that are halved until nothing changes; an adaptive integrator is asked once. Raises
+    SimulationDiverged where there is no result with the shortest steps, or the simulator was lost."""
     count, fine = 1, grid.with_substeps(1)
     signals, change = _signals(simulator, p, x0, fine, simulator.adaptive), 0.0
     while count < MOST_SUBSTEPS and not simulator.adaptive:

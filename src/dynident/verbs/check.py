@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from dynident.black_box.method import differences_at_start
+from dynident.black_box.method import linearize_by_differences
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.methods.active_constraints import ActiveConstraints
@@ -19,19 +20,16 @@ from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
 from dynident.problem.transforms import Transforms, transforms_of
 from dynident.solvers.stationary_start import WAYS_OUT
-from dynident.statistics.diagnostic import Check, Diagnostic
+from dynident.statistics.diagnostic import Check, Diagnostic, DiagnosticCode
 from dynident.statistics.diagnostics import diagnose
-from dynident.statistics.identifiable_combinations import NOT_SHOWN
+from dynident.statistics.structural_result import StructuralIdentifiability
 from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.verbs.structural_identifiability import structure_of
 
 AS_EXACT_AS_DATA = 1.0  # an equality as one more measurement: enough for the rank, and it makes nothing look collinear
 SEED = 1  # of the places beside a start
 BESIDE = (0.2, 0.6)  # of an unknown's size: how far away these are
-OTHER_INPUT = ("It is the record that hides it: the model would show it with another input, which di.design_input (dynident "
-               "design) finds. Until then hold it (free=False).")
-OTHER_RECORD = ("It is the record that hides it: the model would show it from another initial state, over another time, or "
-                "sampled faster. Until then hold it (free=False).")
+UNDETERMINED = (DiagnosticCode.UNIDENTIFIABLE, DiagnosticCode.NO_EFFECT)  # for a reason that is yet to be found
 MET = 1e-4  # relative; a constraint that is off by less is met
 
 
@@ -41,7 +39,7 @@ def check(problem: Problem) -> Check:
     coordinates = transforms_of(problem, at.values)
     constraints = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities()
     tied, _ = constraints.joined(at, AS_EXACT_AS_DATA)
-    found = _blamed(problem, diagnose(problem, tied))
+    found = _attribute_cause(problem, diagnose(problem, tied))
     return Check((*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *jumps, *found.findings))
 
 
@@ -50,9 +48,8 @@ def _with_jumps(problem: Problem, at: ResidualJacobian) -> tuple[ResidualJacobia
     if not isinstance(problem.model, EquationModel):
         return at, []
     jacobian, found = with_secant_columns(problem, at, functools.partial(linearization_at_start, problem))
-    return replace(at, jacobian=jacobian), [Diagnostic(
-        "error", problem.names[i], "what is measured depends on it in jumps only: its derivative is zero, and every method "
-        "that uses derivatives leaves it where it starts", f"{WAYS_OUT}.") for i in found]
+    return replace(at, jacobian=jacobian), [
+        Diagnostic.of(DiagnosticCode.PIECEWISE_CONSTANT, [problem.names[i]], ways_out=WAYS_OUT) for i in found]
 
 
 def _contradictions(problem: Problem, coordinates: Transforms, start: np.ndarray) -> list[Diagnostic]:
@@ -78,46 +75,38 @@ def _contradictions(problem: Problem, coordinates: Transforms, start: np.ndarray
     if missed[worst] <= MET * sizes[worst]:
         return []
     certain = between.hessian.nnz_out(0) == 0  # constraints that are linear have no second place to look at
-    return [Diagnostic("error" if certain else "warning", f"'{between.texts[worst]}'",
-                    f"no values within the bounds {'meet' if certain else 'were found that meet'} all constraints; at best "
-                    f"this one is off by {missed[worst]:.3g}", "Correct a constraint or a bound; a fit would not converge.")]
+    code = DiagnosticCode.INFEASIBLE_CONSTRAINTS if certain else DiagnosticCode.PERHAPS_INFEASIBLE_CONSTRAINTS
+    return [Diagnostic.of(code, [f"'{between.texts[worst]}'"], violation=missed[worst])]
 
 
-def _blamed(problem: Problem, found: Check) -> Check:
+def _attribute_cause(problem: Problem, found: Check) -> Check:
     """Say of each thing that cannot be determined whether it is the model that hides it, or only these records."""
-    hidden = [f for f in found.findings if f.severity == "error" and set(f.subject.split(", ")) <= set(problem.names)]
-    if not hidden:
+    if not any(finding.code in UNDETERMINED for finding in found.findings):
         return found
     try:
         shows = structure_of(problem)
     except NotSupported:
         return found
-
-    def said(finding: Diagnostic) -> Diagnostic:
-        if finding not in hidden:
-            return finding
-        names = finding.subject.split(", ")
-        if any(not shows.shows(name) for name in names):
-            words = dict(zip(map(frozenset, shows.groups), shows.combinations, strict=True))  # true at any values
-            return replace(finding, sentence=words.get(frozenset(names), finding.sentence),
-                           advice=f"It is the model that hides it: no input can tell. {finding.advice}")
-        if _shown_beside(problem, names):
-            return _start_blamed(problem, finding, names)
-        return replace(finding, advice=OTHER_INPUT if problem.model.inputs else OTHER_RECORD)
-
-    return Check(tuple(said(finding) for finding in found.findings))
+    return Check(tuple(_with_cause(problem, finding, shows) if finding.code in UNDETERMINED else finding
+                       for finding in found.findings))
 
 
-def _start_blamed(problem: Problem, finding: Diagnostic, names: list[str]) -> Diagnostic:
-    starts = ", ".join(f"{u.name} = {u.start:g}" for u in problem.unknowns if u.name in names and u.start is not None)
-    if finding.sentence.startswith(NOT_SHOWN):
-        return replace(finding, sentence=f"nothing measured changes with it at {starts}, though elsewhere it does",
-                       advice="Start it somewhere else: this is a place where its slope vanishes, as that of a**2 at 0.")
-    return replace(finding, sentence=f"{finding.sentence} at {starts}, though elsewhere more is",
-                   advice="It is the start that hides it. Start them somewhere else, each at its own place.")
+def _with_cause(problem: Problem, finding: Diagnostic, shows: StructuralIdentifiability) -> Diagnostic:
+    names = finding.names
+    if any(not shows.shows(name) for name in names):
+        words = dict(zip(map(frozenset, shows.groups), shows.combinations, strict=True))  # true at any values
+        return Diagnostic.of(DiagnosticCode.STRUCTURALLY_UNIDENTIFIABLE, names, advice=finding.advice,
+                             combination=words.get(frozenset(names), finding.sentence))
+    if _shown_beside(problem, names):
+        starts = ", ".join(f"{u.name} = {u.start:g}" for u in problem.unknowns if u.name in names and u.start is not None)
+        code = (DiagnosticCode.ZERO_SENSITIVITY if finding.code is DiagnosticCode.NO_EFFECT
+                else DiagnosticCode.UNIDENTIFIABLE_AT_START)
+        return Diagnostic.of(code, names, combination=finding.sentence, starts=starts)
+    code = DiagnosticCode.NOT_EXCITED if problem.model.inputs else DiagnosticCode.NOT_EXCITED_BY_START
+    return Diagnostic.of(code, names, combination=finding.sentence)
 
 
-def _shown_beside(problem: Problem, names: list[str]) -> bool:
+def _shown_beside(problem: Problem, names: Sequence[str]) -> bool:
     """Whether it is only at their start that these unknowns cannot be told."""
     rng = np.random.default_rng(SEED)  # each its own way: what starts equal must not stay equal
     moved = []
@@ -132,7 +121,7 @@ def _shown_beside(problem: Problem, names: list[str]) -> bool:
     except ProblemError:
         return False
     found = diagnose(problem, there)
-    return not any(f.severity == "error" and set(f.subject.split(", ")) & set(names) for f in found.findings)
+    return not any(f.severity == "error" and set(f.names) & set(names) for f in found.findings)
 
 
 def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -> ResidualJacobian:
@@ -142,7 +131,7 @@ def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -
     sensitivities are differences.
     """
     if not isinstance(problem.model, EquationModel):
-        return differences_at_start(problem)
+        return linearize_by_differences(problem)
     try:
         return linearize_at(problem, values, initial_noise_std(problem) | std_from_bounds(problem))
     except SimulationDiverged as bad:

@@ -11,13 +11,13 @@ from dynident._util import hooks
 from dynident.errors import NotConverged, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.methods.method import Method
-from dynident.methods.presets import method_from, multistart
+from dynident.methods.presets import method_from
 from dynident.methods.ranking import best_per_objective, same_optimum
 from dynident.parallel.tasks import map_ordered
 from dynident.problem.problem import Problem
 from dynident.transcription.nlp_structure import nlp_structure
 from dynident.verbs.identify import identify
-from dynident.verbs.multistart import check_starts
+from dynident.verbs.multistart import MultiStart, check_starts
 
 NOT_REACHED = "the comparison was stopped by the user before it had an answer."
 Wanted = Method | str | Mapping[str, Any]  # a method, its name, or a [method] table
@@ -64,7 +64,7 @@ def compare(problem: Problem, methods: Wanted | Iterable[Wanted], executor: Exec
     chosen: dict[str, Method] = {}
     for wanted in _listed(methods):
         method = method_from(wanted)
-        chosen[_label(method, list(chosen))] = multistart(method, starts=starts) if starts > 1 else method
+        chosen[_label(method, list(chosen))] = MultiStart(method, starts=starts) if starts > 1 else method
     if starts > 1:  # starts are more than methods, and run side by side within each
         found: Iterator[Estimate | str] = (_found((problem, progress), method, executor) for method in chosen.values())
     else:
@@ -112,16 +112,18 @@ def _recounted(estimates: dict[str, Estimate]) -> dict[str, Estimate]:
     """Starts that reached the best of all methods that minimise the same, not only the best of their own."""
     best = best_per_objective(estimates)
     return {label: replace(e, counts={**e.counts, "reached the best": sum(
-        end.converged and same_optimum(end, best[label]) for end in e.starts)}) if e.starts else e for label, e in estimates.items()}
+        end.converged and same_optimum(end, best[label]) for end in e.starts)}) if e.starts else e
+        for label, e in estimates.items()}
 
 
 def _with_sizes(estimate: Estimate) -> Estimate:
     """Densities of the nonlinear program, where the method makes one that is not too large to look at."""
-    method = getattr(estimate.method, "method", estimate.method)
-    make = getattr(method, "finite", None)
-    if make is None or estimate.counts.get("variables", LARGEST_LOOKED_AT + 1) > LARGEST_LOOKED_AT:
+    if estimate.counts.get("variables", LARGEST_LOOKED_AT + 1) > LARGEST_LOOKED_AT:
         return estimate
-    sizes = nlp_structure(make(estimate.problem, estimate.counts["substeps"], estimate.noise_std))
+    finite = estimate.method.inner_method.transcribe(estimate.problem, estimate.counts.get("substeps", 1), estimate.noise_std)
+    if finite is None:
+        return estimate
+    sizes = nlp_structure(finite)
     found = {"density_gradient": sizes.density_gradient, "density_jacobian": sizes.density_jacobian,
              "density_hessian": sizes.density_hessian}
     return replace(estimate, statistics={**estimate.statistics, **found})

@@ -7,56 +7,75 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dynident.errors import DynidentError, NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate, StartResult
-from dynident.methods.direct import whole
-from dynident.methods.method import Method, minimised, refuse
+from dynident.methods.capabilities import Capabilities
+from dynident.methods.method import Method
+from dynident.methods.options import check_options, option, unchecked, whole_number
+from dynident.methods.presets import method_from
 from dynident.methods.ranking import best_of, criterion, rank, same_optimum
 from dynident.parallel.failures import describe, is_lost
 from dynident.parallel.tasks import as_completed
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
+from dynident.status import Status, StatusCode
+
+
+def start_points_given(name: str, value: Any) -> list[str]:
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Sequence):
+        return [f"{name} = {value!r}; give a list of tables from name to start value."]
+    return [f"{name}[{k}] is {place!r}; give a table from name to start value."
+            for k, place in enumerate(value) if not isinstance(place, Mapping)]
 
 
 @dataclass(frozen=True)
-class MultiStart:
-    """Wraps a method: `starts` points by Latin hypercube inside the bounds of the parameters, or given `points`.
+class MultiStart(Method):
+    """Any method from many start points inside the bounds; says how often the best optimum was found.
 
     The problem's own start is the first of them. Seeds are derived per run, so that one worker and many give the same.
     """
 
-    method: Method
-    starts: int = 20
-    seed: int = 0
-    points: tuple[Mapping[str, float], ...] = ()
+    method: Any = option(None, "The method, its name or its [method] table; None: multiple_shooting.", unchecked)
+    starts: int = option(20, "Points by Latin hypercube inside the bounds of the parameters.", whole_number(1))
+    seed: int = option(0, "Of the points.", whole_number(0))
+    points: Sequence[Mapping[str, float]] = option((), "Start values by name, where they are to be these.", start_points_given)
+    kind: ClassVar[str] = "multistart"
 
     def __post_init__(self) -> None:
-        check_starts(self.starts)
-        faults = [] if whole(self.seed) and self.seed >= 0 else [
-            f"seed = {self.seed!r}; give a whole number from 0 on."]
-        faults += [f"points[{k}] is {place!r}; give a table from name to start value."
-                  for k, place in enumerate(self.points) if not isinstance(place, Mapping)]
-        if faults:
-            raise ProblemError(faults)
+        check_options(self)
+        object.__setattr__(self, "method", method_from(self.method))
+        object.__setattr__(self, "points", tuple(self.points))
 
     def options(self) -> dict[str, Any]:
-        inner = self.method.options()
         given = {"points": [dict(p) for p in self.points]} if self.points else {}
-        return {"kind": "multistart", "starts": self.starts, "seed": self.seed, "method": inner, **given}
+        return {"kind": self.kind, "starts": self.starts, "seed": self.seed, "method": self.method.options(), **given}
 
-    def minimises(self) -> dict[str, Any]:
-        return minimised(self.method)
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.method.capabilities
 
-    def identify(self, problem: Problem, executor: Executor | None, tell: Callable[..., object]) -> Estimate:
-        places = self.refuse(problem)
+    @property
+    def inner_method(self) -> Method:
+        return self.method.inner_method
+
+    @property
+    def simulation_integrator(self) -> str:
+        return self.method.simulation_integrator
+
+    def objective_key(self) -> dict[str, Any]:
+        return self.method.objective_key()
+
+    def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
+        self.check_supports(problem)
+        places = self.places(problem)
         began = time.perf_counter()
         results: dict[int, StartResult] = {}
         best: tuple[tuple[bool, float, int], Estimate] | None = None
-        with suppress(KeyboardInterrupt), closing(self.ends(problem, places, executor, tell)) as ends:
+        with suppress(KeyboardInterrupt), closing(self.ends(problem, places, executor, report)) as ends:
             for number, result, estimate in ends:  # one estimate is kept, however many starts there are
                 results[number] = result
                 place_in_row = *rank(result), number  # of equals the earlier start, in whichever order they end
@@ -80,16 +99,14 @@ class MultiStart:
             started(problem, place)
         return places
 
-    def refuse(self, problem: Problem) -> list[Mapping[str, float]]:
-        """The places, if they are some and the method takes the problem: one that does not would say so at each."""
-        places = self.places(problem)
-        refuse(self.method, started(problem, places[0]))
-        return places
+    def check_supports(self, problem: Problem) -> None:
+        """A place that is none, or what the method has against the problem: it would say so at each."""
+        self.method.check_supports(started(problem, self.places(problem)[0]))
 
     def ends(self, problem: Problem, places: Sequence[Mapping[str, float]], executor: Executor | None,
-             tell: Callable[..., object]) -> Generator[tuple[int, StartResult, Estimate | None]]:
+             report: Callable[..., object]) -> Generator[tuple[int, StartResult, Estimate | None]]:
         """Starts as they end, whatever their end; one whose workers were lost is a result too."""
-        common = self.method, problem, tell if executor is None else None
+        common = self.method, problem, report if executor is None else None
         with closing(as_completed(run_start, common, [(dict(place),) for place in places], executor)) as endings:
             for ended in endings:
                 if ended.error is None:
@@ -97,7 +114,7 @@ class MultiStart:
                 elif is_lost(ended.error):
                     begin = _begin(started(problem, ended.task[0]))
                     why = describe(ended.error, ended.attempts)
-                    yield ended.number, StartResult(begin, {}, float("inf"), False, why), None
+                    yield ended.number, StartResult(begin, {}, float("inf"), False, Status(why)), None
                 else:
                     raise ended.error
 
@@ -114,13 +131,14 @@ class MultiStart:
             share += f"; stopped by the user after {len(results)} of {asked} starts"
         counts = {**best.counts, "starts": len(results), "reached the best": reached}
         return replace(best, problem=problem, method=self, starts=tuple(results), converged=best.converged and whole,
-                       status=f"{share}. {best.status.replace(' from one start', '')}",
+                       status=Status(f"{share}. {best.status.replace(' from one start', '')}",
+                                     best.status.code if whole else StatusCode.INTERRUPTED),
                        counts=counts if whole else {**counts, "interrupted": 1})
 
 
 def check_starts(starts: Any) -> None:
-    if not whole(starts) or starts < 1:
-        raise ProblemError(f"starts = {starts!r}; give a whole number from 1 on.")
+    if faults := whole_number(1)("starts", starts):
+        raise ProblemError(faults)
 
 
 def _begin(problem: Problem) -> dict[str, float]:
@@ -170,16 +188,16 @@ def started(problem: Problem, values: Mapping[str, float]) -> Problem:
 def run_start(common: tuple[Method, Problem, Callable[..., object] | None], place: Mapping[str, float]
               ) -> tuple[StartResult, Estimate | None]:
     """One start, and what is compared of it; a start that fails is a result too."""
-    method, problem, tell = common
+    method, problem, report = common
     problem = started(problem, place)
     begin = _begin(problem)
     try:
-        e = method.identify(problem, None, tell or (lambda _: None))
+        e = method.identify(problem, None, report or (lambda _: None))
     except NotConverged as stopped:
         if stopped.estimate is None:
-            return StartResult(begin, {}, float("inf"), False, str(stopped)), None
+            return StartResult(begin, {}, float("inf"), False, Status(str(stopped))), None
         e = stopped.estimate
     except DynidentError as reason:
-        return StartResult(begin, {}, float("inf"), False, str(reason)), None
+        return StartResult(begin, {}, float("inf"), False, Status(str(reason))), None
     values = {n: float(e.values[n]) for n in problem.names}
     return StartResult(begin, values, e.cost, e.converged, e.status, criterion(e)), e

@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynident.black_box.method import LeastSquares
 from dynident.errors import NotConverged, NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.validation import Validation, validation_metrics
-from dynident.methods.direct import ShootingMethod
-from dynident.methods.method import started_method
+from dynident.methods.direct import MAX_ITERATIONS
 from dynident.methods.noise_estimation import outputs_with_unknown_noise
-from dynident.methods.presets import least_squares, single_shooting
+from dynident.methods.presets import method_from
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import nominal_values
@@ -53,8 +51,7 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
         values |= found
         listed = ", ".join(f"{name} = {value:.4g}" for name, value in found.items())
         notes += (f"The initial state was not given and was fitted to this record: {listed}.",)
-    integrator = getattr(started_method(estimate.method), "integrator", "runge_kutta")
-    trajectory = simulate(estimate.problem.model, values, experiment, integrator)
+    trajectory = simulate(estimate.problem.model, values, experiment, estimate.method.simulation_integrator)
     dof = estimate.statistics.get("dof", np.inf) if outputs_with_unknown_noise(estimate.problem) else np.inf
     return replace(validation_metrics(experiment, trajectory, estimate.noise_std, max(dof, 1.0)), notes=notes)
 
@@ -85,10 +82,8 @@ def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Param
     known = {s.state: s for s in estimate.problem.parameters if isinstance(s, InitialState)}
     initial = [known[s] if s in known and not known[s].free else InitialState(s) for s in missing]
     problem = Problem(estimate.problem.model, [_sized(experiment, estimate)], [*held, *initial])
-    careful = single_shooting() if isinstance(problem.model, EquationModel) else least_squares()
-    own = started_method(estimate.method)
-    method = own if isinstance(own, (ShootingMethod, LeastSquares)) else careful
-    method = replace(method, iterations=max(method.iterations, careful.iterations))  # few may have been wanted of the fit alone
+    careful = method_from("single_shooting" if isinstance(problem.model, EquationModel) else "least_squares")
+    method = estimate.method.inner_method.for_initial_states(MAX_ITERATIONS) or careful
     try:
         found = method.identify(problem, None, lambda _: None)
     except ProblemError:

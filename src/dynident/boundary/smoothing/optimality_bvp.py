@@ -42,7 +42,7 @@ class BoundaryValueProblem:
         grid = self._grid()
         freedom = [1 / setup.weights[name] if name in setup.weights else 0.0 for name in self.model.model.states]
         held = [self._held(name) for name in self.model.model.parameters]
-        march = propagator_for(self.model, setup.method.scheme(), ())  # type: ignore[arg-type]  # it looks like a model
+        march = propagator_for(self.model, setup.method.make_integrator(), ())  # type: ignore[arg-type]  # it looks like a model
         self.p = np.array([*held, *freedom])
         first = np.arange(grid.nodes)
         segments = PropagatedSegments(march, grid, first, 2 * self.n, 0, lambda _: self.p)

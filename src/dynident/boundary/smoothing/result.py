@@ -15,7 +15,7 @@ from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.boundary.solve_bvp.adaptive import BADLY_CONDITIONED
 from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.estimate.smoother_result import PseudoTimeStep, SmootherRecord, SmootherResult
-from dynident.methods.build_estimate import as_sentence, fits, noise_std, resting
+from dynident.methods.build_estimate import active_bound_notes, as_sentence, build_estimate
 from dynident.methods.noise_estimation import VANISHING, signal_std
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import given_std
@@ -57,16 +57,13 @@ def assemble(found: Found) -> Estimate:
     spreads = SmootherCovariance(finite, outcome.point, outcome.held)
     uncertainty = _uncertainty(found, spreads, values, active, residuals)
     smoothed = _smoothed(found, spreads)
-    counts = {**found.counts, **({"interrupted": 1} if outcome.interrupted else {})}
-    return Estimate(
-        problem=problem, method=setup.method, values={**dict(zip(problem.names, map(float, values), strict=True)),
-                                                      **problem.held_values()},
-        uncertainty=uncertainty, converged=outcome.converged, status=fit_status(outcome.reason, outcome.converged, found.by),
-        cost=outcome.evaluation.cost, trajectories=trajectories, residuals=residuals,
-        noise_std=noise_std(problem, found.sizes or _given_sizes(setup, residuals)),
-        notes=tuple(_notes(found, uncertainty, smoothed)),
-        history=outcome.history, counts=counts, times={**found.times, "trust": time.perf_counter() - began},
-        statistics={**_costs(found, smoothed, len(active)), **fits(problem, trajectories)}, smoothed=smoothed)
+    return build_estimate(
+        problem, setup.method, dict(zip(problem.names, map(float, values), strict=True)), uncertainty, trajectories, residuals,
+        converged=outcome.converged, status=fit_status(outcome.reason, outcome.converged, found.by),
+        cost=outcome.evaluation.cost, noise_std=found.sizes or _given_sizes(setup, residuals),
+        notes=_notes(found, uncertainty, smoothed), history=outcome.history, counts=found.counts,
+        times={**found.times, "statistics": time.perf_counter() - began}, interrupted=outcome.interrupted,
+        statistics=_costs(found, smoothed, len(active)), smoothed=smoothed)
 
 
 def _given_sizes(setup: SmoothingSetup, residuals: tuple[Mapping[str, np.ndarray], ...]) -> dict[str, float]:
@@ -157,7 +154,7 @@ def _costs(found: Found, smoothed: SmootherResult, fixed: int) -> dict[str, floa
 def _notes(found: Found, uncertainty: Covariance, smoothed: SmootherResult) -> list[str]:
     setup, finite, outcome = found.setup, found.finite, found.outcome
     notes = [as_sentence(words) for words in uncertainty.combinations]
-    notes += resting(uncertainty)
+    notes += active_bound_notes(uncertainty)
     notes += [f"{name} can hardly be told from these data: its interval is open." for name in uncertainty.open]
     if smoothed.drifting:
         notes.append(f"{', '.join(smoothed.drifting)} may drift: what is printed holds at the begin of the record; the course "

@@ -57,7 +57,7 @@ class Fit:
     def __init__(self, setup: SmoothingSetup, tell: Callable[..., object]):
         self.setup, self.tell = setup, tell
         self.sizes = first_sizes(setup)
-        asked = setup.method.steps_per_sample
+        asked = setup.method.substeps
         self.steps: int | None = None if asked == "auto" else int(asked)
         self.fewer = False  # steps have been found to be more than the solution needs
         self.history: list[Iteration] = []
@@ -68,7 +68,7 @@ class Fit:
 
     def go(self) -> Estimate:
         strides: tuple[PseudoTimeStep, ...] = ()
-        if self.setup.method.solver_name == "smoother":
+        if self.setup.method.solver == "smoother":
             finite, outcome, by = self.smoothed()
             if self.setup.method.polish and outcome.converged:
                 finite, outcome, by, strides = self.polished(finite, outcome)
@@ -91,7 +91,7 @@ class Fit:
 
     def smoothed(self) -> tuple[WeakConstraintProblem, SolverResult, str]:
         """The first attempt that stays where it converged, else the best."""
-        attempts = StartStrategies(self.setup, self.sizes, self.steps, self.setup.method.iterations, self.watch, self.counts,
+        attempts = StartStrategies(self.setup, self.sizes, self.steps, self.setup.method.max_iterations, self.watch, self.counts,
                             self.expected)
         running, first, ended = attempts.run(), self.sizes, []
         try:
@@ -199,7 +199,7 @@ class Fit:
             outcome.evaluation.cost, finite.residual_count - len(finite.names))
 
     def make(self, steps: int) -> WeakConstraintProblem:
-        return WeakConstraintProblem(self.setup.inner, self.setup.method.scheme(), steps, self.sizes, self.setup.weights)
+        return WeakConstraintProblem(self.setup.inner, self.setup.method.make_integrator(), steps, self.sizes, self.setup.weights)
 
     def moved(self, before: WeakConstraintProblem, point: Variables, after: WeakConstraintProblem) -> Variables:
         """A point of one smoothing problem in the coordinates and on the grid of another."""
@@ -210,7 +210,7 @@ class Fit:
 
     def solve(self, finite: WeakConstraintProblem, point: Variables, told: bool = True) -> SolverResult:
         before = dict(finite.counts)
-        outcome = GaussNewton(self.setup.method.iterations).solve(finite, point, self.watch(finite) if told else None)
+        outcome = GaussNewton(self.setup.method.max_iterations).solve(finite, point, self.watch(finite) if told else None)
         self.counts["iterations"] += len(outcome.history) - 1
         for key, count in finite.counts.items():
             self.counts[key] += count - before[key]
@@ -224,7 +224,7 @@ class Fit:
         segments = [default_segments(e.samples) for e in inner.experiments]
 
         def shooting(steps: int) -> Shooting:
-            return Shooting(inner, self.setup.method.scheme(), segments, steps, self.sizes)
+            return Shooting(inner, self.setup.method.make_integrator(), segments, steps, self.sizes)
 
         times = [r.grid.time for r in finite.records]
         there = shooting(1).from_states(point.unknowns, times, [finite.states(point, e) for e in range(len(times))])
@@ -255,7 +255,7 @@ class Fit:
 
     def rooted(self) -> tuple[WeakConstraintProblem, SolverResult, str, tuple[PseudoTimeStep, ...]]:
         """Rounds as of the smoother; a root that is no minimum is no answer."""
-        name, iterations = self.setup.method.solver_name, self.setup.method.iterations
+        name, iterations = self.setup.method.solver, self.setup.method.max_iterations
         solver: Any = {"davidenko": Davidenko(iterations=iterations, first=FIRST_TIME_STEP),
                        "newton": DampedNewton(iterations=iterations),
                        "musn": DampedNewton("kept", iterations=iterations, name="damped Newton, Jacobian kept")}[name]
@@ -280,7 +280,7 @@ class Fit:
     def root(self, solver: Any, finite: WeakConstraintProblem, point: Variables | None) -> tuple[SolverResult, tuple[PseudoTimeStep, ...], bool]:
         """From a point of the smoother, or from the start; and whether it looks like a minimum."""
         try:
-            for scaled in (True,) if self.setup.method.solver_name == "newton" else (False, True):  # the thesis does not scale
+            for scaled in (True,) if self.setup.method.solver == "newton" else (False, True):  # the thesis does not scale
                 problem = BoundaryValueProblem(self.setup, finite, scaled=scaled)
                 found = self.followed(solver, problem, problem.guess() if point is None else problem.packed(point))
                 if found.converged or found.interrupted or found.code not in UNITS_MATTER:
@@ -297,7 +297,7 @@ class Fit:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], std.size)
         beside = outcome.point.step_along(signs * aside, tuple(np.zeros_like(nodes) for nodes in outcome.point.nodes))
         try:
-            there = GaussNewton(self.setup.method.iterations).solve(finite, beside)
+            there = GaussNewton(self.setup.method.max_iterations).solve(finite, beside)
         except SimulationDiverged:
             return outcome
         here, cost = outcome.evaluation.cost, there.evaluation.cost

@@ -15,8 +15,7 @@ from dynident.boundary.smoothing.costates import with_parameters_as_states
 from dynident.boundary.smoothing.method import BoundaryValueMethod
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.methods import noise_estimation
-from dynident.methods.direct import check_problem
-from dynident.methods.restraints import refuse_constraints, refuse_without_states
+from dynident.methods.capabilities import check_supports
 from dynident.models.augmented import disturbed_states
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
@@ -70,10 +69,8 @@ class SmoothingSetup:
 
 def setup_of(method: BoundaryValueMethod, problem: Problem) -> SmoothingSetup:
     """Resolve every default; all faults of names are listed at once."""
-    check_problem(problem, method.kind, one_mode=True)
-    refuse_without_states(problem, method.kind)
+    check_supports(problem, method.kind, method.capabilities)
     _refuse_several(method, len(problem.experiments))
-    refuse_constraints(problem, method.kind)
     model = problem.model
     assert isinstance(model, EquationModel)
     free = tuple(p.name for p in problem.parameters if isinstance(p, Parameter) and p.free)
@@ -94,8 +91,8 @@ def _refuse_several(method: BoundaryValueMethod, experiments: int) -> None:
     if experiments > 1 and method.polish:
         raise NotSupported(f"polish = true solves the boundary value problem of one experiment, but there are "
                            f"{experiments}. Leave polish out: the smoother takes any number.")
-    if experiments > 1 and method.solver_name != "smoother":
-        raise NotSupported(f"solver = \"{method.solver_name}\" takes one experiment, but there are {experiments}: one "
+    if experiments > 1 and method.solver != "smoother":
+        raise NotSupported(f"solver = \"{method.solver}\" takes one experiment, but there are {experiments}: one "
                            "boundary value problem has one time. Use solver=\"smoother\", which takes any number.")
 
 

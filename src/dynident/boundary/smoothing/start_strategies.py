@@ -63,7 +63,7 @@ class StartStrategies:
 
     def smoothing(self, inner: Problem, weights: Mapping[str, float]) -> WeakConstraintProblem:
         steps = self.steps if self.steps is not None else stable_steps(inner)
-        return WeakConstraintProblem(inner, self.setup.method.scheme(), steps, self.sizes, weights)
+        return WeakConstraintProblem(inner, self.setup.method.make_integrator(), steps, self.sizes, weights)
 
     def run(self) -> Iterator[StartAttempt]:
         """Attempts in turn; the caller stops where one is good enough."""

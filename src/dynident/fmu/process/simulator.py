@@ -28,7 +28,7 @@ if sys.platform == "win32":
 
 
 class IsolatedSimulator:
-    """The same calls as Simulator; a crash or a hang is a failed simulation, and the next call starts a new process."""
+    """The calls of InProcessSimulator; a crash or a hang is a failed simulation, and the next call starts a new process."""
 
     def __init__(self, spec: SimulationSpec, limit: float):
         self.spec, self.limit = spec, limit

@@ -13,13 +13,12 @@ from typing import Any
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError
 from dynident.fmu.archive import digest_of
-from dynident.io.problem_file.problem_tables import experiment_table, model_table, unknown_table, write_columns
 from dynident.io.problem_file.schema import FMU_OPTIONS, ExperimentTable, ModelTable
 from dynident.io.problem_file.schema_errors import Located, key_in, validate_table
-from dynident.io.problem_file.toml_text import to_toml
+from dynident.io.problem_file.write import experiment_table, model_table, to_toml, unknown_table, write_columns
+from dynident.io.readers.build_experiment import in_units_of
 from dynident.io.readers.columns import existing_file
 from dynident.io.readers.tables import read_table
-from dynident.io.readers.unit_conversion import in_units_of
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model

@@ -25,7 +25,7 @@ from dynident.io.problem_file.schema import (
     TransitionTable,
     shown,
 )
-from dynident.io.problem_file.toml_text import Path, line_of, printed
+from dynident.io.problem_file.write import KeyPath, line_of, printed
 
 File = TypeVar("File", ProblemTable, FleetFileTable)
 
@@ -41,7 +41,7 @@ class Located:
         self.source = source
         self.text = text
 
-    def fault(self, path: Path, sentence: str) -> str:
+    def fault(self, path: KeyPath, sentence: str) -> str:
         line = line_of(self.text, path)
         where = f"{self.source}, line {line}" if line else self.source
         return f"{where}: {printed(path)}: {sentence}"
@@ -69,7 +69,7 @@ def _starts_missing(content: dict[str, Any], located: Located) -> list[str]:
 
 
 def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
-    path: Path = tuple(error["loc"])
+    path: KeyPath = tuple(error["loc"])
     kind = error["type"]
     if kind == "value_error":
         told = []
@@ -88,7 +88,7 @@ def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
     return [located.fault(path, f"{error['msg']}.")]
 
 
-def key_in(sentence: str, table: Any) -> Path:
+def key_in(sentence: str, table: Any) -> KeyPath:
     """The key of a table that a sentence about the table speaks of."""
     if not isinstance(table, dict):
         return ()
@@ -99,7 +99,7 @@ def key_in(sentence: str, table: Any) -> Path:
     return (first.group(),) if first and first.group() in table else ()
 
 
-def _known_keys(path: Path, whole: type[BaseModel]) -> list[str]:
+def _known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
     """The keys that could stand in the place of the last of the path."""
     tables: dict[str, type[BaseModel]] = {
         "model": ModelTable, "experiment": ExperimentTable, "validation": ExperimentTable,

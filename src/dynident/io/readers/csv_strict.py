@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from dynident.errors import ProblemError
-from dynident.io.readers.columns import ColumnRef
+from dynident.io.readers.columns import ColumnRef, Fault, fault_sentences, value_faults
 from dynident.io.readers.dialect import Dialect, is_comment
-from dynident.io.readers.value_checks import Fault, fault_sentences, value_faults
 
 LONGEST_QUOTE = 40  # characters of a cell that are shown in an error
 

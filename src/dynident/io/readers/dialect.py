@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dynident.errors import ProblemError
+from dynident.units import split_header
 
 WHITESPACE = " "  # as a separator: any run of blanks and tabs
 COMMENT = ("#", "%")
@@ -63,3 +70,175 @@ def header_fields(line: str, separator: str) -> list[str]:
         line = re.sub(r"\s+(?=[\[(])", "\0", line)
         return [field.replace("\0", " ") for field in line.split()]
     return split_line(line, separator)
+
+
+HEAD_BYTES = 1 << 18
+HEAD_LINES = 200
+NEWLINE = re.compile("\r\n|\n|\r")
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
+_UNIT = re.compile(r"[\[(]?[\w°µμΩ%/*^.·²³ \-]{0,15}[\])]?")
+_EXCEL = re.compile(r"sep=(.)", re.IGNORECASE)
+# In order of preference where several explain the file equally well.
+_WRITINGS = ((";", "."), (";", ","), ("\t", "."), ("\t", ","), (",", "."), ("|", "."), (WHITESPACE, "."), (",", ","),
+             ("|", ","), (WHITESPACE, ","))
+
+
+def sniff(path: Path, names: Collection[str], separator: str | None = None, decimal: str | None = None) -> Dialect:
+    """The dialect of a file; `names` are columns that the caller expects, which tells a header from all else."""
+    _check(path, separator, decimal)
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+        complete = not file.read(1)
+    encoding = _encoding(head, path)
+    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head)
+    newline = "\r" if "\r" in text and "\n" not in text else "\n"
+    lines = NEWLINE.split(text)
+    if not complete and len(lines) > 1:
+        lines.pop()  # cut in the middle
+    content = [(number, line) for number, line in enumerate(lines, 1) if not is_comment(line)][:HEAD_LINES]
+    if content and (said := _EXCEL.fullmatch(content[0][1])):
+        separator = separator or said.group(1)
+        content.pop(0)
+    if not content:
+        raise ProblemError(f"{path.name} is empty." if not text.strip() else f"{path.name} holds only comments.")
+    expected = {name for name in names if not _NUMBER.fullmatch(name)}
+    separator, decimal, width = _writing(content, expected, separator, decimal)
+    plain = Dialect(encoding, newline, separator, decimal, ("",) * width, ("",) * width, 0)
+    return _told(path, lines, plain, *_layout(content, expected, plain))
+
+
+def _check(path: Path, separator: str | None, decimal: str | None) -> None:
+    faults = []
+    if separator is not None and len(separator) != 1:
+        faults.append(f"{path.name}: separator = '{separator}' must be one character; a blank stands for any run of "
+                      "blanks and tabs.")
+    if decimal not in (None, ".", ","):
+        faults.append(f"{path.name}: decimal = '{decimal}' must be a point or a comma.")
+    if faults:
+        raise ProblemError(faults)
+
+
+def _encoding(head: bytes, path: Path) -> str:
+    if head.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if head.startswith(b"\x1f\x8b"):
+        raise ProblemError(f"{path.name} is compressed. Unpack it first.")
+    if b"\0" in head:
+        even, odd = head[::2].count(0), head[1::2].count(0)
+        if max(even, odd) > 0.4 * len(head) / 2 and min(even, odd) == 0:
+            return "utf-16-le" if odd else "utf-16-be"
+        raise ProblemError(f"{path.name} is not a text file. Export it as CSV, or use read_parquet or read_mat.")
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def _numeric(fields: list[str], decimal: str) -> tuple[bool, bool]:
+    """Whether all fields are numbers or missing (and not all missing); whether any is a number."""
+    texts = [field.strip() for field in fields]
+    if decimal != ".":
+        texts = [text.replace(decimal, ".") if "." not in text else "text" for text in texts]
+    numbers = [bool(_NUMBER.fullmatch(text)) for text in texts]
+    filled = all(number or text.lower() in MISSING for number, text in zip(numbers, texts, strict=True))
+    return filled and (any(numbers) or any(texts)), any(numbers)
+
+
+def _names_in(line: str, separator: str) -> set[str]:
+    """What the columns are called if this line is the header, with and without units."""
+    fields = [field.strip() for field in header_fields(line, separator)]
+    return {*fields, *(split_header(field)[0] for field in fields)}
+
+
+def _writing(content: list[tuple[int, str]], expected: set[str], separator: str | None,
+             decimal: str | None) -> tuple[str, str, int]:
+    """The separator and decimal sign that explain the file best, and the width of its rows.
+
+    What counts is, in this order: a line with the expected names, many rows of numbers of one width, a first line of
+    that width, more than one column.
+    """
+    writings = [(s, d) for s, d in _WRITINGS if separator in (None, s) and decimal in (None, d)]
+    scores = {}
+    for order, (sep, dec) in enumerate(writings or [(separator or ",", decimal or ".")]):
+        rows = [split_line(line, sep) for _, line in content]
+        widths = Counter(len(row) for row in rows if _numeric(row, dec)[0])
+        width, count = widths.most_common(1)[0] if widths else (len(rows[0]), 0)
+        named = max(len(expected & _names_in(line, sep)) for _, line in content)
+        agrees = count > 0 and abs(len(header_fields(content[0][1], sep)) - width) <= (rows[0][-1] == "")
+        scores[sep, dec, width] = (named, count, agrees, width > 1, -order if count else width)
+    return max(scores, key=lambda writing: scores[writing])
+
+
+Lines = list[tuple[int, str]]
+
+
+def _layout(content: Lines, expected: set[str], plain: Dialect) -> tuple[list[str], list[str], Lines, int]:
+    """The header, a row of units, the lines of text before them, and the line at which the numbers begin."""
+    sep, width = plain.separator, plain.width
+    header: list[str] = []
+    units: list[str] = []
+    skipped: Lines = []
+    rows = [(number, [field.strip() for field in header_fields(line, sep)]) for number, line in content]
+    ends_empty = split_line(content[-1][1], sep)[-1].strip() == ""
+
+    def fits(fields: list[str]) -> bool:
+        return len(fields) == width or (len(fields) == width + 1 and fields[-1] == "") or (
+            len(fields) + 1 == width and ends_empty)
+
+    titled = next((number for (number, fields), (_, line) in zip(rows, content, strict=True)
+                   if fits(fields) and expected & _names_in(line, sep)), 0)
+    for (number, fields), line in zip(rows, content, strict=True):
+        numeric, any_number = _numeric(fields, plain.decimal)
+        if number < titled:
+            skipped.append(line)
+        elif number == titled or (fits(fields) and not (header or any_number or numeric)):
+            header = [*fields, ""][:width]
+        elif header and not (units or any_number or numeric) and len(fields) == width and all(
+                map(_UNIT.fullmatch, fields)):
+            units = [field.strip("[]() ") for field in fields]
+        elif header or any_number or numeric:
+            return header, units, skipped, number  # if there is text in this row, the reader will say where
+        else:
+            skipped.append(line)
+    return header, units, skipped, 0
+
+
+def _told(path: Path, lines: list[str], plain: Dialect, header: list[str], units: list[str], skipped: Lines,
+          data_line: int) -> Dialect:
+    """The dialect with its notes, or the reason why the file cannot be read."""
+    if not data_line:
+        names = ", ".join(header or [line.strip() for _, line in skipped][:1])
+        raise ProblemError(f"{path.name} has a header ({names}) but no row of numbers.")
+    notes = []
+    above = lines[data_line - 2].strip() if data_line > 1 else ""
+    if not header and above.startswith(COMMENT):
+        names_above = [name.strip() for name in header_fields(above.lstrip("#% "), plain.separator)]
+        if len(names_above) == plain.width:
+            header = names_above
+            notes.append(f"the column names were taken from the comment in line {data_line - 1}.")
+    if plain.decimal == ",":
+        notes.append("numbers are written with a decimal comma.")
+    if plain.encoding not in ("utf-8", "utf-8-sig"):
+        notes.append(f"the text was read as {plain.encoding.upper()}.")
+    if skipped:
+        notes.append(f"{len(skipped)} line{'s' * (len(skipped) > 1)} of text above the table, from line "
+                     f"{skipped[0][0]}, {'were' if len(skipped) > 1 else 'was'} passed over.")
+    if units:
+        notes.append(f"line {data_line - 1} was read as a row of units.")
+    return replace(plain, header=tuple(header or plain.header), units=tuple(units or plain.units), data_line=data_line,
+                   notes=tuple(notes), doubt="" if header else _doubt(plain, skipped))
+
+
+def _doubt(plain: Dialect, skipped: Lines) -> str:
+    """Why a line that looks like a header was not taken for one."""
+    if not skipped:
+        return ""
+    number, line = skipped[-1]
+    names = len(header_fields(line, plain.separator))
+    commas = plain.separator == "," and plain.width > names
+    return (f" Line {number} has {names} field{'s' * (names > 1)}, but the rows of numbers have {plain.width}."
+            + " A decimal comma needs another separator than the comma." * commas)

@@ -11,9 +11,19 @@ import numpy as np
 
 from dynident.errors import NotSupported, ProblemError
 from dynident.io.readers.build_experiment import to_experiment
-from dynident.io.readers.columns import TIME, Column, ColumnRef, Inputs, Outputs, ReadRequest, existing_file, locate_columns
+from dynident.io.readers.columns import (
+    TIME,
+    Column,
+    ColumnRef,
+    Inputs,
+    Outputs,
+    ReadRequest,
+    existing_file,
+    fault_sentences,
+    locate_columns,
+    value_faults,
+)
 from dynident.io.readers.csv import read_csv
-from dynident.io.readers.value_checks import fault_sentences, value_faults
 from dynident.problem.experiment import Experiment
 
 

@@ -13,17 +13,18 @@ The jump of dry friction at standstill is smoothed over about +-2 v_smooth: the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import casadi
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.definition import Equation
-from dynident.models.library.stick_slip import stick_slip
-from dynident.models.parser import NAME, parse_expression
+from dynident.models.hybrid import Mode, Transition
+from dynident.models.parser import NAME, names_in, parse_expression
 
 SMOOTHINGS = {"tanh": "tanh({v}/v_smooth)", "arctan": "2/pi*atan({v}/v_smooth)"}
 
@@ -134,3 +135,49 @@ def _width(v_smooth: float) -> float:
     if not (np.isfinite(v_smooth) and v_smooth > 0):
         raise ProblemError(f"v_smooth = {v_smooth} must be positive: it is the velocity over which the jump is spread.")
     return float(v_smooth)
+
+
+if TYPE_CHECKING:
+    from dynident.models.library.friction import FrictionLaw
+
+STICK, FORWARD, BACKWARD = "stick", "forward", "backward"
+
+
+def stick_slip(law: FrictionLaw, rates: Mapping[str, Equation], push: str, velocity: str, friction: str
+               ) -> dict[str, Any]:
+    """The arguments of EquationModel that differ from the smoothed form."""
+    if velocity not in rates:
+        raise ProblemError(f"stick and slip: the velocity '{velocity}' is not among the rates."
+                           f"{did_you_mean(velocity, rates)}")
+    definitions = {f"{friction}_{FORWARD}": law.sliding(velocity, True),
+                   f"{friction}_{BACKWARD}": law.sliding(velocity, False)}
+    push = _named("push", push, definitions)
+    held = _named("breakaway", law.breakaway(), definitions)
+    at_rest = {**_with(rates, friction, f"({push})"), velocity: 0}
+    ahead, back = (_with(rates, friction, name) for name in list(definitions)[:2])
+    used = {name for text in definitions.values() for name in names_in(text)}
+    return {
+        "modes": {
+            STICK: Mode(at_rest, invariant=f"{velocity} == 0 and {push} <= {held} and {push} >= -{held}"),
+            FORWARD: Mode(ahead, invariant=f"{velocity} > 0 or {velocity} == 0 and {push} > {held}"),
+            BACKWARD: Mode(back, invariant=f"{velocity} < 0 or {velocity} == 0 and {push} < -{held}")},
+        "transitions": [
+            Transition(STICK, FORWARD, when=f"{push} > {held}"),
+            Transition(STICK, BACKWARD, when=f"{push} < -{held}"),
+            Transition(FORWARD, STICK, when=f"{velocity} < 0", reset={velocity: 0}),
+            Transition(BACKWARD, STICK, when=f"{velocity} > 0", reset={velocity: 0})],
+        "definitions": definitions,
+        "constants": {name: value for name, value in law.constants.items() if name in used}}
+
+
+def _named(name: str, text: str, definitions: dict[str, str]) -> str:
+    """A text that is one name stands for itself; a longer one gets a definition."""
+    if NAME.fullmatch(text):
+        return text
+    definitions[name] = text
+    return name
+
+
+def _with(rates: Mapping[str, Equation], name: str, stands_for: str) -> dict[str, Equation]:
+    whole_word = re.compile(rf"\b{re.escape(name)}\b")
+    return {state: whole_word.sub(stands_for, rate) if isinstance(rate, str) else rate for state, rate in rates.items()}

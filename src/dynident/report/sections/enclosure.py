@@ -33,7 +33,7 @@ def body(estimate: Estimate) -> Markup | None:
     charts = [_over_time(estimate, band, enclosure.truth) for band in enclosure.bands]
     if (enclosure.outer.shape[2] + enclosure.inner.shape[2] or enclosure.last.shape[2]) and len(enclosure.names) >= 2:
         charts.append(_paving(enclosure))
-    share = percent(100 * enclosure.removed())
+    share = percent(100 * enclosure.excluded_volume())
     sentence = (enclosure.refutation.sentence if enclosure.refutation is not None else
                 f"{share[:1].upper()}{share[1:]} of the first box, by volume, is proved to be impossible.")
     return filled(TEMPLATE, sentence=sentence, charts=charts)

@@ -49,7 +49,8 @@ def _mark(stride: PseudoTimeStep) -> str:
     return ("" if stride.accepted else "rejected, ") + ("new Jacobian" if stride.fresh else "Jacobian kept")
 
 
-def _dots(strides: list[tuple[int, PseudoTimeStep]], value: Callable[[PseudoTimeStep], float], name: str, color: str) -> dict[str, Any]:
+def _dots(strides: list[tuple[int, PseudoTimeStep]], value: Callable[[PseudoTimeStep], float], name: str, color: str
+          ) -> dict[str, Any]:
     return {"type": "scatter", "mode": "lines+markers", "name": name, "showlegend": False,
             "x": numbers(np.array([k for k, _ in strides], float)),
             "y": [float(value(s)) if value(s) > 0 else None for _, s in strides],

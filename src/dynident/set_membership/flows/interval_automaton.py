@@ -86,6 +86,7 @@ class StepSymbols:
 
 
 def at_start(s: StepSymbols, f: casadi.Function) -> casadi.SX:
+    """At the start of the step."""
     return f(s.t, s.x, s.u, s.p)
 
 

@@ -39,7 +39,7 @@ class OutputEnclosure:
 
 
 class LohnerFlow:
-    """One mode of a model along a record."""
+    """One mode of a model along a record, linear in the unknowns."""
 
     def __init__(self, layout: VariableLayout, rate: casadi.Function, output: casadi.Function, order: int = 6,
                  rigorous: bool = False):
@@ -200,6 +200,7 @@ def jacobian_by_rows(ends: Interval, columns: int) -> Interval:
 
 
 def midpoint_radius(ends: Interval) -> tuple[np.ndarray, np.ndarray]:
+    """Plain numbers and how far the ends are from them, rounded up; infinite where there is no end."""
     mid = np.where(np.isfinite(ends[0]) & np.isfinite(ends[1]), 0.5 * (ends[0] + ends[1]), 0.0)
     rad = np.maximum(ends[1] - mid, mid - ends[0]) * (1 + ROUNDING) + TINY
     return mid, np.where(np.isnan(rad), np.inf, rad)

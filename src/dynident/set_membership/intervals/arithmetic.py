@@ -18,11 +18,13 @@ TINY = 1e-300  # absolute: more than any underflow can lose
 
 
 def round_down(c: Any) -> Any:
+    """A number below every real that rounds to c."""
     c = np.where(c > LARGEST, LARGEST, c)
     return c - (PHI * np.abs(c) + ETA)
 
 
 def round_up(c: Any) -> Any:
+    """A number above every real that rounds to c."""
     return -round_down(-np.asarray(c))
 
 
@@ -33,6 +35,7 @@ def add(a: Interval, b: Interval) -> Interval:
 
 
 def sub(a: Interval, b: Interval) -> Interval:
+    """The difference."""
     return add(a, (-b[1], -b[0]))
 
 

@@ -66,6 +66,7 @@ def _source() -> str:
 
 
 def load_interval_library() -> ctypes.CDLL | None:
+    """All loops in C, compiled once; None without a compiler."""
     return load_library(f"interval {hashlib.sha256(_source().encode()).hexdigest()}", _source, SOUND_FLAGS)
 
 

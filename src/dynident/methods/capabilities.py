@@ -1,0 +1,109 @@
+"""Capabilities: what of a problem does each method take, and what does it say about the rest?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from dynident.errors import NotSupported
+from dynident.models.equations import EquationModel
+from dynident.problem.noise import Bounded
+from dynident.problem.problem import Problem
+
+BOUNDED = ("{method} needs a standard deviation, but the errors of {outputs} are Bounded. A bound says nothing about how "
+           "likely an error inside it is: say Gaussian(std, bound=radius) if you can state both, or use set_membership() for "
+           "what a bound can prove.")
+MODES = ("{method} needs a model with one mode, but this one has {modes}. Methods that follow the modes: single_shooting(), "
+         "multiple_shooting() and least_squares().")
+STATELESS = ("{method} needs a model with states, but this one has none: there is nothing to discretize or to filter. Use "
+             "single_shooting() or least_squares().")
+CONSTRAINTS = ("{method} takes bounds on parameters, but no other constraints, and the problem has '{constraint}'. Leave it "
+               "out, or use {instead}.")
+STATE_BOUNDS = "{method} takes constraints between parameters, but no bounds on states ('{constraint}'); use {instead}."
+
+
+class Support(StrEnum):
+    """What a method does with a feature of a problem."""
+
+    YES = "yes"
+    NO = "no"  # refused before anything is computed
+    IGNORED = "ignored"  # what comes out holds with it and without it
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """One row of the table: which features of a problem a method takes.
+
+    `instead` names a way out for constraints and state bounds; `because` goes on after "not a FmuModel".
+    """
+
+    bounds: Support = Support.YES  # on parameters
+    priors: Support = Support.YES
+    missing_values: Support = Support.YES  # NaN among the measured values
+    several_experiments: Support = Support.YES
+    gaussian_noise: Support = Support.YES
+    estimated_noise: Support = Support.YES  # Gaussian() without a std
+    bounded_noise: Support = Support.NO
+    black_boxes: Support = Support.NO  # FMUs: models that show no equations
+    hybrid_models: Support = Support.NO  # modes and transitions
+    models_without_states: Support = Support.NO
+    constraints: Support = Support.NO  # between parameters
+    state_bounds: Support = Support.NO
+    robust_losses: Support = Support.NO  # as an option of the method
+    process_noise: Support = Support.NO  # a model that may err
+    refusals: Mapping[str, str] = field(default_factory=dict)  # by feature: a sentence of the method's own
+    instead: Mapping[str, str] = field(default_factory=dict)  # by feature: the way out
+
+
+def check_supports(problem: Problem, name: str, takes: Capabilities) -> None:
+    """Raise NotSupported for the first feature of a problem that a method does not take."""
+    for feature, sentence in REFUSALS.items():
+        if getattr(takes, feature) is Support.NO and (facts := FEATURES[feature](problem)) is not None:
+            said = takes.refusals.get(feature, sentence)
+            raise NotSupported(said.format(method=name, instead=takes.instead.get(feature, INSTEAD), **facts))
+
+
+INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), full_discretization() or least_squares()"
+REFUSALS = {  # in the order in which they are looked for; what is missing here is refused by the methods themselves
+    "black_boxes": "{method} needs a model with equations, not a {model}.", "hybrid_models": MODES, "bounded_noise": BOUNDED,
+    "models_without_states": STATELESS, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS}
+
+
+# which problems have a feature, and the facts of its sentence
+
+
+def _black_box(problem: Problem) -> dict[str, Any] | None:
+    model = problem.model
+    return None if isinstance(model, EquationModel) else {"model": type(model).__name__}
+
+
+def _hybrid(problem: Problem) -> dict[str, Any] | None:
+    model = problem.model
+    if not isinstance(model, EquationModel) or not model.hybrid:
+        return None
+    return {"modes": ", ".join(f"'{name}'" for name in model.modes)}
+
+
+def _bounded_noise(problem: Problem) -> dict[str, Any] | None:
+    bounded = sorted({name for e in problem.experiments for name, n in e.noise.items() if isinstance(n, Bounded)})
+    return {"outputs": ", ".join(bounded)} if bounded else None
+
+
+def _without_states(problem: Problem) -> dict[str, Any] | None:
+    return None if problem.model.states else {}
+
+
+def _constraints(problem: Problem) -> dict[str, Any] | None:
+    return {"constraint": problem.constraints[0].text} if problem.constraints else None
+
+
+def _state_bounds(problem: Problem) -> dict[str, Any] | None:
+    bounds = [c.text for c in problem.constraints if c.of_states(problem.model.states)]
+    return {"constraint": bounds[0]} if bounds else None
+
+
+FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
+    "black_boxes": _black_box, "hybrid_models": _hybrid, "bounded_noise": _bounded_noise,
+    "models_without_states": _without_states, "constraints": _constraints, "state_bounds": _state_bounds}

@@ -1,0 +1,379 @@
+"""Direct steps: relax, solve, re-weight and refine, as functions from one state of a fit to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from dynident.errors import ProblemError, SimulationDiverged
+from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.linalg.finite_problem import Variables
+from dynident.methods.active_constraints import ActiveConstraints, count_fixed
+from dynident.methods.noise_estimation import estimate_noise_std, initial_noise_std
+from dynident.methods.outer_loop import Listener, OuterLoop, RunLog, run_solver
+from dynident.methods.relaxed_start import relaxed_start
+from dynident.methods.substeps import choose_substeps, integration_error
+from dynident.problem.noise import Gaussian
+from dynident.problem.problem import Problem
+from dynident.solvers.solver_result import SolverResult
+from dynident.solvers.stationary_start import (
+    escapes,
+    find_piecewise_constant,
+    perturbed_points,
+    reject_piecewise_constant,
+    stationary_unknowns,
+)
+from dynident.solvers.unbounded_minimum import extrapolated_point, reject_unbounded_minimum
+from dynident.statistics.residual_tests import follows_data
+from dynident.status import SPENT_SAID, Status, StatusCode
+from dynident.transcription.shooting import Shooting
+
+NOISE_STD_CONVERGED = 1e-3  # relative change of an estimated noise std that no longer matters
+FAR_FROM_START = 1e3  # typical sizes from the start; who goes there may have passed the optimum on the way
+MAX_ROUNDS = 12  # of weights and steps; each is a warm start
+AT_START, REACHED = "At the start values", "At the values reached so far"
+
+
+class Transcription(Protocol):
+    """How a direct method turns a problem into a finite one."""
+
+    @property
+    def loss(self) -> str: ...
+
+    @property
+    def max_iterations(self) -> int: ...
+
+    @property
+    def substeps(self) -> int | str:
+        """Steps between two samples, or "auto"."""
+        ...
+
+    def make_integrator(self) -> Integrator: ...
+
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
+        """The finite problem to solve: a FiniteProblem with `records`, `frame`, `counts`, `to_shooting` and `transfer`."""
+        ...
+
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+        """The same by shooting, to measure the integrator's error."""
+        ...
+
+    def make_solver(self, finite: Any) -> Any: ...
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Ways out when the start is not finite."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class DirectSetup:
+    """What stays the same in all rounds of a direct method."""
+
+    problem: Problem
+    method: Transcription
+    report: Callable[..., object]
+
+    @property
+    def listener(self) -> Listener:
+        return Listener(self.report, tuple(range(len(self.problem.names))))
+
+    @property
+    def adaptive(self) -> bool:
+        """The integrator chooses its own steps."""
+        return isinstance(self.method.make_integrator(), Adaptive)
+
+    @property
+    def automatic(self) -> bool:
+        """The number of sub-steps is to be found."""
+        return self.method.substeps == "auto" and not self.adaptive
+
+    def shooting_with(self, noise_std: Mapping[str, float]) -> Callable[[int], Shooting]:
+        """The problem by shooting, by its number of sub-steps."""
+        return partial(self.method.transcribe_by_shooting, self.problem, noise_std=noise_std)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A point of a finite problem, with the sub-steps and the weights that the problem was made for."""
+
+    finite: Any
+    result: SolverResult
+    substeps: int
+    noise_std: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class OuterState:
+    """Where a fit stands between two steps."""
+
+    substeps: int
+    noise_std: Mapping[str, float]  # estimated so far; empty where all are given
+    finite: Any = None  # made of these two
+    start: Variables | None = None  # the user's own
+    variables: Variables | None = None  # where the next solve begins
+    solved: Solved | None = None  # by the last solve
+    simulated: tuple[Any, Variables] | None = None  # its result by shooting
+    best: Solved | None = None  # to end with whenever it has to
+    rounds: int = 0
+    changed: bool = False  # weights or steps, so that another round follows
+    coarsened: bool = False  # fewer steps were found to be enough; once only, or it might never end
+    integration_error: float = 0.0  # relative to what is harmless
+    perturbed: str = ""  # unknowns that the solver had to be moved away from their start
+    solver: str = ""
+    log: RunLog = field(default_factory=RunLog)
+
+    @property
+    def converged(self) -> bool:
+        return self.solved is not None and self.solved.result.converged
+
+    def with_result(self, result: SolverResult) -> OuterState:
+        """With another result at the same finite problem."""
+        solved = (Solved(self.finite, result, self.substeps, self.noise_std) if self.solved is None else
+                  replace(self.solved, result=result))
+        return replace(self, solved=solved, best=solved)
+
+    def ended(self, reason: Status, interrupted: bool) -> OuterState | None:
+        if self.best is None:
+            return None
+        end = replace(self.best, result=replace(self.best.result, converged=False, reason=reason, interrupted=interrupted))
+        return replace(self, solved=end, best=end, substeps=end.substeps, simulated=None, integration_error=0.0)
+
+
+def initial_state(setup: DirectSetup) -> OuterState:
+    substeps = setup.method.substeps
+    return OuterState(1 if substeps == "auto" else int(substeps), initial_noise_std(setup.problem))
+
+
+def choose_first_substeps(setup: DirectSetup, state: OuterState) -> OuterState:
+    """Good enough at the start; a simulation that is lost there is refused at once."""
+    if not setup.automatic:
+        return state
+    try:
+        return replace(state, substeps=choose_substeps(setup.shooting_with(state.noise_std))[0])
+    except SimulationDiverged as bad:
+        finite = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
+        raise refusal(setup, finite, finite.start(), bad) from None
+
+
+def transcribe(setup: DirectSetup, state: OuterState) -> OuterState:
+    """The finite problem of the present weights and steps; what was found so far is carried over to it."""
+    if state.finite is not None and not state.changed:
+        return state
+    finite = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
+    found = state.solved
+    return replace(state, finite=finite,
+                   variables=None if found is None else finite.transfer(found.result.point, found.finite))
+
+
+def check_start(setup: DirectSetup, state: OuterState) -> OuterState:
+    """Refuse a start at which the model is not finite, with what the user needs to see why."""
+    finite = state.finite
+    start = finite.start()
+    try:
+        evaluation = finite.evaluate(start)
+    except SimulationDiverged as bad:
+        raise refusal(setup, finite, start, bad) from None
+    state = replace(state, start=start, variables=start)
+    if not finite.jacobian_is_cheap:  # the start alone is not worth the simulations that its intervals take
+        return state
+    held = np.zeros(len(finite.names), int)
+    there = SolverResult(start, evaluation, False, Status.of(StatusCode.AT_START), (), held)
+    return replace(state, best=Solved(finite, there, state.substeps, state.noise_std))
+
+
+def relax(setup: DirectSetup, state: OuterState) -> OuterState:
+    """A better start where states have to meet and are measured: segments each for itself first."""
+    finite, method = state.finite, setup.method
+    if not finite.equality_count:
+        return state
+    begin, log = relaxed_start(setup.problem, method.make_integrator(), state.substeps, state.noise_std, method.loss,
+                               method.max_iterations, state.log, setup.listener)
+    state = replace(state, log=log)
+    if begin is None:
+        return state
+    point = finite.from_states(begin.unknowns, begin.times, begin.states)
+    if begin.outcome.interrupted:
+        return state.with_result(replace(begin.outcome, point=point, held=begin.outcome.held[:len(finite.names)]))
+    return replace(state, variables=point)
+
+
+def solve(setup: DirectSetup, state: OuterState) -> OuterState:
+    """One solve; in the first round also from the user's start, where a relaxed one leads astray or cannot begin."""
+    finite, first = state.finite, state.rounds == 0
+    where = AT_START if first else REACHED
+    state = replace(state, rounds=state.rounds + 1, changed=False, solved=None, simulated=None)
+    if not first or state.variables is state.start:
+        result, state = _solve_or_refuse(setup, state, state.variables, where)
+    else:
+        result, state = _solve_from_relaxed(setup, state)
+    state = state.with_result(result)
+    return replace(state, simulated=finite.to_shooting(result.point)) if result.converged else state
+
+
+def _solve_from_relaxed(setup: DirectSetup, state: OuterState) -> tuple[SolverResult, OuterState]:
+    try:
+        result, state = _solve_from(setup, state, state.variables)
+    except SimulationDiverged:
+        return _solve_or_refuse(setup, state, state.start, AT_START)
+    if not _went_astray(setup, state, result):
+        return result, state
+    try:
+        other, state = _solve_from(setup, state, state.start)
+    except SimulationDiverged:
+        return result, state
+    return min(result, other, key=lambda one: (not one.converged, one.evaluation.cost)), state
+
+
+def _solve_or_refuse(setup: DirectSetup, state: OuterState, point: Variables | None, where: str
+                     ) -> tuple[SolverResult, OuterState]:
+    try:
+        return _solve_from(setup, state, point)
+    except SimulationDiverged as bad:
+        raise refusal(setup, state.finite, point, bad, where) from None
+
+
+def _solve_from(setup: DirectSetup, state: OuterState, point: Variables | None, logged: bool = True
+                ) -> tuple[SolverResult, OuterState]:
+    """Raises Diverged where the solver cannot even begin: derivatives that are not finite."""
+    assert point is not None
+    solver = setup.method.make_solver(state.finite)
+    result, log = run_solver(solver, state.finite, point, state.log, setup.listener if logged else None)
+    return result, replace(state, log=log, solver=solver.name)
+
+
+def _went_astray(setup: DirectSetup, state: OuterState, result: SolverResult) -> bool:
+    """Lost, neither by the user nor for want of iterations, or far away: another start may do better."""
+    assert state.start is not None
+    if result.interrupted or result.converged:
+        gone = np.abs(result.point.unknowns - state.start.unknowns) / state.finite.coordinates.scale  # NaN without a scale
+        return not result.interrupted and bool(np.any(gone > FAR_FROM_START))
+    return len(result.history) <= setup.method.max_iterations
+
+
+def escape_stationary_start(setup: DirectSetup, state: OuterState) -> OuterState:
+    """In the first round, solve again from beside where nothing measured changes with an unknown at its start."""
+    if state.rounds != 1 or not state.converged:
+        return state
+    assert state.solved is not None and state.start is not None
+    finite, result = state.finite, state.solved.result
+    stuck = stationary_unknowns(finite, result, state.start.unknowns)
+    if np.any(jumps := find_piecewise_constant(finite, result, stuck)):
+        return state.with_result(reject_piecewise_constant(result, finite.names, jumps))
+    for point in perturbed_points(finite, result.point, stuck):
+        try:
+            there, state = _solve_from(setup, state, point)
+        except SimulationDiverged:
+            continue
+        if there.interrupted or escapes(finite, result, there):
+            names = ", ".join(name for name, is_it in zip(finite.names, stuck, strict=True) if is_it)
+            simulated = finite.to_shooting(there.point) if there.converged else None
+            return replace(state.with_result(there), perturbed=names, simulated=simulated)
+    return state
+
+
+def reweight(setup: DirectSetup, state: OuterState) -> OuterState:
+    """Take the noise's standard deviations from the residuals; another round where the fit depends on them."""
+    if not state.converged or not state.noise_std:
+        return state
+    assert state.solved is not None and state.simulated is not None
+    problem, finite, result = setup.problem, state.finite, state.solved.result
+    shooting, there = state.simulated
+    fixed = count_fixed(result.held, ActiveConstraints.at(problem, finite.coordinates, result.point.unknowns))
+    robust = setup.method.loss != "squared"
+    noise_std = estimate_noise_std(problem, shooting.linearization(there), dict(state.noise_std), robust, fixed)
+    change = max(abs(np.log(noise_std[name] / state.noise_std[name])) for name in noise_std)
+    measured = {name for e in problem.experiments for name in e.outputs}
+    alone = len(measured) == 1 and not finite.objective.priors and not robust and (
+        all(isinstance(n, Gaussian) and n.std is None for n in problem.noise_of(next(iter(measured)))))
+    return replace(state, noise_std=noise_std, changed=state.changed or (not alone and change > NOISE_STD_CONVERGED))
+
+
+def refine(setup: DirectSetup, state: OuterState) -> OuterState:
+    """Check the integrator's error where it counts, at the solution; another round where it takes other steps.
+
+    The number follows from the solution alone, so that all methods that find it take the same.
+    """
+    if not state.converged or setup.adaptive:
+        return state
+    assert state.solved is not None and state.simulated is not None
+    shooting, there = state.simulated
+    make = setup.shooting_with(state.noise_std)
+    level = 1.0 if state.noise_std else _residual_level(state.finite, state.solved.result.evaluation.cost)
+    if not setup.automatic:
+        coarse = make(state.substeps) if state.noise_std else shooting  # the weights may just have changed
+        error = integration_error(coarse, make(2 * state.substeps), there, level, linked=True)
+        return replace(state, integration_error=error)
+    try:
+        substeps, error = choose_substeps(make, there, level, linked=True)
+    except SimulationDiverged:  # lost with fewer steps than those of the solution
+        return replace(state, integration_error=np.inf)
+    fewer = substeps < state.substeps
+    if substeps == state.substeps or (fewer and state.coarsened):
+        return replace(state, integration_error=error)
+    return replace(state, substeps=substeps, coarsened=state.coarsened or fewer, changed=True, integration_error=error)
+
+
+def _residual_level(finite: Any, cost: float) -> float:
+    """Size of the weighted residuals where they are smaller than the noise that was given, else 1."""
+    freedom = max(1, finite.residual_count - len(finite.names))
+    return min(1.0, float(np.sqrt(max(cost, finite.rounding_cost) / freedom)))
+
+
+def settled(setup: DirectSetup, state: OuterState) -> bool:
+    """Nothing changes any more, the solver has failed, or there were enough rounds."""
+    return state.solved is not None and (not state.converged or not state.changed or state.rounds >= MAX_ROUNDS)
+
+
+def count_rounds(setup: DirectSetup, state: OuterState) -> OuterState:
+    """Say what all rounds together have taken, or that they led to no end."""
+    if not state.converged:
+        return state
+    assert state.solved is not None
+    result = state.solved.result
+    if state.changed:
+        why = Status.of(StatusCode.NOISE_NOT_CONVERGED, why="")
+        return state.with_result(replace(result, converged=False, reason=why))
+    reason = Status.of(StatusCode.CONVERGED, spent=state.log.spent(state.rounds))
+    if state.perturbed:
+        reason = Status.of(StatusCode.CONVERGED_PERTURBED_START, reason=reason, names=state.perturbed)
+    if result.reason.code not in SPENT_SAID:
+        reason = Status(f"{reason}, {result.reason}", result.reason.code)
+    return state.with_result(replace(result, reason=reason))
+
+
+def safeguard(setup: DirectSetup, state: OuterState) -> OuterState:
+    """No minimum, or a limit case, where ten times as far from the start fits as well."""
+    if not state.converged:
+        return state
+    assert state.solved is not None and state.start is not None
+    finite, result, begin = state.solved.finite, state.solved.result, state.start.unknowns
+    further = extrapolated_point(finite, result, begin)
+    if further is None:
+        return state
+    try:
+        there, state = _solve_from(setup, state, further, logged=False)
+    except SimulationDiverged:  # no word on what is beyond
+        return state
+    follows = not state.noise_std and follows_data(result.evaluation.cost, finite.residual_count - len(finite.names))
+    return state.with_result(reject_unbounded_minimum(finite, result, begin, finite.names, follows, there))
+
+
+def refusal(setup: DirectSetup, finite: Any, point: Variables | None, bad: SimulationDiverged, where: str = AT_START
+            ) -> ProblemError:
+    """Why a fit cannot begin, with the values and the ways out."""
+    assert point is not None
+    values = finite.coordinates.values(point.unknowns)
+    listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
+    ways = ", or ".join(["Choose other start values", *setup.method.advice(setup.problem)])
+    said = str(bad).rstrip(".")
+    return ProblemError(f"{where} {said}{f' ({listed})' if listed else ''}. {ways}.")
+
+
+DIRECT_LOOP: OuterLoop[DirectSetup, OuterState] = OuterLoop(
+    prepare=(choose_first_substeps, transcribe, check_start, relax),
+    round=(transcribe, solve, escape_stationary_start, reweight, refine),
+    conclude=(count_rounds, safeguard), settled=settled)

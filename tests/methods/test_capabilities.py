@@ -1,0 +1,114 @@
+"""Is every cell of the table of capabilities true: does a method fit what it says that it takes, and refuse the rest?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import dynident as di
+from dynident.methods.capabilities import Capabilities, Support
+from dynident.methods.presets import METHODS, method_class
+
+T = np.linspace(0, 2, 41)
+RUN = {"outputs": {"y": np.exp(-T) + 0.01 * np.sin(40 * T)}, "initial": {"x": 1.0}}
+DECAY = di.EquationModel(states={"x": "-a*x"}, outputs={"y": "x"})
+KINDS = [kind for kind in METHODS if kind != "multistart"]  # takes what its inner method takes
+FEATURES = [f.name for f in fields(Capabilities) if f.type == "Support"]
+
+
+def problem(kind: str, model: di.EquationModel = DECAY, runs: int = 1, noise=None, record=None, parameter=None, **changes
+            ) -> di.Problem:
+    """A decay that every method fits: with a bound on its errors for set membership, with their std for all others."""
+    usual = di.Bounded(0.05) if kind == "set_membership" else di.Gaussian(0.01)
+    data = {**RUN, **(record or {})}
+    records = [di.Experiment(T, noise={"y": noise or usual}, name=f"run {k}", **data) for k in range(runs)]
+    return di.Problem(model, records, [di.Parameter("a", **{"start": 1.1, "lower": 0.5, "upper": 2.0, **(parameter or {})})],
+                      **changes)
+
+
+def hybrid(kind: str) -> di.Problem:
+    model = di.EquationModel(modes={"up": di.Mode({"x": "a"}), "down": di.Mode({"x": "-a"})},
+                             transitions=[di.Transition("up", "down", when="x > 0.5")], states=["x"], outputs={"y": "x"})
+    noise = di.Bounded(0.1) if kind == "set_membership" else di.Gaussian(0.01)
+    t = np.linspace(0, 1, 11)
+    record = di.Experiment(t, outputs={"y": 0.5 - abs(t - 0.5)}, noise={"y": noise}, initial={"x": 0}, mode="up")
+    return di.Problem(model, [record], [di.Parameter("a", start=1.1, lower=0.8, upper=1.2)])
+
+
+def without_states(kind: str) -> di.Problem:
+    model = di.EquationModel(states={}, outputs={"y": "exp(-a*u)"}, inputs=["u"])
+    return problem(kind, model, record={"inputs": {"u": T}, "initial": {}})
+
+
+def with_a_gap(kind: str) -> di.Problem:
+    y = RUN["outputs"]["y"].copy()
+    y[7:9] = np.nan
+    return problem(kind, record={"outputs": {"y": y}})
+
+
+WITH: dict[str, Callable[[str], di.Problem]] = {
+    "bounds": problem, "priors": lambda kind: problem(kind, parameter={"prior": di.Prior(1.0, 0.1)}),
+    "missing_values": with_a_gap, "several_experiments": lambda kind: problem(kind, runs=2),
+    "gaussian_noise": lambda kind: problem(kind, noise=di.Gaussian(0.01)),
+    "estimated_noise": lambda kind: problem(kind, noise=di.Gaussian()),
+    "bounded_noise": lambda kind: problem(kind, noise=di.Bounded(0.05)), "hybrid_models": hybrid,
+    "models_without_states": without_states, "constraints": lambda kind: problem(kind, constraints=["a <= 1.5"]),
+    "state_bounds": lambda kind: problem(kind, constraints=["x <= 3"])}
+
+
+@pytest.mark.parametrize("feature", WITH)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_method_says_of_a_feature_is_what_it_does(kind: str, feature: str):
+    method, asked = method_class(kind)(), WITH[feature](kind)
+    if getattr(method.capabilities, feature) is Support.NO:
+        with pytest.raises((di.NotSupported, di.ProblemError)):
+            method.check_supports(asked)
+        return
+    method.check_supports(asked)
+    try:
+        estimate = di.identify(asked, method, progress=False)
+    except di.NotConverged as end:  # a filter on a few samples may say so
+        estimate = end.estimate
+    assert np.isfinite(estimate.values["a"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_and_process_noise_are_options_where_the_table_says_so(kind: str):
+    options, takes = {f.name for f in fields(method_class(kind))}, method_class(kind)().capabilities
+    assert ("loss" in options) == (takes.robust_losses is Support.YES)
+    assert bool({"process_noise", "model_weight"} & options) == (takes.process_noise is Support.YES)
+
+
+def test_only_least_squares_takes_a_model_without_equations():
+    assert [kind for kind in KINDS if method_class(kind)().capabilities.black_boxes is Support.YES] == ["least_squares"]
+
+
+def test_what_is_ignored_changes_nothing():
+    bounds = [di.identify(asked("set_membership"), di.set_membership(), progress=False).uncertainty.interval("a")
+              for asked in (problem, WITH["priors"])]
+    assert bounds[0] == bounds[1]
+
+
+def test_every_feature_is_tried():
+    assert set(FEATURES) == {*WITH, "black_boxes", "robust_losses", "process_noise"}
+
+
+def test_multistart_takes_what_its_method_takes():
+    assert di.multistart(di.kalman()).capabilities == di.kalman().capabilities
+
+
+def test_a_plain_fit_loads_no_module_of_another_family():
+    script = ("import sys, numpy as np, dynident as di\n"
+              "t = np.linspace(0, 2, 41)\n"
+              "run = di.Experiment(t, outputs={'y': np.exp(-t)}, noise={'y': di.Gaussian(0.01)}, initial={'x': 1.0})\n"
+              "model = di.EquationModel(states={'x': '-a*x'}, outputs={'y': 'x'})\n"
+              "di.identify(di.Problem(model, [run], [di.Parameter('a', start=2.0)]), progress=False)\n"
+              "families = ('black_box', 'kalman', 'boundary', 'set_membership', 'fmu', 'papers', 'fleet', 'design')\n"
+              "print([m for m in sys.modules if m.startswith('dynident.') and m.split('.')[1] in families])")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
