@@ -26,15 +26,7 @@ class SmootherCovariance:
     @property
     def triangle(self) -> np.ndarray:
         """Rows (m, unknowns) whose square is half the Hessian in the solver's coordinates, nodes eliminated."""
-        rows = self.reduced.rows
-        stacked = []
-        for block in (*rows.blocks, rows.last):
-            own = np.zeros((len(block.rows), rows.unknowns))
-            own[:, block.own] = block.triangle
-            if block is not rows.last:
-                own[:, rows.shared] = block.border
-            stacked.append(own)
-        return np.vstack(stacked)
+        return self.reduced.rows.stacked_rows()[:, :-1]
 
     def covariance(self) -> np.ndarray:
         """(unknowns, unknowns) in the solver's coordinates; what is held has none."""
