@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
-from timing import Line, Result, format_duration, in_fresh_process, main, once, ratio_text
+from timing import Line, Result, in_fresh_process, main, once, ratio_text, spoken
 
 import dynident as di
 from dynident.fleet.fleet import Fleet
@@ -172,12 +172,12 @@ def run() -> Result:
                  gain >= TWICE if before < BUSY else None),
             Line("the same from CPU times, main process included", ratio_text(by_cpu), f"at least {TWICE:g}",
                  by_cpu >= TWICE),
-            Line("one fit by itself, CPU", format_duration(own)),
-            Line("what a task costs beside its fit: handing out, result, commit", f"{format_duration(around)}, "
+            Line("one fit by itself, CPU", spoken(own)),
+            Line("what a task costs beside its fit: handing out, result, commit", f"{spoken(around)}, "
                  f"{100 * around / own:.2g} % of the fit"),
-            Line("main process, CPU per record on 2 workers", format_duration(two["main"] / RECORDS)),
+            Line("main process, CPU per record on 2 workers", spoken(two["main"] / RECORDS)),
             Line(f"scipy least_squares over solve_ivp (LSODA), {same} of {BY_SCIPY} fits to the same cost",
-                 f"{format_duration(scipy)}, {ratio_text(ratio)} times ours", f"at least {AGAINST_SCIPY:g} times",
+                 f"{spoken(scipy)}, {ratio_text(ratio)} times ours", f"at least {AGAINST_SCIPY:g} times",
                  ratio >= AGAINST_SCIPY)],
         [f"Best of {REPEATS} runs of {RECORDS:,} fits each, on {os.cpu_count()} cores under a load of {before:.1f} by others. "
          "On a machine that does other work the ratio of wall times falls, as workers wait for a core; from CPU times: the "

@@ -23,6 +23,7 @@ from dynident.codegen.compiler import load_library
 from dynident.integrators import integrator_named
 from dynident.integrators.step_functions import stage_functions
 from dynident.linalg.condensing import CondensedProblem
+from dynident.linalg.finite_problem import Workspace
 from dynident.transcription.shooting import Shooting
 
 SAMPLES = (301, 10_001)
@@ -39,8 +40,10 @@ def ours(problem: di.Problem) -> tuple[Callable[[], CondensedProblem], np.ndarra
     """The pass, at a point that it has not seen, and the gradient that it found."""
     finite = finite_problem(problem)
     point = finite.start()
-    reduced = CondensedProblem(finite.linearize(point))
-    return lambda: CondensedProblem(finite.linearize(replace(point))), reduced.rows.gradient(np.zeros(len(problem.names)))
+    workspace = Workspace()  # as a solver without nodes has it
+    condensed = CondensedProblem(finite.linearize(point))
+    return (lambda: CondensedProblem(finite.linearize(replace(point), workspace)),
+            condensed.rows.gradient(np.zeros(len(problem.names))))
 
 
 def start(problem: di.Problem) -> tuple[np.ndarray, np.ndarray]:

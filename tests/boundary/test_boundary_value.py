@@ -129,12 +129,12 @@ def test_all_solvers_meet_as_the_grid_becomes_finer():
 
 
 @pytest.mark.parametrize("measurements", ["continuous", "discrete"])
-def test_polished_answer_is_that_of_newton_alone(measurements):
+def test_refined_answer_is_that_of_newton_alone(measurements):
     problem = spring(simulated(), (1.5, 1.5, 1.5))
     options = THESIS if measurements == "continuous" else {"model_weight": {"v": 100.0}}
-    polished, newton = fitted(problem, **options, polish=True), fitted(problem, **options, solver="newton")
+    refined, newton = fitted(problem, **options, refine=True), fitted(problem, **options, solver="newton")
     for n in problem.names:
-        assert polished.values[n] == pytest.approx(newton.values[n], rel=1e-5, abs=1e-6)
+        assert refined.values[n] == pytest.approx(newton.values[n], rel=1e-5, abs=1e-6)
 
 
 def test_solution_makes_the_functional_stationary():
@@ -344,8 +344,8 @@ def test_unknown_noise_is_estimated():
     ({"solver": "smother"}, "did you mean"), ({"measurements": "often"}, "measurements"),
     ({"model_weight": -1.0}, "positive"), ({"model_weight": {"v": float("nan")}}, "positive"),
     ({"model_weight": {"v": "much"}}, "positive"), ({"measurement_weight": float("inf")}, "finite"),
-    ({"initial_weight": 3.0}, "table"), ({"restarts": -1}, "restarts"), ({"iterations": 0}, "iterations"),
-    ({"substeps": 0}, "substeps"), ({"polish": "yes"}, "polish"), ({"integrator": "cvodes"}, "fixed steps")])
+    ({"initial_weight": 3.0}, "table"), ({"max_restarts": -1}, "max_restarts"), ({"max_iterations": 0}, "max_iterations"),
+    ({"substeps": 0}, "substeps"), ({"refine": "yes"}, "refine"), ({"integrator": "cvodes"}, "fixed steps")])
 def test_option_that_makes_no_sense_is_refused(options, said):
     with pytest.raises(di.ProblemError, match=f"(?i){said}"):
         di.boundary_value(**options)
@@ -368,12 +368,12 @@ def test_initial_weight_needs_a_value_to_pull_towards():
 
 def test_start_where_the_model_is_not_finite_is_refused():
     with pytest.raises(di.ProblemError, match="start values"):
-        fitted(spring(simulated(samples=21), (0.0, 1.0, 1.0)), restarts=0)
+        fitted(spring(simulated(samples=21), (0.0, 1.0, 1.0)), max_restarts=0)
 
 
 def test_limit_of_iterations_is_said_and_the_best_point_kept():
     with pytest.raises(di.NotConverged, match="limit of 1 iteration") as caught:
-        fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, max_iterations=1, restarts=0)
+        fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, max_iterations=1, max_restarts=0)
     assert not caught.value.estimate.converged and np.isfinite(caught.value.estimate.values["m"])
 
 

@@ -115,6 +115,15 @@ def test_another_key_is_another_kernel(cache):
 
 
 @needs_compiler
+def test_other_flags_are_another_kernel(cache, monkeypatch):
+    before = compiler.libraries_compiled
+    assert triple() == 6.0
+    monkeypatch.setenv("DYNIDENT_CFLAGS", "-march=x86-64 -DUNUSED='a b'" if "x86" in compiler._machine() else "-O1")
+    assert triple() == 6.0
+    assert compiler.libraries_compiled == before + 2
+
+
+@needs_compiler
 @pytest.mark.parametrize("damage", ["cut short", "half zero", "empty", "gone", "note gone", "note torn"])
 def test_damaged_kernel_is_made_again(cache, damage):
     assert triple() == 6.0

@@ -36,7 +36,7 @@ CASES = [
     (plain, di.kalman(process_noise={"z": 1}), "process_noise names 'z'"),
     (plain, di.boundary_value(model_weight={"z": 1}), "model_weight names 'z'"),
     (lambda: plain(2), di.boundary_value(solver="newton"), "takes one experiment, but there are 2"),
-    (lambda: plain(2), di.boundary_value(polish=True), "polish = true solves the boundary value problem of one experiment"),
+    (lambda: plain(2), di.boundary_value(refine=True), "refine = true solves the boundary value problem of one experiment"),
     (plain, di.multiple_shooting(segments=40), "cannot be cut into 40 segments"),
     (lambda: plain(constraints=["a <= 3"]), di.single_shooting(solver="levenberg_marquardt"), "takes bounds on parameters"),
     (lambda: plain(constraints=["x <= 3"]), di.full_discretization(solver="gauss_newton"), "no bounds on states"),

@@ -67,7 +67,7 @@ def test_solver_that_ends_where_no_trajectory_is_shows_the_start_and_says_so(mon
 
 def test_sparse_solver_that_ends_beyond_the_model_goes_back_to_its_last_finite_point():
     finite = FullDiscretization(MACHINES["pendulum"].problem(seed=4), integrator_named("trapezoid"), 1, {})
-    run = nlp._Run(finite, finite.start(), None, "exact")
+    run = nlp._NlpSolve(finite, finite.start(), None, "exact")
     w, evaluation = run.last_finite(np.full(run.program.size, np.nan))
     assert np.all(np.isfinite(w))
     assert evaluation.cost == finite.evaluate(finite.start()).cost

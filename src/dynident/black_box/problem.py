@@ -124,8 +124,8 @@ class BlackBoxProblem:
         chains = [SegmentChain(r.segment_starts, jacobian[e], r.weight * factors[e], residuals[e], no_states, np.zeros((0, 0)))
                   for e, r in enumerate(self.records)]
         linear = self.objective.linear(point, evaluation, chains, workspace or Workspace())
-        slope = self.coordinates.derivative(point.unknowns)
-        return replace(linear, unknown_maps=tuple(UnknownMap(np.arange(n), slope) for _ in chains))
+        derivative = self.coordinates.derivative(point.unknowns)
+        return replace(linear, unknown_maps=tuple(UnknownMap(np.arange(n), derivative) for _ in chains))
 
     def linearization(self, point: Variables) -> ResidualJacobian:
         """Residuals and their derivative in the user's units; squared loss."""

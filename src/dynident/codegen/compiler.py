@@ -1,8 +1,8 @@
 """Compiler: C source in, loaded library out; compiled once and kept on disk by content.
 
 Where there is no working C compiler, `load_library` returns None and the caller uses CasADi's own machine. This is
-said once in the log. Set DYNIDENT_CC to choose a compiler, DYNIDENT_CC=none to do without, DYNIDENT_CACHE to move the
-cache.
+said once in the log. Set DYNIDENT_CC to choose a compiler, DYNIDENT_CC=none to do without, DYNIDENT_CFLAGS for flags after
+ours (`-march=x86-64 -ffp-contract=off` rounds as other processors do), DYNIDENT_CACHE to move the cache.
 
 In the cache a library is named after the hash of its own bytes, and a short file named after what it was made from
 says which library that is. Both are written aside and renamed, so that two processes that make the same kernel do not
@@ -18,6 +18,7 @@ import hashlib
 import logging
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -86,10 +87,15 @@ def _works(path: str) -> bool:
         return not _failure(path, source, Path(folder, "probe.so"), PROBE_LIMIT)
 
 
+def _flags(more_flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Ours, the user's, and what this kernel cannot do without; the last wins."""
+    return (*FLAGS, *shlex.split(os.environ.get("DYNIDENT_CFLAGS", "")), *more_flags)
+
+
 def _failure(cc: str, source: Path, made: Path, limit: float, more_flags: tuple[str, ...] = ()) -> str:
     """Compile a file; what went wrong in a few words, or nothing."""
     try:
-        run = subprocess.run([cc, *FLAGS, *more_flags, *LINK, str(source), "-o", str(made), "-lm"],
+        run = subprocess.run([cc, *_flags(more_flags), *LINK, str(source), "-o", str(made), "-lm"],
                              capture_output=True, text=True, errors="replace", timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         return f"more than {limit} s"
@@ -129,7 +135,7 @@ def load_library(key: str, source: Callable[[], str], more_flags: tuple[str, ...
     """The compiled form of `source()`, from the cache where it is there.
 
     `key` must determine the source (it is hashed with compiler, flags and machine), so that a second run neither
-    generates nor compiles anything. `more_flags` come after FLAGS and win over them.
+    generates nor compiles anything. `more_flags` come after all others and win over them.
     """
     global seconds_compiling
     for cc in _installed(os.environ.get("DYNIDENT_CC", "")):
@@ -145,7 +151,7 @@ def load_library(key: str, source: Callable[[], str], more_flags: tuple[str, ...
 
 
 def _digest(key: str, cc: str, more_flags: tuple[str, ...]) -> str:
-    words = (key, cc, _version(cc), _machine(), *FLAGS, *more_flags, *LINK)
+    words = (key, cc, _version(cc), _machine(), *_flags(more_flags), *LINK)
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:NAME_LENGTH]
 
 

@@ -76,9 +76,9 @@ def _is_plain_xml(head: bytes) -> bool:
     """Whether this begins as XML does, in an encoding that keeps the letters of ASCII."""
     head = head.removeprefix(b"\xef\xbb\xbf").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff").lstrip()
     declaration = head[:head.find(b"?>") + 2] if head.startswith(b"<?xml") else b""
-    said = re.findall(rb"encoding\s*=\s*[\"']([^\"']*)[\"']", declaration)
-    return head.startswith(b"<") and len(said) == declaration.count(b"encoding") and all(
-        name.decode("latin-1").lower() in ENCODINGS for name in said)
+    encodings = re.findall(rb"encoding\s*=\s*[\"']([^\"']*)[\"']", declaration)
+    return head.startswith(b"<") and len(encodings) == declaration.count(b"encoding") and all(
+        name.decode("latin-1").lower() in ENCODINGS for name in encodings)
 
 
 def extract(path: Path) -> Path:
@@ -182,8 +182,8 @@ def find_library(names: list[str], path: Path, version: int, identifier: str) ->
     if version == 2 and platform.machine().lower() in ("arm64", "aarch64"):
         folders = (second, *folders) if sys.platform == "darwin" else (second, f"{second}-gnu")  # type: ignore[assignment]
     for folder in folders:
-        if (wanted := f"binaries/{folder}/{identifier}{suffix}") in names:
-            return wanted
+        if (entry := f"binaries/{folder}/{identifier}{suffix}") in names:
+            return entry
     there = sorted({name.split("/")[1] for name in names if name.startswith("binaries/") and name.count("/") >= 2})
     sources = any(name.startswith("sources/") and name.endswith((".c", ".cpp")) for name in names)
     offered = f"It has code for: {', '.join(there)}" if there else "It has no binary at all"

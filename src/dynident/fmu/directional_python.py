@@ -73,14 +73,14 @@ def step_with_derivatives(loop: ModelExchange, k: int, now: float, h: float, x: 
                           directions: DirectionalReferences) -> tuple[np.ndarray, np.ndarray]:
     """One Runge-Kutta step of x and of all columns S (columns, states): S_j' = (df/dx) S_j + df/dp_j."""
     rates: list[np.ndarray] = []
-    slopes: list[np.ndarray] = []
+    sensitivity_rates: list[np.ndarray] = []
     for a, share in enumerate(RUNGE_KUTTA_STAGES):
         at = x + (share * h) * rates[-1] if a else x
-        stage = S + (share * h) * slopes[-1] if a else S
+        stage = S + (share * h) * sensitivity_rates[-1] if a else S
         rates.append(loop.rates(k, now + share * h, at))
-        slopes.append(np.array([directional_derivative(loop, directions.rates, directions, j, stage[j])
-                                for j in range(len(S))]))
-    x, S = (of + (h / 6.0) * ((d[0] + d[3]) + 2.0 * (d[1] + d[2])) for of, d in ((x, rates), (S, slopes)))
+        sensitivity_rates.append(np.array([directional_derivative(loop, directions.rates, directions, j, stage[j])
+                                           for j in range(len(S))]))
+    x, S = (of + (h / 6.0) * ((d[0] + d[3]) + 2.0 * (d[1] + d[2])) for of, d in ((x, rates), (S, sensitivity_rates)))
     if not (np.all(np.isfinite(x)) and np.all(np.isfinite(S))):
         raise StepStopped(StepCall.STATE_NOT_FINITE, int(np.argmin(np.append(np.isfinite(x), False))))
     return x, S

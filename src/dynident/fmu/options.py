@@ -158,6 +158,6 @@ def complaint_notes(d: FmuDescription) -> tuple[str, ...]:
 
 def range_notes(d: FmuDescription, values: Mapping[str, float]) -> tuple[str, ...]:
     """A sentence about each value for which the FMU was not made."""
-    held = ((d.variables[name], value) for name, value in values.items())
+    fixed = ((d.variables[name], value) for name, value in values.items())
     return tuple(f"'{v.name}' is held at {value:g}, but {d.path.name} is made for values from {v.lower:g} to {v.upper:g}."
-                 for v, value in held if not v.lower <= value <= v.upper)
+                 for v, value in fixed if not v.lower <= value <= v.upper)

@@ -78,9 +78,9 @@ class FmuRecordSimulator:
         self.stiff_alternative = f'FmuModel("{model.path.name}", integrator="radau")' if (
             exchange and integrator == "runge_kutta" and model.description.states) else ""
         self.equal_steps = not exchange and not model.description.interfaces[model.kind].variable_steps
-        wanted = set(self.declared)
-        self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in wanted], dtype=int)
-        self.initials = np.array([i for i, n in enumerate(model.states) if n in wanted], dtype=int)
+        named = set(self.declared)
+        self.parameters = np.array([i for i, n in enumerate(model.parameters) if n in named], dtype=int)
+        self.initials = np.array([i for i, n in enumerate(model.states) if n in named], dtype=int)
         self.simulator = model.simulator([*(model.parameters[i] for i in self.parameters),
                                           *(model.states[i] for i in self.initials)])
 

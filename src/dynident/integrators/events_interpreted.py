@@ -58,7 +58,7 @@ class InterpretedEventPropagator:
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:
         out = allocate(grid, len(first) - 1, self.recipe.sizes, sensitivities, reuse, modes=True)
-        walk = _Walk(self.recipe, self.made, grid, p, sensitivities)
+        walk = _InterpretedSegment(self.recipe, self.made, grid, p, sensitivities)
         largest = np.max(np.abs(nodes), axis=0)
         for i, (begin, end) in enumerate(itertools.pairwise(first)):
             k = int(begin)
@@ -81,7 +81,7 @@ class InterpretedEventPropagator:
         return out
 
 
-class _Walk:
+class _InterpretedSegment:
     """Where the march is: mode, state, sensitivities, and the derivative T of the time at which the step began."""
 
     def __init__(self, recipe: EventPropagatorKey, made: dict[str, list[_Evaluator]], grid: Grid, p: np.ndarray, sens: bool):

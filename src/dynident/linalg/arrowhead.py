@@ -1,10 +1,10 @@
-"""Arrow: least squares in which each block of rows has unknowns of its own beside those that all blocks share.
+"""Arrowhead least squares (bordered block diagonal): blocks of rows with unknowns of their own and unknowns that all share.
 
     minimise  sum over the blocks of |R own + S shared + r|^2  +  |R' shared + r'|^2
 
 Each R is a triangle: the rows of a block are reflected until all but as many as it has own unknowns speak of shared
-ones only; those go to the border. Time and memory are linear in the number of blocks, and nothing is squared. Blocks of
-the same shape stand in one stack and are worked on together.
+ones only; those go to the border, where they add up to the Schur complement (as its square root: nothing is squared). Time
+and memory are linear in the number of blocks. Blocks of the same shape stand in one stack and are worked on together.
 """
 
 from __future__ import annotations
@@ -116,6 +116,10 @@ class ArrowheadLeastSquares:
 
     def to_dense(self) -> np.ndarray:
         """All rows as one triangle over all unknowns, (unknowns, unknowns + 1): for who cannot use the blocks."""
+        return _householder(self.stacked_rows(), self.unknowns)[0]
+
+    def stacked_rows(self) -> np.ndarray:
+        """All rows over all unknowns and the residual, (rows, unknowns + 1), as they are."""
         placed = []
         for block in (*self.blocks, self.last):
             rows = np.zeros((len(block.rows), self.unknowns + 1))
@@ -123,7 +127,7 @@ class ArrowheadLeastSquares:
             if block is not self.last:
                 rows[:, self.shared] = block.border
             placed.append(rows)
-        return _householder(np.vstack(placed), self.unknowns)[0]
+        return np.vstack(placed)
 
     def with_damping(self, lengths: np.ndarray) -> ArrowheadLeastSquares:
         """With one more row per unknown: length * step."""
@@ -132,11 +136,11 @@ class ArrowheadLeastSquares:
         return arrowhead_of_stacks(self.unknowns, self.shared, stacks, border)
 
     def freeze_unobservable(self, lengths: np.ndarray, least: float) -> ArrowheadLeastSquares:
-        """With rows that keep still each direction in which going by these lengths changes the rows by less than `least`
-        and lowers the sum of squares by less than the square of that.
+        """Without steps along what the data hardly see: a truncated SVD, for which the null space need not be exact.
 
-        First what a block sees of its own unknowns, then what all blocks together see of the shared ones: a direction
-        that the whole does not see shows in one of the two.
+        Rows keep still each direction in which going by these lengths changes the rows by less than `least` and lowers the
+        sum of squares by less than the square of that. First what a block sees of its own unknowns, then what all blocks
+        together see of the shared ones: a direction that the whole does not see shows in one of the two.
         """
         blocks = [(b.own, np.vstack([b.rows, _unobservable_rows(b, lengths, least)])) for b in self.blocks]
         border = np.vstack([self.last.rows, _unobservable_rows(self.last, lengths, least)])

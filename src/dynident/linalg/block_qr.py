@@ -1,4 +1,4 @@
-"""Blocks: the orthogonal factors of a Jacobian of many experiments, without what one cannot know of another.
+"""Block QR: the orthogonal factors of a Jacobian of many experiments, without what one cannot know of another.
 
 Columns that touch one experiment only (its initial states, parameters of its own) are reflected within its rows; the
 others meet afterwards. The cost is linear in the number of experiments, and the basis is zero where it can be.

@@ -1,4 +1,7 @@
-"""Box: least squares within bounds, exactly."""
+"""Bounded least squares: the step within bounds, exactly, by a primal active set method.
+
+It ends where the KKT conditions hold: free unknowns have no gradient, and each multiplier of an active bound points outwards.
+"""
 
 from __future__ import annotations
 

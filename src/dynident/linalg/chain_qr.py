@@ -1,4 +1,4 @@
-"""Sweep: linear algebra along time, for every method that chains segments.
+"""Chain QR: a backward sweep along time eliminates the states of a chain of segments (a square-root Riccati recursion).
 
 `chain_qr.c` says how it is done; the same in NumPy serves where there is no compiler, and as its check.
 """

@@ -1,10 +1,11 @@
-"""Reduced: a linearised problem with its inner nodes eliminated, as least squares in the unknowns alone."""
+"""Condensing: a linearised problem with its inner nodes eliminated, as least squares in the unknowns alone."""
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +23,7 @@ LARGEST = 1e150  # of a derivative; squares of larger ones, summed up, are not f
 class CondensedProblem:
     """The rows to make small by a step of the unknowns, and the way back to the nodes.
 
-    Raises Diverged where the derivatives are not finite, as at the edge of what a model can compute.
+    Raises SimulationDiverged where the derivatives are not finite, as at the edge of what a model can compute.
     """
 
     def __init__(self, linear: LinearizedProblem):
@@ -38,6 +39,13 @@ class CondensedProblem:
         self.node_reduction = self._node_reduction(triangles)
         own = [chain.rhs for chain in linear.chains], [chain.defect for chain in linear.chains]
         self._last: tuple[Evaluation, Sequence[np.ndarray], Sequence[np.ndarray]] = linear.evaluation, *own
+
+    def without_chains(self) -> CondensedProblem:
+        """The rows alone, for who needs no nodes: what stands in the workspace is not referred to any more."""
+        alone = copy.copy(self)
+        alone.linear, alone.factors = replace(self.linear, chains=(), unknown_maps=()), []
+        alone._last = self.linear.evaluation, (), ()
+        return alone
 
     def _node_reduction(self, triangles: list[np.ndarray]) -> float:
         """How much the sum of squares falls by the nodes alone; where no link may be missed they have nothing to choose."""

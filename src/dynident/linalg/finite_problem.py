@@ -1,4 +1,4 @@
-"""FiniteProblem: what remains of a problem once time is gone."""
+"""Finite problem: what remains of a problem once time is gone, its linearisation, and the memory that this stands in."""
 
 from __future__ import annotations
 
@@ -153,6 +153,7 @@ class FiniteProblem(Protocol):
     equality_count: int
     rounding_cost: float  # a cost below this is rounding, whatever the noise
     jacobian_is_cheap: bool  # a linearisation costs a few evaluations, not one per unknown
+    counts: dict[str, int]  # simulations and jacobians so far
 
     @property
     def simulation_noise(self) -> float:

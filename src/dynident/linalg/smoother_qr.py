@@ -1,4 +1,4 @@
-"""Smooth: the sweep along time where the model may err, so that its links are missed at a price.
+"""Smoother QR: the backward sweep along time where the model may err (square-root smoother): links are missed at a price.
 
 `smoother_qr.c` says how it is done; the same in NumPy serves where there is no compiler, and as its check.
 """

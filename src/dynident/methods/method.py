@@ -12,7 +12,7 @@ from dynident.methods.options import plain_options
 from dynident.problem.problem import Problem
 
 # Options that say how to look for the smallest sum, and for no method which sum it is.
-HOW_TO_SEARCH = ("solver", "hessian", "segments", "restarts", "max_restarts", "polish", "refine", "global_search")
+HOW_TO_SEARCH = ("solver", "hessian", "segments", "max_restarts", "refine", "global_search")
 
 
 @runtime_checkable

@@ -63,9 +63,9 @@ class StandstillReset:
     minimum_time: float  # seconds of standstill after which it may have changed
     modes: int  # bit mask of those in which the signal does not move
 
-    def is_still(self, record: BoundedRecord) -> np.ndarray:
-        """(samples,) where the signal is measured as zero."""
-        low, high = record.low[self.signal], record.high[self.signal]
+    def is_still(self, record: BoundedRecord, samples: int | slice) -> np.ndarray:
+        """Where the signal is measured as zero."""
+        low, high = record.low[self.signal, samples], record.high[self.signal, samples]
         return np.isfinite(low) & (low <= 0) & (high >= 0)
 
 
@@ -203,7 +203,7 @@ class IntervalObserver:
         """Parameters whose standstill has just lasted long enough get their first range back."""
         boxes, clocks, resets = state.boxes, [], state.resets
         for clock, reset in zip(state.clocks, self.resets, strict=True):
-            ticked = clock.tick(reset.is_still(record)[k], record.time[k] - record.time[k - 1] if k else 0.0,
+            ticked = clock.tick(bool(reset.is_still(record, k)), record.time[k] - record.time[k - 1] if k else 0.0,
                                 reset.minimum_time)
             clocks.append(ticked)
             if not ticked.elapsed or clock.elapsed:
@@ -228,7 +228,7 @@ def short_standstills(observer: IntervalObserver, record: BoundedRecord, until: 
     """A sentence per parameter that was not reset in a standstill because that was too short, before a sample."""
     notes = []
     for reset in observer.resets:
-        still = reset.is_still(record)[:until]
+        still = reset.is_still(record, slice(until))
         edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(int)))
         stretches = [(b, e) for b, e in edges.reshape(-1, 2)
                      if b and e < until and record.time[e - 1] - record.time[b] < reset.minimum_time]

@@ -1,4 +1,4 @@
-"""FINITELY MANY UNKNOWNS -> NUMBERS: the solvers, and the linear algebra along time that they share."""
+"""FINITE PROBLEM -> POINT: least squares in one loop, general solvers for sparse programs, and safeguards."""
 
 from collections.abc import Callable
 from typing import Any

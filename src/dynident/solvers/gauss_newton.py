@@ -55,7 +55,7 @@ class GaussNewton:
 def settled(finite: FiniteProblem, point: Variables) -> bool:
     """Whether a point that another solver found passes for an optimum here."""
     try:
-        state = initial_state(finite, point, LEVENBERG.initial).rescaled(finite, 0.0, False)
+        state = initial_state(finite, point, LEVENBERG).rescaled(finite, 0.0, False)
     except SimulationDiverged:
         return False
     loop = LeastSquaresLoop(NaturalMonotonicity(), LEVENBERG, 1)

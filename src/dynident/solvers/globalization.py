@@ -18,7 +18,7 @@ from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.solvers.convergence import noise_floor
 from dynident.solvers.least_squares import LeastSquaresLoop
 from dynident.solvers.search_direction import SearchDirection
-from dynident.solvers.search_state import FIRST_GROWTH, SearchState
+from dynident.solvers.search_state import FIRST_GROWTH, SearchState, condense
 from dynident.solvers.solver_result import iterations_in_words
 from dynident.solvers.stopping import remaining_step, stalled
 from dynident.status import Status, StatusCode
@@ -58,7 +58,7 @@ class TrustRegion:
             ahead = problem.linearize(candidate, state.spare) if self.expects_success(problem, state) else None
             evaluation = ahead.evaluation if ahead else problem.evaluate(candidate)
             reduction = state.evaluation.cost - evaluation.cost
-            condensed = (CondensedProblem(ahead or problem.linearize(candidate, state.spare))
+            condensed = (condense(ahead or problem.linearize(candidate, state.spare), with_nodes=False)
                          if reduction > SUFFICIENT_REDUCTION * predicted else None)
         except SimulationDiverged as divergence:  # never an abort: come back from where nothing is finite
             return replace(state, last_divergence=divergence, regularization=DIVERGED_GROWTH * state.regularization)

@@ -14,10 +14,9 @@ from typing import Protocol
 import numpy as np
 
 from dynident.errors import SimulatorLost
-from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import FiniteProblem, Variables, Workspace
 from dynident.solvers.search_direction import Regularization, SearchDirection, search_direction
-from dynident.solvers.search_state import SearchState
+from dynident.solvers.search_state import SearchState, condense
 from dynident.solvers.solver_result import Iteration, SolverResult, Watch, because, iterations_in_words
 from dynident.solvers.stopping import infeasible, remaining_step
 from dynident.status import Status, StatusCode
@@ -55,7 +54,7 @@ class LeastSquaresLoop:
     def run(self, problem: FiniteProblem, variables: Variables, watch: Watch | None = None,
             history: tuple[Iteration, ...] = ()) -> SearchState:
         """From a point until it ends. Raises Diverged where derivatives are not finite at the point itself."""
-        state = initial_state(problem, variables, self.regularization.initial, history)
+        state = initial_state(problem, variables, self.regularization, history)
         try:
             notify(watch, state)
             for iteration in range(self.max_iterations):
@@ -72,10 +71,12 @@ class LeastSquaresLoop:
             return state.ended(False, because(end))
 
 
-def initial_state(problem: FiniteProblem, variables: Variables, regularization: float, history: tuple[Iteration, ...] = ()
-                  ) -> SearchState:
-    state = SearchState(variables, CondensedProblem(problem.linearize(variables, Workspace())), regularization,
-                        np.zeros(len(problem.names)), np.zeros(len(problem.names), dtype=int), Workspace(), history=history)
+def initial_state(problem: FiniteProblem, variables: Variables, regularization: Regularization,
+                  history: tuple[Iteration, ...] = ()) -> SearchState:
+    condensed = condense(problem.linearize(variables, Workspace()), regularization.with_nodes)
+    spare = Workspace() if regularization.with_nodes else condensed.linear.workspace  # nothing in it is referred to
+    state = SearchState(variables, condensed, regularization.initial, np.zeros(len(problem.names)),
+                        np.zeros(len(problem.names), dtype=int), spare, history=history)
     return state.logged(problem, 0.0)
 
 

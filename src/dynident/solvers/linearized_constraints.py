@@ -1,4 +1,4 @@
-"""Between: conditions between the unknowns in the small least squares problem of a step.
+"""Linearised constraints: conditions between the unknowns in the small least squares problem of a step.
 
 Each condition gets an unknown of its own, its value after the step, which has bounds like any other; heavy rows tie it to
 the step. So the box solver decides which conditions hold the step, and a start that does not meet them is no special case.

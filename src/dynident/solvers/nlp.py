@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
-from dynident.solvers.casadi_callback import CasadiCallback
 from dynident.solvers.gauss_newton import settled
 from dynident.solvers.solver_result import IterationLog, SolverResult, Watch, iterations_in_words
 from dynident.status import Status, StatusCode
@@ -42,7 +41,7 @@ class Ipopt:
             "mu_strategy": "adaptive"}}
         if self.hessian == "limited_memory":
             options["ipopt"]["hessian_approximation"] = "limited-memory"
-        return _Run(finite, point, watch, self.hessian).go("ipopt", options, self.name)
+        return _NlpSolve(finite, point, watch, self.hessian).go("ipopt", options, self.name)
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,49 @@ class Sqp:
             "qpsol": "piqp", "max_iter": self.iterations, "tol_pr": NLP_TOLERANCE, "tol_du": SQP_DUAL_TOLERANCE,
             "print_header": False, "print_iteration": False, "print_status": False,
             "qpsol_options": {"error_on_fail": False, "print_problem": False}}
-        return _Run(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
+        return _NlpSolve(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
 
 
-class _Run:
+class CasadiCallback(ca.Callback):
+    """A function of CasADi's that asks one of ours; an exception is kept, and the solver sees NaN."""
+
+    def __init__(self, name: str, inputs: Sequence[tuple[str, ca.Sparsity]], outputs: Sequence[tuple[str, ca.Sparsity]],
+                 ask: Callable[..., list[np.ndarray]], run: Any):
+        super().__init__()
+        self.inputs, self.outputs, self.ask, self.run = inputs, outputs, ask, run
+        self.construct(name, {})
+
+    def get_n_in(self) -> int:
+        return len(self.inputs)
+
+    def get_n_out(self) -> int:
+        return len(self.outputs)
+
+    def get_name_in(self, i: int) -> str:
+        return self.inputs[i][0]
+
+    def get_name_out(self, i: int) -> str:
+        return self.outputs[i][0]
+
+    def get_sparsity_in(self, i: int) -> ca.Sparsity:
+        return self.inputs[i][1]
+
+    def get_sparsity_out(self, i: int) -> ca.Sparsity:
+        return self.outputs[i][1]
+
+    def eval(self, arguments: Sequence[ca.DM]) -> list[ca.DM]:
+        try:
+            answers = self.ask(*[np.asarray(a).ravel() for a in arguments])
+        except SimulationDiverged as wall:
+            self.run.wall = wall
+            answers = [np.full(s.nnz(), np.nan) for _, s in self.outputs]
+        except KeyboardInterrupt:
+            self.run.interrupted = True
+            answers = [np.full(s.nnz(), np.nan) for _, s in self.outputs]
+        return [ca.DM(s, np.asarray(a, float).ravel()) for a, (_, s) in zip(answers, self.outputs, strict=True)]
+
+
+class _NlpSolve:
     """One solve: the program as CasADi functions, a diary, and what was learnt on the way."""
 
     def __init__(self, finite: FiniteProblem, point: Variables, watch: Watch | None, hessian: str):

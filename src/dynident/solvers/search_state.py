@@ -8,7 +8,7 @@ import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
-from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables, Workspace
+from dynident.linalg.finite_problem import Evaluation, FiniteProblem, LinearizedProblem, Variables, Workspace
 from dynident.problem.losses import sum_of_squares
 from dynident.solvers.convergence import residual_std
 from dynident.solvers.linearized_constraints import LinearizedConstraints
@@ -16,6 +16,12 @@ from dynident.solvers.solver_result import Iteration
 from dynident.status import Status
 
 FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as much
+
+
+def condense(linear: LinearizedProblem, with_nodes: bool) -> CondensedProblem:
+    """The linearised problem in the unknowns alone; a solver that moves no nodes keeps nothing of the workspace."""
+    condensed = CondensedProblem(linear)
+    return condensed if with_nodes else condensed.without_chains()
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Outcome: what a solver reports, whichever it was."""
+"""Solver result: what a solver reports, whichever it was, and its iterations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dynident.status import Status, StatusCode
 
 @dataclass(frozen=True)
 class Iteration:
-    """One line of the solver's diary."""
+    """One line of the solver's log."""
 
     number: int
     cost: float

@@ -1,4 +1,4 @@
-"""Beside: has a solver found a minimum, or was it put where the slope with respect to an unknown happens to vanish?
+"""Stationary start: is it a local minimum, or was a solver put where the sensitivity to an unknown happens to vanish?
 
 Where an unknown acts through a product or a power (m*l, a**2) and starts at 0, nothing measured changes with it to first
 order, no solver moves it, and every test of a small step is passed. Such unknowns are moved beside their start, and the

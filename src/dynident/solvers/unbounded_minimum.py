@@ -1,4 +1,4 @@
-"""Beyond: has a solver found a minimum, or has it stopped on the way to one that lies at infinity?
+"""Unbounded minimum: is it a local minimum, or has a solver stopped on the way to one that lies at infinity?
 
 A cost that falls ever more slowly as unknowns grow without end (a mass, a stiffness and a damping that together let a
 body stand still) passes every test of a small step. Whoever is far from the start is therefore asked once more from ten

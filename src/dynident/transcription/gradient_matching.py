@@ -1,4 +1,4 @@
-"""Matching: which parameters make the rates fit states that were read off the record?
+"""Gradient matching: which parameters make the rates fit states that were read off the record?
 
 Over windows of time the change of each state is compared with the integral of its rate, with states from the measurements:
 nothing is simulated, so that nothing can become unstable however far off the parameters are, and rates are often nearly

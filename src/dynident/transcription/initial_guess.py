@@ -1,4 +1,4 @@
-"""Guess: states to begin with, read off the measurements where they show them."""
+"""Initial guess: states and unknowns to begin with, read off the measurements where they show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes: how large and how sparse the nonlinear program of a transcription is (Table I and Sec. IV-B of the paper)."""
+"""NLP structure: how large and how sparse the nonlinear program of a transcription is (Table I and Sec. IV-B of the paper)."""
 
 from __future__ import annotations
 

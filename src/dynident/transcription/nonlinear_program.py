@@ -1,4 +1,4 @@
-"""Program: a full discretization as a sparse nonlinear program, assembled from one stage function mapped over the grid.
+"""Nonlinear program: a full discretization as a sparse NLP, assembled from one stage function mapped over the grid.
 
 Variables: the unknowns, then per interval its end block: the stages inside it, and the state at its end. A scheme whose
 last stage is that state (trapezoid, Hermite-Simpson, Radau) needs it only once, and an explicit one has no stages, so that

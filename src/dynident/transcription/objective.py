@@ -1,15 +1,24 @@
-"""Frame: what all discretizations of a problem have in common: data on a grid, weights, unknowns, priors."""
+"""Objective: what all transcriptions of a problem have in common: data on a grid, weights, loss, unknowns, priors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap, Variables, Workspace
+from dynident.linalg.finite_problem import (
+    Evaluation,
+    FiniteProblem,
+    LinearizedProblem,
+    SegmentChain,
+    UnknownMap,
+    Variables,
+    Workspace,
+)
 from dynident.problem.losses import loss_and_weights
 from dynident.problem.problem import Problem, given_std
 from dynident.problem.transforms import Transforms, transforms_of
@@ -17,6 +26,27 @@ from dynident.tolerances import RESIDUAL_ROUNDING
 from dynident.transcription.initial_guess import start_values, states_from_measurements
 
 LOOKS = 50  # places at which a record is asked how large its states are
+
+
+class TranscribedProblem(FiniteProblem, Protocol):
+    """A finite problem that was made of a problem in time: what a fit asks of it beside what a solver does."""
+
+    problem: Problem
+    objective: Objective
+    loss: str
+    records: Sequence[WeightedData]  # per experiment, with `grid` and `segment_starts`
+
+    def from_states(self, unknowns: np.ndarray, times: list[np.ndarray], states: list[np.ndarray]) -> Variables:
+        """A point from trajectories on other grids."""
+        ...
+
+    def transfer(self, point: Variables, before: Any) -> Variables:
+        """A point of the same problem with other weights or steps."""
+        ...
+
+    def to_shooting(self, point: Variables) -> tuple[Any, Variables]:
+        """The same point by shooting, for trajectories and derivatives along time."""
+        ...
 
 
 class WeightedData:

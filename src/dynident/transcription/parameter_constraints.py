@@ -1,4 +1,4 @@
-"""Constraints: equalities and inequalities between parameters, and bounds on states, given as text."""
+"""Parameter constraints: equalities and inequalities between parameters, and bounds on states, given as text."""
 
 from __future__ import annotations
 

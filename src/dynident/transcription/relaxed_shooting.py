@@ -1,4 +1,4 @@
-"""Unlinked: the segments of a shooting problem each for itself; an easier problem, to begin with.
+"""Relaxed shooting: the segments of a shooting problem each for itself (decoupled), as a start for the one that meets.
 
 Nothing has to meet, so errors of the start cannot grow along the record, and the parameters fall into place from far
 away: farthest while each segment begins where the measurements say, without the bias of their noise once its first state

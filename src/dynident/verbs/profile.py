@@ -94,10 +94,10 @@ class _Side:
 
 
 def _side(common: tuple[Estimate, Covariance], name: str, side: int, target: float) -> _Side:
-    return _Walk(*common, name, side, target).go()
+    return _ProfileWalk(*common, name, side, target).go()
 
 
-class _Walk:
+class _ProfileWalk:
     """Steps of one unknown in solver coordinates, each followed by a refit of the others."""
 
     def __init__(self, estimate: Estimate, base: Covariance, name: str, side: int, target: float):

@@ -57,19 +57,19 @@ class BoundaryValueMethod(Method):
                          "while steps are short.", one_of(SOLVERS))
     integrator: str = option("runge_kutta", "An integrator with fixed steps.", known_integrator)
     substeps: int | str = option("auto", 'Steps of the integrator between two samples, or "auto".', whole_number(1, "auto"))
-    restarts: int = option(8, "Further starts where none has led to a solution.", whole_number(0))
+    max_restarts: int = option(8, "Further starts where none has led to a solution.", whole_number(0))
     max_iterations: int = option(250, "Of one attempt at the most.", whole_number(1))
-    polish: bool = option(False, "Whether the smoother's answer becomes that of the boundary value problem.", true_or_false)
+    refine: bool = option(False, "Whether the smoother's answer becomes that of the boundary value problem.", true_or_false)
     kind: ClassVar[str] = "boundary_value"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model_weight", _with_infinity(self.model_weight))
-        check_options(self, [*self._polish_faults(), *self._integrator_faults()])
+        check_options(self, [*self._refine_faults(), *self._integrator_faults()])
 
-    def _polish_faults(self) -> list[str]:
-        if self.polish is not True or self.solver not in SOLVERS[1:]:
+    def _refine_faults(self) -> list[str]:
+        if self.refine is not True or self.solver not in SOLVERS[1:]:
             return []
-        return [f"polish = true polishes what the smoother finds, but solver = \"{self.solver}\" finds a root itself. Leave "
+        return [f"refine = true refines what the smoother finds, but solver = \"{self.solver}\" finds a root itself. Leave "
                 "one of the two out."]
 
     def _integrator_faults(self) -> list[str]:
@@ -77,15 +77,15 @@ class BoundaryValueMethod(Method):
         if isinstance(integrator, Adaptive):
             return [f"integrator '{self.integrator}' chooses its own steps; boundary_value needs one with fixed steps, such as "
                     "runge_kutta, or radau where the model is stiff."]
-        if integrator.position_velocity and (self.polish is True or self.solver in SOLVERS[1:]):
-            asked = "polish = true" if self.polish is True else f'solver = "{self.solver}"'
+        if integrator.position_velocity and (self.refine is True or self.solver in SOLVERS[1:]):
+            asked = "refine = true" if self.refine is True else f'solver = "{self.solver}"'
             return [f"integrator '{self.integrator}' takes positions and velocities only, but {asked} also integrates the "
-                    'costates of (3.13). Use runge_kutta, or solver = "smoother" without polish, which integrates no costates.']
+                    'costates of (3.13). Use runge_kutta, or solver = "smoother" without refine, which integrates no costates.']
         return []
 
     @property
     def capabilities(self) -> Capabilities:
-        one = self.polish or self.solver != "smoother"
+        one = self.refine or self.solver != "smoother"
         return Capabilities(process_noise=Support.YES, several_experiments=Support.NO if one else Support.YES)
 
     @property

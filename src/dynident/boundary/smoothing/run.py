@@ -70,8 +70,8 @@ class Fit:
         strides: tuple[PseudoTimeStep, ...] = ()
         if self.setup.method.solver == "smoother":
             finite, outcome, by = self.smoothed()
-            if self.setup.method.polish and outcome.converged:
-                finite, outcome, by, strides = self.polished(finite, outcome)
+            if self.setup.method.refine and outcome.converged:
+                finite, outcome, by, strides = self.refined_by_newton(finite, outcome)
         else:
             finite, outcome, by, strides = self.rooted()
         compiling = compiler.seconds_compiling - self.compiled
@@ -91,7 +91,8 @@ class Fit:
 
     def smoothed(self) -> tuple[WeakConstraintProblem, SolverResult, str]:
         """The first attempt that stays where it converged, else the best."""
-        attempts = StartStrategies(self.setup, self.sizes, self.steps, self.setup.method.max_iterations, self.watch, self.counts,
+        limit = self.setup.method.max_iterations
+        attempts = StartStrategies(self.setup, self.sizes, self.steps, limit, self.watch, self.counts,
                             self.expected)
         running, first, ended = attempts.run(), self.sizes, []
         try:
@@ -199,7 +200,8 @@ class Fit:
             outcome.evaluation.cost, finite.residual_count - len(finite.names))
 
     def make(self, steps: int) -> WeakConstraintProblem:
-        return WeakConstraintProblem(self.setup.inner, self.setup.method.make_integrator(), steps, self.sizes, self.setup.weights)
+        setup = self.setup
+        return WeakConstraintProblem(setup.inner, setup.method.make_integrator(), steps, self.sizes, setup.weights)
 
     def moved(self, before: WeakConstraintProblem, point: Variables, after: WeakConstraintProblem) -> Variables:
         """A point of one smoothing problem in the coordinates and on the grid of another."""
@@ -277,7 +279,8 @@ class Fit:
             finite = finer
         return finite, replace(outcome, converged=False, reason=UNSETTLED), solver.name, strides
 
-    def root(self, solver: Any, finite: WeakConstraintProblem, point: Variables | None) -> tuple[SolverResult, tuple[PseudoTimeStep, ...], bool]:
+    def root(self, solver: Any, finite: WeakConstraintProblem, point: Variables | None
+             ) -> tuple[SolverResult, tuple[PseudoTimeStep, ...], bool]:
         """From a point of the smoother, or from the start; and whether it looks like a minimum."""
         try:
             for scaled in (True,) if self.setup.method.solver == "newton" else (False, True):  # the thesis does not scale
@@ -308,15 +311,16 @@ class Fit:
             f"at a root that is no minimum: beside it the sum falls from {here:.4g} to {cost:.4g}. solver=\"smoother\" "
             "looks for the minimum itself", StatusCode.NOT_A_MINIMUM))
 
-    def polished(self, finite: WeakConstraintProblem, outcome: SolverResult) -> tuple[WeakConstraintProblem, SolverResult, str, tuple[PseudoTimeStep, ...]]:
+    def refined_by_newton(self, finite: WeakConstraintProblem, outcome: SolverResult
+                          ) -> tuple[WeakConstraintProblem, SolverResult, str, tuple[PseudoTimeStep, ...]]:
         """Newton on the boundary value problem from the smoother's answer."""
         problem = BoundaryValueProblem(self.setup, finite, scaled=True)
         solver = DampedNewton()
         root = self.followed(solver, problem, problem.packed(outcome.point))
-        polished, strides = self.as_outcome(finite, problem, root)
-        if polished.converged:
-            polished = replace(polished, reason=self.after())
-        return finite, polished, f"square-root smoother, polished by {solver.name}", strides
+        refined, strides = self.as_outcome(finite, problem, root)
+        if refined.converged:
+            refined = replace(refined, reason=self.after())
+        return finite, refined, f"square-root smoother, refined by {solver.name}", strides
 
     def followed(self, solver: Any, problem: BoundaryValueProblem, z: np.ndarray) -> RootResult:
         """Let a root finder work, and keep its diary."""
@@ -335,7 +339,8 @@ class Fit:
         self.counts["attempts"] += 1
         return root
 
-    def as_outcome(self, finite: WeakConstraintProblem, problem: BoundaryValueProblem, root: RootResult) -> tuple[SolverResult, tuple[PseudoTimeStep, ...]]:
+    def as_outcome(self, finite: WeakConstraintProblem, problem: BoundaryValueProblem, root: RootResult
+                   ) -> tuple[SolverResult, tuple[PseudoTimeStep, ...]]:
         """The root as the smoother sees it; where it cannot be seen, the start stands in its place."""
         strides = tuple(PseudoTimeStep(p.number, p.phase, p.share, p.step, p.residual, p.fresh, p.accepted) for p in root.pages)
         held = np.zeros(len(finite.names), dtype=int)

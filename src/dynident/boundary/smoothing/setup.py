@@ -88,9 +88,9 @@ def setup_of(method: BoundaryValueMethod, problem: Problem) -> SmoothingSetup:
 
 def _refuse_several(method: BoundaryValueMethod, experiments: int) -> None:
     """One boundary value problem has one time."""
-    if experiments > 1 and method.polish:
-        raise NotSupported(f"polish = true solves the boundary value problem of one experiment, but there are "
-                           f"{experiments}. Leave polish out: the smoother takes any number.")
+    if experiments > 1 and method.refine:
+        raise NotSupported(f"refine = true solves the boundary value problem of one experiment, but there are "
+                           f"{experiments}. Leave refine out: the smoother takes any number.")
     if experiments > 1 and method.solver != "smoother":
         raise NotSupported(f"solver = \"{method.solver}\" takes one experiment, but there are {experiments}: one "
                            "boundary value problem has one time. Use solver=\"smoother\", which takes any number.")

@@ -7,6 +7,7 @@ import functools
 import numpy as np
 
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
+from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import Variables
 from dynident.linalg.smoother_qr import SmootherFactors
@@ -25,15 +26,7 @@ class SmootherCovariance:
     @property
     def triangle(self) -> np.ndarray:
         """Rows (m, unknowns) whose square is half the Hessian in the solver's coordinates, nodes eliminated."""
-        rows = self.reduced.rows
-        stacked = []
-        for block in (*rows.blocks, rows.last):
-            own = np.zeros((len(block.rows), rows.unknowns))
-            own[:, block.own] = block.triangle
-            if block is not rows.last:
-                own[:, rows.shared] = block.border
-            stacked.append(own)
-        return np.vstack(stacked)
+        return self.reduced.rows.stacked_rows()[:, :-1]
 
     def covariance(self) -> np.ndarray:
         """(unknowns, unknowns) in the solver's coordinates; what is held has none."""
@@ -48,14 +41,21 @@ class SmootherCovariance:
         return whole
 
     def along(self) -> list[np.ndarray]:
-        """Per experiment (nodes, n, n): covariance of states and free parameters at each node, as values."""
+        """Per experiment (nodes, n, n): covariance of states and free parameters at each node, as values.
+
+        Diverged where there is none: derivatives that multiply to more than the largest number are as good as infinite, whether
+        or not the last bit of one of them says so.
+        """
         unknowns = self.covariance()
         found = []
         for smooth, spread in zip(self._smooth, self.linear.unknown_maps, strict=True):
             J = np.zeros((spread.unknown.size, len(unknowns)))
             free = np.flatnonzero(spread.unknown >= 0)
             J[free, spread.unknown[free]] = spread.derivative[free]
-            found.append(smooth.covariances(J @ unknowns @ J.T))
+            with np.errstate(over="ignore", invalid="ignore"):
+                found.append(smooth.covariances(J @ unknowns @ J.T))
+        if not all(np.all(np.isfinite(each)) for each in found):
+            raise SimulationDiverged(np.nan, 0, what="the derivatives of the simulation are not finite")
         return found
 
     @functools.cached_property

@@ -74,7 +74,7 @@ class StartStrategies:
         if matched is not None:
             yield from self.tried("from matched rates", matched)
             yield from self.staged("in stages of the model weight", matched)
-        for number, other in enumerate(_other_starts(logarithmic, setup.method.restarts), 1):
+        for number, other in enumerate(_other_starts(logarithmic, setup.method.max_restarts), 1):
             label = f"from restart {number}"
             yield from self.tried(label, self.matched(other) or other)
         if logarithmic.parameters != setup.inner.parameters:

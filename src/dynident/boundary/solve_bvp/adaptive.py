@@ -1,60 +1,65 @@
-"""Search: from a guess on a mesh to a solution within the tolerance; which steps are tried, in which order?
+"""Search: from a guess on a mesh to a solution within the tolerance, by one loop over a frozen state.
 
-1. Segments are cut where a trajectory from the guess runs away, or where a change grows too much from begin to end.
-2. A root finder solves the equations on this mesh. By default Newton with the natural test; where it fails, on finer meshes;
-   then on one where changes grow little over each segment; then Newton that insists on its steps; then Davidenko.
-3. The same nodes with steps of half the length show how far off each segment is; the factored Jacobian turns this into the
-   error of the solution. Segments that add most are cut, and Newton repeats, until the error is below the tolerance.
-4. The Jacobian by steps of half the length must say the same; where it does not, meshes of twice as many nodes are asked.
+1. Mesh: of segments that are followed, those are cut over which a trajectory from the guess runs away or a change grows much.
+2. Root: the equations of this mesh are solved. From the guess by the attempts of `STARTS` in turn, or by the user's solver;
+   from the solution on a coarser mesh by Newton, which insists where it fails.
+3. Error: the same nodes with steps of half the length show how far off each segment is; the factored Jacobian turns this into
+   the error of the solution.
+4. Refine: segments that add most are cut, until the error is below the tolerance or rounding is all that is left of it.
+5. Conditioning: measured once, there. Where the mesh cannot tell the equations from singular ones, twice as many nodes are
+   asked, a few times; what then is not determined is one of many solutions, or not claimed.
+
+Nothing turns on the last bit: an error is compared with the tolerance only where it stands above what rounding may do
+(`Conditioning.floor`), and whether equations are singular only where rounding leaves it decided (`trust.ROUNDED`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions
-from dynident.boundary.solve_bvp.conditioning import NOISE, Verdict, answer, finer_factors, verdict
+from dynident.boundary.solve_bvp.conditioning import EPS, Conditioning, answer, measure_conditioning
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, Course, ShootingMesh, split, too_short
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.result import Round, interpolated, polynomials
-from dynident.boundary.solve_bvp.root_finding import (
-    ILL_POSED,
-    SINGULAR_BLOCK,
-    TOO_MANY,
-    TOO_SHORT,
-    Factors,
-    RootIteration,
-    RootResult,
-    Watch,
-)
-from dynident.boundary.solve_bvp.shooting_system import LinkedFactors
+from dynident.boundary.solve_bvp.root_finding import ILL_POSED, TOO_MANY, TOO_SHORT, RootIteration, RootResult, Watch
 from dynident.errors import SimulationDiverged
 
 Solver = DampedNewton | Davidenko
 
-SAFETY = 0.3  # of the tolerance is what a new mesh aims at
 CLOSE = 0.1  # of the tolerance: the last Newton step
-LOOSEST = 1e-7  # and no longer than this: how a layer is held shows only in a solution that is one
-CLOSEST = 1e-9  # a last step of this length leaves nothing behind but its square
-MOST_ROUNDS = 40
-MOST_RESTARTS = 2  # from the guess, where a solution on a coarse mesh leads nowhere
+LOOSEST = 1e-7  # typical sizes; and no longer than this: how a layer is held shows only in a solution that is one
+CLOSEST = 1e-9  # typical sizes; a last step of this length leaves nothing behind but its square
+PATIENCE = 50  # iterations of one attempt from the guess
+INSIST = 0.25  # share of a step that Newton goes in any case where it insists; it solved 25 of 28 hard problems, 1/16: 24
+SAFETY = 0.3  # of the tolerance is what a new mesh aims at
+NOISE = 1e3 * EPS  # typical sizes: error of one segment that is not worth a cut
+ROUNDED = 8  # times the rounding of its equations: the same
+ROUGH = 0.1  # typical sizes: an error from which on it tells no more than where to cut
+MOST_PIECES = (2, 8)  # into which one segment is cut at a time, where the error is rough and where it is not
 IN_VAIN = 4  # meshes over which the error must fall to half
+LOOKS = 5  # meshes of twice as many nodes, where one does not know how its solution is held
+MOST_MESHES = 60  # in all
 PREPARING = 30  # rounds of cuts before the first solve
-CAREFUL = 2  # pieces per cut while the error is so large that it tells no more than where
-ROUGH = 0.1  # an error, in typical sizes, from which on that is so
-MOST_PIECES = 8  # into which one segment is cut at a time
-FINER = (1, 4, 16, 64)  # pieces per segment of the meshes on which Newton is tried: more nodes bend a poor guess less
-PATIENCE = 50  # iterations of Newton on one mesh
-BADLY_CONDITIONED = 1e8  # Sec. 6.4 of the thesis
-CLOSER_LOOKS = 5  # meshes of twice as many nodes, where the first does not know how the solution is held
-INSIST = 1 / 4  # share of a step that the rescue goes in any case; of 28 hard problems it solved 25, 1/16: 24, 1/64: 22
-STUBBORN = 3  # meshes on which it is tried
 NEGLIGIBLE = 1e-12  # of the largest state, or of 1 where that is larger: what nowhere exceeds it is taken to be zero
+HIDDEN = 100  # times rounding, enlarged by the condition of the equations: a state below it is as good as zero
+BADLY_CONDITIONED = 1e8  # typical sizes per unit of a condition; Sec. 6.4 of the thesis
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Newton from the guess on the first mesh, each segment in so many pieces: more nodes bend a poor guess less."""
+
+    pieces: int
+    insists: bool = False  # on a share of its steps: layers wander to their place on ways on which no test sees a gain
+
+
+PLAIN = DampedNewton()
+STARTS = (Attempt(1), Attempt(4), Attempt(16), Attempt(64), Attempt(1, insists=True), Attempt(4, insists=True))
 
 
 @dataclass(frozen=True)
@@ -62,305 +67,427 @@ class Options:
     """How accurate, by which solver, with how many nodes and how much growth over a segment at the most."""
 
     tolerance: float
-    solver: Solver | None  # None: the chain above
+    solver: Solver | None  # None: the attempts above
     most_nodes: int
     growth: float
     scale: np.ndarray  # (states + parameters,) nan where it follows from the solution
     same_slopes: bool = False  # of the equations at every state and parameter, as of linear ones
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """What is shown if nothing better is found."""
-
-    solved: bool
-    residual: float
-    times: np.ndarray
-    nodes: np.ndarray
-    p: np.ndarray
-    inside: np.ndarray | None = None  # (segments, fractions, states); None where the mesh was not solved
-    error: float = np.nan  # estimated; nan where there is no estimate that can be trusted
-
-
-class Search:
-    """The state of one search."""
-
-    def __init__(self, steps: ShootingMesh | CollocationMesh, ends: BoundaryConditions, times: np.ndarray, guess: Course,
-                 p: np.ndarray, options: Options, watch: Watch | None = None):
-        self.steps, self.ends, self.options, self.watch = steps, ends, options, watch
-        self.guess, self.first_p = guess, p
-        self.largest_guess = float(np.max(np.abs(guess(times))))
-        self.times, self.course, self.nodes, self.p = times, guess, guess(times), p
-        self.rounds: list[Round] = []
-        self.pages: list[RootIteration] = []
-        self.evaluations = 0
-        self.error = np.inf
-        self.restarts = self.looks = 0
-        self.loose = False  # a solution that no mesh can tell from one of many
-        self.story: list[str] = []  # clauses for the status: what had to be done beyond the usual
-        self.root: RootResult | None = None
-        self.inside: np.ndarray | None = None  # (segments, fractions, states)
-        self.finer: LinkedFactors | None = None  # the Jacobian of this solution by steps of half the length
-        self.best: Kept | None = None
-
-    # -- sizes and systems
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Typical size of each state and parameter."""
-        states, p = np.max(np.abs(self.nodes), axis=0), np.abs(self.p)
-        zero = NEGLIGIBLE * min(1.0, max(self.largest_guess, float(np.max(states))))
-        largest = np.concatenate([np.where(states > zero, states, 1.0), np.where(p > NEGLIGIBLE, p, 1.0)])
-        return np.where(np.isnan(self.options.scale), largest, self.options.scale)
-
-    @property
-    def all_sizes(self) -> np.ndarray:
-        """(nodes x states + parameters,) the same for every number at the nodes."""
-        n, sizes = self.nodes.shape[1], self.sizes
-        return np.concatenate([np.tile(sizes[:n], len(self.nodes)), sizes[n:]])
+    free: bool = False  # a state to which any number can be added, by what the equations look like
 
     @property
     def close(self) -> float:
-        return max(min(CLOSE * self.options.tolerance, LOOSEST), CLOSEST)
+        """The last step of Newton, in typical sizes."""
+        return max(min(CLOSE * self.tolerance, LOOSEST), CLOSEST)
 
-    def cut(self, pieces: np.ndarray) -> None:
-        self.times = split(self.times, np.where(too_short(self.times), 1, pieces))
 
-    def restart(self) -> None:
-        self.course, self.nodes, self.p = self.guess, self.guess(self.times), self.first_p
+@dataclass(frozen=True, eq=False)
+class MeshProblem:
+    """What stays the same over all meshes."""
 
-    # -- the search
+    steps: ShootingMesh | CollocationMesh
+    ends: BoundaryConditions
+    times: np.ndarray  # of the first mesh, as it was asked for
+    guess: Course
+    p: np.ndarray
+    options: Options
+    watch: Watch | None = None
 
-    def run(self) -> tuple[bool, str, int]:
-        """Whether it succeeded, the reason (what follows 'stopped'), and the code of Table 6.1."""
-        found, reason, code = self.refined()
-        if not found and self.best is not None:
-            best = self.best
-            self.times, self.nodes, self.p, self.inside, self.error = best.times, best.nodes, best.p, best.inside, best.error
-        if not found and code in (TOO_MANY, TOO_SHORT) and self.condition > BADLY_CONDITIONED:
-            return False, (f"{reason}; the linearised conditions at the ends hardly determine the solution there (condition "
-                           f"number {self.condition:.0e})"), ILL_POSED
-        return found, reason, code
+    @functools.cached_property
+    def largest_guess(self) -> float:
+        return float(np.max(np.abs(self.guess(self.times))))
+
+    @functools.cached_property
+    def first_mesh(self) -> np.ndarray:
+        """Segments that are followed are cut where trajectories from the guess run away or changes grow too much."""
+        return prepared_mesh(self) if self.steps.follows else self.times
+
+    def sizes(self, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Typical size of each state and parameter of a solution."""
+        states = np.max(np.abs(nodes), axis=0)
+        zero = NEGLIGIBLE * min(1.0, max(self.largest_guess, float(np.max(states))))
+        largest = np.concatenate([np.where(states > zero, states, 1.0), np.where(np.abs(p) > NEGLIGIBLE, np.abs(p), 1.0)])
+        return np.where(np.isnan(self.options.scale), largest, self.options.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class MeshSolution:
+    """The equations of one mesh, solved or as near as it came; its error and conditioning where they were found out."""
+
+    times: np.ndarray
+    nodes: np.ndarray  # (nodes, states)
+    p: np.ndarray
+    residual: float = np.inf
+    inside: np.ndarray | None = None  # (segments, fractions, states); None where the mesh was not solved
+    sizes: np.ndarray | None = None  # typical, of states and parameters
+    lacks: np.ndarray | None = None  # (segments x states + conditions,) by steps of half the length
+    between: np.ndarray | None = None  # (segments,) largest error of the polynomial between the nodes
+    at_nodes: float = np.inf
+    conditioning: Conditioning | None = None
+
+    @property
+    def error(self) -> float:
+        """In typical sizes."""
+        return np.inf if self.between is None else max(self.at_nodes, float(np.max(self.between)))
+
+    @property
+    def all_sizes(self) -> np.ndarray:
+        """(nodes x states + parameters,) typical sizes."""
+        assert self.sizes is not None
+        n = self.nodes.shape[1]
+        return np.concatenate([np.tile(self.sizes[:n], len(self.nodes)), self.sizes[n:]])
+
+    @property
+    def undecided(self) -> bool:
+        return self.conditioning is not None and not self.conditioning.determined
+
+
+@dataclass(frozen=True)
+class MeshVerdict:
+    """How the search ended: `reason` is what follows 'stopped', `code` that of Table 6.1."""
+
+    found: bool
+    reason: str = ""
+    code: int = 0
+    loose: bool = False  # a solution that no mesh can tell from one of many
+    error: float = np.nan  # in typical sizes; nan where there is no estimate that can be trusted
+
+
+@dataclass(frozen=True, eq=False)
+class MeshState:
+    """Where the search stands: the next mesh with what it starts from, what was solved last, and the records."""
+
+    times: np.ndarray
+    course: Course
+    p: np.ndarray
+    sizes: np.ndarray  # typical, of states and parameters
+    solver: Solver
+    why: str
+    attempt: int = 0
+    looks: int = 0
+    root: RootResult | None = None  # of the last mesh
+    solution: MeshSolution | None = None  # of the last mesh that was solved
+    nearest: MeshSolution | None = None  # where none was: the smallest residual
+    first_failure: tuple[str, RootResult] | None = None  # by which solver, and how, the first attempt from the guess ended
+    story: tuple[str, ...] = ()  # clauses for the status: what had to be done beyond the usual
+    rounds: tuple[Round, ...] = ()
+    pages: tuple[RootIteration, ...] = ()
+    evaluations: int = 0
+    verdict: MeshVerdict | None = None
+
+    @property
+    def shown(self) -> MeshSolution:
+        """The last mesh that was solved, or else the smallest residual."""
+        best = self.solution or self.nearest
+        return best if best is not None else MeshSolution(self.times, self.course(self.times), self.p, sizes=self.sizes)
 
     @property
     def condition(self) -> float:
-        if self.finer is not None:
-            return self.finer.condition
-        known = self.root is not None and self.root.linear is not None
-        return self.root.linear.factors.condition if known else np.inf  # type: ignore[union-attr]
+        """By the best Jacobian there is."""
+        best = self.solution.conditioning if self.solution is not None else None
+        if best is not None and best.factors is not None:
+            return best.condition
+        return self.root.linear.factors.condition if self.root is not None and self.root.linear is not None else np.inf
 
-    def refined(self) -> tuple[bool, str, int]:
-        """Solve, judge and refine until the error is below the tolerance."""
-        self.prepare()
-        root = self.first_solution()
-        for _ in range(MOST_ROUNDS):
-            if not root.converged:
-                self.distrust()
-                return False, root.reason, root.code
-            pieces = self.judged(root)
-            grown = root.linear.factors.growth > self.options.growth if root.linear is not None else np.zeros(1, bool)
-            if self.error <= self.options.tolerance and not np.any(grown & ~too_short(self.times)):
-                seen = self.seen(root)
-                if seen.known:
-                    return True, "", 0
-                closer = self.closer_look()
-                if closer is None:
-                    return self.undecided(seen)
-                root = closer
-                continue
-            pieces = np.where(grown & ~too_short(self.times), np.maximum(pieces, 2), pieces)
-            if not np.any(pieces > 1) or self.in_vain():
-                return False, f"because more nodes no longer help: rounding keeps the error at {self.error:.1e}", TOO_MANY
-            if np.sum(pieces) >= self.options.most_nodes:
-                return False, (f"because the error is still {self.error:.1e}, and more than nodes = "
-                               f"{self.options.most_nodes} would be needed"), TOO_MANY
-            self.cut(pieces)
-            root = self.again()
-        return False, f"at the limit of {MOST_ROUNDS} meshes", TOO_MANY
 
-    def seen(self, root: RootResult) -> Verdict:
-        """Whether this mesh can tell the equations, linearised at its solution, from singular ones."""
-        assert root.linear is not None
-        if self.finer is None:
-            return Verdict(False, True)
-        return verdict(root.linear.factors, self.finer, root.point.size, self.all_sizes, self.steps.order)
+def solve_adaptively(problem: MeshProblem) -> MeshState:
+    """Meshes, until there is a verdict."""
+    state = start_attempt(problem, 0)
+    if problem.options.free:
+        state = stopped(state, "because the linearised conditions at the ends do not determine the solution", ILL_POSED)
+    while state.verdict is None:
+        state = next_mesh(problem, state)
+    return state
 
-    def closer_look(self) -> RootResult | None:
-        """On twice as many nodes; None where these are too many or leave it as undecided as it is."""
-        self.looks += 1
-        if self.looks > CLOSER_LOOKS or 2 * len(self.times) > self.options.most_nodes:
-            return None
-        kept = self.times, self.nodes, self.p, self.course, self.inside, self.root, self.error, self.finer
-        self.cut(np.full(len(self.times) - 1, 2))
-        root = self.solve(DampedNewton(tolerance=self.close), "look closer")
-        if root.converged or root.interrupted:
-            return root
-        if self.options.same_slopes or root.code in (ILL_POSED, SINGULAR_BLOCK):
-            self.times, self.nodes, self.p, self.course, self.inside, self.root, self.error, self.finer = kept
-            return None
-        self.story.append("a solution on a mesh that cannot tell the equations from singular ones has none near it on twice as "
-                          "many nodes")
-        return self.again()
 
-    def undecided(self, seen: Verdict) -> tuple[bool, str, int]:
-        """Nothing is seen to hold the solution: it is one of many if that is for the ends to do, else it is not known."""
-        self.loose = self.options.same_slopes or seen.at_ends
-        if self.loose:
-            return True, "", 0
-        self.distrust()
-        return False, (f"because no mesh up to {len(self.times)} nodes can tell the linearised equations from singular ones, "
-                       "so that the error is not known"), ILL_POSED
+def next_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
+    """Solve on one mesh, and say what follows: another one, or the verdict."""
+    state = solve_mesh(problem, state)
+    assert state.root is not None
+    if state.root.converged:
+        state = judge(problem, estimate_error(problem, state))
+    else:
+        state = after_failure(problem, state)
+    if state.verdict is None and len(state.rounds) >= MOST_MESHES:
+        return stopped(state, f"at the limit of {MOST_MESHES} meshes", TOO_MANY, _error(state))
+    return state
 
-    def distrust(self) -> None:
-        """What was estimated on the last mesh that was solved says nothing."""
-        if self.best is not None:
-            self.best = replace(self.best, error=np.nan)
 
-    def prepare(self) -> None:
-        """Nothing may run away from the guess; where no trajectory is followed, nothing can."""
-        if self.steps.follows:
-            self.cut_growing()
+# -- where it starts
 
-    def cut_growing(self) -> None:
-        """Cut where trajectories from the guess run away or changes grow too much."""
-        self.restart()
-        for _ in range(PREPARING):
-            pieces = self.growing()
-            if not np.any(pieces > 1) or np.sum(pieces) > self.options.most_nodes / 4:
-                return
-            self.times = split(self.times, pieces)
-            self.restart()
 
-    def growing(self) -> np.ndarray:
-        """(segments,) into how many pieces each should be cut for its trajectory to stay near, 1 for none."""
-        growth = self.steps.growth(self.times, self.course, self.p, self.sizes)
+def start_attempt(problem: MeshProblem, attempt: int, before: MeshState | None = None) -> MeshState:
+    """An attempt from the guess; what was found before is kept for the record."""
+    options, chosen = problem.options, STARTS[attempt]
+    solver: Solver = options.solver or DampedNewton(tolerance=options.close, iterations=PATIENCE)
+    if chosen.insists:
+        solver = _insisting(options)
+    times = _in_pieces(problem.first_mesh, chosen.pieces)
+    sizes = problem.sizes(problem.guess(times), problem.p)
+    start = MeshState(times, problem.guess, problem.p, sizes, solver, "rescue" if attempt else "start", attempt)
+    if before is None:
+        return start
+    return replace(start, root=before.root, nearest=before.nearest, first_failure=before.first_failure, story=before.story,
+                   rounds=before.rounds, pages=before.pages, evaluations=before.evaluations)
+
+
+def _insisting(options: Options) -> DampedNewton:
+    return DampedNewton("residual", options.close, insist=INSIST, name="insisting Newton")
+
+
+def _in_pieces(times: np.ndarray, pieces: int) -> np.ndarray:
+    return split(times, np.full(len(times) - 1, pieces)) if pieces > 1 else times
+
+
+def prepared_mesh(problem: MeshProblem) -> np.ndarray:
+    """Cut until no trajectory from the guess runs away and no change grows too much over a segment."""
+    times = problem.times
+    for _ in range(PREPARING):
+        nodes = problem.guess(times)
+        growth = problem.steps.growth(times, problem.guess, problem.p, problem.sizes(nodes, problem.p))
         with np.errstate(divide="ignore", invalid="ignore"):
-            pieces = np.where(np.isfinite(growth), np.ceil(np.log(growth) / np.log(self.options.growth)), 2)
-        return np.where(too_short(self.times), 1, np.clip(np.nan_to_num(pieces, nan=1), 1, MOST_PIECES)).astype(int)
+            pieces = np.where(np.isfinite(growth), np.ceil(np.log(growth) / np.log(problem.options.growth)), 2)
+        pieces = np.where(too_short(times), 1, np.clip(np.nan_to_num(pieces, nan=1), 1, MOST_PIECES[-1])).astype(int)
+        if not np.any(pieces > 1) or np.sum(pieces) > problem.options.most_nodes / 4:
+            break
+        times = split(times, pieces)
+    return times
 
-    def first_solution(self) -> RootResult:
-        """By each attempt in turn, from the guess."""
-        first: RootResult | None = None
-        for solver, times in self.attempts():
-            self.times = times
-            self.restart()
-            root = self.solve(solver, "start" if first is None else "rescue")
-            if root.converged or root.interrupted:
-                if first is not None:
-                    self.story.append(f"at first {self.rounds[0].solver} stopped {first.reason}; {solver.name} on "
-                                      f"{len(times)} nodes did not")
-                return root
-            first = first or root
-        assert first is not None
-        return first
 
-    def attempts(self) -> Iterator[tuple[Solver, np.ndarray]]:
-        """Newton on finer and finer meshes, and where changes grow little; the rescues; or what the user chose."""
-        close, times = self.close, self.times
-        newton, davidenko = DampedNewton(tolerance=close, iterations=PATIENCE), Davidenko(tolerance=close)
-        finer = [split(times, np.full(len(times) - 1, pieces)) for pieces in FINER
-                 if pieces == 1 or pieces * len(times) <= self.options.most_nodes]
-        if self.options.solver is not None:
-            yield self.options.solver, times
-            return
-        yield from ((newton, mesh) for mesh in finer)
-        self.times = times
-        self.cut_growing()
-        if len(self.times) > len(times):
-            yield newton, self.times
-        yield from ((self.insisting, mesh) for mesh in finer[:STUBBORN])
-        yield from ((davidenko, mesh) for mesh in (finer[0], finer[-1]))
+def after_failure(problem: MeshProblem, state: MeshState) -> MeshState:
+    """From a solution on a coarser mesh Newton insists once; then the next attempt from the guess.
 
-    @property
-    def insisting(self) -> DampedNewton:
-        return DampedNewton("residual", self.close, insist=INSIST, name="insisting Newton")
+    Not from the guess where the coarser mesh did not know how its solution is held: there was nothing to be found near it.
+    """
+    root, options, solution = state.root, problem.options, state.solution
+    assert root is not None
+    if root.interrupted:
+        return stopped(state, root.reason, root.code)
+    if solution is not None and solution.undecided and options.same_slopes:
+        return undetermined(problem, state)
+    if solution is not None and state.solver.name == PLAIN.name:
+        return replace(state, solver=_insisting(options))
+    if solution is not None and solution.undecided:
+        return not_claimed(state)
+    if solution is not None:
+        told = "the solution on a coarse mesh led to none on a finer one; the search began again from the guess"
+        state = replace(state, story=(*state.story, told))
+    else:
+        state = replace(state, first_failure=state.first_failure or (state.solver.name, root))
+    for attempt in range(state.attempt + 1, len(STARTS)):
+        if options.solver is None and STARTS[attempt].pieces * len(problem.first_mesh) <= options.most_nodes:
+            return start_attempt(problem, attempt, state)
+    first = state.first_failure[1] if state.first_failure else root
+    return stopped(replace(state, root=first), first.reason, first.code)
 
-    def again(self) -> RootResult:
-        """On a finer mesh from the solution on the last one; where that fails, anew from the guess."""
-        close = self.close
-        for solver in (DampedNewton(tolerance=close), self.insisting, Davidenko(tolerance=close)):
-            root = self.solve(solver, "finer")
-            if root.converged or root.interrupted:
-                return root
-        self.restarts += 1
-        if self.restarts > MOST_RESTARTS:
-            return root
-        self.restart()
-        self.story.append("the solution on a coarse mesh led to none on a finer one; the search began again there")
-        return self.first_solution()
 
-    def solve(self, solver: Solver, why: str) -> RootResult:
-        system = self.steps.system(self.times, self.ends, self.sizes)
-        begin = self.steps.start(system, self.times, self.course, self.p)  # type: ignore[arg-type]
-        try:
-            root = solver.solve(system, begin, self.watch)
-        except SimulationDiverged as wall:
-            root = RootResult(begin, False, f"because {wall}", TOO_MANY, (), 0, 1)
-        nodes, p = (part.copy() for part in system.unpack(root.point))
-        self.finer = None
-        if root.converged:
-            self.nodes, self.p = nodes, p
-            self.inside = self.steps.inside(system, root.point)  # type: ignore[arg-type]
-            self.course = functools.partial(interpolated, self.times, self.steps.fractions, self.inside)
-        self.pages += [replace(page, number=len(self.pages) + page.number) for page in root.pages]
-        self.evaluations += root.evaluations
-        self.keep(root, nodes, p)
-        growth = float(np.max(root.linear.factors.growth)) if root.linear is not None else np.nan
-        self.rounds.append(Round(solver.name, len(self.times), root.iterations, root.jacobians, root.converged, np.nan,
-                                 growth, why))
-        if root.converged or self.root is None or not self.root.converged:
-            self.root = root
-        return root
+# -- one mesh
 
-    def keep(self, root: RootResult, nodes: np.ndarray, p: np.ndarray) -> None:
-        """What is shown if nothing better is found: the last mesh that was solved, or else the smallest residual."""
-        residual = root.pages[-1].residual if root.pages else np.inf
-        solved, least = (self.best.solved, self.best.residual) if self.best is not None else (False, np.inf)
-        if root.converged or (not solved and residual < least):
-            self.best = Kept(root.converged, residual, self.times, nodes, p, self.inside if root.converged else None)
 
-    # -- the error
+def solve_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
+    """The equations on this mesh."""
+    steps = problem.steps
+    system = steps.system(state.times, problem.ends, state.sizes)
+    begin = steps.start(system, state.times, state.course, state.p)  # type: ignore[arg-type]
+    try:
+        root = state.solver.solve(system, begin, problem.watch)
+    except SimulationDiverged as wall:
+        root = RootResult(begin, False, f"because {wall}", TOO_MANY, (), 0, 1)
+    nodes, p = (part.copy() for part in system.unpack(root.point))
+    residual = root.pages[-1].residual if root.pages else np.inf
+    growth = float(np.max(root.linear.factors.growth)) if root.linear is not None else np.nan
+    state = replace(
+        state, root=root, evaluations=state.evaluations + root.evaluations,
+        pages=(*state.pages, *(replace(page, number=len(state.pages) + page.number) for page in root.pages)),
+        rounds=(*state.rounds, Round(state.solver.name, len(state.times), root.iterations, root.jacobians, root.converged,
+                                     np.nan, growth, state.why)))
+    if not root.converged:
+        nearer = state.nearest is None or residual < state.nearest.residual
+        near = MeshSolution(state.times, nodes, p, residual, sizes=problem.sizes(nodes, p))
+        return replace(state, nearest=near if nearer else state.nearest)
+    inside = steps.inside(system, root.point)  # type: ignore[arg-type]
+    story = state.story
+    if state.first_failure and state.why == "rescue":
+        name, first = state.first_failure
+        by = f"{state.solver.name} on {len(state.times)} nodes"
+        story = (*story, f"at first {name} stopped {first.reason}; {by} did not")
+    sizes = typical_sizes(problem, state.times, nodes, p, root)
+    return replace(state, p=p, sizes=sizes, story=story,
+                   course=functools.partial(interpolated, state.times, steps.fractions, inside),
+                   solution=MeshSolution(state.times, nodes, p, residual, inside, sizes))
 
-    def judged(self, root: RootResult) -> np.ndarray:
-        """Estimate the error; (segments,) into how many pieces each should be cut."""
-        assert root.linear is not None and self.inside is not None and self.best is not None
-        n, sizes = self.nodes.shape[1], self.sizes
-        try:
-            ends, between = self.steps.checked(self.times, self.nodes, self.p)
-        except SimulationDiverged:
-            self.error = np.inf
-            return np.full(len(self.times) - 1, 2)
-        lacks = ends - self.nodes[1:]
-        at = np.arange(1, between.shape[1] + 1) / (between.shape[1] + 1)
-        foretold = np.einsum("ij,kjn->kin", polynomials(self.steps.fractions, at), self.inside)
-        inner = np.max(np.abs(foretold - between) / sizes[:n], axis=(1, 2))
-        everything = np.concatenate([lacks.ravel(), self.ends.value(self.nodes[0], self.nodes[-1], self.p)])
-        at_nodes = self.moved(root.linear.factors, everything, root.point.size)
-        if max(at_nodes, float(np.max(inner))) <= self.options.tolerance:  # the finer steps have the last word
-            self.finer = finer_factors(self.steps, self.ends, self.times, self.nodes, self.p, sizes)
-            if self.finer is not None:
-                at_nodes = max(at_nodes, self.moved(self.finer, everything, everything.size))
-        self.error = max(at_nodes, float(np.max(inner)))
-        self.rounds[-1] = replace(self.rounds[-1], error=self.error)
-        self.best = replace(self.best, error=self.error)
-        return self.pieces(np.max(np.abs(lacks) / sizes[:n], axis=1), at_nodes, inner)
 
-    def moved(self, factors: Factors, lacks: np.ndarray, unknowns: int) -> float:
-        """What segments and conditions at the ends lack, as an error of the nodes and parameters, in typical sizes."""
-        return float(np.max(np.abs(answer(factors, lacks, unknowns)) / self.all_sizes))
+def typical_sizes(problem: MeshProblem, times: np.ndarray, nodes: np.ndarray, p: np.ndarray, root: RootResult) -> np.ndarray:
+    """Of a solution; what is no more than rounding is measured in what the other states bring to it over one segment."""
+    sizes, n = problem.sizes(nodes, p), nodes.shape[1]
+    assert root.linear is not None
+    hidden = sizes[:n] <= HIDDEN * EPS * root.linear.factors.condition * np.max(np.abs(nodes))
+    hidden &= np.isnan(problem.options.scale[:n]) & (sizes[:n] == np.max(np.abs(nodes), axis=0))
+    if not np.any(hidden) or np.all(hidden):
+        return sizes
+    try:
+        links = np.abs(problem.steps.checked_links(times, nodes, p)[:, :, :n])
+    except SimulationDiverged:
+        return sizes
+    brought = np.max(links[:, :, ~hidden] @ sizes[:n][~hidden], axis=0)
+    return np.concatenate([np.where(hidden & (brought > 0), brought, sizes[:n]), sizes[n:]])
 
-    def in_vain(self) -> bool:
-        """Whether the error stands still, though the last meshes had ever more nodes."""
-        last = [each for each in self.rounds if each.converged][-IN_VAIN:]
-        return (len(last) == IN_VAIN and last[-1].nodes > 2 * last[0].nodes
-                and min(each.error for each in last[1:]) > last[0].error / 2 and last[0].error < ROUGH)
 
-    def pieces(self, local: np.ndarray, at_nodes: float, inner: np.ndarray) -> np.ndarray:
-        """From what each segment adds to the error at the nodes and what it lacks in between."""
-        aim = SAFETY * self.options.tolerance
-        most = CAREFUL if self.error > ROUGH else MOST_PIECES
-        pieces = (inner / aim) ** (1 / (self.steps.fractions.size - 1))
-        if at_nodes > self.options.tolerance:
-            fair = aim * max(float(np.sum(local)) / at_nodes, float(np.finfo(float).tiny)) / local.size
-            pieces = np.maximum(pieces, np.where(local > NOISE, (local / fair) ** (1 / (self.steps.order + 1)), 1))
-        return np.where(too_short(self.times), 1, np.clip(np.ceil(pieces), 1, most)).astype(int)
+def estimate_error(problem: MeshProblem, state: MeshState) -> MeshState:
+    """By steps of half the length between the same nodes, carried through the factored Jacobian."""
+    solution, root, steps = state.solution, state.root, problem.steps
+    assert solution is not None and solution.inside is not None and solution.sizes is not None
+    assert root is not None and root.linear is not None
+    try:
+        ends, between = steps.checked(solution.times, solution.nodes, solution.p)
+    except SimulationDiverged:
+        return state
+    at = np.arange(1, between.shape[1] + 1) / (between.shape[1] + 1)
+    predicted = np.einsum("ij,kjn->kin", polynomials(steps.fractions, at), solution.inside)
+    inner = np.max(np.abs(predicted - between) / solution.sizes[:solution.nodes.shape[1]], axis=(1, 2))
+    missed = (ends - solution.nodes[1:]).ravel()
+    lacks = np.concatenate([missed, problem.ends.value(solution.nodes[0], solution.nodes[-1], solution.p)])
+    moved = answer(root.linear.factors, lacks, root.point.size) / solution.all_sizes
+    return _with_solution(state, replace(solution, lacks=lacks, between=inner, at_nodes=float(np.max(np.abs(moved)))))
+
+
+def _with_solution(state: MeshState, solution: MeshSolution) -> MeshState:
+    """A solution of which more is known."""
+    last = replace(state.rounds[-1], error=solution.error if np.isfinite(solution.error) else np.nan)
+    return replace(state, solution=solution, rounds=(*state.rounds[:-1], last))
+
+
+def measured(problem: MeshProblem, state: MeshState) -> MeshState:
+    """With the conditioning; the error is the larger one of both Jacobians."""
+    solution, root = state.solution, state.root
+    assert solution is not None and solution.sizes is not None and solution.lacks is not None
+    assert root is not None and root.linear is not None
+    found = measure_conditioning(problem.steps, problem.ends, solution.times, solution.nodes, solution.p, solution.sizes,
+                                 root.linear.factors, root.point.size)
+    at_nodes = solution.at_nodes
+    if found.factors is not None:
+        at_nodes = max(at_nodes, float(np.max(np.abs(found.factors.solve(solution.lacks)) / solution.all_sizes)))
+    return _with_solution(state, replace(solution, conditioning=found, at_nodes=at_nodes))
+
+
+# -- what follows
+
+
+def judge(problem: MeshProblem, state: MeshState) -> MeshState:
+    """Refine, or measure the conditioning and decide."""
+    pieces, tolerance = pieces_to_cut(problem, state), problem.options.tolerance
+    if np.any(pieces > 1) and not in_vain(state.rounds, tolerance):
+        return refined(problem, state, pieces)
+    if not np.isfinite(_error(state)):
+        return not_claimed(state)
+    state = measured(problem, state)
+    solution = state.solution
+    assert solution is not None and solution.conditioning is not None
+    if solution.undecided:
+        return look_closer(problem, state)
+    pieces = pieces_to_cut(problem, state)
+    if np.any(pieces > 1) and not in_vain(state.rounds, tolerance):  # the finer steps have the last word
+        return refined(problem, state, pieces)
+    error = max(solution.error, solution.conditioning.floor)
+    if error <= tolerance:
+        return replace(state, verdict=MeshVerdict(True, error=solution.error))
+    return stopped(state, f"because more nodes no longer help: rounding keeps the error at {error:.1e}", TOO_MANY, error)
+
+
+def pieces_to_cut(problem: MeshProblem, state: MeshState) -> np.ndarray:
+    """(segments,) by what each adds to the error at the nodes, by what it lacks in between, and by the growth over it."""
+    solution, options, root = state.solution, problem.options, state.root
+    assert solution is not None and root is not None and root.linear is not None
+    short = too_short(solution.times)
+    grown = (root.linear.factors.growth > options.growth) & ~short
+    if solution.lacks is None or solution.between is None or solution.sizes is None:
+        return np.where(short, 1, 2)
+    pieces = np.ones(short.size)
+    if solution.error > options.tolerance:
+        aim = SAFETY * options.tolerance
+        pieces = (solution.between / aim) ** (1 / (problem.steps.fractions.size - 1))
+        if solution.at_nodes > options.tolerance:
+            local = _local_errors(solution, root.linear.rounding)
+            fair = aim * max(float(np.sum(local)) / solution.at_nodes, float(np.finfo(float).tiny)) / local.size
+            pieces = np.maximum(pieces, np.where(local > NOISE, (local / fair) ** (1 / (problem.steps.order + 1)), 1))
+    most = MOST_PIECES[0] if solution.error > ROUGH else MOST_PIECES[1]
+    pieces = np.where(short, 1, np.clip(np.ceil(pieces), 1, most)).astype(int)
+    return np.where(grown, np.maximum(pieces, 2), pieces)
+
+
+def _local_errors(solution: MeshSolution, rounding: np.ndarray | float) -> np.ndarray:
+    """(segments,) what each lacks at its end, in typical sizes; 0 where that is rounding."""
+    assert solution.lacks is not None and solution.sizes is not None
+    n, count = solution.nodes.shape[1], solution.nodes[1:].size
+    lacks, hidden = np.abs(solution.lacks[:count]), rounding[:count] if isinstance(rounding, np.ndarray) else rounding
+    return np.max(np.where(lacks > ROUNDED * hidden, lacks, 0.0).reshape(-1, n) / solution.sizes[:n], axis=1)
+
+
+def in_vain(rounds: tuple[Round, ...], tolerance: float) -> bool:
+    """Whether the error stands still above the tolerance, though the last meshes had ever more nodes."""
+    last = [each for each in rounds if each.converged][-IN_VAIN:]
+    return (len(last) == IN_VAIN and last[-1].error > tolerance and last[-1].nodes > 2 * last[0].nodes
+            and min(each.error for each in last[1:]) > last[0].error / 2 and last[0].error < ROUGH)
+
+
+def refined(problem: MeshProblem, state: MeshState, pieces: np.ndarray, why: str = "finer") -> MeshState:
+    """The next mesh, from the solution on this one by Newton."""
+    options = problem.options
+    if np.sum(pieces) >= options.most_nodes:
+        return stopped(state, f"because the error is still {_error(state):.1e}, and more than nodes = {options.most_nodes} "
+                              "would be needed", TOO_MANY, _error(state))
+    return replace(state, times=split(state.times, pieces), solver=DampedNewton(tolerance=options.close), why=why)
+
+
+def look_closer(problem: MeshProblem, state: MeshState) -> MeshState:
+    """Twice as many nodes, where this mesh does not know how its solution is held; after a few of them it is left at that."""
+    if state.looks >= LOOKS or 2 * len(state.times) > problem.options.most_nodes:
+        return undetermined(problem, state)
+    pieces = np.where(too_short(state.times), 1, 2)
+    return replace(refined(problem, state, pieces, "look closer"), looks=state.looks + 1)
+
+
+def undetermined(problem: MeshProblem, state: MeshState) -> MeshState:
+    """Nothing is seen to hold the solution: it is one of many if that is for the ends to do and if there is any."""
+    solution = state.solution
+    assert solution is not None
+    held = solution.conditioning
+    if held is None or solution.lacks is None or not (problem.options.same_slopes or held.at_ends):
+        return not_claimed(state)
+    point = np.concatenate([solution.nodes.ravel(), solution.p]) / solution.all_sizes
+    rest = held.without_soft(point)
+    guess = np.append(problem.guess(solution.times), problem.p) / solution.all_sizes
+    least = max(float(np.max(np.abs(rest))), float(np.max(np.abs(guess))))
+    if float(np.max(np.abs(point - rest))) > problem.options.tolerance * held.reach * least:
+        return stopped(state, "because the linearised equations cannot be told from singular ones, and what solves them on a "
+                              "mesh is as large as where there is no solution", ILL_POSED)
+    return replace(state, verdict=MeshVerdict(True, loose=True, error=_distance(solution)))
+
+
+def _distance(solution: MeshSolution) -> float:
+    """The error less what is along the directions in which the solution is loose: that to the nearest of many."""
+    assert solution.conditioning is not None and solution.lacks is not None and solution.between is not None
+    factors = solution.conditioning.factors
+    if factors is None:
+        return solution.error
+    moved = solution.conditioning.without_soft(factors.solve(solution.lacks) / solution.all_sizes)
+    return max(float(np.max(np.abs(moved))), float(np.max(solution.between)))
+
+
+def not_claimed(state: MeshState) -> MeshState:
+    assert state.solution is not None
+    nodes = len(state.solution.times)
+    return stopped(state, f"because no mesh up to {nodes} nodes can tell the linearised equations from singular ones, so that "
+                          "the error is not known", ILL_POSED)
+
+
+def stopped(state: MeshState, reason: str, code: int, error: float = np.nan) -> MeshState:
+    """Not found; whose linearised conditions at the ends hardly determine anything is told so."""
+    if code in (TOO_MANY, TOO_SHORT) and state.condition > BADLY_CONDITIONED:
+        reason = (f"{reason}; the linearised conditions at the ends hardly determine the solution there (condition number "
+                  f"{state.condition:.0e})")
+        code = ILL_POSED
+    return replace(state, verdict=MeshVerdict(False, reason, code, error=error))
+
+
+def _error(state: MeshState) -> float:
+    return np.inf if state.solution is None else state.solution.error

@@ -18,12 +18,17 @@ from dynident.codegen.c_source import kernel_text
 from dynident.codegen.compiler import load_library
 
 SMALLEST_PIVOT = 1e-15  # relative, of a triangle: below it the block is singular to rounding; as in bvp_elimination.c
+HELD = 1e-14  # relative; the smallest singular value of what is left of a chain where singular equations are to be solved
 
 
 class Elimination:
-    """Factors of: link_i (s_i, p) - s_{i+1} = c_i for all segments, and begin s_0 + end s_N + shared p = d."""
+    """Factors of: link_i (s_i, p) - s_{i+1} = c_i for all segments, and begin s_0 + end s_N + shared p = d.
 
-    def __init__(self, link: np.ndarray, begin: np.ndarray, end: np.ndarray, shared: np.ndarray):
+    `regular`: refuse conditions that do not determine the solution to rounding. Where it is False, such a direction is held as
+    if it were stiff by `HELD`, about what rounding does on a few segments: no bit decides between an answer and a refusal.
+    """
+
+    def __init__(self, link: np.ndarray, begin: np.ndarray, end: np.ndarray, shared: np.ndarray, regular: bool = True):
         self.segments, self.n, columns = link.shape
         self.m = columns - self.n
         library = _library()
@@ -37,10 +42,11 @@ class Elimination:
         if not np.all(np.isfinite(sizes)) or np.any(sizes == 0):
             raise Singular("because a condition at the ends, linearised, depends on nothing", ILL_POSED)
         self.row_size = sizes  # rows of unlike units would spoil the choice of pivots
-        singular = np.linalg.svd(small / sizes[:, None], compute_uv=False)
-        if not singular[-1] > SMALLEST_PIVOT * singular[0]:
+        left, singular, right = np.linalg.svd(small / sizes[:, None])
+        if regular and not singular[-1] > SMALLEST_PIVOT * singular[0]:
             raise Singular("because the linearised conditions at the ends do not determine the solution", ILL_POSED)
-        self.ends = dgetrf(small / sizes[:, None])[:2]
+        lacks = 0 * singular if regular else np.maximum(HELD * singular[0] - singular, 0)
+        self.ends = dgetrf(small / sizes[:, None] + (left * lacks) @ right)[:2]
 
     def solve(self, defects: np.ndarray, conditions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """States at all nodes (segments + 1, n), and p, for right-hand sides c (segments, n) and d (n + m,)."""

@@ -14,7 +14,7 @@ import numpy as np
 from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions
 from dynident.boundary.solve_bvp.root_finding import FactoredSystem
 from dynident.boundary.solve_bvp.segment_propagation import partition, run_threads, slice_grid
-from dynident.boundary.solve_bvp.shooting_system import LinkedFactors, linked_factors
+from dynident.boundary.solve_bvp.shooting_system import ROUNDING, LinkedFactors, linked_factors, rounding_errors
 from dynident.integrators.collocation_defects import CollocationDefects, Collocator, CompiledCollocator
 from dynident.integrators.grid import Grid
 
@@ -57,10 +57,10 @@ class LiftedSystem:
     """
 
     def __init__(self, collocator: Collocator, grid: Grid, ends: BoundaryConditions, points: tuple[float, ...], n: int,
-                 free: tuple[int, ...], scale: np.ndarray):
+                 free: tuple[int, ...], scale: np.ndarray, regular: bool = True):
         self.collocator, self.grid, self.ends, self.points, self.free = collocator, grid, ends, points, list(free)
         self.states, self.count = n, grid.nodes - 1
-        self.sizes, self.parameter_sizes = scale[:n], scale[n:]
+        self.sizes, self.parameter_sizes, self.regular = scale[:n], scale[n:], regular
         together = isinstance(collocator, CompiledCollocator)  # CasADi's own machine takes no threads
         self.slices = partition(np.arange(self.count + 1)) if together else [(0, self.count)]
         self.room: dict[tuple[int, bool], CollocationDefects] = {}  # used again: fresh memory costs as much as a run
@@ -89,8 +89,8 @@ class LiftedSystem:
 
         def part(edges: tuple[int, int]) -> CollocationDefects:
             low, high = edges
-            return self.collocator.run(slice_grid(self.grid, low, high), nodes[low:high + 1], stages[low:high], used, sensitivities,
-                                       self.room.get((low, sensitivities)))
+            return self.collocator.run(slice_grid(self.grid, low, high), nodes[low:high + 1], stages[low:high], used,
+                                       sensitivities, self.room.get((low, sensitivities)))
 
         parts = run_threads(part, self.slices)
         self.room.update({(low, sensitivities): out for (low, _), out in zip(self.slices, parts, strict=True)})
@@ -105,9 +105,14 @@ class LiftedSystem:
         nodes, p = self.unpack(z)
         out = self.run(z, True)
         tied = self.ends.linearize(nodes[0], nodes[-1], p)
-        linked = linked_factors(self.widened(out.link[:-1]), tied, self.sizes, self.parameter_sizes)
+        links, stage = self.widened(out.link[:-1]), self.widened(out.stage)
+        linked = linked_factors(links, tied, self.sizes, self.parameter_sizes, self.regular)
         value = np.concatenate([out.defect.ravel(), tied[0], -out.correction.ravel()])
-        return FactoredSystem(value, LiftedFactors(linked, self.widened(out.stage)))
+        large = np.maximum(np.abs(nodes), self.sizes), np.maximum(np.abs(p), self.parameter_sizes)
+        before = np.hstack([large[0][:-1], np.tile(large[1], (self.count, 1))])
+        inner = np.abs(self.stages(z)).reshape(self.count, -1) + np.einsum("kij,kj->ki", np.abs(stage), before)
+        rounding = np.concatenate([rounding_errors(links, tied, *large), ROUNDING * inner.ravel()])
+        return FactoredSystem(value, LiftedFactors(linked, stage), rounding)
 
     def widened(self, slopes: np.ndarray) -> np.ndarray:
         """With a column for every parameter, also for those that no step depends on."""

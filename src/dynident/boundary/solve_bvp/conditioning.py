@@ -8,6 +8,11 @@ to the same change; where one direction is soft, both lie along it, and c = (v, 
 as a share of the first. A direction that errors of the mesh hold has c far below 1, or a negative one; and one that they set
 free, c far above. Stiff modes that need not be resolved are harmless: finer steps damp them more, so that c is 1 or above, and
 they do not reach far.
+
+Rounding has a say of its own. What it may do to the equations where the solution is changed by w is answered too, and compared
+with w: this is how far the stiffness is known at all (times the root of N, since N segments of equal length round alike).
+Unless that is far below 1, c means nothing, and the answer is 'not determined on this mesh', by the same margin on every
+processor.
 """
 
 from __future__ import annotations
@@ -17,36 +22,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions
+from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions, Tied
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, ShootingMesh
 from dynident.boundary.solve_bvp.root_finding import Factors, Singular
-from dynident.boundary.solve_bvp.shooting_system import LinkedFactors, linked_factors
+from dynident.boundary.solve_bvp.shooting_system import LinkedFactors, linked_factors, rounding_errors
 from dynident.errors import SimulationDiverged
 
+EPS = float(np.finfo(float).eps)
 PROBES = 3  # random changes of everything: one alone might miss a soft direction by chance
-NOISE = 1e3 * np.finfo(float).eps  # error of one segment, in typical sizes, that more steps cannot lower
-DOUBTFUL = 0.5  # relative error of a stiffness from which on the mesh does not know it
-UNSURE = 0.25  # the same for a direction that reaches far
+DOUBTFUL = 0.5  # relative error of a stiffness from which on the mesh does not know it; found: 0.53 to 2, or below 5e-4
+UNSURE = 0.25  # the same for a direction that reaches far; found: 0.75 to 1.2
 FAR = 100.0  # typical sizes per unit change, or times what another change does
+ROUNDED = 0.01  # relative error of a stiffness by rounding; that of singular equations is 1, the bounds above need 1/25
+SOFT = 1e-3  # of the farthest answer: what reaches less far is no direction along which the solution is loose
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether a mesh knows how its solution is held; and whether changes at the ends move it, or only changes inside."""
+@dataclass(frozen=True, eq=False)
+class Conditioning:
+    """How the solution on one mesh is held."""
 
-    known: bool
-    at_ends: bool
+    determined: bool  # by more than errors of the mesh and rounding
+    at_ends: bool  # changes of the conditions at the ends move it, not only changes inside
+    reach: float  # largest answer to a change of everything by about its unit, in typical sizes
+    condition: float  # largest answer to a unit change of one condition at the ends
+    floor: float  # what rounding alone may do to the solution, in typical sizes
+    soft: np.ndarray  # (directions, nodes x states + parameters) orthonormal, in typical sizes: along which it is held least
+    factors: LinkedFactors | None  # the Jacobian by steps of half the length; None where it is singular or not finite
 
-
-def finer_factors(steps: ShootingMesh | CollocationMesh, ends: BoundaryConditions, times: np.ndarray, nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray
-                  ) -> LinkedFactors | None:
-    """The Jacobian at these nodes by steps of half the length; None where it is singular or not finite."""
-    n = nodes.shape[1]
-    try:
-        links = steps.checked_links(times, nodes, p)
-        return linked_factors(links, ends.linearize(nodes[0], nodes[-1], p), sizes[:n], sizes[n:])
-    except (SimulationDiverged, Singular):
-        return None
+    def without_soft(self, change: np.ndarray) -> np.ndarray:
+        """A change of nodes and parameters, in typical sizes, less its part along which the solution is loose."""
+        return change - self.soft.T @ (self.soft @ change)
 
 
 def answer(factors: Factors, change: np.ndarray, unknowns: int) -> np.ndarray:
@@ -54,17 +59,44 @@ def answer(factors: Factors, change: np.ndarray, unknowns: int) -> np.ndarray:
     return factors.solve(np.append(change, np.zeros(unknowns - change.size)))[:change.size]
 
 
-def verdict(first: Factors, second: LinkedFactors, unknowns: int, sizes: np.ndarray, order: int) -> Verdict:
-    """Of the mesh of `first`, by the Jacobian of half steps; `sizes` of nodes and parameters."""
-    shown = 1 - 0.5**order  # of an error, by steps of half the length
-    known, reach = True, 0.0
-    for change in _changes(second):
-        v, w = answer(first, change, unknowns) / sizes, second.solve(change) / sizes
+def measure_conditioning(steps: ShootingMesh | CollocationMesh, ends: BoundaryConditions, times: np.ndarray,
+                         nodes: np.ndarray, p: np.ndarray, sizes: np.ndarray, first: Factors, unknowns: int) -> Conditioning:
+    """Of the mesh whose Jacobian is `first`; `sizes` of states and parameters, `unknowns` with those inside of the steps."""
+    n = nodes.shape[1]
+    all_sizes = np.concatenate([np.tile(sizes[:n], len(nodes)), sizes[n:]])
+    try:
+        links, tied = steps.checked_links(times, nodes, p), ends.linearize(nodes[0], nodes[-1], p)
+        second = linked_factors(links, tied, sizes[:n], sizes[n:], regular=not steps.statement.same_slopes)
+    except (SimulationDiverged, Singular):
+        return Conditioning(False, True, np.inf, np.inf, np.inf, np.zeros((0, all_sizes.size)), None)
+    changes = list(_changes(second))
+    v = np.array([answer(first, change, unknowns) / all_sizes for change in changes])
+    w = np.array([second.solve(change) / all_sizes for change in changes])
+    reach, condition = float(np.max(np.abs(w))), second.condition
+    known = _known(v, w, steps.order) and _blurred(second, links, tied, w * all_sizes, nodes.shape) < ROUNDED
+    return Conditioning(known, condition * FAR >= reach, reach, condition,
+                        _floor(second, rounding_errors(links, tied, nodes, p), all_sizes), _soft(w), second)
+
+
+def _known(v: np.ndarray, w: np.ndarray, order: int) -> bool:
+    """Whether both Jacobians answer alike; `shown`: of an error, by steps of half the length."""
+    shown = 1 - 0.5**order
+    with np.errstate(all="ignore"):
+        share = np.sum(v * w, axis=1) / np.sum(w * w, axis=1)
+    near = (np.max(np.abs(w), axis=1) <= FAR) | (np.abs(share - 1) < UNSURE * shown)
+    return bool(np.all((share > 1 - DOUBTFUL * shown) & near))
+
+
+def _blurred(factors: LinkedFactors, links: np.ndarray, tied: Tied, w: np.ndarray, shape: tuple[int, ...]) -> float:
+    """Relative error of the stiffness along each answer by rounding, the largest of them."""
+    random, count = np.random.default_rng(1), shape[0] * shape[1]
+    worst = 0.0
+    for each in w:
+        rounding = rounding_errors(links, tied, each[:count].reshape(shape), each[count:])
+        moved = factors.solve(random.standard_normal(rounding.size) * rounding)
         with np.errstate(all="ignore"):
-            share, reach = float(np.divide(v @ w, w @ w)), max(reach, float(np.max(np.abs(w))))
-        known &= bool(share > 1 - DOUBTFUL * shown and (reach <= FAR or abs(share - 1) < UNSURE * shown))
-    known &= bool(max(reach, second.condition) * NOISE < DOUBTFUL)  # else rounding moves it as it likes
-    return Verdict(known, not second.condition * FAR < reach)
+            worst = max(worst, float(np.sqrt(shape[0] * np.sum(moved**2) / np.sum(each**2))))
+    return worst
 
 
 def _changes(factors: LinkedFactors) -> Iterator[np.ndarray]:
@@ -75,3 +107,18 @@ def _changes(factors: LinkedFactors) -> Iterator[np.ndarray]:
     for _ in range(PROBES):
         yield np.concatenate([(random.standard_normal((segments, n)) * factors.sizes).ravel(),
                               random.standard_normal(conditions.size) * conditions])
+
+
+def _floor(factors: LinkedFactors, rounding: np.ndarray, all_sizes: np.ndarray) -> float:
+    """The largest answer to random rounding of all equations."""
+    random = np.random.default_rng(0)
+    return max(float(np.max(np.abs(factors.solve(random.standard_normal(rounding.size) * rounding)) / all_sizes))
+               for _ in range(PROBES))
+
+
+def _soft(w: np.ndarray) -> np.ndarray:
+    """Directions of the farthest answers."""
+    if not np.all(np.isfinite(w)) or not np.any(w):
+        return w[:0]
+    _, lengths, directions = np.linalg.svd(w, full_matrices=False)
+    return directions[lengths > SOFT * lengths[0]]

@@ -62,7 +62,7 @@ class ShootingMesh:
                              len(self.statement.states), len(self.statement.parameters), lambda p: p[used], used)
 
     def system(self, times: np.ndarray, ends: BoundaryConditions, sizes: np.ndarray) -> LinkedSystem:
-        return LinkedSystem(self.segments(times, self.steps), ends, sizes)
+        return LinkedSystem(self.segments(times, self.steps), ends, sizes, not self.statement.same_slopes)
 
     def start(self, system: LinkedSystem, times: np.ndarray, course: Course, p: np.ndarray) -> np.ndarray:
         return system.pack(course(times), p)
@@ -97,7 +97,6 @@ class ShootingMesh:
         """The same with steps of half the length: ends (segments, states), and states after each step but the last."""
         out = self.segments(times, 2 * self.steps).run(nodes[:-1], p, False)
         return out.states, out.path[:-1].reshape(len(times) - 1, 2 * self.steps, -1)[:, 1:]
-
 
     def checked_links(self, times: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
         """How the ends follow the begins and p, by steps of half the length; (segments, states, states + parameters)."""
@@ -137,7 +136,7 @@ class CollocationMesh:
 
     def system(self, times: np.ndarray, ends: BoundaryConditions, sizes: np.ndarray) -> LiftedSystem:
         return LiftedSystem(self.collocator, _grid(times, 1), ends, self.points, len(self.statement.states),
-                            self.statement.used, sizes)
+                            self.statement.used, sizes, not self.statement.same_slopes)
 
     def start(self, system: LiftedSystem, times: np.ndarray, course: Course, p: np.ndarray) -> np.ndarray:
         at = times[:-1, None] + np.array(self.points) * np.diff(times)[:, None]
@@ -179,4 +178,6 @@ def scheme_for(integrator: str, degree: int | None) -> Explicit | Implicit:
 def steps_for(statement: Statement, integrator: str, degree: int | None) -> ShootingMesh | CollocationMesh:
     """Explicit schemes are followed from node to node, implicit ones have their stages as unknowns."""
     scheme = scheme_for(integrator, degree)
-    return CollocationMesh(statement, scheme) if isinstance(scheme, Implicit) else ShootingMesh(statement, scheme, EXPLICIT_STEPS)
+    if isinstance(scheme, Implicit):
+        return CollocationMesh(statement, scheme)
+    return ShootingMesh(statement, scheme, EXPLICIT_STEPS)

@@ -33,6 +33,7 @@ TESTS = ("natural", "residual", "kept")
 ARMIJO = 1e-4  # alpha of (4.40)
 SLOW = 0.5  # a kept Jacobian that shrinks the step by less than this is renewed
 ROUNDING = float(np.sqrt(np.finfo(float).eps))  # of typical sizes: below it an exact Jacobian shrinks every step but noise
+EXACT = 4  # times what rounding leaves of an equation: no processor leaves more, and no step is worth less
 HIDDEN = 100  # times the rounding of the unknowns: a step that small and no longer shrinking is noise
 
 
@@ -85,14 +86,14 @@ class _Run:
                 if not self.fresh:  # the Jacobian was old; try again with one of this place
                     linear, self.fresh = self.diary.linearize(self.z), True
                     continue
-                return self.diary.root(self.z, *self.stuck(step))
+                return self.diary.root(self.z, *self.stuck(step, value, linear))
             following, value = moved
-            done = self.share == 1.0 and self.settled(following)
+            done = self.share == 1.0 and (self.settled(following) or self.exact(value, linear))
             self.diary.write("newton", self.share, self.share * step, value, self.fresh)
             if done and not self.fresh:  # says a Jacobian of an earlier place; that of this one has the last word
                 linear, self.fresh = self.diary.linearize(self.z), True
                 value, following = linear.value, -linear.factors.solve(linear.value)
-                done = self.settled(following)
+                done = self.settled(following) or self.exact(value, linear)
                 if not done:
                     continue
             if done:
@@ -110,6 +111,11 @@ class _Run:
             return linear, value
         linear = self.diary.linearize(self.z)
         return linear, linear.value
+
+    @staticmethod
+    def exact(value: np.ndarray, linear: FactoredSystem) -> bool:
+        """F is zero as far as rounding lets it be: no step can do better, however long it is where J is close to singular."""
+        return bool(np.all(np.abs(value) <= EXACT * linear.rounding))
 
     def settled(self, following: np.ndarray) -> bool:
         return largest(following, self.system.scale) <= self.options.tolerance
@@ -136,6 +142,7 @@ class _Run:
                 share /= 4
                 continue
             helps, suggested = self.judged(share, value, trial, step, following, size)
+            helps = helps or (share == 1.0 and self.exact(trial, linear))
             if helps and not enlarged and suggested >= 4 * share and share < 1:
                 share, enlarged = min(1.0, suggested), True  # it was far too careful
                 continue
@@ -162,9 +169,9 @@ class _Run:
         noise = HIDDEN * np.finfo(float).eps * (np.abs(self.z) + self.system.scale)
         return bool(np.all(np.abs(step) <= noise))
 
-    def stuck(self, step: np.ndarray) -> tuple[bool, str, int]:
+    def stuck(self, step: np.ndarray, value: np.ndarray, linear: FactoredSystem) -> tuple[bool, str, int]:
         """A tiny step after a full one that no longer shrinks is rounding, enlarged by the condition of the equations."""
-        if largest(step, self.system.scale) <= self.options.tolerance:
+        if largest(step, self.system.scale) <= self.options.tolerance or self.exact(value, linear):
             return True, f"after {iterations_in_words(len(self.diary.pages))}", 0
         if largest(step, self.system.scale) <= ROUNDING and self.before is not None and self.before[2] == 1:
             return True, f"after {iterations_in_words(len(self.diary.pages))}; rounding hides smaller steps", 0

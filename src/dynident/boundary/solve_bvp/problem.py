@@ -59,6 +59,7 @@ class Statement:
     ends: SymbolicBoundaryConditions
     conditions: int
     same_slopes: bool  # derivatives that no state or parameter changes, as those of linear equations: no guess matters
+    free: tuple[str, ...] = ()  # states to which any number can be added: no rate depends on them, no condition on their level
 
     def values(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> np.ndarray:
         """(conditions,) what the boundary function gives, finite or not."""
@@ -95,8 +96,10 @@ def statement_of(rate: Callable[..., Any] | EquationModel, boundary: Callable[..
     if faults or model is None:
         raise ProblemError(faults)
     ends = SymbolicBoundaryConditions(caret_position(begin), caret_position(end), caret_position(p), caret_position(conditions))
-    straight = bool(ca.is_linear(caret_position(conditions), ca.vertcat(caret_position(begin), caret_position(end), caret_position(p))))
-    return Statement(tuple(names), tuple(parameters), model, used, ends, wanted, straight and _straight(model))
+    everything = ca.vertcat(caret_position(begin), caret_position(end), caret_position(p))
+    straight = bool(ca.is_linear(caret_position(conditions), everything))
+    return Statement(tuple(names), tuple(parameters), model, used, ends, wanted, straight and _straight(model),
+                     _free(model, caret_position(begin), caret_position(end), caret_position(conditions)))
 
 
 def _state_names(rate: Any, count: int, states: Sequence[str] | None, faults: list[str]) -> list[str]:
@@ -128,6 +131,14 @@ def _straight(model: EquationModel) -> bool:
     """Whether the rate has the same derivatives everywhere."""
     t, x, p = (ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("p", len(model.parameters)))
     return bool(ca.is_linear(model.rate(t, x, ca.SX(0, 1), p), ca.vertcat(x, p)))
+
+
+def _free(model: EquationModel, begin: ca.SX, end: ca.SX, conditions: ca.SX) -> tuple[str, ...]:
+    """States whose level nothing determines; read off the expressions, so that no rounding has a say."""
+    t, x, p = (ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("p", len(model.parameters)))
+    inside = ca.jacobian(model.rate(t, x, ca.SX(0, 1), p), x)
+    level = ca.simplify(ca.jacobian(conditions, begin) + ca.jacobian(conditions, end))
+    return tuple(name for k, name in enumerate(model.states) if inside[:, k].is_zero() and level[:, k].is_zero())
 
 
 def _of_model(model: EquationModel, names: list[str], parameters: Sequence[str], faults: list[str]
@@ -170,7 +181,8 @@ def _model(traced: str, names: tuple[str, ...], parameters: tuple[str, ...]) -> 
     function = ca.Function.deserialize(traced)
 
     def rate(t: Any, x: Any, u: Any, p: Any) -> list[ca.SX]:
-        return ca.vertsplit(function(t, caret_position(x[name] for name in names), caret_position(p[name] for name in parameters)))
+        states, constants = caret_position(x[name] for name in names), caret_position(p[name] for name in parameters)
+        return ca.vertsplit(function(t, states, constants))
 
     return EquationModel(states=names, rate=rate, parameters=parameters)
 

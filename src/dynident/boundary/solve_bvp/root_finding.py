@@ -32,6 +32,7 @@ class FactoredSystem:
 
     value: np.ndarray
     factors: Any  # Factors
+    rounding: np.ndarray | float = 0.0  # (equations,) what rounding leaves of F there, roughly; 0 where it is not known
 
 
 class NonlinearSystem(Protocol):
@@ -123,7 +124,8 @@ class RootIterationLog:
     def write(self, phase: str, share: float, step: np.ndarray, value: np.ndarray, fresh: bool,
               accepted: bool = True) -> None:
         residual = float(np.max(np.abs(value))) if value.size else 0.0
-        page = RootIteration(len(self.pages) + 1, phase, float(share), largest(step, self.system.scale), residual, fresh, accepted)
+        size = largest(step, self.system.scale)
+        page = RootIteration(len(self.pages) + 1, phase, float(share), size, residual, fresh, accepted)
         self.pages.append(page)
         if self.watch:
             self.watch(page)

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from dynident.boundary.solve_bvp import arguments
-from dynident.boundary.solve_bvp.adaptive import BADLY_CONDITIONED, Options, Search, Solver
+from dynident.boundary.solve_bvp.adaptive import (
+    BADLY_CONDITIONED,
+    MeshProblem,
+    MeshState,
+    MeshVerdict,
+    Options,
+    Solver,
+    solve_adaptively,
+)
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, Course, ShootingMesh, steps_for
 from dynident.boundary.solve_bvp.problem import Statement, statement_of
 from dynident.boundary.solve_bvp.result import BoundarySolution
@@ -55,12 +63,11 @@ def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., 
         raise ProblemError(faults)
     statement = statement_of(rate, boundary, values.shape[1], states, list(start))
     options = Options(float(tolerance), solver, int(nodes), float(growth), _sizes(statement, sizes),
-                      statement.same_slopes)
+                      statement.same_slopes, bool(statement.free))
     steps, p = steps_for(statement, integrator, degree), np.array(list(start.values()))
     _check_start(statement, steps, times, course, p)
-    search = Search(steps, statement.ends, times, course, p, options, watch)
-    found, reason, code = search.run()
-    return _solution(statement, search, found, reason, code, wanted, time.perf_counter() - began)
+    problem = MeshProblem(steps, statement.ends, times, course, p, options, watch)
+    return _solution(statement, problem, solve_adaptively(problem), wanted, time.perf_counter() - began)
 
 
 def _sizes(statement: Statement, scale: Mapping[str, float]) -> np.ndarray:
@@ -73,7 +80,8 @@ def _sizes(statement: Statement, scale: Mapping[str, float]) -> np.ndarray:
     return np.array([scale.get(name, np.nan) for name in names])
 
 
-def _check_start(statement: Statement, steps: ShootingMesh | CollocationMesh, times: np.ndarray, course: Course, p: np.ndarray) -> None:
+def _check_start(statement: Statement, steps: ShootingMesh | CollocationMesh, times: np.ndarray, course: Course,
+                 p: np.ndarray) -> None:
     """Nothing is solved from a guess at which the problem is not finite; the rate is asked where the scheme will ask it."""
     at = np.unique(times[:-1, None] + steps.asked * np.diff(times)[:, None])
     values = course(at)
@@ -108,56 +116,62 @@ def _said(names: Sequence[str], values: np.ndarray, before: str = "") -> str:
     return before * bool(names) + ", ".join(f"{name} = {value:g}" for name, value in zip(names, values, strict=True))
 
 
-def _solution(statement: Statement, search: Search, found: bool, reason: str, code: int, wanted: np.ndarray,
-              seconds: float) -> BoundarySolution:
-    condition = search.condition
-    sizes = dict(zip((*statement.states, *statement.parameters), search.sizes.tolist(), strict=True))
-    fractions, inside = search.steps.fractions, search.inside
+def _solution(statement: Statement, problem: MeshProblem, state: MeshState, wanted: np.ndarray, seconds: float
+              ) -> BoundarySolution:
+    shown, verdict, condition = state.shown, state.verdict, state.condition
+    assert verdict is not None and shown.sizes is not None
+    fractions, inside = problem.steps.fractions, shown.inside
     if inside is None:  # no mesh was solved: straight lines between nodes
-        fractions, inside = np.array([0.0, 1.0]), np.stack([search.nodes[:-1], search.nodes[1:]], axis=1)
-    warnings = []
-    if search.loose:
-        double = "" if statement.same_slopes else ", or one where two meet"
-        warnings.append(f"Linearised at the solution, the equations cannot be told from singular ones on this mesh (condition "
-                        f"number {condition:.1e}): it is one of many{double}, unless a finer mesh shows that they are only "
-                        "close to singular. Change a condition at the ends so that one solution is singled out.")
-    elif not condition <= BADLY_CONDITIONED:
-        warnings.append(f"The condition number is {condition:.1e}, above 1e8: half of the digits or more are lost, and the "
-                        "conditions at the ends may not determine the solution.")
+        fractions, inside = np.array([0.0, 1.0]), np.stack([shown.nodes[:-1], shown.nodes[1:]], axis=1)
+    no_guess_helps = statement.same_slopes or bool(statement.free)
+    status = _success if verdict.found else _failure
     return BoundarySolution(
-        search.times, search.nodes, statement.states,
-        dict(zip(statement.parameters, (float(v) for v in search.p), strict=True)), found,
-        _success(search, statement.same_slopes) if found else _failure(search, reason, code, statement.same_slopes), code,
-        search.error, search.options.tolerance, sizes, condition, tuple(search.pages),
-        tuple(search.rounds), search.evaluations, tuple(warnings), wanted, fractions, inside, seconds)
+        shown.times, shown.nodes, statement.states,
+        dict(zip(statement.parameters, (float(v) for v in shown.p), strict=True)), verdict.found,
+        status(state, verdict, no_guess_helps), verdict.code, verdict.error, problem.options.tolerance,
+        dict(zip((*statement.states, *statement.parameters), shown.sizes.tolist(), strict=True)), condition, state.pages,
+        state.rounds, state.evaluations, _warnings(verdict, condition, statement.same_slopes), wanted, fractions, inside,
+        seconds)
 
 
-def _success(search: Search, same_slopes: bool) -> str:
-    if not search.loose:
-        return f"Converged: {_work(search)}; estimated error {search.error:.1e}.{_story(search)}"
+def _warnings(verdict: MeshVerdict, condition: float, same_slopes: bool) -> tuple[str, ...]:
+    if verdict.loose:
+        double = "" if same_slopes else ", or one where two meet"
+        return (f"Linearised at the solution, the equations cannot be told from singular ones on this mesh (condition "
+                f"number {condition:.1e}): it is one of many{double}, unless a finer mesh shows that they are only "
+                "close to singular. Change a condition at the ends so that one solution is singled out.",)
+    if not condition <= BADLY_CONDITIONED:
+        return (f"The condition number is {condition:.1e}, above 1e8: half of the digits or more are lost, and the "
+                "conditions at the ends may not determine the solution.",)
+    return ()
+
+
+def _success(state: MeshState, verdict: MeshVerdict, same_slopes: bool) -> str:
+    if not verdict.loose:
+        return f"Converged: {_work(state)}; estimated error {verdict.error:.1e}.{_story(state)}"
     what = "one of many solutions, as far as this mesh can tell" if same_slopes else "what may be one of many solutions"
-    return (f"Converged to {what} (see the warning): {_work(search)}; estimated distance to the nearest {search.error:.1e}."
-            f"{_story(search)}")
+    return (f"Converged to {what} (see the warning): {_work(state)}; estimated distance to the nearest {verdict.error:.1e}."
+            f"{_story(state)}")
 
 
-def _failure(search: Search, reason: str, code: int, same_slopes: bool) -> str:
-    number = f" (error {code} of the thesis)" if code else ""
+def _failure(state: MeshState, verdict: MeshVerdict, no_guess_helps: bool) -> str:
+    number = f" (error {verdict.code} of the thesis)" if verdict.code else ""
     way = ""
-    if code == ILL_POSED and same_slopes:
+    if verdict.code == ILL_POSED and no_guess_helps:
         way = (" The derivatives of these equations are the same for every state and parameter, so that every guess ends like "
                "this one: change the conditions at the ends.")
-    elif code == ILL_POSED:
-        where = "at the point that was reached" if search.pages else "at the guess"
+    elif verdict.code == ILL_POSED:
+        where = "at the point that was reached" if state.pages else "at the guess"
         way = (f" This is known {where} only: begin with another guess; if all end like this one, the solution may be one of "
                "many: change the conditions at the ends.")
-    return f"Not converged: stopped {reason}{number}, after {_work(search)}.{way}{_story(search)}"
+    return f"Not converged: stopped {verdict.reason}{number}, after {_work(state)}.{way}{_story(state)}"
 
 
-def _work(search: Search) -> str:
-    meshes = f"{len(search.rounds)} mesh{'es' * (len(search.rounds) != 1)}"
-    return f"{iterations_in_words(len(search.pages))} on {meshes}, the last of {len(search.times)} nodes"
+def _work(state: MeshState) -> str:
+    meshes = f"{len(state.rounds)} mesh{'es' * (len(state.rounds) != 1)}"
+    return f"{iterations_in_words(len(state.pages))} on {meshes}, the last of {len(state.shown.times)} nodes"
 
 
-def _story(search: Search) -> str:
-    told = "; ".join(search.story)
+def _story(state: MeshState) -> str:
+    told = "; ".join(state.story)
     return f" {told[0].upper()}{told[1:]}." if told else ""

@@ -91,8 +91,8 @@ def _write_archive(spec: ExportSpec, folder: Path, platforms: Sequence[str], ver
 
 
 def _make_token(model: EquationModel, starts: Mapping[str, float], version: str, step: float) -> str:
-    told = json.dumps([model.definition(), sorted(starts.items()), version, step], sort_keys=True)
-    digest = hashlib.sha256(told.encode()).hexdigest()
+    identity = json.dumps([model.definition(), sorted(starts.items()), version, step], sort_keys=True)
+    digest = hashlib.sha256(identity.encode()).hexdigest()
     return f"{{{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}}}"
 
 

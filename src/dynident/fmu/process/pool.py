@@ -59,8 +59,8 @@ class SimulatorPool:
         with self.lock:
             self.notes += [n for n in simulator.notes if n not in self.notes]
             simulator.notes = []
-            for said in simulator.messages()[:MOST_MESSAGES - len(self.log)]:
-                self.log.setdefault(said)
+            for message in simulator.messages()[:MOST_MESSAGES - len(self.log)]:
+                self.log.setdefault(message)
             self.idle.append(simulator)
 
     def _count(self, values: np.ndarray, sentence: str) -> None:

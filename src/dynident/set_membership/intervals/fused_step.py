@@ -91,7 +91,9 @@ class FusedStep:
                  "want": max([shape.states, *(tape.roots.size for tape in tapes)]),
                  "values": max(len(tape.instructions) for tape in tapes)}
         self._workspace = {name: np.zeros((max(size, 1), 2, STRIP)) for name, size in sizes.items()}
-        self._shape = {f.name: getattr(shape, f.name) for f in fields(shape)}
+        self._struct = _FusedStepStruct(
+            programs=ctypes.addressof(self._table), **{f.name: getattr(shape, f.name) for f in fields(shape)},
+            **{name: array.ctypes.data for name, array in self._workspace.items()})  # without what a call gives
         loaded = load_interval_library()
         assert loaded is not None
         self._run = loaded.dynident_interval_fused_step
@@ -106,12 +108,12 @@ class FusedStep:
         """
         lo, hi = np.array(lo, float, order="C"), np.array(hi, float, order="C")
         status = np.zeros(lo.shape[1], np.int8)
-        measured = given.sample[:, :0] if given.measured is None else given.measured
-        arrays = {"step_lo": given.step[0], "step_hi": given.step[1], "next_lo": given.sample[0],
-                  "next_hi": given.sample[1], "seen_lo": measured[0], "seen_hi": measured[1], **self._workspace}
-        struct = _FusedStepStruct(
-            programs=ctypes.addressof(self._table), **self._shape, guards_checked=guards_checked, backward=backward,
-            measured=given.measured is not None, **{name: array.ctypes.data for name, array in arrays.items()})
+        struct = _FusedStepStruct.from_buffer_copy(self._struct)
+        struct.guards_checked, struct.backward, struct.measured = guards_checked, backward, given.measured is not None
+        struct.step_lo, struct.step_hi = given.step[0].ctypes.data, given.step[1].ctypes.data
+        struct.next_lo, struct.next_hi = given.sample[0].ctypes.data, given.sample[1].ctypes.data
+        if given.measured is not None:
+            struct.seen_lo, struct.seen_hi = given.measured[0].ctypes.data, given.measured[1].ctypes.data
         self._run(ctypes.addressof(struct), lo.ctypes.data, hi.ctypes.data, lo.shape[1], status.ctypes.data)
         return (lo, hi), status
 
