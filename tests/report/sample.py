@@ -50,6 +50,12 @@ class Options:
     def options(self) -> dict[str, Any]:
         return {"kind": "multiple_shooting", "segments": self.segments}
 
+    def objective_key(self) -> dict[str, Any]:
+        return {}
+
+    def transcribe(self, *_: Any) -> None:
+        return None
+
 
 def estimate(experiments: int = 1, samples: int = 400, parameter: str = "M", output: str = "position",
              **changes: Any) -> Estimate:
