@@ -53,7 +53,7 @@ def made_by_hand(experiments: int = 2, **changes) -> Estimate:
     residuals = tuple({name: y - t.outputs[name] for name, y in e.outputs.items()}
                       for e, t in zip(problem.experiments, trajectories, strict=True))
     uncertainty = Covariance(problem.names, np.array(list(values.values())), 1e-4 * np.eye(size),
-                             undetermined=("x(0)[run 2]",))
+                             unidentifiable=("x(0)[run 2]",))
     made = Estimate(
         problem, multiple_shooting(segments=3), values, uncertainty, converged=True, status="Found.", cost=1 / 3,
         trajectories=trajectories, residuals=residuals, noise_std={"x": 0.01}, notes=("A note with \"quotes\" and µ.",),
@@ -76,7 +76,7 @@ def test_everything_comes_back_to_the_last_bit(tmp_path):
     np.testing.assert_equal([vars(i) for i in back.history], [vars(i) for i in made.history])
     for name in made.problem.names:
         assert back.uncertainty.interval(name) == made.uncertainty.interval(name)
-    assert back.uncertainty.remark("x(0)[run 2]") == "not determined"
+    assert back.uncertainty.remark("x(0)[run 2]") == "unidentifiable"
     for old, new in zip(made.trajectories, back.trajectories, strict=True):
         assert new.experiment == old.experiment
         np.testing.assert_equal((new.time, dict(new.states), dict(new.outputs)),

@@ -33,18 +33,18 @@ NAMES = ("k", "x(0)[run 1]", "x(0)[run 2]")
 def covariance() -> Covariance:
     return Covariance(
         NAMES, np.array([1.0, 2.0, 3.0]), np.diag([1e-4, 0.0, np.inf]), dof=7.5, corrected=np.eye(3),
-        corrected_dof=np.array([3.0, np.nan, np.inf]), default_kind="corrected", why="they drift", active={NAMES[1]: "lower"},
-        bound_std={"plain": {NAMES[1]: np.inf}},
-        leeway=(BoundRelaxation(NAMES[1], np.array([0.1, 0.0, np.nan]), {}, {"plain": 3.0}),),
-        undetermined=(NAMES[2],), combinations=("k + x is determined",), null=np.array([[0.0], [0.0], [1.0]]),
-        logarithmic=("k",), held={"m": 2.0}, assumed="all is well")
+        corrected_dof=np.array([3.0, np.nan, np.inf]), default_kind="corrected", reason="they drift",
+        active={NAMES[1]: "lower"}, std_if_released={"plain": {NAMES[1]: np.inf}},
+        bound_relaxations=(BoundRelaxation(NAMES[1], np.array([0.1, 0.0, np.nan]), {}, {"plain": 3.0}),),
+        unidentifiable=(NAMES[2],), combinations=("k + x is determined",), null_space=np.array([[0.0], [0.0], [1.0]]),
+        logarithmic=("k",), fixed={"m": 2.0}, assumed="all is well")
 
 
 def enclosure(refutation: Refutation | None = None) -> Enclosure:
     band = Band("run 1", np.arange(3.0), {"k": np.zeros(3)}, {"k": np.full(3, np.inf)}, np.array([1, 2, 3]),
                 np.array([1, 1, 3]), ("slip", "stick"), (0.5,), 2)
     return Enclosure(NAMES, np.full(3, np.nan), np.ones(3), "It is proved.", np.zeros(3), np.full(3, np.inf),
-                     np.ones((2, 3, 4)), max_outliers=2, refutation=refutation, bands=(band,), held={"m": 2.0},
+                     np.ones((2, 3, 4)), max_outliers=2, refutation=refutation, bands=(band,), fixed={"m": 2.0},
                      plot_pair=("k", NAMES[1]), truth={"k": 1.5, NAMES[1]: np.arange(3.0)})
 
 
@@ -79,7 +79,7 @@ def test_every_kind_is_tried():
     pytest.param(made, id=f"{kind} {i}") for kind, all_ in KINDS.items() for i, made in enumerate(all_)])
 def test_uncertainty_comes_back_field_by_field(tmp_path, made):
     if not made.names:  # as many unknowns as the problem has
-        made = replace(made, names=NAMES, values=np.ones(3), matrix=np.eye(3), null=np.zeros((3, 0)))
+        made = replace(made, names=NAMES, values=np.ones(3), matrix=np.eye(3), null_space=np.zeros((3, 0)))
     back = saved(tmp_path, uncertainty=made).uncertainty
     assert type(back) is type(made) and isinstance(back, Uncertainty)
     assert encode(back) == encode(made)

@@ -35,7 +35,7 @@ def test_interval_of_another_covers_when_one_rests_on_its_bound():
     assert len(resting) >= 10
     inside = [low <= 1.0 <= high for low, high in (e.uncertainty.interval("Fv") for e in resting)]
     assert np.mean(inside) >= coverage_floor(len(resting))
-    assert any("Fc rests on its lower bound" in note and "interval of Fv allows" in note for note in resting[0].notes)
+    assert any("Fc is at its lower bound (active)" in note and "interval of Fv allows" in note for note in resting[0].notes)
     assert resting[0].uncertainty.interval("Fc")[0] == 0.0
 
 

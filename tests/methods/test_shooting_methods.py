@@ -92,7 +92,7 @@ def test_parameter_that_can_hardly_be_told_has_an_open_interval():
     estimate = found(di.Problem(model, [run], [di.Parameter("a", 1.0), di.Parameter("faint", 1.0)]))
     low, high = estimate.uncertainty.interval("faint")
     assert np.isinf(low) and np.isinf(high)
-    assert any(note.startswith("faint can hardly be told") for note in estimate.notes)
+    assert any(note.startswith("faint is practically unidentifiable") for note in estimate.notes)
     assert abs(estimate.values["a"] - 0.7) < 4 * estimate.uncertainty.std("a")
 
 
@@ -161,7 +161,7 @@ def test_prior_tells_apart_what_the_data_cannot():
     run = di.Experiment(t, outputs={"x": y}, noise={"x": di.Gaussian(0.01)}, initial={"x": 1.0})
     prior = di.Prior(0.5, 0.1)
     estimate = found(di.Problem(model, [run], [di.Parameter("a", 0.4, prior=prior), di.Parameter("b", 0.4)]))
-    assert not estimate.uncertainty.undetermined
+    assert not estimate.uncertainty.unidentifiable
     assert estimate.values["a"] == pytest.approx(0.5, abs=1e-4)
     assert estimate.values["a"] + estimate.values["b"] == pytest.approx(0.9, abs=0.03)
     assert estimate.uncertainty.std("b") == pytest.approx(0.1, rel=0.02)

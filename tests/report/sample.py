@@ -50,6 +50,12 @@ class Options:
     def options(self) -> dict[str, Any]:
         return {"kind": "multiple_shooting", "segments": self.segments}
 
+    def objective_key(self) -> dict[str, Any]:
+        return {}
+
+    def transcribe(self, *_: Any) -> None:
+        return None
+
 
 def estimate(experiments: int = 1, samples: int = 400, parameter: str = "M", output: str = "position",
              **changes: Any) -> Estimate:
@@ -82,9 +88,9 @@ def covariance(problem: Problem, found: np.ndarray) -> Covariance:
     matrix = near * np.outer(std, std)
     return Covariance(
         problem.names, found, matrix, dof=794.0, corrected=2.25 * matrix, default_kind="corrected",
-        why="the residuals of 'velocity' fail the whiteness test", active={"Fc": "lower"},
-        bound_std={"plain": {"Fc": 0.6}, "corrected": {"Fc": 0.9}}, undetermined=("offset",),
-        combinations=("offset / Fv = 0.119",), held=problem.held_values())
+        reason="the residuals of 'velocity' fail the whiteness test", active={"Fc": "lower"},
+        std_if_released={"plain": {"Fc": 0.6}, "corrected": {"Fc": 0.9}}, unidentifiable=("offset",),
+        combinations=("offset / Fv = 0.119",), fixed=problem.held_values())
 
 
 def not_converged(**options: Any) -> Estimate:

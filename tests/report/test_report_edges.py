@@ -33,7 +33,7 @@ def tiny(time: np.ndarray, measured: np.ndarray, free: bool = True) -> Estimate:
     problem = Problem(model, [Experiment(time, outputs={"y": measured}, initial={"x": 1.0})],
                       [Parameter("a", start=2.0, free=free)])
     names = problem.names
-    uncertainty = Covariance(names, np.full(len(names), 2.0), 0.01 * np.eye(len(names)), held=problem.held_values())
+    uncertainty = Covariance(names, np.full(len(names), 2.0), 0.01 * np.eye(len(names)), fixed=problem.held_values())
     model_says = np.ones_like(time)
     trajectory = Trajectory("experiment", time, {"x": model_says}, {"y": model_says})
     return Estimate(problem, sample.Options(), dict.fromkeys(names, 2.0) | problem.held_values(), uncertainty, True,
@@ -59,7 +59,7 @@ def test_a_record_of_which_a_signal_is_all_missing(tmp_path):
 
 def test_nothing_free_to_estimate(tmp_path):
     page = written(tiny(np.arange(5.0), np.zeros(5), free=False), tmp_path)
-    assert "held" in page and 'id="correlation"' not in page
+    assert "fixed" in page and 'id="correlation"' not in page
 
 
 @pytest.mark.parametrize("cost", [np.nan, np.inf, 0.0, -3.0])

@@ -117,7 +117,7 @@ def test_a_script_in_a_name_is_shown_as_text(tmp_path, where):
 
 def test_a_script_in_notes_status_meaning_and_labels_is_shown_as_text(tmp_path):
     made = sample.estimate(notes=(EVIL,), status=EVIL)
-    made = replace(made, uncertainty=replace(made.uncertainty, why=EVIL, combinations=(EVIL,)))
+    made = replace(made, uncertainty=replace(made.uncertainty, reason=EVIL, combinations=(EVIL,)))
     assert len(page_of(tmp_path, made).runs) == 2
     assert "<script>" not in report.estimate_fragment(made)
     path = report.comparison_html({EVIL: made, "other": made}, tmp_path / "comparison.html")
@@ -166,7 +166,7 @@ def test_missing_values_leave_valid_data(page):
 
 
 def test_open_interval_carries_no_number_on_the_page(page):
-    assert re.search(r"offset 12\.3 not determined N", page.words)
+    assert re.search(r"offset 12\.3 unidentifiable N", page.words)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):

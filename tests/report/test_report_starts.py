@@ -39,7 +39,7 @@ def test_page_and_figure_show_the_starts_where_there_are_several(tmp_path):
 
 
 def test_spy_shows_every_nonzero():
-    sizes = nlp_structure(di.multiple_shooting(4).finite(decay_problem(), 1, {}))
+    sizes = nlp_structure(di.multiple_shooting(4).transcribe(decay_problem(), 1, {}))
     left = spy_figure(sizes).axes[0]
     assert len(left.lines[0].get_xdata()) == sizes.jacobian.nnz
 

@@ -23,24 +23,24 @@ def test_str_of_an_estimate_is_its_text():
 
 def test_open_interval_carries_no_number():
     line = line_of(estimate_text(sample.estimate()), "offset")
-    assert "not determined" in line
+    assert "unidentifiable" in line
     assert "±" not in line and "[" not in line
 
 
 def test_half_open_interval_says_its_one_end():
     made = sample.estimate()
-    loose = replace(made.uncertainty, bound_std={})
+    loose = replace(made.uncertainty, std_if_released={})
     line = line_of(estimate_text(replace(made, uncertainty=loose)), "Fc")
     assert "at least 0" in line and "±" not in line
 
 
 def test_held_values_are_marked():
-    assert "held" in line_of(estimate_text(sample.estimate()), "gain")
+    assert "fixed" in line_of(estimate_text(sample.estimate()), "gain")
 
 
 def test_equal_held_values_of_many_experiments_take_one_line():
     text = estimate_text(sample.estimate(experiments=5))
-    assert text.count("held") == 2  # gain, and v(0) of all
+    assert text.count("fixed") == 2  # gain, and v(0) of all
     assert "in 5 experiments" in line_of(text, "v(0)")
 
 
@@ -48,7 +48,7 @@ def test_held_names_with_brackets_stay_apart():
     made = sample.estimate()
     values = dict(made.values) | {"[a]": 1.0, "[b]": 1.0}
     text = estimate_text(replace(made, values=values))
-    assert "held" in line_of(text, "[a]") and "held" in line_of(text, "[b]")
+    assert "fixed" in line_of(text, "[a]") and "fixed" in line_of(text, "[b]")
 
 
 def test_failure_stands_out_in_the_first_line():

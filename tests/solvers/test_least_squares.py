@@ -47,7 +47,7 @@ def test_bound_that_the_optimum_lies_beyond_holds_exactly(method):
         assert estimate.uncertainty.std(name) == pytest.approx(reference.uncertainty.std(name), rel=1e-4), name
     low, high = estimate.uncertainty.interval("k")
     assert high == 0.9 and low < 0.9  # one-sided
-    assert any("k rests on its upper bound" in note for note in estimate.notes)
+    assert any("k is at its upper bound (active)" in note for note in estimate.notes)
 
 
 BOX = {"m": (1.1, np.inf), "d": (-np.inf, 0.8), "k": (-np.inf, np.inf)}
@@ -295,7 +295,7 @@ def test_sum_that_alone_is_determined_is_found_and_named(method):
     damping = di.Parameter("d", 1.0)
     estimate = found(di.Problem(model, [run], [di.Parameter("m1", 2.0), di.Parameter("m2", 0.5), damping]), method)
     assert estimate.values["m1"] + estimate.values["m2"] == pytest.approx(3.0, rel=0.02)
-    assert estimate.uncertainty.undetermined == ("m1", "m2")
+    assert estimate.uncertainty.unidentifiable == ("m1", "m2")
     assert any("only m1 + m2 is determined" in note.lower() for note in estimate.notes)
     assert estimate.uncertainty.std("m1") == np.inf
     held = di.Parameter("m1", 0.0, free=False)
@@ -311,7 +311,7 @@ def test_parameter_that_acts_on_nothing_measured_is_named_and_harms_nobody(metho
     y = np.exp(-0.7 * t) + 0.01 * np.random.default_rng(3).standard_normal(40)
     run = di.Experiment(t, outputs={"y": y}, noise={"y": di.Gaussian(0.01)})
     estimate = found(di.Problem(model, [run], [di.Parameter("a", 1.0), di.Parameter("b", 1.0)]), method)
-    assert estimate.uncertainty.undetermined == ("b",)
+    assert estimate.uncertainty.unidentifiable == ("b",)
     assert estimate.values["b"] == 1.0  # nothing moves it
     assert abs(estimate.values["a"] - 0.7) < 4 * estimate.uncertainty.std("a")
 
@@ -358,7 +358,7 @@ def balanced() -> di.Problem:
 def test_unstable_model_is_fitted_by_multiple_shooting(balanced, segments):
     estimate = found(balanced, di.multiple_shooting(segments=segments))
     assert estimate.cost == pytest.approx(301 - 4, abs=4 * np.sqrt(2 * 297))
-    assert not estimate.uncertainty.undetermined
+    assert not estimate.uncertainty.unidentifiable
     for name, truth, largest in (("p", 9.81, 0.02), ("d", 0.1, 0.01)):
         assert estimate.uncertainty.std(name) < largest
         assert abs(estimate.values[name] - truth) < 4 * estimate.uncertainty.std(name)

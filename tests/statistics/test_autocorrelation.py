@@ -35,7 +35,7 @@ def test_products_are_those_of_the_dense_covariance(memory):
     expected = sigma @ columns
     size = np.max(np.abs(expected))
     np.testing.assert_allclose(noise.times(columns), expected, atol=TRUNCATED * size)
-    np.testing.assert_allclose(noise.between(columns), columns.T @ expected, atol=TRUNCATED * size * rows.count**0.5)
+    np.testing.assert_allclose(noise.covariance_of(columns), columns.T @ expected, atol=TRUNCATED * size * rows.count**0.5)
 
 
 @pytest.mark.parametrize("lags", [1, FEW_LAGS, FEW_LAGS + 1, 300])

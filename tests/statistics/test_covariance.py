@@ -116,9 +116,9 @@ def test_undetermined_sum_is_named_and_the_rest_keeps_its_interval():
     parameters = [Parameter("offset", 1.0), Parameter("m1", 1.0), Parameter("m2", 3.0)]
     c = covariance_of(tied, parameters, values=np.array([1.0, 0.25, 0.75]))
     alone = covariance_of(x[:, :2], parameters[:2], values=np.array([1.0, 1.0]))
-    assert c.undetermined == ("m1", "m2")
+    assert c.unidentifiable == ("m1", "m2")
     assert c.combinations[0].startswith("only m1 + m2 is determined")
-    assert c.interval("m1") == (-np.inf, np.inf) and c.remark("m2") == "not determined"
+    assert c.interval("m1") == (-np.inf, np.inf) and c.remark("m2") == "unidentifiable"
     assert c.std("offset", "plain") == pytest.approx(alone.std("offset", "plain"), rel=1e-6)
     correlation = c.correlation()
     assert np.isnan(correlation[1, 0]) and np.isnan(correlation[2]).all() and correlation[0, 0] == pytest.approx(1)
@@ -136,7 +136,7 @@ def test_a_prior_determines_what_the_data_do_not():
     with_prior = ResidualJacobian(data.values, np.append(data.residuals, 0.0),
                                np.vstack([data.jacobian, [0, 0, 1 / 0.2]]), rows)
     c = covariance_from(problem, with_prior, {}, False)
-    assert c.undetermined == ()
+    assert c.unidentifiable == ()
     assert c.std("m2", "plain") == pytest.approx(0.2, rel=1e-6)
     assert c.std("m2", "corrected") == pytest.approx(0.2, rel=0.05)
 
@@ -145,8 +145,8 @@ def test_a_parameter_beyond_the_reach_of_the_linearisation_gets_an_open_interval
     x = columns()
     x[:, 2] = x[:, 1] * (1 + 1e-5 * np.arange(SAMPLES))  # determined on paper only
     c = covariance_of(x, three())
-    assert set(c.open) == {"b", "c"}
-    assert c.interval("c") == (-np.inf, np.inf) and c.remark("c") == "practically not determined"
+    assert set(c.practically_unidentifiable) == {"b", "c"}
+    assert c.interval("c") == (-np.inf, np.inf) and c.remark("c") == "practically unidentifiable"
     assert np.isfinite(c.interval("a")).all()
 
 
@@ -171,7 +171,7 @@ def test_as_many_data_as_unknowns_leave_the_interval_open():
 def test_held_value_is_given_twice_and_unknown_names_are_refused():
     parameters = [*three()[:2], Parameter("c", 1.0, free=False)]
     c = covariance_of(columns()[:, :2], parameters)
-    assert c.interval("c") == (1.0, 1.0) and c.remark("c") == "held" and c.std("c") == 0
+    assert c.interval("c") == (1.0, 1.0) and c.remark("c") == "fixed" and c.std("c") == 0
     with pytest.raises(ProblemError, match="not an unknown"):
         c.interval("d")
     with pytest.raises(ProblemError, match="probability"):
@@ -188,7 +188,8 @@ def test_a_file_gives_back_the_same_intervals(phi):
         for name in "abc":
             for kind in ("plain", "corrected"):
                 assert after.interval(name, kind=kind) == before.interval(name, kind=kind)
-        assert (after.default_kind, after.why, after.combinations) == (before.default_kind, before.why, before.combinations)
+        assert (after.default_kind, after.reason) == (before.default_kind, before.reason)
+        assert after.combinations == before.combinations
 
 
 def test_corrected_matrix_is_the_dense_sandwich():

@@ -26,7 +26,7 @@ def test_independent_effects_are_all_determined():
 def test_sum_of_masses():
     found = judge(("m1", "m2", "k"), [2, 3.7, 1], [np.sin(T), np.sin(T), np.cos(3 * T)])
     assert found.combinations == ("only m1 + m2 is determined",)
-    assert found.undetermined == ("m1", "m2") and found.rank == 2
+    assert found.unidentifiable == ("m1", "m2") and found.rank == 2
     assert np.isinf(found.std[:2]).all() and np.isfinite(found.std[2])
 
 
@@ -57,7 +57,7 @@ def friction(v):
 
 def test_friction_per_direction_and_an_offset_are_one_group_of_three():
     found = friction(np.sin(T + 0.01))  # never at rest on a sample
-    assert set(found.undetermined) == {"Fc_plus", "Fc_minus", "offset"} and found.rank == 3
+    assert set(found.unidentifiable) == {"Fc_plus", "Fc_minus", "offset"} and found.rank == 3
     assert found.combinations == ("only Fc_plus + offset and Fc_minus - offset are determined",)
     assert np.isfinite(found.std[3])
 
@@ -80,7 +80,7 @@ def test_no_integers_no_invention():
 
 def test_parameter_without_effect():
     found = judge(("a", "dead"), [1, 1], [np.sin(T), np.zeros_like(T)])
-    assert found.no_effect == ("dead",) and found.undetermined == ("dead",)
+    assert found.no_effect == ("dead",) and found.unidentifiable == ("dead",)
     assert found.combinations == ("nothing measured depends on dead",)
 
 

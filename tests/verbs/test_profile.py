@@ -66,7 +66,7 @@ def test_michaelis_menten_below_saturation_has_no_upper_limit():
     problem = di.Problem(model, [run], [di.Parameter("V", 1.0, lower=0), di.Parameter("K", 5.0, lower=0)])
     profile = di.profile(di.identify(problem, di.single_shooting()))
     for name, partner in (("V", "K"), ("K", "V")):
-        assert profile.identifiability(name) == "practically not identifiable: no upper limit"
+        assert profile.identifiability(name) == "practically unidentifiable: no upper limit"
         assert np.isfinite(profile.interval(name)[0])
         assert profile.partners(name) == (partner,)
 

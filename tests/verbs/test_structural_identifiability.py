@@ -27,21 +27,21 @@ def test_servo_axis_shows_all_with_a_known_gain_and_hides_one_with_an_unknown_ga
                             outputs={"position": "q"})
     unknown = di.structural_identifiability(free, {**library.TYPICAL["servo_axis"], "gain": 35.0}, duration=2.0, inputs=3.0)
     assert unknown.rank == len(unknown.names) - 1
-    assert set(unknown.undetermined) == {"gain", "M", "Fv", "Fc", "offset"}
+    assert set(unknown.unidentifiable) == {"gain", "M", "Fv", "Fc", "offset"}
 
 
 def test_base_parameters_of_a_rigid_body_are_written_out():
     """A turning body with a point mass at 0.5 m: only I + 0.25 m acts."""
     body = di.EquationModel(states={"q": "w", "w": "(u - d*w)/(I + 0.25*m)"}, inputs=["u"], outputs={"q": "q"})
     found = di.structural_identifiability(body, {"I": 0.3, "m": 2.0, "d": 0.1}, duration=4.0)
-    assert found.undetermined == ("I", "m")
+    assert found.unidentifiable == ("I", "m")
     assert "I + 0.25 m" in found.base or "m + 4 I" in found.base
 
 
 def test_robot_shows_eighteen_of_its_unknowns():
     """19 parameters and 4 initial states of the two-link robot: 18 of 23 can be told apart (15 of 19 parameters)."""
     found = di.structural_identifiability(library.two_link_robot(), library.TYPICAL["two_link_robot"], duration=1.0, inputs=5.0)
-    assert {"sx1", "sy1", "m1", "Iz1"} <= set(found.undetermined)
+    assert {"sx1", "sy1", "m1", "Iz1"} <= set(found.unidentifiable)
     assert found.rank == 18
 
 

@@ -23,7 +23,7 @@ from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem, Unknown
 from dynident.problem.transforms import transforms_of
-from dynident.statistics.covariance import magnitudes
+from dynident.statistics.covariance import typical_values
 from dynident.statistics.identifiability import Identifiability, identifiability
 from dynident.tolerances import SINGULAR_VALUE_PROJECTION
 from dynident.transcription.initial_guess import start_values
@@ -50,7 +50,7 @@ class PriorInformation:
     @cached_property
     def scale(self) -> np.ndarray:
         """A magnitude per unknown, 1 where nothing tells one."""
-        sizes = magnitudes(self.problem, self.values)
+        sizes = typical_values(self.problem, self.values)
         sizes = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.abs(self.values))
         return np.where(sizes > 0, sizes, 1.0)
 

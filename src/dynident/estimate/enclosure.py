@@ -59,7 +59,7 @@ class Enclosure(Uncertainty):
     max_outliers: int = 0  # samples that were allowed to be wrong
     refutation: Refutation | None = None
     bands: tuple[Band, ...] = ()
-    held: Mapping[str, float] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
     last: np.ndarray = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, unknowns, boxes) at the end of a record
     plot_pair: tuple[str, ...] = ()  # the two unknowns to draw; the first two unless said
     truth: Mapping[str, float | np.ndarray] = field(default_factory=dict)  # to be drawn: a number, or one per sample
@@ -106,8 +106,8 @@ class Enclosure(Uncertainty):
     def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
         """(low, high), whatever the level; NaN where nothing fits."""
         check_single_kind(kind)
-        if name in self.held:
-            return self.held[name], self.held[name]
+        if name in self.fixed:
+            return self.fixed[name], self.fixed[name]
         i = index_of(name, self.names)
         return float(self.low[i]), float(self.high[i])
 
@@ -118,8 +118,8 @@ class Enclosure(Uncertainty):
 
     def remark(self, name: str) -> str:
         """A few words for the table, or nothing."""
-        if name in self.held:
-            return "held"
+        if name in self.fixed:
+            return "fixed"
         i = index_of(name, self.names)
         if self.empty:
             return "refuted"

@@ -23,7 +23,7 @@ class FilterCovariance(Uncertainty):
     matrix: np.ndarray  # (unknowns, unknowns) in coordinates
     coordinates: tuple[ParameterTransform, ...]
     remarks: Mapping[str, str] = field(default_factory=dict)
-    held: Mapping[str, float] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
     consistent: bool = True  # the verdict on the innovations
 
     @property
@@ -36,9 +36,9 @@ class FilterCovariance(Uncertainty):
             f"{promise} The innovations say that they are not: do not rely on these intervals.")
 
     def std(self, name: str, kind: str | None = None) -> float:
-        """Standard deviation in the user's units; zero where held."""
+        """Standard deviation in the user's units; zero where fixed."""
         check_single_kind(kind)
-        if name in self.held:
+        if name in self.fixed:
             return 0.0
         i = index_of(name, self.names)
         return float(abs(self.coordinates[i].slope(self.mean[i])) * np.sqrt(max(self.matrix[i, i], 0.0)))
@@ -47,16 +47,16 @@ class FilterCovariance(Uncertainty):
         """(low, high) from the normal distribution in the filter's coordinates."""
         check_level(level)
         check_single_kind(kind)
-        if name in self.held:
-            return self.held[name], self.held[name]
+        if name in self.fixed:
+            return self.fixed[name], self.fixed[name]
         i = index_of(name, self.names)
         reach = normal_quantile((1 + level) / 2) * float(np.sqrt(max(self.matrix[i, i], 0.0)))
         low, high = (float(self.coordinates[i].value(self.mean[i] + side * reach)) for side in (-1, 1))
         return low, high
 
     def remark(self, name: str) -> str:
-        if name in self.held:
-            return "held"
+        if name in self.fixed:
+            return "fixed"
         index_of(name, self.names)
         return self.remarks.get(name, "")
 

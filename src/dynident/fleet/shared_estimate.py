@@ -15,7 +15,7 @@ from dynident.tolerances import SINGULAR_VALUE_EXACT
 
 FEWEST_RECORDS = 20  # from which on the scatter between records tells how sure a shared value is
 LEVEL = 0.95  # of the intervals
-UNIDENTIFIABLE = "not determined"  # the remark of a shared value that no record sees
+UNIDENTIFIABLE = "unidentifiable"  # the remark of a shared value that no record sees
 SIGNIFICANCE = 1e-3  # probability of a disagreement as large as this by chance, below which it is reported
 
 
@@ -57,7 +57,7 @@ def shared_estimate(solver: SharedParameterSolver, state: SharedState) -> Shared
     covariance *= np.outer(slope, slope)
     quantile = student_quantile((1 + LEVEL) / 2, len(known.members) - 1 if clustered else known.freedom)
     half_width = quantile * np.sqrt(np.diag(covariance))
-    remarks = [_remark(name, active[i], determined.undetermined) for i, name in enumerate(solver.fleet.shared)]
+    remarks = [_remark(name, active[i], determined.unidentifiable) for i, name in enumerate(solver.fleet.shared)]
     half_width = np.where([remark == UNIDENTIFIABLE for remark in remarks], np.inf, half_width)
     low = np.where(coordinates.log, values * np.exp(-half_width / slope), values - half_width)
     high = np.where(coordinates.log, values * np.exp(half_width / slope), values + half_width)

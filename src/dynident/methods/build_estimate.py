@@ -136,7 +136,8 @@ def direct_notes(problem: Problem, finite: Shooting, at: ResidualJacobian, uncer
     """What the reader must know beside the numbers, most important first; `fixed` as in `information_of`."""
     notes = [as_sentence(words) for words in uncertainty.combinations]
     notes += active_bound_notes(uncertainty)
-    notes += [f"{name} can hardly be told from these data: its interval is open." for name in uncertainty.open]
+    notes += [f"{name} is practically unidentifiable (unbounded interval): these data hardly tell it."
+              for name in uncertainty.practically_unidentifiable]
     measured = at.rows.output >= 0
     if not sizes:
         seen = at.residuals[measured]
@@ -144,7 +145,7 @@ def direct_notes(problem: Problem, finite: Shooting, at: ResidualJacobian, uncer
         if not test.passed:
             notes.append(as_sentence(test.sentence))
     if uncertainty.default_kind == "corrected":
-        notes.append(f"The residuals are autocorrelated ({uncertainty.why}): the corrected intervals are printed.")
+        notes.append(f"The residuals are autocorrelated ({uncertainty.reason}): the corrected intervals are printed.")
     far = outliers(at.residuals[measured], "the residuals", 1.0)
     if not far.passed:
         weighed = (f"{far.value:.0f} of {np.sum(measured)} residuals lie beyond 4 standard deviations; "
@@ -161,9 +162,9 @@ def direct_notes(problem: Problem, finite: Shooting, at: ResidualJacobian, uncer
 def active_bound_notes(uncertainty: Covariance) -> list[str]:
     """Which bounds and inequalities hold the estimate, and whose intervals know of it."""
     notes = []
-    for loose in uncertainty.leeway:
-        side, others = uncertainty.active.get(loose.text), uncertainty.followers(loose)
-        begin = (f"{loose.text} rests on its {side} bound; its interval is one-sided" if side else
+    for loose in uncertainty.bound_relaxations:
+        side, others = uncertainty.active.get(loose.text), uncertainty.affected_unknowns(loose)
+        begin = (f"{loose.text} is at its {side} bound (active); its interval is one-sided" if side else
                  f"The constraint '{loose.text}' holds the estimate as if it were an equality")
         which = "the interval of {} allows" if len(others) == 1 else "the intervals of {} allow"
         allows = f", and {which.format(', '.join(others))} for values inside of it" if others else ""

@@ -13,7 +13,7 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.problem import Problem
-from dynident.statistics.covariance import magnitudes
+from dynident.statistics.covariance import typical_values
 from dynident.tolerances import ZERO_SENSITIVITY
 
 CHANGED = 1e-9  # of the residuals; a change by less is none
@@ -24,7 +24,7 @@ def with_secant_columns(problem: Problem, at: ResidualJacobian, linearize: Calla
                  ) -> tuple[np.ndarray, tuple[int, ...]]:
     """The Jacobian with differences over a step in the columns of unknowns that act in jumps only, and which these are."""
     lower, upper = (np.array([getattr(u, side) for u in problem.unknowns], float) for side in ("lower", "upper"))
-    sizes = magnitudes(problem, at.values)
+    sizes = typical_values(problem, at.values)
     typical = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.where(at.values != 0, np.abs(at.values), 1.0))
     measured = at.rows.experiment >= 0
     jacobian, found = at.jacobian.copy(), []

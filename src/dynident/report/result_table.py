@@ -14,8 +14,8 @@ from dynident.problem.parameter import InitialState, Parameter
 from dynident.report.number_format import VAGUE_DIGITS, format_number, with_interval
 
 LEVEL = 0.95
-OPEN = "not determined"
-HELD = "held"
+OPEN = "unidentifiable"
+HELD = "fixed"
 HISSING = ("s", "x", "ch", "sh")  # nouns that end so take -es in the plural
 
 

@@ -66,7 +66,7 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
     enclosure = Enclosure(
         names=problem.names, low=low, high=high, guarantee=result.guarantee.value, prior_low=setup.low.copy(),
         prior_high=setup.high.copy(), outer=outer, inner=inner, max_outliers=method.max_outliers,
-        refutation=result.refutation, bands=result.bands, held=problem.held_values(),
+        refutation=result.refutation, bands=result.bands, fixed=problem.held_values(),
         last=_last_boxes(setup, result.boxes, low, high))
     values = {**dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True)), **problem.held_values()}
     trajectories, residuals = _trajectories(setup, result)

@@ -25,20 +25,20 @@ class BoundRelaxation:
     """What an active condition leaves open: a length inwards with its standard deviation, and what follows per unit of it."""
 
     text: str  # the name of the unknown whose bound it is, or the constraint as it was written
-    slope: np.ndarray  # (unknowns,) change of each per unit inwards; zero for an unknown on its own bound
+    sensitivity: np.ndarray  # (unknowns,) change of each per unit inwards; zero for an unknown on its own bound
     std: Mapping[str, float]  # kind -> of the length, if the condition were released; infinite where nothing tells
     dof: Mapping[str, float]  # kind -> degrees of freedom of that
-    room: float = np.inf  # to the condition's other side
+    span: float = np.inf  # to the condition's other side
 
-    def reach(self, level: float, kind: str) -> float:
+    def inward_extent(self, level: float, kind: str) -> float:
         """How far inside the truth may lie at a level, to one side."""
         std, dof = self.std.get(kind, np.inf), self.dof.get(kind, np.inf)
         told = student_quantile(level, dof) * std if dof > 0 and np.isfinite(std) else np.inf
-        return float(min(told, self.room))
+        return float(min(told, self.span))
 
-    def shift(self, i: int, level: float, kind: str) -> float:
+    def effect_on(self, i: int, level: float, kind: str) -> float:
         """How far one unknown would follow, with its sign."""
-        return float(self.slope[i] * self.reach(level, kind)) if self.slope[i] else 0.0
+        return float(self.sensitivity[i] * self.inward_extent(level, kind)) if self.sensitivity[i] else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class ActiveInequality:
     row: int
     inward: np.ndarray  # (unknowns,) its derivative in the user's units, towards where it holds nothing
     weight: float  # the row is the derivative times this; negative where inwards is the other way
-    room: float = np.inf
+    span: float = np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class NoiseModel:
     variance: np.ndarray  # (rows,) of independent errors
     dof: float
     noise: ColouredNoise | None  # as autocorrelated as the residuals are
-    left_over: np.ndarray  # (rows,) one minus the leverage
+    one_minus_leverage: np.ndarray  # (rows,) one minus the leverage
 
 
 def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain, j: int, side: str, known: bool) -> np.ndarray:
@@ -88,10 +88,10 @@ def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit:
     seen = own @ ((released.gain * without.lengths[:, None]) @ without.triangle)
     if np.linalg.norm(own - seen) > NULL_SPACE_COMPONENT * np.linalg.norm(own):
         slope[np.abs(slope) * sensitivity.lengths < NULL_SPACE_COMPONENT * np.max(np.abs(slope) * sensitivity.lengths)] = 0.0
-        return BoundRelaxation(limit.text, slope, {}, {}, limit.room)
+        return BoundRelaxation(limit.text, slope, {}, {}, limit.span)
     std = {"plain": float(np.sqrt(move @ without.covariance(errors.variance) @ move))}
     dof = {"plain": errors.dof}
     if errors.noise is not None:
-        std["corrected"] = float(np.sqrt(move @ errors.noise.between(without.basis) @ move))
-        dof["corrected"] = float(effective_dof(errors.noise, without.influence(move[None, :]), errors.left_over)[0])
-    return BoundRelaxation(limit.text, slope, std, dof, limit.room)
+        std["corrected"] = float(np.sqrt(move @ errors.noise.covariance_of(without.basis) @ move))
+        dof["corrected"] = float(effective_dof(errors.noise, without.influence(move[None, :]), errors.one_minus_leverage)[0])
+    return BoundRelaxation(limit.text, slope, std, dof, limit.span)

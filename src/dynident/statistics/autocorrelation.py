@@ -71,7 +71,7 @@ class Series:
         present[self.places] = 1.0
         return self.lag_sums(present, present, lags)
 
-    def tapered(self, sums: np.ndarray) -> np.ndarray:
+    def tapered_autocovariance(self, sums: np.ndarray) -> np.ndarray:
         """Lag sums as autocovariances, weighted by 1 - k/span: this keeps them positive definite in a full record."""
         lags = np.arange(sums.size)
         pairs = self.pairs(sums.size - 1)
@@ -84,7 +84,7 @@ class Series:
 
     def autocovariance(self, column: np.ndarray, lags: int) -> np.ndarray:
         grid = self.spread(column)
-        return self.tapered(self.lag_sums(grid, grid, lags))
+        return self.tapered_autocovariance(self.lag_sums(grid, grid, lags))
 
 
 def series_of(rows: ResidualIndex) -> tuple[Series, ...]:
@@ -115,14 +115,14 @@ class ColouredNoise:
             product[np.ix_(series.rows, touched)] = _coloured(signals, model)[:, series.places].T
         return product
 
-    def between(self, columns: np.ndarray) -> np.ndarray:
+    def covariance_of(self, columns: np.ndarray) -> np.ndarray:
         """columns' @ Sigma @ columns (k, k); columns that are zero in a series cost nothing there."""
-        middle = np.zeros((columns.shape[1], columns.shape[1]))
+        score_covariance = np.zeros((columns.shape[1], columns.shape[1]))
         for series, model in zip(self.series, self.models, strict=True):
             touched, signals = series.signals(columns)
-            middle[np.ix_(touched, touched)] += signals @ _coloured(signals, model).T
+            score_covariance[np.ix_(touched, touched)] += signals @ _coloured(signals, model).T
         alone = columns[self.others(len(columns))]
-        return middle + alone.T @ alone
+        return score_covariance + alone.T @ alone
 
     def others(self, rows: int) -> np.ndarray:
         """(rows,) mask of the rows that belong to no series."""
@@ -206,29 +206,29 @@ def _expected(noise: ColouredNoise, fitted: np.ndarray) -> list[np.ndarray]:
     local = [series.signals(fitted) for series in noise.series]
     smoothed = [_coloured(signals, model) for (_, signals), model in zip(local, noise.models, strict=True)]
     alone = fitted[noise.others(len(fitted))]
-    middle = alone.T @ alone  # F' Sigma F
+    score_covariance = alone.T @ alone  # F' Sigma F
     for (touched, f), smooth in zip(local, smoothed, strict=True):
-        middle[np.ix_(touched, touched)] += f @ smooth.T
+        score_covariance[np.ix_(touched, touched)] += f @ smooth.T
     expected = []
     for s, model, (touched, f), smooth in zip(noise.series, noise.models, local, smoothed, strict=True):
         half = np.zeros_like(f)
-        half[:, s.places] = smooth[:, s.places] - 0.5 * middle[np.ix_(touched, touched)] @ f[:, s.places]
+        half[:, s.places] = smooth[:, s.places] - 0.5 * score_covariance[np.ix_(touched, touched)] @ f[:, s.places]
         lost = s.lag_sums(f, half, model.order) + s.lag_sums(half, f, model.order)
-        expected.append(s.tapered(model.start * s.pairs(model.order) - lost))
+        expected.append(s.tapered_autocovariance(model.start * s.pairs(model.order) - lost))
     return expected
 
 
-def effective_dof(noise: ColouredNoise, weights: np.ndarray, left_over: np.ndarray) -> np.ndarray:
+def effective_dof(noise: ColouredNoise, weights: np.ndarray, one_minus_leverage: np.ndarray) -> np.ndarray:
     """(unknowns,) degrees of freedom of each variance, from how well its noise model is known (Satterthwaite).
 
-    `weights` (rows, unknowns): how each error moves each unknown. `left_over` (rows,): one minus the leverage. The
+    `weights` (rows, unknowns): how each error moves each unknown. `one_minus_leverage` (rows,): one minus the leverage. The
     variance of the variance follows from the asymptotic covariance of the autoregression by the delta method; for slow
     weights and AR(1) it gives half of the familiar n (1 - phi) / (1 + phi).
     """
     variance = np.zeros(weights.shape[1])
     doubt = np.zeros(weights.shape[1])
     for series, model in zip(noise.series, noise.models, strict=True):
-        samples = max(float(np.sum(left_over[series.rows])), 1.0)
+        samples = max(float(np.sum(one_minus_leverage[series.rows])), 1.0)
         alike = _autocorrelations(series, weights, _memory(model, series.span))  # (lags, unknowns)
         own = model.autocovariance(alike.shape[0]) @ alike
         variance += own

@@ -20,7 +20,7 @@ class Bootstrap(Uncertainty):
     samples: np.ndarray  # (repeats, unknowns)
     resampling: str  # "parametric" or "residual_block": what new data were drawn from
     failed: int
-    held: Mapping[str, float]
+    fixed: Mapping[str, float]
 
     @property
     def meaning(self) -> str:
@@ -31,13 +31,13 @@ class Bootstrap(Uncertainty):
 
     def std(self, name: str, kind: str | None = None) -> float:
         check_single_kind(kind)
-        return 0.0 if name in self.held else float(np.std(self.samples[:, index_of(name, self.names)], ddof=1))
+        return 0.0 if name in self.fixed else float(np.std(self.samples[:, index_of(name, self.names)], ddof=1))
 
     def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
         """Percentiles of the refits, mirrored at the estimate (the basic bootstrap), so that a bias is not doubled."""
         check_single_kind(kind)
-        if name in self.held:
-            return self.held[name], self.held[name]
+        if name in self.fixed:
+            return self.fixed[name], self.fixed[name]
         i = index_of(name, self.names)
         low, high = np.quantile(self.samples[:, i], [(1 - level) / 2, (1 + level) / 2])
         return float(2 * self.estimated[i] - high), float(2 * self.estimated[i] - low)
@@ -48,7 +48,7 @@ class Bootstrap(Uncertainty):
         return float(np.mean(self.samples[:, i]) - self.estimated[i])
 
     def remark(self, name: str) -> str:
-        return "held" if name in self.held else ""
+        return "fixed" if name in self.fixed else ""
 
     def correlation(self, kind: str | None = None) -> np.ndarray:
         check_single_kind(kind)

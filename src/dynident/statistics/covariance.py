@@ -49,16 +49,16 @@ class Covariance(Uncertainty):
     corrected: np.ndarray | None = None  # (unknowns, unknowns), errors as autocorrelated as the residuals are
     corrected_dof: np.ndarray | None = None  # (unknowns,): what the correlated noise leaves, differs per unknown
     default_kind: str = "plain"  # which of the two `interval` uses by default
-    why: str = ""  # the reason for it, a sentence
+    reason: str = ""  # the reason for it, a sentence
     active: Mapping[str, str] = field(default_factory=dict)  # name -> "lower" or "upper"
-    bound_std: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # kind -> name -> std if released
-    leeway: tuple[BoundRelaxation, ...] = ()  # of each active bound and inequality
-    undetermined: tuple[str, ...] = ()  # names that take part in a direction which the data do not see
+    std_if_released: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # kind -> name -> std if released
+    bound_relaxations: tuple[BoundRelaxation, ...] = ()  # of each active bound and inequality
+    unidentifiable: tuple[str, ...] = ()  # names that take part in a direction which the data do not see
     combinations: tuple[str, ...] = ()  # what of these is determined, in words
-    null: np.ndarray | None = None  # (unknowns, k) the directions themselves
-    open: tuple[str, ...] = ()  # practically not identifiable: determined on paper, far beyond the linearised range
+    null_space: np.ndarray | None = None  # (unknowns, k) the directions themselves
+    practically_unidentifiable: tuple[str, ...] = ()  # determined on paper, far beyond the linear range
     logarithmic: tuple[str, ...] = ()  # intervals of these are built in the logarithm
-    held: Mapping[str, float] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
     assumed: str = ""  # other assumptions than a model that is right, as they end the sentence on what is promised
 
     @property
@@ -68,7 +68,7 @@ class Covariance(Uncertainty):
             return f"In repeated experiments the interval holds the true value with the stated probability, if {self.assumed}."
         noise = "of the given size" if np.isinf(self.dof) else "whose size is estimated from the residuals"
         if self.default_kind == "corrected":
-            errors = f"measurement errors that are correlated in time as the residuals are ({self.why})"
+            errors = f"measurement errors that are correlated in time as the residuals are ({self.reason})"
         else:
             errors = f"independent normal measurement errors {noise}"
         return ("In repeated experiments the interval holds the true value with the stated probability, if the model "
@@ -80,12 +80,12 @@ class Covariance(Uncertainty):
         Of the others it is that with all unknowns on bounds fixed there; `interval` allows for their leeway.
         """
         kind = self._kind(kind)
-        if name in self.held:
+        if name in self.fixed:
             return 0.0
         i = index_of(name, self.names)
         if name in self.active:
-            return float(self.bound_std.get(kind, {}).get(name, np.inf))
-        if name in self.undetermined or name in self.open:
+            return float(self.std_if_released.get(kind, {}).get(name, np.inf))
+        if name in self.unidentifiable or name in self.practically_unidentifiable:
             return np.inf
         variance = self._matrix(kind)[i, i]
         return float(np.sqrt(variance)) if 0 <= variance < np.inf else np.inf  # negative: far from an optimum, by rounding
@@ -97,13 +97,13 @@ class Covariance(Uncertainty):
         """
         check_level(level)
         kind = self._kind(kind)
-        if name in self.held:
-            return self.held[name], self.held[name]
+        if name in self.fixed:
+            return self.fixed[name], self.fixed[name]
         i = index_of(name, self.names)
         value, std = float(self.values[i]), self.std(name, kind)
         side = self.active.get(name)
         reach = self._quantile(i, level if side else (1 + level) / 2, kind) * std if np.isfinite(std) else np.inf
-        shifts = [loose.shift(i, level, kind) for loose in self.leeway]
+        shifts = [loose.effect_on(i, level, kind) for loose in self.bound_relaxations]
         if reach < NO_WIDTH * max(map(abs, shifts), default=0.0):
             reach = 0.0
         below, above = reach - sum(min(s, 0.0) for s in shifts), reach + sum(max(s, 0.0) for s in shifts)
@@ -117,28 +117,28 @@ class Covariance(Uncertainty):
 
     def remark(self, name: str) -> str:
         """A few words for the table, or nothing."""
-        if name in self.held:
-            return "held"
+        if name in self.fixed:
+            return "fixed"
         index_of(name, self.names)
         if name in self.active:
             return f"at its {self.active[name]} bound"
-        if name in self.undetermined:
-            return "not determined"
-        return "practically not determined" if name in self.open else ""
+        if name in self.unidentifiable:
+            return "unidentifiable"
+        return "practically unidentifiable" if name in self.practically_unidentifiable else ""
 
-    def followers(self, loose: BoundRelaxation) -> tuple[str, ...]:
+    def affected_unknowns(self, loose: BoundRelaxation) -> tuple[str, ...]:
         """Unknowns whose intervals are noticeably wider for what an active condition leaves open."""
         kind, found = self._kind(None), []
         for i, name in enumerate(self.names):
             std = 0.0 if name in self.active else self.std(name)
-            if abs(loose.shift(i, 0.95, kind)) > NOTICED * std * self._quantile(i, 0.975, kind):
+            if abs(loose.effect_on(i, 0.95, kind)) > NOTICED * std * self._quantile(i, 0.975, kind):
                 found.append(name)
         return tuple(found)
 
     def correlation(self, kind: str | None = None) -> np.ndarray:
         """(unknowns, unknowns); NaN in the rows of unknowns that are undetermined or fixed on a bound."""
         matrix = self._matrix(self._kind(kind))
-        known = np.array([n not in self.undetermined and n not in self.active for n in self.names], bool)
+        known = np.array([n not in self.unidentifiable and n not in self.active for n in self.names], bool)
         std = np.sqrt(np.where(known & (np.diag(matrix) > 0), np.diag(matrix), np.nan))
         return matrix / std / std[:, None]
 
@@ -183,39 +183,40 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
         if name not in names:
             raise ProblemError(f"'{name}' is said to be on a bound, but is not an unknown.{did_you_mean(name, names)}")
     free = [i for i, name in enumerate(names) if name not in active]
-    scales = magnitudes(problem, values)
+    scales = typical_values(problem, values)
     sensitivity = JacobianQR.of(linearization.jacobian, scales, linearization.rows.experiment)
     fit = estimator_gain(sensitivity, free, smallest)
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
-    errors = _errors(problem, linearization, scales, fit.explained(sensitivity.basis), noise_estimated)
-    middles = {"plain": sensitivity.covariance(errors.variance)}
+    errors = _errors(problem, linearization, scales, fit.fitted_subspace(sensitivity.basis), noise_estimated)
+    score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
-        middles["corrected"] = errors.noise.between(sensitivity.basis)
+        score_covariances["corrected"] = errors.noise.covariance_of(sensitivity.basis)
         gain = fit.gain.copy()
         for name, r in released.items():
             gain[names.index(name)] = r.gain[names.index(name)]
-        corrected_dof = effective_dof(errors.noise, sensitivity.influence(gain), errors.left_over)
-    default_kind, why = _which(problem, linearization, errors.noise)
+        corrected_dof = effective_dof(errors.noise, sensitivity.influence(gain), errors.one_minus_leverage)
+    default_kind, reason = _which(problem, linearization, errors.noise)
     compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
     known = identifiability([names[i] for i in free], values[free], scales[free], compact, smallest)
-    null = np.zeros((len(names), known.null.shape[1]))
-    null[free] = known.null
-    bound_std = {kind: {n: _released_std(r, m, names.index(n)) for n, r in released.items()} for kind, m in middles.items()}
+    null = np.zeros((len(names), known.null_space.shape[1]))
+    null[free] = known.null_space
+    bound_std = {kind: {n: _released_std(r, meat, names.index(n)) for n, r in released.items()}
+                 for kind, meat in score_covariances.items()}
     slopes = {n: bound_sensitivity(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
               for n, side in active.items()}
     covariance = Covariance(
-        names=names, values=values, matrix=fit.covariance(middles["plain"]), dof=errors.dof, active=dict(active),
-        corrected=fit.covariance(middles["corrected"]) if "corrected" in middles else None,
-        corrected_dof=corrected_dof, default_kind=default_kind, why=why, bound_std=bound_std,
-        leeway=(*of_bounds(problem, slopes, bound_std, errors.dof, corrected_dof),
+        names=names, values=values, matrix=fit.covariance(score_covariances["plain"]), dof=errors.dof, active=dict(active),
+        corrected=fit.covariance(score_covariances["corrected"]) if "corrected" in score_covariances else None,
+        corrected_dof=corrected_dof, default_kind=default_kind, reason=reason, std_if_released=bound_std,
+        bound_relaxations=(*relax_bounds(problem, slopes, bound_std, errors.dof, corrected_dof),
                 *(inequality_relaxation(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
-        undetermined=known.undetermined, combinations=known.combinations, null=null,
-        logarithmic=tuple(u.name for u in problem.unknowns if u.log), held=problem.held_values())
-    return replace(covariance, open=open_names(problem, covariance))
+        unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null,
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.held_values())
+    return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 
 
-def of_bounds(problem: Problem, slopes: Mapping[str, np.ndarray], bound_std: Mapping[str, Mapping[str, float]],
+def relax_bounds(problem: Problem, slopes: Mapping[str, np.ndarray], bound_std: Mapping[str, Mapping[str, float]],
               dof: float = np.inf, corrected_dof: np.ndarray | None = None) -> list[BoundRelaxation]:
     """What each unknown on a bound leaves open for the others; `slopes` by its name, per unit inwards."""
     found = []
@@ -231,12 +232,12 @@ def _errors(problem: Problem, linearization: ResidualJacobian, scales: np.ndarra
             ) -> NoiseModel:
     """What the residuals say about the errors; `fitted` (rows, rank) spans what the fit explains."""
     rows = linearization.rows
-    left_over = 1 - np.sum(fitted**2, axis=1)  # (rows,): one minus the leverage
-    variance, dof = independent_noise(problem, linearization, left_over, noise_estimated)
+    one_minus_leverage = 1 - np.sum(fitted**2, axis=1)  # (rows,): one minus the leverage
+    variance, dof = independent_noise(problem, linearization, one_minus_leverage, noise_estimated)
     series = series_of(rows)
-    enough = bool(series) and all(np.sum(left_over[s.rows]) > FEWEST_DOF for s in series)  # else no noise model can be had
+    enough = bool(series) and all(np.sum(one_minus_leverage[s.rows]) > FEWEST_DOF for s in series)  # for a noise model
     noise = coloured_noise(linearization.residuals, rows, fitted) if enough else None
-    return NoiseModel(linearization.jacobian, scales, rows.experiment, variance, dof, noise, left_over)
+    return NoiseModel(linearization.jacobian, scales, rows.experiment, variance, dof, noise, one_minus_leverage)
 
 
 def _which(problem: Problem, linearization: ResidualJacobian, noise: ColouredNoise | None) -> tuple[str, str]:
@@ -262,18 +263,18 @@ def _label(problem: Problem, series: Series) -> str:
     return f"{output} in {problem.experiments[series.experiment].name}" if several else output
 
 
-def magnitudes(problem: Problem, values: np.ndarray) -> np.ndarray:
+def typical_values(problem: Problem, values: np.ndarray) -> np.ndarray:
     """(unknowns,) the user's scale, or the larger of start and value; NaN where neither tells a magnitude."""
     sizes = [u.scale if u.scale is not None else (max(abs(u.start), abs(v)) if u.start else np.nan)
              for u, v in zip(problem.unknowns, values, strict=True)]
     return np.array(sizes, float)
 
 
-def _released_std(released: EstimatorGain, middle: np.ndarray, i: int) -> float:
-    return float(np.sqrt(released.gain[i] @ middle @ released.gain[i])) if released.determined[i] else np.inf
+def _released_std(released: EstimatorGain, score_covariance: np.ndarray, i: int) -> float:
+    return float(np.sqrt(released.gain[i] @ score_covariance @ released.gain[i])) if released.determined[i] else np.inf
 
 
-def open_names(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
+def find_practically_unidentifiable(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
     """Unknowns whose standard deviation reaches beyond anything that a linearisation can speak of.
 
     The value alone is no measure: where the data do not hold it, the fit carries it about one std away.
@@ -281,7 +282,7 @@ def open_names(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
     found = []
     for u, value in zip(problem.unknowns, covariance.values, strict=True):
         std = covariance.std(u.name)
-        if u.name in covariance.active or u.name in covariance.undetermined or not np.isfinite(std):
+        if u.name in covariance.active or u.name in covariance.unidentifiable or not np.isfinite(std):
             continue
         expected = u.scale if u.scale is not None else abs(u.start) if u.start else np.inf  # inf: nothing was expected
         wide = std > u.upper - u.lower  # the bounds say more than the data

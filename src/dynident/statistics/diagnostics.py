@@ -6,7 +6,7 @@ import numpy as np
 
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.problem import Problem, Unknown, given_std
-from dynident.statistics.covariance import magnitudes
+from dynident.statistics.covariance import typical_values
 from dynident.statistics.data_quality import record_findings
 from dynident.statistics.diagnostic import SEVERITIES, Check, Diagnostic, DiagnosticCode
 from dynident.statistics.identifiability import Identifiability, identifiability
@@ -21,7 +21,7 @@ FAR_START = 1e3  # rms residual in units of the noise at the start
 
 def diagnose(problem: Problem, linearization: ResidualJacobian) -> Check:
     """Everything worth saying about a problem around its start, where `linearization` was made."""
-    known = identifiability(problem.names, linearization.values, magnitudes(problem, linearization.values),
+    known = identifiability(problem.names, linearization.values, typical_values(problem, linearization.values),
                             linearization.jacobian)
     std_given = all(given_std(e, name) is not None for e in problem.experiments for name in e.outputs)
     found = _determined(known, std_given)

@@ -37,11 +37,11 @@ class JacobianQR:
 
     def covariance(self, variance: np.ndarray) -> np.ndarray:
         """(k, k) covariance of basis' @ errors for independent errors of the given variances (rows,)."""
-        middle = np.zeros((self.basis.shape[1], self.basis.shape[1]))
+        score_covariance = np.zeros((self.basis.shape[1], self.basis.shape[1]))
         for rows, columns in self.parts:
             own = self.basis[np.ix_(rows, columns)]
-            middle[np.ix_(columns, columns)] += own.T @ (variance[rows, None] * own)
-        return middle
+            score_covariance[np.ix_(columns, columns)] += own.T @ (variance[rows, None] * own)
+        return score_covariance
 
     def influence(self, gain: np.ndarray) -> np.ndarray:
         """(rows, unknowns): how each error moves each unknown, for the gain of a response."""
@@ -59,13 +59,13 @@ class EstimatorGain:
     fitted: np.ndarray  # (k, rank) orthonormal; basis @ fitted spans what the fit can explain
     determined: np.ndarray  # (unknowns,) bool; False where an undetermined direction takes part, or not fitted
 
-    def explained(self, basis: np.ndarray) -> np.ndarray:
+    def fitted_subspace(self, basis: np.ndarray) -> np.ndarray:
         """Orthonormal columns (rows, rank) that span what the fit can explain; the basis itself where that is all."""
         return basis if self.fitted.shape[0] == self.fitted.shape[1] else basis @ self.fitted
 
-    def covariance(self, middle: np.ndarray) -> np.ndarray:
-        """(unknowns, unknowns) from the covariance of basis' @ errors."""
-        covariance = self.gain @ middle @ self.gain.T
+    def covariance(self, score_covariance: np.ndarray) -> np.ndarray:
+        """(unknowns, unknowns) from the covariance of basis' @ errors: a sandwich, with the score's covariance as its meat."""
+        covariance = self.gain @ score_covariance @ self.gain.T
         return 0.5 * (covariance + covariance.T)
 
 
@@ -80,19 +80,19 @@ def estimator_gain(sensitivity: JacobianQR, columns: Sequence[int], smallest: fl
     return EstimatorGain(gain, svd.range_basis, determined)
 
 
-def independent_noise(problem: Problem, linearization: ResidualJacobian, left_over: np.ndarray,
+def independent_noise(problem: Problem, linearization: ResidualJacobian, one_minus_leverage: np.ndarray,
                       noise_estimated: bool) -> tuple[np.ndarray, float]:
     """(rows,) variances of independent errors, one per output where it is estimated, and their degrees of freedom.
 
-    `left_over` (rows,) is what each residual adds to the degrees of freedom.
+    `one_minus_leverage` (rows,) is what each residual adds to the degrees of freedom.
     """
-    variance = np.ones(left_over.size)
+    variance = np.ones(one_minus_leverage.size)
     if not noise_estimated:
         return variance, np.inf
     dof = 0.0
     for rows, estimated in _noise_groups(problem, linearization.rows):
         if estimated:
-            own = float(np.sum(left_over[rows]))
+            own = float(np.sum(one_minus_leverage[rows]))
             dof += own
             variance[rows] = np.sum(linearization.residuals[rows] ** 2) / own if own > FEWEST_DOF else np.nan
     return variance, dof if dof > FEWEST_DOF else 0.0

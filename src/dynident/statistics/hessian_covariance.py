@@ -9,27 +9,29 @@ import numpy as np
 
 from dynident.linalg.rank import column_lengths, truncated_svd
 from dynident.problem.problem import Problem
-from dynident.statistics.covariance import Covariance, magnitudes, of_bounds, open_names
+from dynident.statistics.covariance import Covariance, find_practically_unidentifiable, relax_bounds, typical_values
 from dynident.statistics.identifiability import identifiability
 from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
 
 def covariance_from_hessian_factor(problem: Problem, values: np.ndarray, triangle: np.ndarray, active: Mapping[str, str],
-                        assumed: str, middle: np.ndarray | None = None, smallest: float = SINGULAR_VALUE) -> Covariance:
+                        assumed: str, score_covariance: np.ndarray | None = None,
+                                   smallest: float = SINGULAR_VALUE) -> Covariance:
     """The covariance at a minimum; `triangle` (rows, unknowns) is a factor of half the Hessian in the user's units.
 
-    Where weights are inverse variances that is all. Where they are not, `middle` (unknowns, unknowns) is the covariance of
-    the gradient. `assumed` completes 'In repeated experiments ..., if'.
+    Where weights are inverse variances that is all (the inverse Fisher information). Where they are not, `score_covariance`
+    (unknowns, unknowns) is the covariance of the gradient, the meat of a sandwich whose bread is the inverse Hessian.
+    `assumed` completes 'In repeated experiments ..., if'.
     """
     names = problem.names
     free = [i for i, name in enumerate(names) if name not in active]
-    scales = magnitudes(problem, values)
+    scales = typical_values(problem, values)
     known = identifiability([names[i] for i in free], values[free], scales[free], triangle[:, free], smallest)
     matrix = np.zeros((len(names), len(names)))
-    matrix[np.ix_(free, free)] = _inverse(triangle[:, free], smallest, _part(middle, free))
+    matrix[np.ix_(free, free)] = _inverse(triangle[:, free], smallest, _part(score_covariance, free))
     answer = _inverse(triangle[:, free], smallest, None) @ triangle[:, free].T
-    null = np.zeros((len(names), known.null.shape[1]))
-    null[free] = known.null
+    null = np.zeros((len(names), known.null_space.shape[1]))
+    null[free] = known.null_space
     released, slopes = {}, {}
     for name, side in active.items():
         slopes[name] = np.zeros(len(names))
@@ -37,25 +39,25 @@ def covariance_from_hessian_factor(problem: Problem, values: np.ndarray, triangl
         effects = np.linalg.norm(triangle * slopes[name], axis=0)
         slopes[name][effects < NULL_SPACE_COMPONENT * np.max(effects, initial=0.0)] = 0.0
         which = sorted([*free, names.index(name)])
-        spread = _inverse(triangle[:, which], smallest, _part(middle, which))
+        spread = _inverse(triangle[:, which], smallest, _part(score_covariance, which))
         at = which.index(names.index(name))
         alone = identifiability([names[i] for i in which], values[which], scales[which], triangle[:, which], smallest)
-        released[name] = np.inf if name in alone.undetermined else float(np.sqrt(spread[at, at]))
+        released[name] = np.inf if name in alone.unidentifiable else float(np.sqrt(spread[at, at]))
     covariance = Covariance(
-        names=names, values=values, matrix=matrix, active=dict(active), bound_std={"plain": released},
-        leeway=tuple(of_bounds(problem, slopes, {"plain": released})),
-        undetermined=known.undetermined, combinations=known.combinations, null=null, assumed=assumed,
-        logarithmic=tuple(u.name for u in problem.unknowns if u.log), held=problem.held_values())
-    return replace(covariance, open=open_names(problem, covariance))
+        names=names, values=values, matrix=matrix, active=dict(active), std_if_released={"plain": released},
+        bound_relaxations=tuple(relax_bounds(problem, slopes, {"plain": released})),
+        unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null, assumed=assumed,
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.held_values())
+    return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 
 
-def _part(middle: np.ndarray | None, which: list[int]) -> np.ndarray | None:
-    return None if middle is None else middle[np.ix_(which, which)]
+def _part(score_covariance: np.ndarray | None, which: list[int]) -> np.ndarray | None:
+    return None if score_covariance is None else score_covariance[np.ix_(which, which)]
 
 
-def _inverse(triangle: np.ndarray, smallest: float, middle: np.ndarray | None) -> np.ndarray:
-    """(T'T)^-1, or (T'T)^-1 middle (T'T)^-1, within what the rows determine."""
+def _inverse(triangle: np.ndarray, smallest: float, score_covariance: np.ndarray | None) -> np.ndarray:
+    """(T'T)^-1, or (T'T)^-1 score_covariance (T'T)^-1, within what the rows determine."""
     lengths = column_lengths(triangle)
     directions = truncated_svd(triangle / lengths, smallest).scaled_directions
     inverse = directions @ directions.T / lengths / lengths[:, None]
-    return inverse if middle is None else inverse @ middle @ inverse
+    return inverse if score_covariance is None else inverse @ score_covariance @ inverse

@@ -35,9 +35,9 @@ class Identifiability:
     rank: int
     singular_values: np.ndarray  # (unknowns,) of the sensitivities with columns of length one, largest first
     condition: float  # largest over smallest; infinite where the rank is deficient
-    null: np.ndarray  # (unknowns, unknowns - rank) directions in the user's units that change nothing
+    null_space: np.ndarray  # (unknowns, unknowns - rank) directions in the user's units that change nothing
     no_effect: tuple[str, ...]
-    undetermined: tuple[str, ...]  # names that take part in an undetermined direction (those without effect included)
+    unidentifiable: tuple[str, ...]  # names that take part in an undetermined direction (those without effect included)
     tied: tuple[tuple[str, ...], ...]  # the undetermined names by independent group
     combinations: tuple[str, ...]  # what of each group is determined, in words
     groups: tuple[CollinearGroup, ...]  # nearly, not exactly, undetermined
@@ -46,7 +46,7 @@ class Identifiability:
 
     @property
     def complete(self) -> bool:
-        return not self.undetermined
+        return not self.unidentifiable
 
     def __str__(self) -> str:
         lines = [f"the data determine {self.rank} of {len(self.names)} unknowns (condition {self.condition:.3g})"]
@@ -78,10 +78,10 @@ def identifiability(names: Sequence[str], values: np.ndarray, scales: np.ndarray
         relative = np.where(values == 0, np.inf, std / np.abs(values))
     words = identifiable_combinations(names, values, null, norms)
     return Identifiability(
-        names=names, rank=rank, singular_values=s, null=null / norms[:, None],
+        names=names, rank=rank, singular_values=s, null_space=null / norms[:, None],
         condition=float(s[0] / s[-1]) if len(names) and rank == len(names) else (np.inf if len(names) else 1.0),
         no_effect=tuple(n for n, d in zip(names, dead, strict=True) if d),
-        undetermined=tuple(n for n, t in zip(names, touched, strict=True) if t),
+        unidentifiable=tuple(n for n, t in zip(names, touched, strict=True) if t),
         tied=tuple(tied for tied, _ in words), combinations=tuple(text for _, text in words),
         groups=_groups(names, unit, s[:rank], svd.row_basis),
         std=std, relative_std=relative)

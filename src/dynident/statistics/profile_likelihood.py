@@ -23,10 +23,10 @@ FOLLOWS = 0.1  # of the parameter's own effect; what follows with less does not 
 FLAT = 1e-3  # rise of the weighted sum of squares; a profile that stays below it is flat
 
 IDENTIFIABLE = "identifiable"
-ONE_SIDE = "practically not identifiable: no {side} limit"
-BOTH_SIDES = "practically not identifiable: no limit on either side"
-RECORD_HIDES = "not identifiable from these records, though the model would show it"
-STRUCTURAL = "structurally not identifiable"
+ONE_SIDE = "practically unidentifiable: no {side} limit"
+BOTH_SIDES = "practically unidentifiable: no limit on either side"
+RECORD_HIDES = "unidentifiable from these records, though the model would show it"
+STRUCTURAL = "structurally unidentifiable"
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,12 +20,12 @@ class StructuralIdentifiability:
     """Generic rank of the sensitivities, found at random values with rich random inputs: true of the model itself.
 
     Local: it does not see that two distant sets of values may give the same outputs. With probability one it errs only
-    towards 'not identifiable', where the inputs or the time were too poor.
+    towards 'unidentifiable', where the inputs or the time were too poor.
     """
 
     names: tuple[str, ...]
     rank: int
-    undetermined: tuple[str, ...]
+    unidentifiable: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...]  # the undetermined names by independent group
     combinations: tuple[str, ...]  # what of each group is determined, in words
     base: tuple[str, ...]  # base parameters where the ties are linear with fixed coefficients, else nothing
@@ -37,7 +37,7 @@ class StructuralIdentifiability:
         return self.rank == len(self.names)
 
     def shows(self, name: str) -> bool:
-        return name not in self.undetermined
+        return name not in self.unidentifiable
 
     def __str__(self) -> str:
         jumps = [f"{', '.join(self.jumps)}: seen in jumps only, by no derivative, where inputs are held between samples or a "
@@ -54,7 +54,7 @@ def structural_identifiability_from(seen: Sequence[tuple[Identifiability, np.nda
     """From what was found at several random points, each with its Jacobian (rows, unknowns)."""
     best, jacobian = max(seen, key=lambda each: (each[0].rank, _weakest(each[0])))
     equal = [(known, J) for known, J in seen if known.rank == best.rank]
-    return StructuralIdentifiability(best.names, best.rank, best.undetermined, best.tied, best.combinations,
+    return StructuralIdentifiability(best.names, best.rank, best.unidentifiable, best.tied, best.combinations,
                      _base(best, jacobian) if _fixed_ties([known for known, _ in equal]) else (), _weakest(best))
 
 
@@ -65,12 +65,12 @@ def _weakest(known: Identifiability) -> float:
 
 def _fixed_ties(points: Sequence[Identifiability]) -> bool:
     """Whether the directions that change nothing are the same at all points: ties that are linear."""
-    touched = [points[0].names.index(name) for name in points[0].undetermined]
-    first = points[0].null[touched]
+    touched = [points[0].names.index(name) for name in points[0].unidentifiable]
+    first = points[0].null_space[touched]
     if not first.size or len(points) < 2:
         return False
     unit = np.linalg.norm(first, axis=1)[:, None]  # units taken out, the same at all points
-    angles = [subspace_angles(first / unit, other.null[touched] / unit) for other in points[1:]]
+    angles = [subspace_angles(first / unit, other.null_space[touched] / unit) for other in points[1:]]
     return all(float(np.max(angle)) < SAME_SUBSPACE for angle in angles)
 
 

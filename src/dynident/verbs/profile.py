@@ -16,7 +16,7 @@ from dynident.linalg.finite_problem import Variables
 from dynident.methods.noise_estimation import outputs_with_unknown_noise
 from dynident.methods.refit import Refit, refuse_other_sums
 from dynident.parallel.tasks import map_ordered
-from dynident.statistics.covariance import Covariance, covariance_from, magnitudes
+from dynident.statistics.covariance import Covariance, covariance_from, typical_values
 from dynident.statistics.error_propagation import JacobianQR
 from dynident.statistics.profile_likelihood import FLAT, Profile, ProfileCurve, reach
 from dynident.verbs.structural_identifiability import shown_by_model
@@ -76,7 +76,7 @@ def _base(estimate: Estimate) -> tuple[Covariance, np.ndarray]:
     """The linearised covariance, and the length of each unknown's effect on the weighted residuals."""
     refit = Refit(estimate, "profile")
     at = refit.finite.linearization(refit.point)
-    lengths = JacobianQR.of(at.jacobian, magnitudes(estimate.problem, at.values)).lengths
+    lengths = JacobianQR.of(at.jacobian, typical_values(estimate.problem, at.values)).lengths
     known = estimate.uncertainty.linearized
     if known is None:
         known = covariance_from(estimate.problem, at, {}, noise_estimated=bool(outputs_with_unknown_noise(estimate.problem)))
@@ -115,7 +115,7 @@ class _ProfileWalk:
         self.tangent = self._tangent(base, slope)
         self.points: list[tuple[Variables, float]] = [(self.refit.point, 0.0)]
         self.resting = np.array([{"lower": -1, "upper": 1}.get(base.active.get(n, ""), 0) for n in base.names])
-        self.flat_so_far = name in base.undetermined  # what the data determine rises, whatever bound is met on the way
+        self.flat_so_far = name in base.unidentifiable  # what the data determine rises, whatever bound is met on the way
         self.partner_held = False  # whether another unknown came to rest on a bound in the last refit
 
     def _tangent(self, base: Covariance, slope: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem, Unknown
-from dynident.statistics.covariance import magnitudes
+from dynident.statistics.covariance import typical_values
 from dynident.statistics.identifiability import Identifiability, identifiability
 from dynident.statistics.structural_result import StructuralIdentifiability, structural_identifiability_from
 from dynident.transcription.initial_guess import start_values
@@ -97,7 +97,7 @@ def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator, j
         jumps.update(problem.names[i] for i in found)
         measured = at.rows.experiment >= 0  # a prior is no property of the model
         J = jacobian[measured]
-        return identifiability(problem.names, moved, magnitudes(problem, moved), J), J
+        return identifiability(problem.names, moved, typical_values(problem, moved), J), J
     raise NotSupported("the simulation blows up at random values and inputs, however small, so the structure of the "
                        "model cannot be tested. Give values around which it can be simulated.")
 

@@ -155,7 +155,8 @@ def _notes(found: Found, uncertainty: Covariance, smoothed: SmootherResult) -> l
     setup, finite, outcome = found.setup, found.finite, found.outcome
     notes = [as_sentence(words) for words in uncertainty.combinations]
     notes += active_bound_notes(uncertainty)
-    notes += [f"{name} can hardly be told from these data: its interval is open." for name in uncertainty.open]
+    notes += [f"{name} is practically unidentifiable (unbounded interval): these data hardly tell it."
+              for name in uncertainty.practically_unidentifiable]
     if smoothed.drifting:
         notes.append(f"{', '.join(smoothed.drifting)} may drift: what is printed holds at the begin of the record; the course "
                      "is among the smoothed signals.")

@@ -15,7 +15,7 @@ LABELLED_UP_TO = 12  # unknowns; in a larger matrix the numbers would not be leg
 TEMPLATE = """
 <p class="prose">{{ said }}</p>
 {% if absent %}
-<p class="hint">Left empty: {{ absent | join(", ") }} (not determined, or fixed on a bound).</p>
+<p class="hint">Left empty: {{ absent | join(", ") }} (unidentifiable, or fixed on a bound).</p>
 {% endif %}
 <div class="square">{{ chart }}</div>
 """
