@@ -77,7 +77,7 @@ def ours(study: Any, solver: str) -> Callable[[np.ndarray], Found]:
 def smoothing_of(study: Any, start: np.ndarray) -> tuple[Any, WeakConstraintProblem]:
     method = di.boundary_value(**study.weights, measurements="continuous")
     setup = setup_of(method, study.problem(start))
-    return setup, WeakConstraintProblem(setup.inner, method.scheme(), 1, {}, setup.weights)
+    return setup, WeakConstraintProblem(setup.inner, method.make_integrator(), 1, {}, setup.weights)
 
 
 def by_ipopt(study: Any, compiled: bool = True) -> Callable[[np.ndarray], Found]:
@@ -188,7 +188,7 @@ def alone(study: Any) -> Callable[[np.ndarray], Found]:
     def find(start: np.ndarray) -> Found:
         method = di.boundary_value(**study.weights, measurements="continuous")
         setup = setup_of(method, study.problem(start))
-        finite = WeakConstraintProblem(setup.logarithmic(), method.scheme(), 1, {}, setup.weights)
+        finite = WeakConstraintProblem(setup.logarithmic(), method.make_integrator(), 1, {}, setup.weights)
         point = finite.start()
         began = time.process_time()
         outcome = GaussNewton(LONGEST).solve(finite, point)

@@ -17,11 +17,11 @@ from scipy.sparse.linalg import splu
 from timing import Line, Result, best, main, once, ratio_text, spoken
 
 import dynident as di
-from dynident.boundary.solve_bvp.block_elimination import Elimination
-from dynident.boundary.solve_bvp.boundary_conditions import BoundaryJacobian
+from dynident.boundary.solve_bvp.block_elimination import BlockElimination
+from dynident.boundary.solve_bvp.boundary_conditions import LinearBoundaryConditions
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.mesh import steps_for
-from dynident.boundary.solve_bvp.problem import Statement, statement_of
+from dynident.boundary.solve_bvp.problem import Statement, trace_problem
 from dynident.boundary.solve_bvp.segment_propagation import partition
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -41,7 +41,7 @@ def solved(problem: Published, tolerance: float):
 
 def stated(problem: Published) -> Statement:
     guess = problem.guess(problem.interval[0]) if callable(problem.guess) else problem.guess
-    return statement_of(problem.rate, problem.boundary, len(guess), None, list(problem.parameters))
+    return trace_problem(problem.rate, problem.boundary, len(guess), None, list(problem.parameters))
 
 
 def newton_pass(problem: Published, integrator: str, nodes: int) -> Callable[[], object]:
@@ -84,7 +84,7 @@ def algebra_line() -> Line:
         columns += (place * n + b).tolist()
         values += block[a, b].tolist()
     matrix = csc_matrix((values, (rows, columns)))
-    ours = best(lambda: Elimination(link, begin, end, np.zeros((n, 0))).solve(c, d))
+    ours = best(lambda: BlockElimination(link, begin, end, np.zeros((n, 0))).solve(c, d))
     theirs = best(lambda: splu(matrix).solve(np.concatenate([c.ravel(), d])))
     return Line(f"linear equations of {MANY:,} segments, six states: SuperLU against the elimination along time",
                 f"{ratio_text(theirs / ours)} times ({spoken(theirs)}, {spoken(ours)})")
@@ -117,7 +117,7 @@ def _wall(call: Callable[[], object]) -> float:
 def thesis_line() -> Line:
     problem, time = thesis_linear(), np.linspace(0, 1, 401)
     steps = steps_for(stated(problem), "runge_kutta", None)
-    system = steps.system(time, BoundaryJacobian([[1, 0], [0, 0]], [[0, 0], [0, 1]], [0, 2 * np.pi]), np.ones(2))
+    system = steps.system(time, LinearBoundaryConditions([[1, 0], [0, 0]], [[0, 0], [0, 1]], [0, 2 * np.pi]), np.ones(2))
     root = Davidenko().solve(system, np.zeros(system.scale.size))
     return Line("Davidenko on the linear problem of the thesis", f"{root.iterations} iterations, {root.jacobians} Jacobians",
                 f"at most {THESIS}", root.converged and root.iterations <= THESIS)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dynident.boundary.solve_bvp import block_elimination
-from dynident.boundary.solve_bvp.block_elimination import Elimination
+from dynident.boundary.solve_bvp.block_elimination import BlockElimination
+from dynident.boundary.solve_bvp.block_elimination_numpy import NumpyElimination
 from dynident.boundary.solve_bvp.root_finding import Singular
 from dynident.codegen.compiler import compiler
 
@@ -44,7 +45,7 @@ def test_agrees_with_a_dense_solve(way, segments, m):
     link = rng.normal(size=(segments, n, n + m))
     begin, end, shared = rng.normal(size=(n + m, n)), rng.normal(size=(n + m, n)), rng.normal(size=(n + m, m))
     c, d = rng.normal(size=(segments, n)), rng.normal(size=n + m)
-    s, p = Elimination(link, begin, end, shared).solve(c, d)
+    s, p = BlockElimination(link, begin, end, shared).solve(c, d)
     matrix = whole_matrix(link, begin, end, shared)
     expected = np.linalg.solve(matrix, np.concatenate([c.ravel(), d]))
     reach = np.linalg.cond(matrix) * np.finfo(float).eps * np.max(np.abs(expected))
@@ -58,7 +59,7 @@ def test_modes_that_grow_and_decay_by_500_decades_do_no_harm(way):
     link = np.tile(turn @ np.diag([np.exp(5.0), np.exp(-5.0)]) @ turn.T, (segments, 1, 1))
     grow, decay = turn[:, 0], turn[:, 1]
     begin, end = np.vstack([decay, np.zeros(2)]), np.vstack([np.zeros(2), grow])
-    s, _ = Elimination(link, begin, end, np.zeros((2, 0))).solve(np.zeros((segments, 2)), np.array([1.0, 1.0]))
+    s, _ = BlockElimination(link, begin, end, np.zeros((2, 0))).solve(np.zeros((segments, 2)), np.array([1.0, 1.0]))
     k = np.arange(segments + 1)
     with np.errstate(under="ignore"):
         exact = np.exp(-5.0 * k)[:, None] * decay + np.exp(5.0 * (k - segments))[:, None] * grow
@@ -69,12 +70,27 @@ def test_conditions_that_do_not_determine_the_solution_are_260(way):
     link = np.tile(np.array([[1.0, 0.1], [0.0, 1.0]]), (5, 1, 1))  # y'' = 0
     slopes_only = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[0.0, 0.0], [0.0, 1.0]])
     with pytest.raises(Singular, match=r"^because the linearised conditions at the ends do not determine") as refused:
-        Elimination(link, *slopes_only, np.zeros((2, 0)))
+        BlockElimination(link, *slopes_only, np.zeros((2, 0)))
     assert refused.value.code == 260
 
 
 def test_a_block_without_a_full_triangle_is_250(way):
     link = np.stack([np.eye(2), np.diag([1e20, 1.0]), np.diag([0.0, 1.0]), np.eye(2)])
     with pytest.raises(Singular, match=r"^because the linearised equations are singular at node") as refused:
-        Elimination(link, np.eye(2), np.zeros((2, 2)), np.zeros((2, 0)))
+        BlockElimination(link, np.eye(2), np.zeros((2, 2)), np.zeros((2, 0)))
     assert refused.value.code == 250
+
+
+def test_the_twin_does_what_the_compiled_loop_does():
+    if compiler() is None:
+        pytest.skip("needs a C compiler")
+    rng, n, m, segments = np.random.default_rng(3), 3, 2, 6
+    link, defects = rng.normal(size=(segments, n, n + m)), rng.normal(size=(segments, n))
+    loop, twin = block_elimination.CompiledElimination(block_elimination._library(), link), NumpyElimination(link)
+    results = []
+    for made in (loop, twin):
+        s, p = np.zeros((segments + 1, n)), np.ones(m)
+        s[0], s[-1] = 1.0, 2.0
+        made.back(made.forward(defects), s, p)
+        results.append(s)
+    assert results[1] == pytest.approx(results[0], abs=1e-12)

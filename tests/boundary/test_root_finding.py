@@ -8,14 +8,14 @@ from scipy.linalg import lu_factor, lu_solve
 
 import dynident as di
 from boundary_problems import thesis_linear
-from dynident.boundary.solve_bvp.boundary_conditions import BoundaryJacobian, SymbolicBoundaryConditions
+from dynident.boundary.solve_bvp.boundary_conditions import LinearBoundaryConditions, SymbolicBoundaryConditions
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.mesh import steps_for
 from dynident.boundary.solve_bvp.newton import DampedNewton
-from dynident.boundary.solve_bvp.problem import statement_of
+from dynident.boundary.solve_bvp.problem import trace_problem
 from dynident.boundary.solve_bvp.root_finding import FactoredSystem
 from dynident.boundary.solve_bvp.segment_propagation import PropagatedSegments, SegmentEnds
-from dynident.boundary.solve_bvp.shooting_system import LinkedSystem
+from dynident.boundary.solve_bvp.shooting_system import ShootingSystem
 from dynident.errors import SimulationDiverged
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
@@ -137,8 +137,8 @@ def linear_segments(nodes, scheme):
     time, nothing = np.linspace(0, 1, nodes + 1), np.zeros((nodes, 0))
     grid = Grid(time, 0, np.ones(nodes, np.int32), nothing, nothing, np.zeros((nodes + 1, 0)), np.zeros(nodes + 1, np.uint8))
     march = propagator_for(model, integrator_named(*scheme), ())
-    ends = BoundaryJacobian([[1, 0], [0, 0]], [[0, 0], [0, 1]], [0, 2 * np.pi])
-    return LinkedSystem(PropagatedSegments(march, grid, np.arange(nodes + 1), 2), ends), time
+    ends = LinearBoundaryConditions([[1, 0], [0, 0]], [[0, 0], [0, 1]], [0, 2 * np.pi])
+    return ShootingSystem(PropagatedSegments(march, grid, np.arange(nodes + 1), 2), ends), time
 
 
 @pytest.mark.parametrize(("scheme", "order", "coarse"), [
@@ -168,7 +168,7 @@ def differences(system, z, direction, h):
 @pytest.mark.parametrize("integrator", ["runge_kutta", "gauss_legendre", "radau"])
 def test_factored_jacobians_agree_with_differences_of_the_equations(integrator):
     """J^-1 (F(z + hv) - F(z - hv)) / 2h = v, at a solution and with a parameter that only the conditions know."""
-    statement = statement_of(lambda t, y, p: [y[1], -p[0] * di.maths.sin(y[0]) + t],
+    statement = trace_problem(lambda t, y, p: [y[1], -p[0] * di.maths.sin(y[0]) + t],
                              lambda a, b, p: [a[0] - p[1], b[0] * b[1] - 1, a[1] - 1, p[1] * p[0] - 2], 2, None, ["k", "c"])
     steps = steps_for(statement, integrator, None)
     time = np.linspace(0, 1, 8)
@@ -192,7 +192,7 @@ def test_segments_of_ones_own_may_jump():
             slope = np.array([2 * np.exp(-1.0), np.exp(-1.0)])
             return SegmentEnds(begins * slope[:, None], slope[:, None, None] if sensitivities else None)
 
-    system = LinkedSystem(Jumping(), BoundaryJacobian([[0.0]], [[1.0]], [1.0]))
+    system = ShootingSystem(Jumping(), LinearBoundaryConditions([[0.0]], [[1.0]], [1.0]))
     nodes, _ = system.unpack(DampedNewton().solve(system, np.zeros(3)).point)
     assert nodes[:, 0] == pytest.approx([np.exp(2.0) / 2, np.exp(1.0), 1.0], rel=1e-14)
 

@@ -7,8 +7,8 @@ import pytest
 
 import dynident as di
 from boundary_problems import PUBLISHED, bratu, kink, line, steady_burgers, troesch
-from dynident.boundary.solve_bvp.block_elimination import Elimination
-from dynident.boundary.solve_bvp.collocation_system import LiftedSystem
+from dynident.boundary.solve_bvp.block_elimination import BlockElimination
+from dynident.boundary.solve_bvp.collocation_system import CollocationSystem
 from dynident.boundary.solve_bvp.segment_propagation import PropagatedSegments
 from dynident.maths import exp, sin
 
@@ -71,9 +71,9 @@ def blur(monkeypatch, seed):
         monkeypatch.setattr(owner, name, lambda self, *arguments: change(plain(self, *arguments)))
 
     wrap(PropagatedSegments, "run", lambda out: type(out)(blurred(out.states), blurred(out.links), blurred(out.path)))
-    wrap(LiftedSystem, "run", lambda out: dataclasses.replace(
+    wrap(CollocationSystem, "run", lambda out: dataclasses.replace(
         out, defect=blurred(out.defect), link=blurred(out.link), correction=blurred(out.correction), stage=blurred(out.stage)))
-    wrap(Elimination, "solve", lambda out: tuple(map(blurred, out)))
+    wrap(BlockElimination, "solve", lambda out: tuple(map(blurred, out)))
 
 
 def verdict(case):

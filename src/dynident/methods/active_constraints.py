@@ -49,7 +49,8 @@ class ActiveConstraints:
         reach = np.abs(self.rows) @ std
         return exact / np.where(reach > 0, reach, 1.0)
 
-    def joined(self, at: ResidualJacobian, exact: float = NO_ERROR) -> tuple[ResidualJacobian, list[ActiveInequality]]:
+    def append_as_measurements(self, at: ResidualJacobian, exact: float = NO_ERROR
+                               ) -> tuple[ResidualJacobian, list[ActiveInequality]]:
         """The same as measurements beside the others, so many times as exact, and which rows are inequalities."""
         if not self.texts:
             return at, []

@@ -57,7 +57,7 @@ def build_direct_estimate(problem: Problem, method: Any, finite: Shooting, outco
     trajectories, residuals = trajectories_of(problem, finite, finite.run_with_all_outputs(outcome.point))
     at = finite.linearization(outcome.point)
     active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
-    tied, limits = (tight or ActiveConstraints()).joined(robust_linearization(at, finite.loss))
+    tied, limits = (tight or ActiveConstraints()).append_as_measurements(robust_linearization(at, finite.loss))
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(sizes),
                                   smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits)
     fixed = count_fixed(outcome.held, tight)

@@ -32,12 +32,12 @@ def criterion(estimate: Estimate) -> float:
     elif "measurement_weight" in estimate.method.objective_key():
         found = float(estimate.cost)
     else:
-        found = float(estimate.cost) + sum(_share_of_size(estimate, name)
+        found = float(estimate.cost) + sum(_cost_of_estimated_noise(estimate, name)
                                            for name in outputs_with_unknown_noise(estimate.problem))
     return np.inf if np.isnan(found) else found
 
 
-def _share_of_size(estimate: Estimate, output: str) -> float:
+def _cost_of_estimated_noise(estimate: Estimate, output: str) -> float:
     """What an estimated noise size adds to the cost; one that is next to nothing counts as FINEST, in both."""
     own = [np.asarray(residuals[output], float) for experiment, residuals in
            zip(estimate.problem.experiments, estimate.residuals, strict=True)

@@ -40,14 +40,14 @@ class Refit:
             raise NotSupported(f"{what} rests on the likelihood of normal errors; fit with loss=\"squared\" first.")
         self.estimate, self.problem, self.settled = estimate, problem, settled
         self.values = np.array([float(estimate.values[name]) for name in problem.names])
-        self.finite, self.point = self._made([1] * len(problem.experiments))
+        self.finite, self.point = self._transcribe([1] * len(problem.experiments))
         try:
             self.finite.evaluate(self.point)
         except SimulationDiverged:
-            self.finite, self.point = self._made([default_segments(e.samples) for e in problem.experiments])
+            self.finite, self.point = self._transcribe([default_segments(e.samples) for e in problem.experiments])
         self.box = self.finite.coordinates
 
-    def _made(self, segments: Sequence[int]) -> tuple[Shooting, Variables]:
+    def _transcribe(self, segments: Sequence[int]) -> tuple[Shooting, Variables]:
         estimate = self.estimate
         sizes = {name: estimate.noise_std[name] for name in outputs_with_unknown_noise(self.problem)}
         integrator = integrator_named(estimate.method.simulation_integrator)
@@ -64,20 +64,20 @@ class Refit:
         """Simulations so far, with and without derivatives."""
         return sum(self.finite.counts.values())
 
-    def solver(self) -> Any:
+    def make_solver(self) -> Any:
         if self.finite.equality_count:
             return GaussNewton(iterations=ITERATIONS)
         return LevenbergMarquardt(iterations=ITERATIONS, settled=self.settled, damping=GENTLE)
 
-    def free(self, start: Variables) -> SolverResult:
+    def solve(self, start: Variables) -> SolverResult:
         """Solve with all unknowns free within their bounds."""
-        return self.solver().solve(self.finite, start)
+        return self.make_solver().solve(self.finite, start)
 
-    def held(self, index: int, start: Variables) -> SolverResult:
+    def solve_with_fixed(self, index: int, start: Variables) -> SolverResult:
         """Solve with one unknown resting where the start has it; bounds that meet hold it, so nothing is compiled."""
         lower, upper = self.box.lower.copy(), self.box.upper.copy()
         lower[index] = upper[index] = start.unknowns[index]
-        return self.solver().solve(self.finite.with_bounds(lower, upper), start)
+        return self.make_solver().solve(self.finite.with_bounds(lower, upper), start)
 
     def with_data(self, outputs: Sequence[dict[str, np.ndarray]]) -> Refit:
         """The same with other measured values; what was missing stays missing."""

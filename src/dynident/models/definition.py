@@ -247,7 +247,7 @@ def unused(written: ModelDefinition, expressions: Sequence[casadi.SX] | None) ->
     except ProblemError:
         return []  # the equation that cannot be read may well use them
     remaining = mentioned if expressions is None else {
-        symbol.name() for symbol in casadi.symvar(caret_position(expressions))} | set(written.definitions)
+        symbol.name() for symbol in casadi.symvar(column_vector(expressions))} | set(written.definitions)
     return [f"{kind} '{name}' {'drops out of' if name in mentioned else 'is used in'} "
             f"{'every' if name in mentioned else 'no'} equation. Use it, or remove it."
             for kind, name in written.declared() if kind != "state" and name not in mentioned & remaining]
@@ -267,6 +267,6 @@ def unknown_units(written: ModelDefinition) -> list[str]:
             for name in written.units if name not in known]
 
 
-def caret_position(items: Iterable[Any]) -> casadi.SX:
+def column_vector(items: Iterable[Any]) -> casadi.SX:
     listed_items = list(items)
     return casadi.vertcat(*(casadi.SX(item) for item in listed_items)) if listed_items else casadi.SX(0, 1)

@@ -23,8 +23,8 @@ from dynident.models.definition import (
     TIME,
     Equation,
     ModelDefinition,
-    caret_position,
     clashes,
+    column_vector,
     definition_order,
     empty_faults,
     name_faults,
@@ -115,10 +115,10 @@ class EquationModel:
         faults += unknown_units(written)
         if faults:
             raise ProblemError(faults)
-        arguments = [symbols[TIME], *(caret_position(symbols[name] for name in group)
+        arguments = [symbols[TIME], *(column_vector(symbols[name] for name in group)
                                       for group in (written.states, written.inputs, written.parameters))]
-        make = Maker(arguments, (caret_position(symbols[name] for name in written.constants),
-                                 caret_position(written.constants.values())))
+        make = Maker(arguments, (column_vector(symbols[name] for name in written.constants),
+                                 column_vector(written.constants.values())))
         modes = motion.modes(make)
         for key, value in {
                 "states": tuple(written.states), "inputs": tuple(written.inputs), "outputs": tuple(written.outputs),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import casadi
 
-from dynident.models.definition import ModelDefinition, caret_position, parse, read_condition
+from dynident.models.definition import ModelDefinition, column_vector, parse, read_condition
 from dynident.models.guards import holds_equality, switching_function
 
 ARGUMENTS = ["t", "x", "u", "p"]
@@ -42,7 +42,7 @@ class Maker:
     constants: tuple[casadi.SX, casadi.SX]  # symbols and values
 
     def function(self, name: str, expressions: Sequence[casadi.SX], result: str) -> casadi.Function:
-        filled = casadi.substitute(caret_position(expressions), *self.constants)
+        filled = casadi.substitute(column_vector(expressions), *self.constants)
         return casadi.Function(name, list(self.arguments), [casadi.densify(filled)], ARGUMENTS, [result], {"cse": True})
 
 

@@ -17,7 +17,7 @@ from dynident.parallel.tasks import map_ordered
 from dynident.problem.problem import given_std
 from dynident.statistics.bootstrap_result import Bootstrap
 from dynident.verbs.identify import identify
-from dynident.verbs.multistart import started
+from dynident.verbs.multistart import with_start
 
 KINDS = ("parametric", "residual_block")
 SETTLED = 1e-3  # standard errors that a refit may leave
@@ -28,7 +28,7 @@ MOST_FAILED = 0.1  # share of refits that may fail before the rest is no fair sa
 
 def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, seed: int = 0, block: int | None = None,
               executor: Executor | None = None) -> Bootstrap:
-    """Draw the data anew from the fitted model and fit again, many times, warm-started.
+    """Draw the data anew from the fitted model and fit again, many times, warm-with_start.
 
     `kind`: "parametric" (normal errors of the given or estimated size) or "residual_block" (blocks of `block` residuals
     in a row; as long as they are correlated, unless given). The same seed gives the same numbers on any executor.
@@ -55,12 +55,12 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
 def _part(common: tuple[Estimate, str, int | None, int], numbers: Sequence[int]) -> list[np.ndarray | None]:
     estimate, kind, block, seed = common
     refit = Refit(estimate, "bootstrap", SETTLED)
-    fitted = refit.free(refit.point).point
+    fitted = refit.solve(refit.point).point
     rows: list[np.ndarray | None] = []
     for number in numbers:
         rng = np.random.default_rng([seed, number])  # of each repeat its own, whoever computes it
         try:
-            outcome = refit.with_data(_drawn(estimate, kind, block, rng)).free(fitted)
+            outcome = refit.with_data(_resample(estimate, kind, block, rng)).solve(fitted)
         except SimulationDiverged:
             rows.append(None)
             continue
@@ -68,7 +68,7 @@ def _part(common: tuple[Estimate, str, int | None, int], numbers: Sequence[int])
     return rows
 
 
-def _drawn(estimate: Estimate, kind: str, block: int | None, rng: np.random.Generator) -> list[dict[str, np.ndarray]]:
+def _resample(estimate: Estimate, kind: str, block: int | None, rng: np.random.Generator) -> list[dict[str, np.ndarray]]:
     drawn = []
     records = zip(estimate.problem.experiments, estimate.trajectories, estimate.residuals, strict=True)
     for experiment, trajectory, residuals in records:
@@ -144,17 +144,17 @@ def leave_one_out(estimate: Estimate, executor: Executor | None = None) -> Leave
     count = len(estimate.problem.experiments)
     if count < 2:
         raise ProblemError("leave_one_out needs at least two experiments, and this estimate has one.")
-    return LeaveOneOut(estimate, tuple(map_ordered(_without, estimate, [(k,) for k in range(count)], executor)))
+    return LeaveOneOut(estimate, tuple(map_ordered(_drop_experiment, estimate, [(k,) for k in range(count)], executor)))
 
 
-def _without(estimate: Estimate, k: int) -> LeftOut:
+def _drop_experiment(estimate: Estimate, k: int) -> LeftOut:
     problem = estimate.problem
     out = problem.experiments[k]
     alone = estimate.filtered is None and estimate.smoothed is None  # else a start may be what is known beforehand: a filter
     # that began at the whole estimate would know of the record that is left out
     values = {n: float(v) for n, v in estimate.values.items() if alone and n in {p.name for p in problem.unknowns}}
     try:
-        fewer = started(problem, values).changed(experiments=[e for i, e in enumerate(problem.experiments) if i != k])
+        fewer = with_start(problem, values).changed(experiments=[e for i, e in enumerate(problem.experiments) if i != k])
         found = identify(fewer, estimate.method, progress=False)
         return LeftOut(out.name, found, found.validate(replace(out)))
     except DynidentError as reason:

@@ -38,7 +38,7 @@ def check(problem: Problem) -> Check:
     at, jumps = _with_jumps(problem, linearization_at_start(problem))
     coordinates = transforms_of(problem, at.values)
     constraints = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities()
-    tied, _ = constraints.joined(at, AS_EXACT_AS_DATA)
+    tied, _ = constraints.append_as_measurements(at, AS_EXACT_AS_DATA)
     found = _attribute_cause(problem, diagnose(problem, tied))
     return Check((*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *jumps, *found.findings))
 

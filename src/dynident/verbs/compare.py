@@ -62,13 +62,13 @@ def compare(problem: Problem, methods: Wanted | Iterable[Wanted], executor: Exec
     estimates: dict[str, Estimate] = {}
     failed: dict[str, str] = {}
     chosen: dict[str, Method] = {}
-    for wanted in _listed(methods):
+    for wanted in _as_list(methods):
         method = method_from(wanted)
         chosen[_label(method, list(chosen))] = MultiStart(method, starts=starts) if starts > 1 else method
     if starts > 1:  # starts are more than methods, and run side by side within each
-        found: Iterator[Estimate | str] = (_found((problem, progress), method, executor) for method in chosen.values())
+        found: Iterator[Estimate | str] = (_run_method((problem, progress), method, executor) for method in chosen.values())
     else:
-        found = map_ordered(_found, (problem, progress if executor is None else False),
+        found = map_ordered(_run_method, (problem, progress if executor is None else False),
                          [(method,) for method in chosen.values()], executor)
     try:
         for label, answer in zip(chosen, found, strict=False):  # Ctrl-C ends it early
@@ -82,10 +82,10 @@ def compare(problem: Problem, methods: Wanted | Iterable[Wanted], executor: Exec
         if not estimates:
             raise
     failed |= {label: NOT_REACHED for label in chosen if label not in estimates and label not in failed}
-    return Comparison(_recounted({label: _with_sizes(e) for label, e in estimates.items()}), failed)
+    return Comparison(_recount_best({label: _with_nlp_densities(e) for label, e in estimates.items()}), failed)
 
 
-def _listed(methods: Any) -> Iterable[Wanted]:
+def _as_list(methods: Any) -> Iterable[Wanted]:
     """One method needs no list."""
     if isinstance(methods, (str, Mapping, Method)):
         return [methods]
@@ -95,7 +95,7 @@ def _listed(methods: Any) -> Iterable[Wanted]:
     return methods
 
 
-def _found(common: tuple[Problem, Any], method: Method, executor: Executor | None = None) -> Estimate | str:
+def _run_method(common: tuple[Problem, Any], method: Method, executor: Executor | None = None) -> Estimate | str:
     """The estimate, good or not, or why the method cannot."""
     problem, progress = common
     try:
@@ -108,7 +108,7 @@ def _found(common: tuple[Problem, Any], method: Method, executor: Executor | Non
         return str(reason)
 
 
-def _recounted(estimates: dict[str, Estimate]) -> dict[str, Estimate]:
+def _recount_best(estimates: dict[str, Estimate]) -> dict[str, Estimate]:
     """Starts that reached the best of all methods that minimise the same, not only the best of their own."""
     best = best_per_objective(estimates)
     return {label: replace(e, counts={**e.counts, "reached the best": sum(
@@ -116,7 +116,7 @@ def _recounted(estimates: dict[str, Estimate]) -> dict[str, Estimate]:
         for label, e in estimates.items()}
 
 
-def _with_sizes(estimate: Estimate) -> Estimate:
+def _with_nlp_densities(estimate: Estimate) -> Estimate:
     """Densities of the nonlinear program, where the method makes one that is not too large to look at."""
     if estimate.counts.get("variables", LARGEST_LOOKED_AT + 1) > LARGEST_LOOKED_AT:
         return estimate

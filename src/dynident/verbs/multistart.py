@@ -71,11 +71,11 @@ class MultiStart(Method):
 
     def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
         self.check_supports(problem)
-        places = self.places(problem)
+        start_places = self.start_places(problem)
         began = time.perf_counter()
         results: dict[int, StartResult] = {}
         best: tuple[tuple[bool, float, int], Estimate] | None = None
-        with suppress(KeyboardInterrupt), closing(self.ends(problem, places, executor, report)) as ends:
+        with suppress(KeyboardInterrupt), closing(self.ends(problem, start_places, executor, report)) as ends:
             for number, result, estimate in ends:  # one estimate is kept, however many starts there are
                 results[number] = result
                 place_in_row = *rank(result), number  # of equals the earlier start, in whichever order they end
@@ -90,35 +90,35 @@ class MultiStart(Method):
             raise ProblemError(f"None of {len(results)} starts could be fitted: {reasons}")
         others = max(0.0, time.perf_counter() - began - sum(best[1].times.values()))
         timed = replace(best[1], times={**best[1].times, "other starts": others})
-        return self.named(problem, timed, [results[k] for k in sorted(results)], len(places))
+        return self.summarise(problem, timed, [results[k] for k in sorted(results)], len(start_places))
 
-    def places(self, problem: Problem) -> list[Mapping[str, float]]:
+    def start_places(self, problem: Problem) -> list[Mapping[str, float]]:
         """Where the starts are; a wrong name is said before the first fit."""
-        places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
-        for place in places:
-            started(problem, place)
-        return places
+        start_places = list(self.points) or [{}, *start_points(problem, self.starts - 1, self.seed)]
+        for place in start_places:
+            with_start(problem, place)
+        return start_places
 
     def check_supports(self, problem: Problem) -> None:
         """A place that is none, or what the method has against the problem: it would say so at each."""
-        self.method.check_supports(started(problem, self.places(problem)[0]))
+        self.method.check_supports(with_start(problem, self.start_places(problem)[0]))
 
-    def ends(self, problem: Problem, places: Sequence[Mapping[str, float]], executor: Executor | None,
+    def ends(self, problem: Problem, start_places: Sequence[Mapping[str, float]], executor: Executor | None,
              report: Callable[..., object]) -> Generator[tuple[int, StartResult, Estimate | None]]:
         """Starts as they end, whatever their end; one whose workers were lost is a result too."""
         common = self.method, problem, report if executor is None else None
-        with closing(as_completed(run_start, common, [(dict(place),) for place in places], executor)) as endings:
+        with closing(as_completed(run_start, common, [(dict(place),) for place in start_places], executor)) as endings:
             for ended in endings:
                 if ended.error is None:
                     yield ended.number, *ended.value
                 elif is_lost(ended.error):
-                    begin = _begin(started(problem, ended.task[0]))
+                    begin = _start_values(with_start(problem, ended.task[0]))
                     why = describe(ended.error, ended.attempts)
                     yield ended.number, StartResult(begin, {}, float("inf"), False, Status(why)), None
                 else:
                     raise ended.error
 
-    def named(self, problem: Problem, best: Estimate, results: Sequence[StartResult], asked: int) -> Estimate:
+    def summarise(self, problem: Problem, best: Estimate, results: Sequence[StartResult], asked: int) -> Estimate:
         """The best estimate, saying how many starts led there."""
         lowest = best_of(results)
         reached = sum(r.converged and same_optimum(r, lowest) for r in results)
@@ -141,7 +141,7 @@ def check_starts(starts: Any) -> None:
         raise ProblemError(faults)
 
 
-def _begin(problem: Problem) -> dict[str, float]:
+def _start_values(problem: Problem) -> dict[str, float]:
     return {p.name: float(p.start or 0.0) for p in problem.parameters if isinstance(p, Parameter) and p.free}
 
 
@@ -170,7 +170,7 @@ def start_points(problem: Problem, count: int, seed: int) -> list[dict[str, floa
     return points
 
 
-def started(problem: Problem, values: Mapping[str, float]) -> Problem:
+def with_start(problem: Problem, values: Mapping[str, float]) -> Problem:
     """The problem with other start values; names as in `problem.names`."""
     known = {p.name for p in problem.parameters if isinstance(p, Parameter)}
 
@@ -189,8 +189,8 @@ def run_start(common: tuple[Method, Problem, Callable[..., object] | None], plac
               ) -> tuple[StartResult, Estimate | None]:
     """One start, and what is compared of it; a start that fails is a result too."""
     method, problem, report = common
-    problem = started(problem, place)
-    begin = _begin(problem)
+    problem = with_start(problem, place)
+    begin = _start_values(problem)
     try:
         e = method.identify(problem, None, report or (lambda _: None))
     except NotConverged as stopped:

@@ -42,7 +42,7 @@ def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level:
         raise ProblemError("A profile starts from an optimum, and this estimate did not converge.")
     refuse_other_sums(estimate, "profile")
     known = estimate.problem.names
-    wanted = _wanted(known, names, level)
+    wanted = _unknowns_to_profile(known, names, level)
     base, effects = _base(estimate)
     tasks = [(name, side, reach(base, name, level)) for name in wanted for side in (-1, 1)]
     sides = list(map_ordered(_side, (estimate, base), tasks, executor))
@@ -58,7 +58,7 @@ def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level:
                    tuple(u.name for u in estimate.problem.unknowns if u.log), tuple(notes))
 
 
-def _wanted(known: Sequence[str], names: Any, level: Any) -> list[str]:
+def _unknowns_to_profile(known: Sequence[str], names: Any, level: Any) -> list[str]:
     """The unknowns to profile, or all that is wrong with what was asked."""
     if not isinstance(names, (str, Iterable, type(None))):
         raise ProblemError(f"names = {names!r}; give the name of an unknown or a list of names, or leave it out for all of "
@@ -164,7 +164,7 @@ class _ProfileWalk:
         unmoved = np.where(np.arange(moved.size) == self.index, moved, last.unknowns)
         for start in (Variables(moved, last.nodes), Variables(unmoved, last.nodes)):
             try:
-                outcome = self.refit.held(self.index, start)
+                outcome = self.refit.solve_with_fixed(self.index, start)
             except SimulationDiverged:
                 continue
             if outcome.converged:

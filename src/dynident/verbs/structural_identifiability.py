@@ -86,7 +86,7 @@ def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator, j
     """What a random record shows at random values; unknowns that act in jumps only are added to `jumps`."""
     share = 1.0
     for _ in range(TRIES):
-        moved = np.array([_drawn(u, v, share, rng) for u, v in zip(problem.unknowns, centre, strict=True)])
+        moved = np.array([_sample_value(u, v, share, rng) for u, v in zip(problem.unknowns, centre, strict=True)])
         excited = problem.changed(experiments=[_excited(e, share, rng) for e in problem.experiments])
         try:
             at = _linearization(excited, moved)
@@ -106,7 +106,7 @@ def _linearization(problem: Problem, values: np.ndarray) -> ResidualJacobian:
     return linearize_at(problem, values, {}, cut=False)
 
 
-def _drawn(unknown: Unknown, value: float, share: float, rng: np.random.Generator) -> float:
+def _sample_value(unknown: Unknown, value: float, share: float, rng: np.random.Generator) -> float:
     """A value nearby, inside of the bounds; zero tells no size, so the scale or one is taken."""
     spread = share * rng.uniform(-SPREAD, SPREAD)
     if value:

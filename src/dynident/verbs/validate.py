@@ -45,7 +45,7 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     brought = set(nominal_values(estimate.problem.model)) - {s.state for s in estimate.problem.parameters
                                                         if isinstance(s, InitialState)}
     missing = [s for s in estimate.problem.model.states if s not in experiment.initial and s not in brought]
-    notes = _held_still(estimate, values)
+    notes = _drift_notes(estimate, values)
     if missing:
         found = _initial_states(estimate, experiment, held, missing)
         values |= found
@@ -56,7 +56,7 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     return replace(validation_metrics(experiment, trajectory, estimate.noise_std, max(dof, 1.0)), notes=notes)
 
 
-def _held_still(estimate: Estimate, values: Mapping[str, float]) -> tuple[str, ...]:
+def _drift_notes(estimate: Estimate, values: Mapping[str, float]) -> tuple[str, ...]:
     """What the reader must know of parameters that changed along time in the fit and stand still here."""
     notes = []
     if (smoothed := estimate.smoothed) is not None:
@@ -81,7 +81,7 @@ def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Param
                     ) -> dict[str, float]:
     known = {s.state: s for s in estimate.problem.parameters if isinstance(s, InitialState)}
     initial = [known[s] if s in known and not known[s].free else InitialState(s) for s in missing]
-    problem = Problem(estimate.problem.model, [_sized(experiment, estimate)], [*held, *initial])
+    problem = Problem(estimate.problem.model, [_with_noise_std(experiment, estimate)], [*held, *initial])
     careful = method_from("single_shooting" if isinstance(problem.model, EquationModel) else "least_squares")
     method = estimate.method.inner_method.for_initial_states(MAX_ITERATIONS) or careful
     try:
@@ -94,7 +94,7 @@ def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Param
     return {f"{s}(0)": float(found.values[f"{s}(0)"]) for s in missing}
 
 
-def _sized(experiment: Experiment, estimate: Estimate) -> Experiment:
+def _with_noise_std(experiment: Experiment, estimate: Estimate) -> Experiment:
     """Noise sizes that the record leaves open are those of the fit."""
     noise = {}
     for name, n in experiment.noise.items():

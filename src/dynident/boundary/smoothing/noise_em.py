@@ -34,7 +34,8 @@ class NoiseEM:
         self.setup = setup
         self.last: np.ndarray | None = None  # the last plain step, in logarithms
 
-    def better(self, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]) -> dict[str, float] | None:
+    def better(self, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]
+          ) -> dict[str, float] | None:
         """New sizes, or None where there are none to estimate or they have settled."""
         if not used:
             return None
@@ -70,7 +71,7 @@ class NoiseEM:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ResidualVariance:
     """What the samples of one output show of its size; squares in units of the size that was used."""
 
     count: int
@@ -92,7 +93,8 @@ class Seen:
         return self.count > 0 and vague and not self.growth > 1
 
 
-def _seen(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]) -> dict[str, Seen]:
+def _seen(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]
+          ) -> dict[str, ResidualVariance]:
     evaluation = finite.evaluate(point)
     variances = SmootherCovariance(finite, point).output_variances()
     found = {}
@@ -100,7 +102,7 @@ def _seen(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables
         column = setup.problem.model.outputs.index(name)
         here = [(e, finite.records[e].weight[:, column] > 0) for e, experiment in enumerate(setup.inner.experiments)
                 if name in experiment.noise and given_std(experiment, name) is None]
-        found[name] = Seen(sum(int(np.sum(seen)) for _, seen in here),
+        found[name] = ResidualVariance(sum(int(np.sum(seen)) for _, seen in here),
                            sum(float(np.sum(evaluation.weighted_residuals[e][seen, column] ** 2)) for e, seen in here),
                            sum(float(np.sum(variances[e][seen, column])) for e, seen in here))
     return found

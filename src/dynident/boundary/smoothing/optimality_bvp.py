@@ -15,10 +15,10 @@ import numpy as np
 from dynident.boundary.smoothing.costates import OptimalityModel, with_parameters_as_states
 from dynident.boundary.smoothing.setup import SmoothingSetup, stretches
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
-from dynident.boundary.solve_bvp.boundary_conditions import BoundaryJacobian
+from dynident.boundary.solve_bvp.boundary_conditions import LinearBoundaryConditions
 from dynident.boundary.solve_bvp.root_finding import Singular
 from dynident.boundary.solve_bvp.segment_propagation import PropagatedSegments, SegmentEnds
-from dynident.boundary.solve_bvp.shooting_system import LinkedSystem
+from dynident.boundary.solve_bvp.shooting_system import ShootingSystem
 from dynident.codegen.batched import BatchedFunction
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
@@ -48,7 +48,7 @@ class BoundaryValueProblem:
         segments = PropagatedSegments(march, grid, first, 2 * self.n, 0, lambda _: self.p)
         self.segments = segments if setup.method.measurements == "continuous" else JumpSegments(self, segments, grid)
         self.ends = self._ends()
-        self.system = LinkedSystem(self.segments, self.ends, self._scale() if scaled else None)
+        self.system = ShootingSystem(self.segments, self.ends, self._scale() if scaled else None)
 
     def _held(self, name: str) -> float:
         return float(self.setup.problem.bindings[0].parameters[self.setup.problem.model.parameters.index(name)])
@@ -76,7 +76,7 @@ class BoundaryValueProblem:
         name = self.setup.problem.model.outputs[output]
         return float(V[name] if isinstance(V, Mapping) else V)  # type: ignore[arg-type]  # continuous: it is given
 
-    def _ends(self) -> BoundaryJacobian:
+    def _ends(self) -> LinearBoundaryConditions:
         """(3.14): the first costate is R0 (x - x0), or the first state is known; the last costate is zero."""
         n, binding, inner = self.n, self.setup.problem.bindings[0], self.setup.inner
         known = {u.quantity: u.prior for u in inner.unknowns}
@@ -89,7 +89,7 @@ class BoundaryValueProblem:
             prior = known[name]
             R0, x0 = (1 / prior.std**2, prior.mean) if prior is not None else (0.0, 0.0)
             A[i, i], A[i, n + i], c[i] = -R0, 1.0, -R0 * x0
-        return BoundaryJacobian(A, B, c)
+        return LinearBoundaryConditions(A, B, c)
 
     def _scale(self) -> np.ndarray:
         """Typical sizes: states as the record shows them, parameters as they start; costates by what moves a state."""
@@ -164,7 +164,7 @@ class BoundaryValueProblem:
         states = np.where(sizes[:self.n] > 0, sizes[:self.n], 1.0)
         costates = np.where(sizes[self.n:] > 0, sizes[self.n:], 1 / states)
         try:
-            return LinkedSystem(self.segments, self.ends, np.concatenate([states, costates])).linearize(
+            return ShootingSystem(self.segments, self.ends, np.concatenate([states, costates])).linearize(
                 self.system.pack(nodes, np.zeros(0))).factors.condition
         except (SimulationDiverged, Singular):
             return float("inf")

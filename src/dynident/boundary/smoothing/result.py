@@ -33,7 +33,7 @@ NO_MODEL_ERROR = ("the model is right and nearly linear over the interval, and m
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SmoothingOutcome:
     """What a fit hands over."""
 
     setup: SmoothingSetup
@@ -46,7 +46,7 @@ class Found:
     times: Mapping[str, float]
 
 
-def assemble(found: Found) -> Estimate:
+def assemble(found: SmoothingOutcome) -> Estimate:
     began = time.perf_counter()
     setup, finite, outcome = found.setup, found.finite, found.outcome
     problem, place = setup.problem, setup.place()
@@ -77,7 +77,7 @@ def _given_sizes(setup: SmoothingSetup, residuals: tuple[Mapping[str, np.ndarray
     return sizes
 
 
-def _trajectories(found: Found) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
+def _trajectories(found: SmoothingOutcome) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
     """Smoothed states and outputs at the samples, and measured minus smoothed."""
     setup, finite, point = found.setup, found.finite, found.outcome.point
     names, inner = setup.problem.model, setup.inner.model
@@ -96,7 +96,7 @@ def _trajectories(found: Found) -> tuple[tuple[Trajectory, ...], tuple[Mapping[s
     return tuple(trajectories), tuple(residuals)
 
 
-def _uncertainty(found: Found, spreads: SmootherCovariance, values: np.ndarray, active: Mapping[str, str],
+def _uncertainty(found: SmoothingOutcome, spreads: SmootherCovariance, values: np.ndarray, active: Mapping[str, str],
                  residuals: tuple[Mapping[str, np.ndarray], ...]) -> Covariance:
     setup, finite = found.setup, found.finite
     slope = finite.coordinates.derivative(found.outcome.point.unknowns)
@@ -111,7 +111,7 @@ def _uncertainty(found: Found, spreads: SmootherCovariance, values: np.ndarray, 
     return covariance_from_hessian_factor(setup.problem, values, triangle, active, assumed, middle)
 
 
-def _true_std(found: Found, e: int, estimated: Mapping[str, float]) -> np.ndarray:
+def _true_std(found: SmoothingOutcome, e: int, estimated: Mapping[str, float]) -> np.ndarray:
     """Standard deviation of each measured value in units of 1/weight, (nodes, outputs)."""
     record, experiment = found.finite.records[e], found.setup.problem.experiments[e]
     std = np.zeros_like(record.weight)
@@ -122,7 +122,7 @@ def _true_std(found: Found, e: int, estimated: Mapping[str, float]) -> np.ndarra
     return std * record.weight
 
 
-def _smoothed(found: Found, spreads: SmootherCovariance) -> SmootherResult:
+def _smoothed(found: SmoothingOutcome, spreads: SmootherCovariance) -> SmootherResult:
     setup, finite, point = found.setup, found.finite, found.outcome.point
     errors = finite.model_errors(point)
     variances = spreads.along() if setup.method.measurement_weight is None else None  # else the weights are no variances
@@ -140,7 +140,7 @@ def _smoothed(found: Found, spreads: SmootherCovariance) -> SmootherResult:
     return SmootherResult(tuple(records), dict(setup.weights), setup.drifting, found.strides)
 
 
-def _costs(found: Found, smoothed: SmootherResult, fixed: int) -> dict[str, float]:
+def _costs(found: SmoothingOutcome, smoothed: SmootherResult, fixed: int) -> dict[str, float]:
     """The parts of the sum that was made small; where the weights are variances, it is a chi-square as a whole."""
     cost, finite = found.outcome.evaluation.cost, found.finite
     parts = {"measurement_cost": sum(float(np.sum(rhs**2)) for rhs in found.outcome.evaluation.weighted_residuals),
@@ -151,7 +151,7 @@ def _costs(found: Found, smoothed: SmootherResult, fixed: int) -> dict[str, floa
     return {"chi2": cost, "dof": float(dof), "reduced_chi2": cost / dof, **parts}
 
 
-def _notes(found: Found, uncertainty: Covariance, smoothed: SmootherResult) -> list[str]:
+def _notes(found: SmoothingOutcome, uncertainty: Covariance, smoothed: SmootherResult) -> list[str]:
     setup, finite, outcome = found.setup, found.finite, found.outcome
     notes = [as_sentence(words) for words in uncertainty.combinations]
     notes += active_bound_notes(uncertainty)
@@ -196,7 +196,7 @@ def _beyond_bounds(setup: SmoothingSetup, smoothed: SmootherResult) -> list[str]
     return notes
 
 
-def _conditioned(found: Found) -> list[str]:
+def _conditioned(found: SmoothingOutcome) -> list[str]:
     """The thesis' warning, where a root finder worked; smoother and intervals do not go through these equations."""
     if not found.strides:
         return []

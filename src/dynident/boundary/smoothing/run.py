@@ -12,7 +12,7 @@ import numpy as np
 from dynident.boundary.smoothing.method import BoundaryValueMethod
 from dynident.boundary.smoothing.noise_em import NoiseEM
 from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
-from dynident.boundary.smoothing.result import Found, assemble
+from dynident.boundary.smoothing.result import SmoothingOutcome, assemble
 from dynident.boundary.smoothing.setup import SmoothingSetup, first_sizes, setup_of
 from dynident.boundary.smoothing.smoother_covariance import SmootherCovariance
 from dynident.boundary.smoothing.start_strategies import StartAttempt, StartStrategies, stable_steps
@@ -48,10 +48,10 @@ FIRST_TIME_STEP = 0.05  # of Davidenko's artificial time: what the thesis begins
 
 
 def identify(method: BoundaryValueMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
-    return Fit(setup_of(method, problem), tell).go()
+    return SmoothingRun(setup_of(method, problem), tell).go()
 
 
-class Fit:
+class SmoothingRun:
     """One run of the method."""
 
     def __init__(self, setup: SmoothingSetup, tell: Callable[..., object]):
@@ -81,7 +81,7 @@ class Fit:
                 "equalities": finite.equality_count}
         counts = {**self.counts, "steps_per_sample": finite.steps, **size}
         try:
-            return assemble(Found(self.setup, finite, outcome, self.sizes, by, strides, counts, times))
+            return assemble(SmoothingOutcome(self.setup, finite, outcome, self.sizes, by, strides, counts, times))
         except SimulationDiverged as wall:  # nothing was found, and at the start there are no derivatives
             if outcome.converged:
                 raise
@@ -324,7 +324,7 @@ class Fit:
 
     def followed(self, solver: Any, problem: BoundaryValueProblem, z: np.ndarray) -> RootResult:
         """Let a root finder work, and keep its diary."""
-        seen = _Seen(problem.system)
+        seen = _LastPoint(problem.system)
 
         def told(page: RootIteration) -> None:
             values = problem.values(seen.last)
@@ -371,7 +371,7 @@ def _stopped(outcome: SolverResult) -> SolverResult:
     return replace(outcome, converged=False, reason=Status.of(StatusCode.INTERRUPTED), interrupted=True)
 
 
-class _Seen:
+class _LastPoint:
     """A square system that remembers where it was asked last."""
 
     def __init__(self, system: Any):

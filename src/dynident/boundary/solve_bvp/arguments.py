@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from dynident.boundary.solve_bvp.adaptive import Solver
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.mesh import Course, scheme_for, split
+from dynident.boundary.solve_bvp.mesh_state import Solver
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.result import BoundarySolution
 from dynident.errors import ProblemError, did_you_mean

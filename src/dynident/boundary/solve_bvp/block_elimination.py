@@ -1,6 +1,7 @@
 """Elimination: how are the linear equations of a chain solved whose two ends are tied?
 
-`bvp_elimination.c` says how it is done; the same in NumPy serves where there is no compiler, and as its check.
+`bvp_elimination.c` says how it is done; its twin
+`block_elimination_numpy.py` serves where there is no compiler, and as its check.
 """
 
 from __future__ import annotations
@@ -10,18 +11,17 @@ import functools
 import hashlib
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dgetrf, dgetrs
 
+from dynident.boundary.solve_bvp.block_elimination_numpy import SMALLEST_PIVOT, NumpyElimination
 from dynident.boundary.solve_bvp.root_finding import ILL_POSED, SINGULAR_BLOCK, Singular
 from dynident.codegen.c_source import kernel_text
 from dynident.codegen.compiler import load_library
 
-SMALLEST_PIVOT = 1e-15  # relative, of a triangle: below it the block is singular to rounding; as in bvp_elimination.c
 HELD = 1e-14  # relative; the smallest singular value of what is left of a chain where singular equations are to be solved
 
 
-class Elimination:
+class BlockElimination:
     """Factors of: link_i (s_i, p) - s_{i+1} = c_i for all segments, and begin s_0 + end s_N + shared p = d.
 
     `regular`: refuse conditions that do not determine the solution to rounding. Where it is False, such a direction is held as
@@ -32,8 +32,8 @@ class Elimination:
         self.segments, self.n, columns = link.shape
         self.m = columns - self.n
         library = _library()
-        made = _Compiled(library, link) if library is not None else _Plain(link)
-        self.chain: _Compiled | _Plain = made
+        made = CompiledElimination(library, link) if library is not None else NumpyElimination(link)
+        self.chain: CompiledElimination | NumpyElimination = made
         if made.singular:
             where = f"node {made.singular} of {self.segments + 1}"
             raise Singular(f"because the linearised equations are singular at {where}", SINGULAR_BLOCK)
@@ -59,7 +59,7 @@ class Elimination:
         return s, p
 
 
-class _Compiled:
+class CompiledElimination:
     def __init__(self, library: ctypes.CDLL, link: np.ndarray):
         self.library = library
         self.segments, self.n, columns = link.shape
@@ -82,40 +82,6 @@ class _Compiled:
         p = np.ascontiguousarray(p)
         self.library.dynident_eliminate_back(self.segments, self.n, self.m, self.kept.ctypes.data, kept.ctypes.data,
                                              p.ctypes.data, s.ctypes.data)
-
-
-class _Plain:
-    def __init__(self, link: np.ndarray):
-        self.segments, n = link.shape[:2]
-        self.n = n
-        self.singular = 0
-        self.blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # Q, R, what the node owes to the others
-        carry = np.hstack([link[0, :, :n], -np.eye(n), link[0, :, n:]])
-        for i in range(1, self.segments):
-            Q, R = np.linalg.qr(np.vstack([carry[:, n:2 * n], link[i, :, :n]]), mode="complete")
-            diagonal = np.abs(np.diag(R))
-            if not np.all(np.isfinite(R)) or not np.all(diagonal > SMALLEST_PIVOT * np.max(diagonal)):
-                self.singular = i
-                break
-            others = Q.T @ np.vstack([
-                np.hstack([carry[:, :n], np.zeros((n, n)), carry[:, 2 * n:]]),
-                np.hstack([np.zeros((n, n)), -np.eye(n), link[i, :, n:]])])
-            self.blocks.append((Q, R[:n], others[:n]))
-            carry = others[n:]
-        self.last = carry
-
-    def forward(self, defects: np.ndarray) -> np.ndarray:
-        rhs = np.array(defects, dtype=float)
-        n = self.n
-        for i, (Q, _, _) in enumerate(self.blocks):
-            both = Q.T @ rhs[i:i + 2].ravel()
-            rhs[i], rhs[i + 1] = both[:n], both[n:]
-        return rhs
-
-    def back(self, kept: np.ndarray, s: np.ndarray, p: np.ndarray) -> None:
-        for i in range(self.segments - 1, 0, -1):
-            _, R, others = self.blocks[i - 1]
-            s[i] = solve_triangular(R, kept[i - 1] - others @ np.concatenate([s[0], s[i + 1], p]))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynident.errors import SimulationDiverged
 
-Tied = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # value, d/d begin, d/d end, d/d p
+BoundaryJacobian = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # value, d/d begin, d/d end, d/d p
 
 
 class BoundaryConditions(Protocol):
@@ -17,7 +17,7 @@ class BoundaryConditions(Protocol):
 
     def value(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> np.ndarray: ...
 
-    def linearize(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> Tied: ...
+    def linearize(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> BoundaryJacobian: ...
 
 
 class SymbolicBoundaryConditions:
@@ -32,7 +32,7 @@ class SymbolicBoundaryConditions:
     def value(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> np.ndarray:
         return _finite(self.plain(np.concatenate([begin, end, p]))[0].ravel())
 
-    def linearize(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> Tied:
+    def linearize(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> BoundaryJacobian:
         value, slope = self.both(np.concatenate([begin, end, p]))
         n = begin.size
         _finite(value)
@@ -57,7 +57,7 @@ class _Direct:
         return [room.T.copy() for room in self.results]
 
 
-class BoundaryJacobian:
+class LinearBoundaryConditions:
     """A y(begin) + B y(end) = c, as (3.16) of the thesis; no parameters."""
 
     def __init__(self, at_begin: np.ndarray, at_end: np.ndarray, right: np.ndarray):
@@ -66,7 +66,7 @@ class BoundaryJacobian:
     def value(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> np.ndarray:
         return self.at_begin @ begin + self.at_end @ end - self.right
 
-    def linearize(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> Tied:
+    def linearize(self, begin: np.ndarray, end: np.ndarray, p: np.ndarray) -> BoundaryJacobian:
         return self.value(begin, end, p), self.at_begin, self.at_end, np.zeros((self.right.size, p.size))
 
 

@@ -1,7 +1,7 @@
 """Lifted: one implicit step per segment, whose stages are unknowns beside the states at the nodes.
 
 Nothing is simulated, so that nothing can run away from a poor guess: a step is an equation between the values that stand
-there. Stages are eliminated segment by segment; what remains is a `LinkedSystem` with one step per segment, and the same
+there. Stages are eliminated segment by segment; what remains is a `ShootingSystem` with one step per segment, and the same
 elimination along time solves it.
 """
 
@@ -14,16 +14,16 @@ import numpy as np
 from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions
 from dynident.boundary.solve_bvp.root_finding import FactoredSystem
 from dynident.boundary.solve_bvp.segment_propagation import partition, run_threads, slice_grid
-from dynident.boundary.solve_bvp.shooting_system import ROUNDING, LinkedFactors, linked_factors, rounding_errors
+from dynident.boundary.solve_bvp.shooting_system import ROUNDING, ShootingFactors, factor_shooting_system, rounding_errors
 from dynident.integrators.collocation_defects import CollocationDefects, Collocator, CompiledCollocator
 from dynident.integrators.grid import Grid
 
 
 @dataclass(frozen=True, eq=False)
-class LiftedFactors:
+class CollocationFactors:
     """The factored Jacobian; stages follow state and parameters."""
 
-    linked: LinkedFactors
+    linked: ShootingFactors
     stage: np.ndarray  # (segments, stage unknowns, states + parameters)
 
     @property
@@ -48,7 +48,7 @@ class LiftedFactors:
         return np.concatenate([outer, inner])
 
 
-class LiftedSystem:
+class CollocationSystem:
     """Unknowns: states at all nodes, p, then the stages of every segment. A `SquareSystem`.
 
     The equations of the stages are given as what Newton's method would change them by, at fixed state and parameters.
@@ -106,13 +106,13 @@ class LiftedSystem:
         out = self.run(z, True)
         tied = self.ends.linearize(nodes[0], nodes[-1], p)
         links, stage = self.widened(out.link[:-1]), self.widened(out.stage)
-        linked = linked_factors(links, tied, self.sizes, self.parameter_sizes, self.regular)
+        linked = factor_shooting_system(links, tied, self.sizes, self.parameter_sizes, self.regular)
         value = np.concatenate([out.defect.ravel(), tied[0], -out.correction.ravel()])
         large = np.maximum(np.abs(nodes), self.sizes), np.maximum(np.abs(p), self.parameter_sizes)
         before = np.hstack([large[0][:-1], np.tile(large[1], (self.count, 1))])
         inner = np.abs(self.stages(z)).reshape(self.count, -1) + np.einsum("kij,kj->ki", np.abs(stage), before)
         rounding = np.concatenate([rounding_errors(links, tied, *large), ROUNDING * inner.ravel()])
-        return FactoredSystem(value, LiftedFactors(linked, stage), rounding)
+        return FactoredSystem(value, CollocationFactors(linked, stage), rounding)
 
     def widened(self, slopes: np.ndarray) -> np.ndarray:
         """With a column for every parameter, also for those that no step depends on."""

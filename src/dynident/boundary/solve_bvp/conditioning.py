@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions, Tied
+from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions, BoundaryJacobian
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, ShootingMesh
 from dynident.boundary.solve_bvp.root_finding import Factors, Singular
-from dynident.boundary.solve_bvp.shooting_system import LinkedFactors, linked_factors, rounding_errors
+from dynident.boundary.solve_bvp.shooting_system import ShootingFactors, factor_shooting_system, rounding_errors
 from dynident.errors import SimulationDiverged
 
 EPS = float(np.finfo(float).eps)
@@ -47,7 +47,7 @@ class Conditioning:
     condition: float  # largest answer to a unit change of one condition at the ends
     floor: float  # what rounding alone may do to the solution, in typical sizes
     soft: np.ndarray  # (directions, nodes x states + parameters) orthonormal, in typical sizes: along which it is held least
-    factors: LinkedFactors | None  # the Jacobian by steps of half the length; None where it is singular or not finite
+    factors: ShootingFactors | None  # the Jacobian by steps of half the length; None where it is singular or not finite
 
     def without_soft(self, change: np.ndarray) -> np.ndarray:
         """A change of nodes and parameters, in typical sizes, less its part along which the solution is loose."""
@@ -66,7 +66,7 @@ def measure_conditioning(steps: ShootingMesh | CollocationMesh, ends: BoundaryCo
     all_sizes = np.concatenate([np.tile(sizes[:n], len(nodes)), sizes[n:]])
     try:
         links, tied = steps.checked_links(times, nodes, p), ends.linearize(nodes[0], nodes[-1], p)
-        second = linked_factors(links, tied, sizes[:n], sizes[n:], regular=not steps.statement.same_slopes)
+        second = factor_shooting_system(links, tied, sizes[:n], sizes[n:], regular=not steps.statement.same_slopes)
     except (SimulationDiverged, Singular):
         return Conditioning(False, True, np.inf, np.inf, np.inf, np.zeros((0, all_sizes.size)), None)
     changes = list(_changes(second))
@@ -87,7 +87,8 @@ def _known(v: np.ndarray, w: np.ndarray, order: int) -> bool:
     return bool(np.all((share > 1 - DOUBTFUL * shown) & near))
 
 
-def _blurred(factors: LinkedFactors, links: np.ndarray, tied: Tied, w: np.ndarray, shape: tuple[int, ...]) -> float:
+def _blurred(factors: ShootingFactors, links: np.ndarray, tied: BoundaryJacobian, w: np.ndarray,
+             shape: tuple[int, ...]) -> float:
     """Relative error of the stiffness along each answer by rounding, the largest of them."""
     random, count = np.random.default_rng(1), shape[0] * shape[1]
     worst = 0.0
@@ -99,7 +100,7 @@ def _blurred(factors: LinkedFactors, links: np.ndarray, tied: Tied, w: np.ndarra
     return worst
 
 
-def _changes(factors: LinkedFactors) -> Iterator[np.ndarray]:
+def _changes(factors: ShootingFactors) -> Iterator[np.ndarray]:
     """All segments and all conditions at the ends, by random multiples of their units."""
     segments, n = factors.elimination.segments, factors.sizes.size
     conditions = factors.elimination.row_size[n:]
@@ -109,7 +110,7 @@ def _changes(factors: LinkedFactors) -> Iterator[np.ndarray]:
                               random.standard_normal(conditions.size) * conditions])
 
 
-def _floor(factors: LinkedFactors, rounding: np.ndarray, all_sizes: np.ndarray) -> float:
+def _floor(factors: ShootingFactors, rounding: np.ndarray, all_sizes: np.ndarray) -> float:
     """The largest answer to random rounding of all equations."""
     random = np.random.default_rng(0)
     return max(float(np.max(np.abs(factors.solve(random.standard_normal(rounding.size) * rounding)) / all_sizes))

@@ -61,10 +61,10 @@ class Davidenko:
     name: str = "Davidenko"
 
     def solve(self, system: NonlinearSystem, z: np.ndarray, watch: Watch | None = None) -> RootResult:
-        return ended(_Run(self, system, np.array(z, dtype=float), RootIterationLog(system, watch)))
+        return ended(_DavidenkoRun(self, system, np.array(z, dtype=float), RootIterationLog(system, watch)))
 
 
-class _Run:
+class _DavidenkoRun:
     """The state of one solve. `flow` is -J^-1 F at z, with the Jacobian that is kept."""
 
     def __init__(self, options: Davidenko, system: NonlinearSystem, z: np.ndarray, diary: RootIterationLog):

@@ -9,10 +9,10 @@ import casadi as ca
 import numpy as np
 
 from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions
-from dynident.boundary.solve_bvp.collocation_system import LiftedSystem
+from dynident.boundary.solve_bvp.collocation_system import CollocationSystem
 from dynident.boundary.solve_bvp.problem import Statement
 from dynident.boundary.solve_bvp.segment_propagation import PropagatedSegments
-from dynident.boundary.solve_bvp.shooting_system import LinkedSystem, growth_of
+from dynident.boundary.solve_bvp.shooting_system import ShootingSystem, growth_of
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators import OF_CHOSEN_DEGREE, integrator_named
 from dynident.integrators.collocation_defects import collocator_for
@@ -61,13 +61,13 @@ class ShootingMesh:
         return PropagatedSegments(self.march, _grid(times, steps), np.arange(0, steps * len(times), steps)[:len(times)],
                              len(self.statement.states), len(self.statement.parameters), lambda p: p[used], used)
 
-    def system(self, times: np.ndarray, ends: BoundaryConditions, sizes: np.ndarray) -> LinkedSystem:
-        return LinkedSystem(self.segments(times, self.steps), ends, sizes, not self.statement.same_slopes)
+    def system(self, times: np.ndarray, ends: BoundaryConditions, sizes: np.ndarray) -> ShootingSystem:
+        return ShootingSystem(self.segments(times, self.steps), ends, sizes, not self.statement.same_slopes)
 
-    def start(self, system: LinkedSystem, times: np.ndarray, course: Course, p: np.ndarray) -> np.ndarray:
+    def start(self, system: ShootingSystem, times: np.ndarray, course: Course, p: np.ndarray) -> np.ndarray:
         return system.pack(course(times), p)
 
-    def inside(self, system: LinkedSystem, z: np.ndarray) -> np.ndarray:
+    def inside(self, system: ShootingSystem, z: np.ndarray) -> np.ndarray:
         """(segments, fractions, states) of a point."""
         nodes, p = system.unpack(z)
         return _by_segment(system.segments.run(nodes[:-1], p, False).path, nodes)
@@ -134,15 +134,15 @@ class CollocationMesh:
         self.collocator = collocator_for(statement.model, scheme, tuple(range(len(statement.model.parameters))))
         self.shot = ShootingMesh(statement, scheme, 2)
 
-    def system(self, times: np.ndarray, ends: BoundaryConditions, sizes: np.ndarray) -> LiftedSystem:
-        return LiftedSystem(self.collocator, _grid(times, 1), ends, self.points, len(self.statement.states),
+    def system(self, times: np.ndarray, ends: BoundaryConditions, sizes: np.ndarray) -> CollocationSystem:
+        return CollocationSystem(self.collocator, _grid(times, 1), ends, self.points, len(self.statement.states),
                             self.statement.used, sizes, not self.statement.same_slopes)
 
-    def start(self, system: LiftedSystem, times: np.ndarray, course: Course, p: np.ndarray) -> np.ndarray:
+    def start(self, system: CollocationSystem, times: np.ndarray, course: Course, p: np.ndarray) -> np.ndarray:
         at = times[:-1, None] + np.array(self.points) * np.diff(times)[:, None]
         return system.pack(course(times), p, course(at.ravel()))
 
-    def inside(self, system: LiftedSystem, z: np.ndarray) -> np.ndarray:
+    def inside(self, system: CollocationSystem, z: np.ndarray) -> np.ndarray:
         nodes, _ = system.unpack(z)
         inner = system.stages(z)[:, [k for k, c in enumerate(self.points) if 0 < c < 1]]
         return np.concatenate([nodes[:-1, None], inner, nodes[1:, None]], axis=1)

@@ -58,10 +58,10 @@ class DampedNewton:
             raise ProblemError(f"There is no test '{self.test}' of a Newton step.{did_you_mean(self.test, TESTS)}")
 
     def solve(self, system: NonlinearSystem, z: np.ndarray, watch: Watch | None = None) -> RootResult:
-        return ended(_Run(self, system, np.array(z, dtype=float), RootIterationLog(system, watch)))
+        return ended(_NewtonRun(self, system, np.array(z, dtype=float), RootIterationLog(system, watch)))
 
 
-class _Run:
+class _NewtonRun:
     """The state of one solve."""
 
     def __init__(self, options: DampedNewton, system: NonlinearSystem, z: np.ndarray, diary: RootIterationLog):

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynident.boundary.solve_bvp.boundary_conditions import SymbolicBoundaryConditions
 from dynident.errors import ProblemError, did_you_mean
-from dynident.models.definition import caret_position
+from dynident.models.definition import column_vector
 from dynident.models.equations import EquationModel
 from dynident.models.tracing import returned_by, scalar_of
 
@@ -73,7 +73,7 @@ class Statement:
         return np.asarray(call(t[None, :], y.T, inputs, np.tile(p[list(self.used)][:, None], (1, count)))).T.reshape(count, n)
 
 
-def statement_of(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], count: int,
+def trace_problem(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], count: int,
                  states: Sequence[str] | None, parameters: Sequence[str]) -> Statement:
     """Trace both functions once with symbols; all faults are listed in one error."""
     faults: list[str] = []
@@ -91,15 +91,15 @@ def statement_of(rate: Callable[..., Any] | EquationModel, boundary: Callable[..
     if not faults and len(conditions) != wanted:
         also = f" and {len(parameters)} parameters" if parameters else ""
         faults.append(f"{called} returned {len(conditions)} conditions, but {len(names)} states{also} need {wanted}.")
-    in_conditions = {name for name in parameters if ca.depends_on(caret_position(conditions), p[name])}
+    in_conditions = {name for name in parameters if ca.depends_on(column_vector(conditions), p[name])}
     faults += _idle(rate, parameters, {*in_conditions, *(parameters[k] for k in used)}, bool(faults))
     if faults or model is None:
         raise ProblemError(faults)
-    ends = SymbolicBoundaryConditions(caret_position(begin), caret_position(end), caret_position(p), caret_position(conditions))
-    everything = ca.vertcat(caret_position(begin), caret_position(end), caret_position(p))
-    straight = bool(ca.is_linear(caret_position(conditions), everything))
+    ends = SymbolicBoundaryConditions(column_vector(begin), column_vector(end), column_vector(p), column_vector(conditions))
+    everything = ca.vertcat(column_vector(begin), column_vector(end), column_vector(p))
+    straight = bool(ca.is_linear(column_vector(conditions), everything))
     return Statement(tuple(names), tuple(parameters), model, used, ends, wanted, straight and _straight(model),
-                     _free(model, caret_position(begin), caret_position(end), caret_position(conditions)))
+                     _free(model, column_vector(begin), column_vector(end), column_vector(conditions)))
 
 
 def _state_names(rate: Any, count: int, states: Sequence[str] | None, faults: list[str]) -> list[str]:
@@ -171,7 +171,7 @@ def _of_function(rate: Callable[..., Any], names: list[str], parameters: Sequenc
         return None, ()
     together = ca.vertcat(*rates)
     used = tuple(k for k, symbol in enumerate(p) if ca.depends_on(together, symbol))
-    traced = ca.Function("rate", [t, caret_position(y), caret_position(p[k] for k in used)], [together])
+    traced = ca.Function("rate", [t, column_vector(y), column_vector(p[k] for k in used)], [together])
     return _model(traced.serialize(), tuple(names), tuple(parameters[k] for k in used)), used
 
 
@@ -181,7 +181,7 @@ def _model(traced: str, names: tuple[str, ...], parameters: tuple[str, ...]) -> 
     function = ca.Function.deserialize(traced)
 
     def rate(t: Any, x: Any, u: Any, p: Any) -> list[ca.SX]:
-        states, constants = caret_position(x[name] for name in names), caret_position(p[name] for name in parameters)
+        states, constants = column_vector(x[name] for name in names), column_vector(p[name] for name in parameters)
         return ca.vertsplit(function(t, states, constants))
 
     return EquationModel(states=names, rate=rate, parameters=parameters)

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.boundary.solve_bvp.block_elimination import Elimination
-from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions, Tied
+from dynident.boundary.solve_bvp.block_elimination import BlockElimination
+from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions, BoundaryJacobian
 from dynident.boundary.solve_bvp.root_finding import FactoredSystem
 from dynident.boundary.solve_bvp.segment_propagation import Segments
 
 ROUNDING = 2 * float(np.finfo(float).eps)  # of the terms of an equation; in 44 problems by five schemes mostly 0.5 to 1.4 eps
 
 @dataclass(frozen=True, eq=False)
-class LinkedFactors:
+class ShootingFactors:
     """The factored Jacobian; inside, every state is divided by its typical size."""
 
-    elimination: Elimination
+    elimination: BlockElimination
     sizes: np.ndarray  # (states,)
     parameter_sizes: np.ndarray  # (parameters,)
     growth: np.ndarray  # (segments,) how much a change at the begin of a segment can grow to its end
@@ -52,16 +52,16 @@ class LinkedFactors:
         return self._reach(self.softest)
 
 
-def linked_factors(links: np.ndarray, tied: Tied, sizes: np.ndarray, parameter_sizes: np.ndarray, regular: bool = True
-                   ) -> LinkedFactors:
-    """From the derivatives of all segments' ends and of the conditions at both ends; `regular` as for `Elimination`."""
+def factor_shooting_system(links: np.ndarray, tied: BoundaryJacobian, sizes: np.ndarray, parameter_sizes: np.ndarray,
+                           regular: bool = True) -> ShootingFactors:
+    """From the derivatives of all segments' ends and of the conditions at both ends; `regular` as for `BlockElimination`."""
     _, begin, end, shared = tied
     scaled = links * np.concatenate([sizes, parameter_sizes]) / sizes[:, None]
-    elimination = Elimination(scaled, begin * sizes, end * sizes, shared * parameter_sizes, regular)
-    return LinkedFactors(elimination, sizes, parameter_sizes, growth_of(links, sizes))
+    elimination = BlockElimination(scaled, begin * sizes, end * sizes, shared * parameter_sizes, regular)
+    return ShootingFactors(elimination, sizes, parameter_sizes, growth_of(links, sizes))
 
 
-def rounding_errors(links: np.ndarray, tied: Tied, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
+def rounding_errors(links: np.ndarray, tied: BoundaryJacobian, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
     """(segments x states + conditions,) what rounding leaves in each equation: units in the last place of its terms."""
     _, begin, end, shared = tied
     before = np.abs(np.hstack([nodes[:-1], np.tile(p, (len(nodes) - 1, 1))]))
@@ -76,7 +76,7 @@ def growth_of(links: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.max(np.sum(scaled, axis=2), axis=1)
 
 
-class LinkedSystem:
+class ShootingSystem:
     """Unknowns: states at the segments' begins and at the last end, then p. A `SquareSystem`.
 
     `scale`: typical size of each state, then of each parameter (states + parameters,); ones unless given. `regular`: whether
@@ -107,7 +107,7 @@ class LinkedSystem:
         nodes, p = self.unpack(z)
         ends = self.segments.run(nodes[:-1], p, True)
         tied = self.ends.linearize(nodes[0], nodes[-1], p)
-        factors = linked_factors(ends.links, tied, self.sizes, self.parameter_sizes, self.regular)
+        factors = factor_shooting_system(ends.links, tied, self.sizes, self.parameter_sizes, self.regular)
         return FactoredSystem(np.concatenate([(ends.states - nodes[1:]).ravel(), tied[0]]), factors,
                           rounding_errors(ends.links, tied, *self.at_least_typical(nodes, p)))
 

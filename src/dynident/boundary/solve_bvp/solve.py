@@ -9,17 +9,10 @@ from typing import Any
 import numpy as np
 
 from dynident.boundary.solve_bvp import arguments
-from dynident.boundary.solve_bvp.adaptive import (
-    BADLY_CONDITIONED,
-    MeshProblem,
-    MeshState,
-    MeshVerdict,
-    Options,
-    Solver,
-    solve_adaptively,
-)
+from dynident.boundary.solve_bvp.adaptive import BADLY_CONDITIONED, solve_adaptively
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, Course, ShootingMesh, steps_for
-from dynident.boundary.solve_bvp.problem import Statement, statement_of
+from dynident.boundary.solve_bvp.mesh_state import AdaptiveOptions, MeshProblem, MeshState, MeshVerdict, Solver
+from dynident.boundary.solve_bvp.problem import Statement, trace_problem
 from dynident.boundary.solve_bvp.result import BoundarySolution
 from dynident.boundary.solve_bvp.root_finding import ILL_POSED, Watch
 from dynident.errors import ProblemError, did_you_mean
@@ -61,8 +54,8 @@ def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., 
     course, values = arguments.guess_of(guess, given, times, faults)
     if faults:
         raise ProblemError(faults)
-    statement = statement_of(rate, boundary, values.shape[1], states, list(start))
-    options = Options(float(tolerance), solver, int(nodes), float(growth), _sizes(statement, sizes),
+    statement = trace_problem(rate, boundary, values.shape[1], states, list(start))
+    options = AdaptiveOptions(float(tolerance), solver, int(nodes), float(growth), _sizes(statement, sizes),
                       statement.same_slopes, bool(statement.free))
     steps, p = steps_for(statement, integrator, degree), np.array(list(start.values()))
     _check_start(statement, steps, times, course, p)

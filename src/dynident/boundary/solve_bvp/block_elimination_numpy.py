@@ -1,0 +1,44 @@
+"""Block elimination in NumPy: the twin of `bvp_elimination.c`, for machines without a compiler and as its check."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+SMALLEST_PIVOT = 1e-15  # relative, of a triangle: below it the block is singular to rounding; as in bvp_elimination.c
+
+
+class NumpyElimination:
+    """States at inner nodes leave a chain of segments by a QR factorisation per node."""
+
+    def __init__(self, link: np.ndarray):
+        self.segments, n = link.shape[:2]
+        self.n = n
+        self.singular = 0
+        self.blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # Q, R, what the node owes to the others
+        carry = np.hstack([link[0, :, :n], -np.eye(n), link[0, :, n:]])
+        for i in range(1, self.segments):
+            Q, R = np.linalg.qr(np.vstack([carry[:, n:2 * n], link[i, :, :n]]), mode="complete")
+            diagonal = np.abs(np.diag(R))
+            if not np.all(np.isfinite(R)) or not np.all(diagonal > SMALLEST_PIVOT * np.max(diagonal)):
+                self.singular = i
+                break
+            others = Q.T @ np.vstack([
+                np.hstack([carry[:, :n], np.zeros((n, n)), carry[:, 2 * n:]]),
+                np.hstack([np.zeros((n, n)), -np.eye(n), link[i, :, n:]])])
+            self.blocks.append((Q, R[:n], others[:n]))
+            carry = others[n:]
+        self.last = carry
+
+    def forward(self, defects: np.ndarray) -> np.ndarray:
+        rhs = np.array(defects, dtype=float)
+        n = self.n
+        for i, (Q, _, _) in enumerate(self.blocks):
+            both = Q.T @ rhs[i:i + 2].ravel()
+            rhs[i], rhs[i + 1] = both[:n], both[n:]
+        return rhs
+
+    def back(self, kept: np.ndarray, s: np.ndarray, p: np.ndarray) -> None:
+        for i in range(self.segments - 1, 0, -1):
+            _, R, others = self.blocks[i - 1]
+            s[i] = solve_triangular(R, kept[i - 1] - others @ np.concatenate([s[0], s[i + 1], p]))
