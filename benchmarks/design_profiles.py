@@ -23,7 +23,7 @@ def cold(problem: di.Problem, name: str, value: float) -> tuple[int, float]:
     """Simulations and cost of one fit with an unknown held."""
     held = [replace(p, start=value, free=False, lower=-np.inf, upper=np.inf) if p.name == name else p
             for p in problem.parameters]
-    found = di.identify(problem.changed(parameters=held), di.single_shooting(), progress=False)
+    found = di.identify(problem.replace(parameters=held), di.single_shooting(), progress=False)
     return found.counts["simulations"] + found.counts["jacobians"], found.cost
 
 

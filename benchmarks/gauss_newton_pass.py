@@ -50,7 +50,7 @@ def start(problem: di.Problem) -> tuple[np.ndarray, np.ndarray]:
     """Initial state and parameters at which all ways are compared."""
     finite = finite_problem(problem)
     values = finite.coordinates.values(finite.start().unknowns)
-    p, x0 = problem.values_in(values, 0)
+    p, x0 = problem.parameters_and_initial_state(values, 0)
     return x0, p
 
 

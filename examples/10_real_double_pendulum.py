@@ -46,7 +46,7 @@ def windows(file: str) -> list[di.Experiment]:
                          outputs={"angle1": "pos_meas1", "angle2": "pos_meas2", "speed1": "vel_meas1",
                                   "speed2": "vel_meas2"})
     begins = np.arange(record.time[0], record.time[-1] - 0.9 * WINDOW, WINDOW)
-    return [record.between(t, t + WINDOW).renamed(f"{t:.0f} s") for t in begins]
+    return [record.window(t, t + WINDOW).with_name(f"{t:.0f} s") for t in begins]
 
 
 problem = di.Problem(pendulum, windows(FITTED), [

@@ -43,7 +43,7 @@ for number in range(1, 5):
     print(f"\n{plan}")
     planned = plan.experiment({"position": np.zeros(plan.time.size)})
     record = plan.experiment({"position": machine(planned)})
-    estimate = di.identify(problem.changed(experiments=[*estimate.problem.experiments, record]))
+    estimate = di.identify(problem.replace(experiments=[*estimate.problem.experiments, record]))
     print(plan.compare(estimate))
     history.append(float(estimate.uncertainty.std("Fc")))
     if history[-1] <= WANTED:

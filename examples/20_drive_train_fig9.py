@@ -60,7 +60,7 @@ for name, torque in torques.items():
         di.Parameter(n, 0.5 * (low + high), low, high) for n, (low, high) in bounds.items()])
     estimates[name] = di.identify(problem, method, progress=False)
     if not short:
-        first = problem.changed(experiments=[rigs[name].experiment.between(0, 11)])
+        first = problem.replace(experiments=[rigs[name].experiment.window(0, 11)])
         batches[name] = di.identify(first, together, progress=False)
 
 figure, axes = plt.subplots(3, len(torques), sharex=True, sharey="row", figsize=(12, 6))

@@ -275,7 +275,7 @@ def test_two_records_with_gaps_share_their_parameters():
     gaps = first.outputs["position"].copy()
     gaps[20:35] = np.nan
     runs = [di.Experiment(first.time, first.inputs, {"position": gaps}, {"position": di.Gaussian(0.01)}, hold="linear",
-                          name="with gaps"), second.renamed("short")]
+                          name="with gaps"), second.with_name("short")]
     problem = di.Problem(SPRING, runs, [di.Parameter(n, start=3.0) for n in "mkb"])
     estimate = fitted(problem)
     for n in "mkb":

@@ -102,10 +102,10 @@ def test_predicted_std_is_that_of_200_refits(estimate):
 def test_information_of_earlier_records_adds_up(estimate):
     """What a plan predicts is what the next plan finds before, once the record is in."""
     first = di.design_input(estimate, di.signals.PiecewiseLinear(6), constraints=["abs(u) <= 3"], duration=1.0, starts=1)
-    joined = estimate.problem.changed(experiments=[*estimate.problem.experiments,
+    joined = estimate.problem.replace(experiments=[*estimate.problem.experiments,
                                                    first.experiment({"position": first.record.outputs["position"]})])
     at = [di.Parameter(n, v) for n, v in first.values.items()]
-    second = di.design_input(joined.changed(parameters=at), di.signals.PiecewiseLinear(6), constraints=["abs(u) <= 3"],
+    second = di.design_input(joined.replace(parameters=at), di.signals.PiecewiseLinear(6), constraints=["abs(u) <= 3"],
                              duration=1.0, starts=1)
     for name, std in first.std_after.items():
         assert first.std_after[name] < first.std_before[name]
@@ -122,7 +122,7 @@ def test_compare_says_so_and_notices_more_noise_than_predicted(estimate):
         if not known:
             run = di.Experiment(run.time, run.inputs, run.outputs, initial=run.initial, hold=run.hold, name=run.name)
         records = [*estimate.problem.experiments, run] if known else [run]
-        return di.identify(estimate.problem.changed(experiments=records), di.single_shooting())
+        return di.identify(estimate.problem.replace(experiments=records), di.single_shooting())
 
     assert plan.compare(fitted(1e-4, True)).as_predicted
     worse = plan.compare(fitted(5e-4, False))

@@ -54,7 +54,7 @@ def estimated_axis() -> di.Estimate:
     y = di.simulate(problem.model, {"M": 95.0, "Fv": 200.0, "Fc": 20.0}, run).outputs["position"]
     y = y + 1e-3 * np.random.default_rng(1).standard_normal(y.size)
     measured = di.Experiment(run.time, run.inputs, {"position": y}, run.noise, run.initial, hold="linear")
-    return di.identify(problem.changed(experiments=[measured]), progress=False)
+    return di.identify(problem.replace(experiments=[measured]), progress=False)
 
 
 def cart() -> di.Problem:

@@ -60,7 +60,7 @@ def test_a_plan_for_a_mode_is_as_sharp_as_predicted():
     assert not plan.notes
     ran = di.simulate(model, TRUTH, plan.experiment({"position": np.zeros(plan.time.size)})).outputs["position"]
     ran = ran + 1e-3 * np.random.default_rng(1).standard_normal(ran.size)
-    both = estimate.problem.changed(experiments=[*estimate.problem.experiments, plan.experiment({"position": ran})])
+    both = estimate.problem.replace(experiments=[*estimate.problem.experiments, plan.experiment({"position": ran})])
     check = plan.compare(di.identify(both, di.single_shooting()))
     assert check.as_predicted, check
 

@@ -130,7 +130,7 @@ def test_names_of_experiments_in_memory_must_differ():
     with pytest.raises(di.ProblemError, match="2 records are called 'a'"):
         di.Fleet(fleets.LAG, [run, run], fleets.PARAMETERS)
     with pytest.raises(di.ProblemError, match="needs a name"):
-        di.Fleet(fleets.LAG, [run.renamed("")], fleets.PARAMETERS)
+        di.Fleet(fleets.LAG, [run.with_name("")], fleets.PARAMETERS)
     with pytest.raises(di.ProblemError, match="no record"):
         di.Fleet(fleets.LAG, [], fleets.PARAMETERS)
 

@@ -119,7 +119,7 @@ def test_a_file_of_that_name_is_not_overwritten_by_the_fmu_of_a_problem(folder):
     problem = di.read_problem(folder / "problem.toml").problem
     other = export_fmu(di.EquationModel(name="lag", states={"x": "(9*gain*u - x)/tau"}, outputs={"y": "x"}, inputs=["u"],
                                         parameters=["gain", "tau"]), folder / "other" / "lag.fmu", {"gain": 1.0, "tau": 1.0})
-    others = problem.changed(model=di.FmuModel(other, outputs=["y"]))
+    others = problem.replace(model=di.FmuModel(other, outputs=["y"]))
     target = folder / "written"
     target.mkdir()
     (target / "lag.fmu").write_text("something of the user's own")
@@ -205,7 +205,7 @@ def test_the_largest_number_as_a_bound_is_no_bound(folder):
     endless = tampered("endless", {}, {'start="2.0"': 'start="2.0" min="-1.7976931348623157E308" '
                                                       'max="1.7976931348623157E+308"'})
     said = di.read_problem(folder / "problem.toml").problem
-    problem = said.changed(model=di.FmuModel(endless, outputs=["y"]), parameters=[di.Parameter("gain")])
+    problem = said.replace(model=di.FmuModel(endless, outputs=["y"]), parameters=[di.Parameter("gain")])
     assert (problem.unknowns[0].lower, problem.unknowns[0].upper) == (-np.inf, np.inf)
     assert di.identify(problem).converged
 

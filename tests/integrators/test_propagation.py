@@ -160,7 +160,7 @@ def test_start_before_the_first_sample():
     model = di.EquationModel(states={"x": "-a*x"})
     run = di.Experiment([2.0, 3.0], outputs={"x": [1.0, 1.0]}, initial={"x": 5.0}, start=0.5)
     grid = grid_of(model, run, 4)
-    assert grid.nodes == 3 and grid.offset == 1 and list(grid.wanted) == [0, 1, 1]
+    assert grid.nodes == 3 and grid.offset == 1 and list(grid.output_mask) == [0, 1, 1]
     x = di.simulate(model, {"a": 0.7}, run).states["x"]
     np.testing.assert_allclose(x, 5 * np.exp(-0.7 * np.array([1.5, 2.5])), rtol=1e-6)
 

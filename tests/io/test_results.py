@@ -88,7 +88,7 @@ def test_everything_comes_back_to_the_last_bit(tmp_path):
 def test_a_problem_of_whole_numbers_and_numpy_numbers_is_recognised_as_the_one_that_was_fitted(tmp_path):
     made = made_by_hand()
     parameters = [Parameter("k", start=np.float64(2), lower=0, upper=np.inf), InitialState("x", start=1)]
-    made = replace(made, problem=made.problem.changed(parameters=parameters))
+    made = replace(made, problem=made.problem.replace(parameters=parameters))
     assert load(save(made, tmp_path / "r")).notes == made.notes
 
 

@@ -53,7 +53,7 @@ def test_exported_filter_gives_the_numbers_of_the_python_filter(tmp_path, option
     problem, *_ = oscillator(150, seed=29, free=("k", "d"))
     bounded = [di.Parameter("k", start=6, lower=0.1, upper=50), di.Parameter("d", start=0.8, lower=0),
                *[p for p in problem.parameters if isinstance(p, di.InitialState)]]
-    problem = problem.changed(parameters=bounded)
+    problem = problem.replace(parameters=bounded)
     method = (MovingHorizon if "horizon" in options else KalmanMethod)(**{**KNOWN, **options})
     estimate = method.identify(problem, None, lambda _: None)
     export_filter(estimate, tmp_path, "axis")

@@ -31,7 +31,7 @@ def with_gaps(problem, seed=3):
     e = problem.experiments[0]
     y = np.array(e.outputs["position"])
     y[rng.random(y.size) < 0.2] = np.nan
-    return problem.changed(experiments=[replace(e, outputs={"position": y}, notes=())])
+    return problem.replace(experiments=[replace(e, outputs={"position": y}, notes=())])
 
 
 @pytest.mark.parametrize("options", KINDS, ids=IDS)
@@ -116,7 +116,7 @@ def test_noise_levels_are_found_by_maximum_likelihood():
     """Within three standard errors of a variance estimate from this many innovations."""
     problem, *_ = oscillator(3000, seed=13)
     e = problem.experiments[0]
-    problem = problem.changed(experiments=[replace(e, noise={"position": di.Gaussian()}, notes=())])
+    problem = problem.replace(experiments=[replace(e, noise={"position": di.Gaussian()}, notes=())])
     estimate = di.identify(problem, di.kalman(integrator="heun"))
     assert estimate.filtered.process_noise["v"] == pytest.approx(0.3, rel=0.15)
     assert estimate.noise_std["position"] == pytest.approx(0.05, rel=0.1)
@@ -144,7 +144,7 @@ def test_record_in_parts_is_the_whole_record():
     method, e = di.kalman(**KNOWN), problem.experiments[0]
     whole = di.identify(problem, method).filtered.records[0]
     filter = method.start(problem)
-    parts = [filter.run(e.between(*(e.time[[a, b - 1]]))) for a, b in ((0, 90), (90, 91), (91, 300))]
+    parts = [filter.run(e.window(*(e.time[[a, b - 1]]))) for a, b in ((0, 90), (90, 91), (91, 300))]
     assert np.vstack([p.values for p in parts]) == pytest.approx(whole.values, rel=1e-12)
     assert np.vstack([p.std for p in parts]) == pytest.approx(whole.std, rel=1e-12)
 

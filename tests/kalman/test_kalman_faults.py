@@ -15,13 +15,13 @@ WIDE = {"k": 4.0, "d": 2.0, "q": 0.2, "v": 0.1}
 
 
 def rough(problem, **fields):
-    return problem.changed(experiments=[replace(problem.experiments[0], notes=(), **fields)])
+    return problem.replace(experiments=[replace(problem.experiments[0], notes=(), **fields)])
 
 
 def test_parameters_stay_within_their_bounds_and_it_is_counted():
     problem, *_ = oscillator(600, seed=41, free=("k", "d"))
     initial = [p for p in problem.parameters if isinstance(p, di.InitialState)]
-    tight = problem.changed(parameters=[di.Parameter("k", start=6, lower=5), di.Parameter("d", start=0.5, lower=0),
+    tight = problem.replace(parameters=[di.Parameter("k", start=6, lower=5), di.Parameter("d", start=0.5, lower=0),
                                         *initial])  # the truth, k = 4, lies outside
     for method in (di.kalman(**KNOWN), di.moving_horizon(**KNOWN), di.kalman(**KNOWN, covariance_update="square_root")):
         estimate = di.identify(tight, method)
@@ -33,11 +33,11 @@ def test_transformed_parameters_cannot_leave_and_agree_with_plain_ones():
     problem, *_ = oscillator(3000, seed=43, process=0.05, free=("k", "d"))
     initial = [p for p in problem.parameters if isinstance(p, di.InitialState)]
     noise = {"process_noise": {"v": 0.05}, "integrator": "heun", "initial_std": {"k": 1.0, "d": 0.4}}
-    close = problem.changed(parameters=[di.Parameter("k", start=4.5, lower=0, upper=20),
+    close = problem.replace(parameters=[di.Parameter("k", start=4.5, lower=0, upper=20),
                                         di.Parameter("d", start=0.5, lower=0), *initial])
     plain = di.identify(close, di.kalman(**noise))
     for other in (di.identify(close, di.kalman(**noise, bound_handling="transform")),
-                  di.identify(close.changed(parameters=[replace(p, log=True) if isinstance(p, di.Parameter) else p
+                  di.identify(close.replace(parameters=[replace(p, log=True) if isinstance(p, di.Parameter) else p
                                                         for p in close.parameters]), di.kalman(**noise))):
         for name in ("k", "d"):
             std = plain.uncertainty.std(name)
@@ -64,7 +64,7 @@ def test_several_records_carry_shared_parameters_and_begin_states_anew():
     """Two records one after another give what one pass over twice the data gives, and the smoother reaches back."""
     first, *_ = oscillator(1500, seed=51, process=0.1, free=("k", "d"))
     second, *_ = oscillator(1500, seed=52, process=0.1, free=("k", "d"))
-    records = [e.renamed(f"run {i + 1}") for i, p in enumerate((first, second)) for e in p.experiments]
+    records = [e.with_name(f"run {i + 1}") for i, p in enumerate((first, second)) for e in p.experiments]
     both = di.Problem(first.model, records, first.parameters)
     noise = {"process_noise": {"v": 0.1}, "integrator": "heun", "initial_std": WIDE}
     alone = di.identify(first, di.kalman(**noise))
@@ -79,7 +79,7 @@ def test_several_records_carry_shared_parameters_and_begin_states_anew():
 
 def test_own_parameters_of_each_record_begin_anew():
     first, *_ = oscillator(400, seed=53, free=("k",))
-    records = [e.renamed(f"run {i}") for i in (1, 2) for e in first.experiments]
+    records = [e.with_name(f"run {i}") for i in (1, 2) for e in first.experiments]
     own = [replace(p, shared=False) if isinstance(p, di.Parameter) and p.free else p for p in first.parameters]
     estimate = di.identify(di.Problem(first.model, records, own), di.kalman(**KNOWN))
     assert estimate.values["k[run 1]"] == pytest.approx(estimate.values["k[run 2]"], rel=1e-9)
@@ -99,7 +99,7 @@ def test_filter_that_blows_up_stops_with_the_time_and_is_not_converged():
 
 def test_unstable_and_inaccurate_steps_are_warned_of():
     problem, *_ = oscillator(400, seed=57)
-    stiff = problem.changed(parameters=[di.Parameter("k", start=900.0, free=False), *problem.parameters[1:]])
+    stiff = problem.replace(parameters=[di.Parameter("k", start=900.0, free=False), *problem.parameters[1:]])
     stretched = di.identify(stiff, di.kalman(integrator="euler", process_noise={"v": 0.3}))  # measurements hold it
     assert any("euler is unstable at this sampling time" in note for note in stretched.notes)
     crude = di.identify(problem, di.kalman(integrator="euler", process_noise={"v": 0.01},

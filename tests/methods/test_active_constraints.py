@@ -45,7 +45,7 @@ def test_interval_of_the_other_is_that_of_all_values_the_bound_one_may_have():
     e = di.identify(problem, di.single_shooting())
     low, high = e.uncertainty.interval("Fv")
     end = e.uncertainty.interval("Fc")[1]
-    moved = di.identify(problem.changed(parameters=[*problem.parameters[:2], di.Parameter("Fc", end, free=False)]),
+    moved = di.identify(problem.replace(parameters=[*problem.parameters[:2], di.Parameter("Fc", end, free=False)]),
                         di.single_shooting())
     half = high - e.values["Fv"]  # Fv falls as Fc grows, so that this side is the one with Fc held
     assert low + half == pytest.approx(moved.values["Fv"], abs=0.05 * half)

@@ -30,7 +30,7 @@ CONSTRAINTS = {
 
 
 def problem(constraints=()):
-    return MACHINES["mass_spring_damper"].problem(seed=4).changed(constraints=list(constraints))
+    return MACHINES["mass_spring_damper"].problem(seed=4).replace(constraints=list(constraints))
 
 
 @pytest.mark.parametrize("method", TAKE)
@@ -54,7 +54,7 @@ def test_several_experiments_share_a_constrained_parameter():
     both = di.Problem(one.model, records, one.parameters)
     free = di.identify(both)
     name, other = both.parameters[0].name, both.parameters[1].name
-    tied = both.changed(constraints=[f"{name} + {other} == {1.01 * (free.values[name] + free.values[other])}"])
+    tied = both.replace(constraints=[f"{name} + {other} == {1.01 * (free.values[name] + free.values[other])}"])
     found = di.identify(tied, di.multiple_shooting(integrator=SCHEME, substeps=1))
     reference = di.identify(tied, di.full_discretization(SCHEME, substeps=1, solver="ipopt"))
     assert found.cost == pytest.approx(reference.cost, rel=1e-6)

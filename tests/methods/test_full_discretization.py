@@ -101,7 +101,7 @@ def test_equality_and_inequality_between_parameters_hold():
     problem = MACHINES["mass_spring_damper"].problem(seed=4)
     free = di.identify(problem, di.full_discretization(substeps=1))
     total = free.values["m"] + free.values["d"]
-    tied = di.identify(problem.changed(constraints=[f"m + d == {total + 0.01}", f"k <= {free.values['k'] - 0.01}"]))
+    tied = di.identify(problem.replace(constraints=[f"m + d == {total + 0.01}", f"k <= {free.values['k'] - 0.01}"]))
     assert tied.values["m"] + tied.values["d"] == pytest.approx(total + 0.01, abs=1e-7)
     assert tied.values["k"] == pytest.approx(free.values["k"] - 0.01, abs=1e-6)
     assert tied.cost > free.cost
@@ -112,7 +112,7 @@ def test_an_equality_between_parameters_is_information():
     """With m + d known, their errors are equal and opposite."""
     problem = MACHINES["mass_spring_damper"].problem(seed=4)
     free = di.identify(problem, di.full_discretization(substeps=1))
-    tied = di.identify(problem.changed(constraints=[f"m + d == {free.values['m'] + free.values['d']}"]))
+    tied = di.identify(problem.replace(constraints=[f"m + d == {free.values['m'] + free.values['d']}"]))
     index = [problem.names.index(n) for n in ("m", "d")]
     assert tied.uncertainty.correlation()[index[0], index[1]] == pytest.approx(-1, abs=1e-6)
     assert tied.uncertainty.std("m") < free.uncertainty.std("m")
@@ -122,13 +122,13 @@ def test_bounds_on_states_hold_at_every_grid_point():
     problem = MACHINES["pendulum"].problem(seed=1)
     fastest = np.max(np.abs(di.identify(problem).trajectories[0].states["rate"]))
     limit = float(0.999 * fastest)
-    e = di.identify(problem.changed(constraints=[f"{-limit} <= rate <= {limit}"]),
+    e = di.identify(problem.replace(constraints=[f"{-limit} <= rate <= {limit}"]),
                     di.full_discretization("hermite_simpson", substeps=1))
     assert np.max(np.abs(e.trajectories[0].states["rate"])) <= limit * (1 + 1e-6)
 
 
 def test_a_constraint_that_cannot_be_met_is_said():
-    problem = MACHINES["mass_spring_damper"].problem(seed=4).changed(constraints=["m + d == 5", "m + d <= 4"])
+    problem = MACHINES["mass_spring_damper"].problem(seed=4).replace(constraints=["m + d == 5", "m + d <= 4"])
     with pytest.raises(di.NotConverged, match=r"(?s)constraints.*m \+ d"):
         di.identify(problem)
 

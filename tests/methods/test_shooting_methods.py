@@ -54,7 +54,7 @@ def test_noise_known_in_one_record_and_unknown_in_another_is_estimated_from_the_
 
 
 def test_wrong_noise_level_is_said():
-    estimate = found(MSD.problem(5, std={"position": 0.01}).changed(experiments=[
+    estimate = found(MSD.problem(5, std={"position": 0.01}).replace(experiments=[
         replace(MSD.record(5), noise={"position": di.Gaussian(0.002)})]))
     (note,) = [n for n in estimate.notes if "reduced chi-square" in n]
     assert "times too small" in note
@@ -195,7 +195,7 @@ def test_two_copies_of_a_record_halve_the_variance():
 def test_records_of_different_length_and_start():
     late = PENDULUM.record(2, name="late")
     shifted = di.Experiment(late.time + 100.0, outputs=late.outputs, noise=late.noise, name="late")
-    early = PENDULUM.record(1, name="early").between(0, 2)
+    early = PENDULUM.record(1, name="early").window(0, 2)
     problem = di.Problem(PENDULUM.model, [early, shifted], PENDULUM.parameters())
     estimate = found(problem, di.multiple_shooting())
     for name, value in PENDULUM.truth.items():

@@ -20,13 +20,13 @@ def test_text_becomes_a_range(text, middle, lower, upper):
 def test_what_is_no_constraint_is_refused_with_the_text(text):
     machine = MACHINES["mass_spring_damper"]
     with pytest.raises(di.ProblemError, match="constraint"):
-        machine.problem().changed(constraints=[text])
+        machine.problem().replace(constraints=[text])
 
 
 def test_unknown_names_and_functions_of_states_are_faults_listed_together():
     machine = MACHINES["mass_spring_damper"]
     with pytest.raises(di.ProblemError) as wrong:
-        machine.problem().changed(constraints=["mm + d == 3", "x + v <= 1"])
+        machine.problem().replace(constraints=["mm + d == 3", "x + v <= 1"])
     assert len(wrong.value.faults) == 2
     assert "Did you mean 'm'" in wrong.value.faults[0]
     assert "only a bound" in wrong.value.faults[1]

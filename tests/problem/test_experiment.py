@@ -105,7 +105,7 @@ def test_a_reused_buffer_gives_records_of_their_own():
 
 def test_a_record_made_from_another_shares_its_columns():
     run = di.Experiment(T, outputs={"y": T}, noise={"y": di.Gaussian(T + 1)})
-    again = run.renamed("again")
+    again = run.with_name("again")
     assert again.time is run.time and again.outputs["y"] is run.outputs["y"] and again.noise["y"] is run.noise["y"]
 
 
@@ -143,10 +143,10 @@ def test_dates_have_a_unit_and_are_no_signal():
 
 def test_part_of_a_record():
     run = di.Experiment(T, outputs={"y": T**2}, noise={"y": di.Gaussian(T + 1)}, initial={"x": 0}, name="whole")
-    part = run.between(1, 3)
+    part = run.window(1, 3)
     assert list(part.time) == [1, 2, 3] and list(part.outputs["y"]) == [1, 4, 9]
     assert list(part.noise["y"].std) == [2, 3, 4]
     assert part.initial == {} and part.start == 1.0  # what was known at the beginning is not known later
-    assert run.between(0, 2).initial == {"x": 0.0}
+    assert run.window(0, 2).initial == {"x": 0.0}
     with pytest.raises(di.ProblemError, match="no sample lies between 7 and 9; the record runs from 0 to 4"):
-        run.between(7, 9)
+        run.window(7, 9)

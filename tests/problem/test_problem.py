@@ -189,7 +189,7 @@ def test_fewer_data_than_unknowns_are_refused_with_both_numbers():
 def test_unknowns_parameters_first_then_initial_states():
     problem = di.Problem(MODEL, [RUN], GOOD)
     assert problem.names == ("mass", "drag", "q(0)", "v(0)")
-    p, x0 = problem.values_in(np.array([1.0, 2.0, 3.0, 4.0]), 0)
+    p, x0 = problem.parameters_and_initial_state(np.array([1.0, 2.0, 3.0, 4.0]), 0)
     order = [MODEL.parameters.index(n) for n in ("mass", "drag")]
     assert list(p[order]) == [1, 2] and list(x0) == [3, 4]
 
@@ -199,8 +199,8 @@ def test_held_values_are_not_unknown_and_are_reported():
     problem = di.Problem(MODEL, [run], [di.Parameter("mass", 2.0, free=False), GOOD[1],
                                         di.InitialState("v", 1.5, free=False)])
     assert problem.names == ("drag",)
-    assert problem.held_values() == {"mass": 2.0, "q(0)": 0.5, "v(0)": 1.5}
-    p, x0 = problem.values_in(np.array([7.0]), 0)
+    assert problem.fixed_values() == {"mass": 2.0, "q(0)": 0.5, "v(0)": 1.5}
+    p, x0 = problem.parameters_and_initial_state(np.array([7.0]), 0)
     assert dict(zip(MODEL.parameters, p, strict=True)) == {"mass": 2.0, "drag": 7.0}
     assert list(x0) == [0.5, 1.5]
 
@@ -212,10 +212,10 @@ def test_shared_and_own_unknowns_of_two_records():
     assert problem.names == ("mass", "drag[a]", "drag[b]", "q(0)", "v(0)[a]")
     values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     for e, (drag, v) in enumerate([(2.0, 5.0), (3.0, 0.25)]):
-        p, x0 = problem.values_in(values, e)
+        p, x0 = problem.parameters_and_initial_state(values, e)
         assert dict(zip(MODEL.parameters, p, strict=True)) == {"mass": 1.0, "drag": drag}
         assert list(x0) == [4.0, v]
-    assert problem.held_values() == {"v(0)[b]": 0.25}
+    assert problem.fixed_values() == {"v(0)[b]": 0.25}
 
 
 def test_records_without_names_are_numbered():
@@ -233,11 +233,11 @@ def test_hash_follows_what_the_answer_depends_on():
     moved = RUN.outputs["position"].copy()
     moved[3] += 1e-12
     sized = {"position": di.Gaussian(1)}
-    others = [base.changed(parameters=parameter(start=1.1)),
-              base.changed(experiments=[di.Experiment(T, RUN.inputs, {"position": moved}, name="a")]),
-              base.changed(experiments=[di.Experiment(T, RUN.inputs, RUN.outputs, sized, name="a")]),
-              base.changed(experiments=[di.Experiment(T, RUN.inputs, RUN.outputs, hold="linear", name="a")]),
-              base.changed(experiments=[di.Experiment(T, RUN.inputs, RUN.outputs, initial={"q": 0}, name="a")])]
+    others = [base.replace(parameters=parameter(start=1.1)),
+              base.replace(experiments=[di.Experiment(T, RUN.inputs, {"position": moved}, name="a")]),
+              base.replace(experiments=[di.Experiment(T, RUN.inputs, RUN.outputs, sized, name="a")]),
+              base.replace(experiments=[di.Experiment(T, RUN.inputs, RUN.outputs, hold="linear", name="a")]),
+              base.replace(experiments=[di.Experiment(T, RUN.inputs, RUN.outputs, initial={"q": 0}, name="a")])]
     assert len({p.content_hash() for p in [base, *others]}) == 6
 
 

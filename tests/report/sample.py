@@ -70,7 +70,7 @@ def estimate(experiments: int = 1, samples: int = 400, parameter: str = "M", out
     found = np.array([49.8731, 103.412, 0.0, 12.3] + [1.2e-5] * experiments)
     trajectories = tuple(_trajectory(e, output) for e in problem.experiments)
     made = Estimate(
-        problem, Options(), dict(zip(problem.names, found, strict=True)) | problem.held_values(),
+        problem, Options(), dict(zip(problem.names, found, strict=True)) | problem.fixed_values(),
         covariance(problem, found), True, "Gradient and step fell below their tolerances after 9 iterations.", 1.0e3,
         trajectories, tuple(_residuals(e, t) for e, t in zip(problem.experiments, trajectories, strict=True)),
         {output: POSITION_NOISE, "velocity": VELOCITY_NOISE},
@@ -90,7 +90,7 @@ def covariance(problem: Problem, found: np.ndarray) -> Covariance:
         problem.names, found, matrix, dof=794.0, corrected=2.25 * matrix, default_kind="corrected",
         reason="the residuals of 'velocity' fail the whiteness test", active={"Fc": "lower"},
         std_if_released={"plain": {"Fc": 0.6}, "corrected": {"Fc": 0.9}}, unidentifiable=("offset",),
-        combinations=("offset / Fv = 0.119",), fixed=problem.held_values())
+        combinations=("offset / Fv = 0.119",), fixed=problem.fixed_values())
 
 
 def not_converged(**options: Any) -> Estimate:

@@ -33,10 +33,10 @@ def tiny(time: np.ndarray, measured: np.ndarray, free: bool = True) -> Estimate:
     problem = Problem(model, [Experiment(time, outputs={"y": measured}, initial={"x": 1.0})],
                       [Parameter("a", start=2.0, free=free)])
     names = problem.names
-    uncertainty = Covariance(names, np.full(len(names), 2.0), 0.01 * np.eye(len(names)), fixed=problem.held_values())
+    uncertainty = Covariance(names, np.full(len(names), 2.0), 0.01 * np.eye(len(names)), fixed=problem.fixed_values())
     model_says = np.ones_like(time)
     trajectory = Trajectory("experiment", time, {"x": model_says}, {"y": model_says})
-    return Estimate(problem, sample.Options(), dict.fromkeys(names, 2.0) | problem.held_values(), uncertainty, True,
+    return Estimate(problem, sample.Options(), dict.fromkeys(names, 2.0) | problem.fixed_values(), uncertainty, True,
                     "Done.", 0.0, (trajectory,), ({"y": measured - model_says},))
 
 

@@ -79,7 +79,7 @@ def test_a_bound_is_not_called_a_standard_deviation():
     made = sample.estimate()
     bounded = {"position": Bounded(2e-3), "velocity": Bounded(0.01)}
     records = [replace(experiment, noise=bounded) for experiment in made.problem.experiments]
-    text = estimate_text(replace(made, problem=made.problem.changed(experiments=records), noise_std={}))
+    text = estimate_text(replace(made, problem=made.problem.replace(experiments=records), noise_std={}))
     assert "± 0.002 (guaranteed bound)" in text and "std" not in text
 
 
@@ -170,7 +170,7 @@ def test_unit_of_the_model_stands_where_the_declaration_is_silent():
     made = sample.estimate()
     silent = tuple(replace(p, unit="") for p in made.problem.parameters)
     model = sample.ModelWithUnits()
-    text = estimate_text(replace(made, problem=made.problem.changed(model=model, parameters=silent)))
+    text = estimate_text(replace(made, problem=made.problem.replace(model=model, parameters=silent)))
     assert line_of(text, "M").split()[-1] == "t"
     assert line_of(text, "q(0)").split()[-1] == "mm"
     assert line_of(text, "v(0)").split()[-1] == "mm/s"  # held

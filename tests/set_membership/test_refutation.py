@@ -36,7 +36,7 @@ def test_a_slip_that_only_a_whole_stretch_shows_is_dated_by_the_batch():
     found = di.identify(problem, di.set_membership(max_boxes=12, reset={"T_Fs": "speed"}), progress=False).uncertainty
     time = problem.experiments[0].time
     assert time[SLIP] <= found.refutation.time <= time[SLIP + 10]  # and the window goes on to the end of the record
-    until = problem.experiments[0].between(0, found.refutation.time)
+    until = problem.experiments[0].window(0, found.refutation.time)
     short = di.Problem(problem.model, [until], problem.parameters)
     assert di.identify(short, di.set_membership(max_boxes=12, reset={"T_Fs": "speed"}), progress=False).uncertainty.empty
 

@@ -227,7 +227,7 @@ def test_bounds_are_far_tighter_than_those_of_the_published_algorithm(algorithm,
     rig = drive_train_record(time, torque)
     problem = rig_problem(rig, FIG6)
     own = di.identify(problem, di.set_membership(algorithm=algorithm, max_boxes=100, reset={"T_Fs": "speed"}), progress=False)
-    short = rig_problem(rig, FIG6, rig.experiment.between(0, 8))
+    short = rig_problem(rig, FIG6, rig.experiment.window(0, 8))
     paper = di.identify(short, di.set_membership(algorithm="paper", max_boxes=100, velocity_subdivisions=20,
                                                  reset={"T_Fs": "speed"}), progress=False)
     for name, truth in {"alpha": -4.5, "beta": 65.0, "T_Fs": 0.105}.items():

@@ -30,7 +30,7 @@ def test_a_minimum_without_slope_is_kept():
     """The record grows, and a square can only let it fall: 0 is the best, and its slope vanishes."""
     grown = decay(SQUARE, di.Parameter("a", start=0.0))
     run = di.Experiment(TIME, {}, {"y": 2 - grown.experiments[0].outputs["y"]}, {"y": di.Gaussian(STD)}, {"x": 1.0})
-    found = di.identify(grown.changed(experiments=[run]), di.single_shooting())
+    found = di.identify(grown.replace(experiments=[run]), di.single_shooting())
     assert found.values["a"] == pytest.approx(0.0, abs=1e-6)
 
 

@@ -77,7 +77,7 @@ def test_boundary_value_finds_the_minimum_whatever_the_signs_of_the_start():
 def test_bounds_keep_boundary_value_from_turning_signs():
     """A mass below zero by its bound: the minimum with a positive one is no answer."""
     own = spring(-0.7, 4.5, 0.66)
-    bounded = own.changed(parameters=[di.Parameter("m", start=-0.7, lower=-1e9, upper=-0.1) if p is own.parameters[2] else p
+    bounded = own.replace(parameters=[di.Parameter("m", start=-0.7, lower=-1e9, upper=-0.1) if p is own.parameters[2] else p
                                       for p in own.parameters])
     with pytest.raises(di.NotConverged, match="minimum lies at infinity") as stopped:
         di.identify(bounded, di.boundary_value(**WEIGHTS), progress=False)

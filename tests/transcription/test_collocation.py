@@ -18,7 +18,7 @@ SCHEMES = [i.name for i in [*INTEGRATORS, *map(integrator_named, PAPER_VARIANTS)
 
 def finite_of(scheme: str, machine: str = "mass_spring_damper", steps: int = 1, **changes) -> FullDiscretization:
     problem = MACHINES[machine].problem(seed=3)
-    return FullDiscretization(problem.changed(**changes) if changes else problem, integrator_named(scheme), steps, {})
+    return FullDiscretization(problem.replace(**changes) if changes else problem, integrator_named(scheme), steps, {})
 
 
 def shaken(finite: FullDiscretization, size: float = 0.02) -> Variables:
@@ -64,11 +64,11 @@ def test_the_estimate_shows_the_order_of_the_scheme(scheme):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_compiled_and_interpreted_intervals_agree(scheme):
     machine = MACHINES["two_mass"]
-    grid, _ = grid_of(machine.model, machine.record(1), 3).unfolded()
+    grid, _ = grid_of(machine.model, machine.record(1), 3).with_substep_nodes()
     finite = finite_of(scheme, "two_mass", 3)
     point = shaken(finite)
     states, stages = finite.states(point, 0), point.nodes[0][:, 4:]
-    p, _ = finite.problem.values_in(finite.coordinates.values(point.unknowns), 0)
+    p, _ = finite.problem.parameters_and_initial_state(finite.coordinates.values(point.unknowns), 0)
     a = finite.collocator.run(grid, states, stages, p, True)
     b = InterpretedCollocator(machine.model, finite.integrator, finite.free).run(grid, states, stages, p, True)
     for name in ("outputs", "jacobian", "defect", "link", "correction", "stage"):

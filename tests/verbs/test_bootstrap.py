@@ -99,7 +99,7 @@ def test_a_filter_left_without_a_record_knows_nothing_of_it():
     whole = method.identify(problem, None, lambda _: None)
     found = di.leave_one_out(whole)
     for k, part in enumerate(found.parts):
-        alone = method.identify(problem.changed(experiments=[records[1 - k]]), None, lambda _: None)
+        alone = method.identify(problem.replace(experiments=[records[1 - k]]), None, lambda _: None)
         if part.estimate is not None:
             assert part.estimate.values == alone.values
     assert any(part.estimate is not None for part in found.parts)

@@ -59,7 +59,7 @@ def test_given_points_are_used_as_they_are():
 
 def test_unbounded_parameters_and_wrong_names_are_refused():
     problem = pendulum_problem()
-    open_ended = problem.changed(parameters=(di.Parameter("p", 3.0), di.Parameter("d", 0.0, free=False)))
+    open_ended = problem.replace(parameters=(di.Parameter("p", 3.0), di.Parameter("d", 0.0, free=False)))
     with pytest.raises(di.ProblemError, match="needs bounds for 'p'"):
         di.identify(open_ended, di.multistart(di.single_shooting(), starts=3))
     with pytest.raises(di.ProblemError, match="names 'q'"):
@@ -108,7 +108,7 @@ def test_criterion_is_twice_the_log_likelihood_of_several_signals():
     data = {"pos": np.cos(3 * time) + 0.1 * rng.standard_normal(201), "speed": -3 * np.sin(3 * time) + rng.standard_normal(201)}
     data["speed"][50:80] = np.nan
     problem = di.Problem(model, [di.Experiment(time, {}, data)], [di.Parameter("w", 3.0, 1, 9)])
-    ends = [di.single_shooting().identify(problem.changed(parameters=(di.Parameter("w", w, 1, 9),)), None, lambda _: None)
+    ends = [di.single_shooting().identify(problem.replace(parameters=(di.Parameter("w", w, 1, 9),)), None, lambda _: None)
             for w in (3.1, 7.0)]
 
     def twice(e):

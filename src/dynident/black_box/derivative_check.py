@@ -107,7 +107,8 @@ class ModelDerivatives:
                       for i in unknowns]
             by_parameters = np.concatenate([p for p, _ in places])
             by_initials = np.concatenate([x for _, x in places])
-            columns = self.simulator.derivatives(*self.problem.values_in(values, e), grid, by_parameters, by_initials)
+            point = self.problem.parameters_and_initial_state(values, e)
+            columns = self.simulator.derivatives(*point, grid, by_parameters, by_initials)
             at, behind = 0, by_parameters.size
             for i, (p, x) in zip(unknowns, places, strict=True):
                 own = [*range(at, at + p.size), *range(behind, behind + x.size)]

@@ -78,7 +78,7 @@ class EvaluationCache:
         """What the model does for each row of values: its outputs, or why there are none."""
         keys = [(row.tobytes(), self._steps(grids)) for row in rows]
         new = [i for i, key in enumerate(keys) if key not in self._outputs]
-        jobs = [(e, *self.problem.values_in(rows[i], e)) for i in new for e in range(len(grids))]
+        jobs = [(e, *self.problem.parameters_and_initial_state(rows[i], e)) for i in new for e in range(len(grids))]
         self.simulations += len(new)
         common = self.simulator, tuple(grids)
         if self.executor is None or len(jobs) < 2:
@@ -105,7 +105,8 @@ class EvaluationCache:
         if not self.problem.model.states:
             return [(y, np.zeros((len(y), 0))) for y in self.at(values, grids)]
         self.simulations += 1
-        found = [self.simulator.run(*self.problem.values_in(values, e), grid, True) for e, grid in enumerate(grids)]
+        found = [self.simulator.run(*self.problem.parameters_and_initial_state(values, e), grid, True)
+                 for e, grid in enumerate(grids)]
         return [(outputs.copy(), states.copy()) for outputs, states in found]
 
     def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[ExperimentData], allowed: UnknownRange

@@ -61,7 +61,7 @@ def chosen_values(problem: Problem, given: dict[str, str]) -> list[dict[str, flo
     every, known = [], set()
     numbers, faults = _numbers(given)
     for e, experiment in enumerate(problem.experiments):
-        parameters, initial = problem.values_in(start, e)
+        parameters, initial = problem.parameters_and_initial_state(start, e)
         values = {name: float(v) for name, v in zip([*problem.model.parameters, *states], [*parameters, *initial],
                                                     strict=True)}
         own = {f"{name}[{experiment.name}]": name for name in values}

@@ -111,7 +111,7 @@ def restrict_to_mode(known: Problem | Estimate, mode: str) -> ModeConstraint:
                            "of an input in one mode cannot take that. Leave it out, or put it into the model.")
     parameters = [p for p in problem.parameters if not isinstance(p, Parameter) or p.name in own.parameters]
     plain = [replace(e, mode="") for e in problem.experiments]
-    restricted = problem.changed(model=own, parameters=parameters, experiments=plain)
+    restricted = problem.replace(model=own, parameters=parameters, experiments=plain)
     values = _nominal_parameters(known)
     guards = [guard_constraints(definition["modes"][mode].get("invariant", ""), holds=True)]
     guards += [guard_constraints(each.when, holds=False) for each in model.transitions if each.source == mode]
@@ -122,7 +122,8 @@ def restrict_to_mode(known: Problem | Estimate, mode: str) -> ModeConstraint:
 def _nominal_parameters(known: Problem | Estimate) -> dict[str, float]:
     """Of the whole model, in the last record."""
     problem, nominal = problem_of(known), nominal_values_of(known)
-    p, _ = problem.values_in(np.array([nominal[name] for name in problem.names]), len(problem.experiments) - 1)
+    unknowns = np.array([nominal[name] for name in problem.names])
+    p, _ = problem.parameters_and_initial_state(unknowns, len(problem.experiments) - 1)
     return dict(zip(problem.model.parameters, (float(v) for v in p), strict=True))
 
 

@@ -82,7 +82,7 @@ class PriorInformation:
 
     def at(self, values: np.ndarray, record: int) -> tuple[np.ndarray, np.ndarray]:
         """Parameters and initial state of a planned record at values of the unknowns."""
-        return self.problem.values_in(values, self.at_hand + record)
+        return self.problem.parameters_and_initial_state(values, self.at_hand + record)
 
     def nominal(self, record: int) -> tuple[np.ndarray, np.ndarray]:
         """Parameters and initial state of a planned record at the nominal values."""
@@ -119,7 +119,7 @@ def prior_information(known: Problem | Estimate, plan_for: Problem, layout: Reco
     planned = _planned_records(problem, layout, std)
     at_hand = [_with_gaussian_noise(e) for e in plan_for.experiments] if use_records else []
     parameters, at_hand = _fix_known_initial_states(plan_for.parameters, at_hand, layout.initial)
-    joint = plan_for.changed(experiments=[*at_hand, *planned], parameters=parameters)
+    joint = plan_for.replace(experiments=[*at_hand, *planned], parameters=parameters)
     nominal = nominal_values_of(known)
     values = np.array([_nominal(u, nominal, problem) for u in joint.unknowns])
     rows = np.zeros((0, len(joint.names)))
@@ -143,7 +143,7 @@ def _planned_records(problem: Problem, layout: RecordLayout, std: np.ndarray) ->
     record = Experiment(np.arange(layout.samples) * layout.sample_time, dict.fromkeys(problem.model.inputs, nothing),
                         dict.fromkeys(measured, nothing), {n: Gaussian(s) for n, s in measured.items()},
                         dict(layout.initial), hold=dict(layout.holds))
-    return [record.renamed(_unused_name(problem, k)) for k in range(layout.records)]
+    return [record.with_name(_unused_name(problem, k)) for k in range(layout.records)]
 
 
 def _notes_on_what_is_ignored(known: Problem | Estimate) -> list[str]:
@@ -185,7 +185,7 @@ def nominal_values_of(known: Problem | Estimate) -> dict[str, float]:
     if isinstance(known, Estimate):
         return {name: float(value) for name, value in known.values.items()}
     start = start_values(known)
-    return {**dict(zip(known.names, (float(v) for v in start), strict=True)), **known.held_values()}
+    return {**dict(zip(known.names, (float(v) for v in start), strict=True)), **known.fixed_values()}
 
 
 def sensor_std(known: Problem | Estimate) -> np.ndarray:
@@ -238,7 +238,7 @@ def _rows(problem: Problem, nominal: Mapping[str, float], std: np.ndarray) -> np
     """Weighted sensitivities of the records at hand and of the priors, (rows, unknowns)."""
     values = np.array([nominal[name] for name in problem.names])
     noise_std = {n: float(s) for n, s in zip(problem.model.outputs, std, strict=True) if np.isfinite(s)}
-    gaussian = problem.changed(experiments=[_with_gaussian_noise(e) for e in problem.experiments])
+    gaussian = problem.replace(experiments=[_with_gaussian_noise(e) for e in problem.experiments])
     try:
         return linearize_at(gaussian, values, noise_std).jacobian
     except SimulationDiverged as bad:

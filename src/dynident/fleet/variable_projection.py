@@ -95,19 +95,19 @@ def with_starts(problem: Problem, values: Mapping[str, float]) -> Problem:
     said = {p.state for p in problem.parameters if isinstance(p, InitialState)}
     silent = [InitialState(u.quantity, start=values[u.name]) for u in problem.unknowns
               if u.initial and u.quantity not in said and u.name in values]
-    return problem.changed(parameters=(*(moved(p) for p in problem.parameters), *silent))
+    return problem.replace(parameters=(*(moved(p) for p in problem.parameters), *silent))
 
 
 def with_fixed(problem: Problem, values: Mapping[str, float]) -> Problem:
     """The problem with some parameters fixed."""
-    return problem.changed(parameters=tuple(
+    return problem.replace(parameters=tuple(
         replace(p, start=values[p.name], free=False, prior=None) if isinstance(p, Parameter) and p.name in values else p
         for p in problem.parameters))
 
 
 def without_shared_priors(problem: Problem, shared: tuple[str, ...]) -> Problem:
     """What is known of a shared parameter beforehand counts once, not once per record."""
-    return problem.changed(parameters=tuple(
+    return problem.replace(parameters=tuple(
         replace(p, prior=None) if isinstance(p, Parameter) and p.name in shared else p for p in problem.parameters))
 
 
@@ -117,4 +117,4 @@ def with_noise(problem: Problem, sizes: Mapping[str, float]) -> Problem:
         return replace(e, noise={name: Gaussian(sizes[name]) if isinstance(noise, Gaussian) and noise.std is None
                                  and name in sizes else noise for name, noise in e.noise.items()})
 
-    return problem.changed(experiments=tuple(known(e) for e in problem.experiments))
+    return problem.replace(experiments=tuple(known(e) for e in problem.experiments))

@@ -37,7 +37,7 @@ def differentiate_exchange(instance: FmuInstance, references: ValueReferences, i
                 if state.next_event <= inputs.time[node]:
                     raise StepStopped(StepCall.EVENTFUL)
                 state = loop.sample(state, node, outputs)
-                for j in range(len(S)) if inputs.wanted[node] else ():
+                for j in range(len(S)) if inputs.output_mask[node] else ():
                     derivatives[node, j] = directional_derivative(loop, directions.outputs, directions, j, S[j])
     except StepStopped as end:
         return StepFailure(node, end.call, end.status)

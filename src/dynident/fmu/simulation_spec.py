@@ -25,8 +25,8 @@ class FmuInputs(Protocol):
     u_begin: np.ndarray  # (nodes - 1, inputs) at the begin of each interval
     u_end: np.ndarray  # at its end; inputs move linearly in between
     u_node: np.ndarray  # (nodes, inputs) at the samples themselves
-    wanted: np.ndarray  # (nodes,) uint8: outputs are read here
-    needed: np.ndarray  # (nodes, outputs) uint8: outputs that must be finite; of no columns: all
+    output_mask: np.ndarray  # (nodes,) uint8: outputs are read here
+    finite_mask: np.ndarray  # (nodes, outputs) uint8: outputs that must be finite; of no columns: all
 
 
 @dataclass(frozen=True)

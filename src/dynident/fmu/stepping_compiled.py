@@ -169,9 +169,10 @@ def _structures(instance: FmuInstance, references: ValueReferences, inputs: FmuI
             setattr(fmu, field, instance.address(name))
     else:
         fmu.do_step = instance.address("DoStep")
-    arrays = [inputs.time, steps, inputs.u_begin, inputs.u_end, inputs.u_node, inputs.wanted]
-    path = _CInputs(inputs.time.size, *[a.ctypes.data for a in arrays], inputs.needed.shape[1], inputs.needed.ctypes.data)
-    return fmu, path, [groups, arrays, inputs.needed]
+    arrays = [inputs.time, steps, inputs.u_begin, inputs.u_end, inputs.u_node, inputs.output_mask]
+    mask = inputs.finite_mask
+    path = _CInputs(inputs.time.size, *[a.ctypes.data for a in arrays], mask.shape[1], mask.ctypes.data)
+    return fmu, path, [groups, arrays, mask]
 
 
 def _c_groups(groups: Sequence[ReferenceGroup], calls: Sequence[int]) -> ctypes.Array:

@@ -49,14 +49,14 @@ class InstanceCalls:
                 raise StepStopped(StepCall.SET, ERROR) from None
 
     def observe(self, node: int, outputs: np.ndarray) -> None:
-        if not self.inputs.wanted[node]:
+        if not self.inputs.output_mask[node]:
             return
         for group in self.references.outputs:
             try:
                 self.instance.get(group, outputs[node])
             except SimulationFailed:
                 raise StepStopped(StepCall.GET, ERROR) from None
-        needed = self.inputs.needed
+        needed = self.inputs.finite_mask
         for i in np.flatnonzero(~np.isfinite(outputs[node])):
             if i >= needed.shape[1] or needed[node, i]:
                 raise StepStopped(StepCall.NOT_FINITE, int(i))

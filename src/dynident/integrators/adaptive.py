@@ -84,7 +84,7 @@ class AdaptivePropagator:
     def _look(self, grid: Grid, k: int, x: np.ndarray, S: np.ndarray, p: np.ndarray, out: Propagation) -> None:
         nx = self.sizes[0]
         out.states[k] = x
-        if not grid.wanted[k]:
+        if not grid.output_mask[k]:
             return
         y, d = (np.asarray(v) for v in self.observe(grid.time[k], x, grid.u_node[k], p))
         if not np.all(np.isfinite(y)):

@@ -31,7 +31,7 @@ class CollocationDefects:
     stage: Any  # None without sensitivities; (nodes - 1, stage unknowns, n): how they follow state and parameters
 
     @functools.cached_property
-    def places(self) -> list[int | None]:
+    def pointers(self) -> list[int | None]:
         """Where the arrays stand in memory; they are filled again and again."""
         arrays = self.outputs, self.jacobian, self.defect, self.link, self.correction, self.stage
         return [None if a is None else address(a) for a in arrays]
@@ -80,7 +80,8 @@ class CompiledCollocator:
         nx, _, ny, nf = self.sizes
         out = _room(grid.nodes, nx, ny, nf, self.stages, sensitivities, reuse)
         arrays = np.ascontiguousarray(p, dtype=float), np.ascontiguousarray(states), np.ascontiguousarray(stages)
-        bad = self.call(grid.nodes, *grid.places[:4], *addresses(*arrays), grid.places[4], int(sensitivities), *out.places)
+        *data, mask = grid.pointers
+        bad = self.call(grid.nodes, *data, *addresses(*arrays), mask, int(sensitivities), *out.pointers)
         if bad >= 0:
             raise SimulationDiverged(float(grid.time[bad]), int(bad))
         return out
@@ -99,7 +100,7 @@ class InterpretedCollocator:
         nx, _, ny, nf = self.sizes
         n = nx + nf
         out = _room(grid.nodes, nx, ny, nf, self.stages, sensitivities, None)
-        where = np.flatnonzero(grid.wanted)
+        where = np.flatnonzero(grid.output_mask)
         if where.size:
             y, d = self.call("dyn_out_jac", [grid.time[where], states[where], grid.u_node[where], p], where.size)
             self.finite(y, grid, where)

@@ -145,7 +145,7 @@ class CompiledEventPropagator:
         nodes = np.ascontiguousarray(nodes, dtype=float)
         p = np.ascontiguousarray(p, dtype=float)
         report = np.zeros(3)
-        arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.wanted]
+        arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.output_mask]
         results = [out.states, out.outputs, out.jacobian, out.end_states, out.end_jacobian, out.modes, report]
         bad = self.call(len(first) - 1, *addresses(*arrays), grid.first_mode, int(sensitivities),
                         *[None if a is None else address(a) for a in results])

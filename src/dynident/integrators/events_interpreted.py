@@ -117,7 +117,7 @@ class _InterpretedSegment:
             raise _Ended(NOT_FINITE)
         assert out.modes is not None
         out.states[k], out.modes[k] = self.x, self.mode
-        if not self.grid.wanted[k]:
+        if not self.grid.output_mask[k]:
             return
         y, *by = self.made["out_jac" if self.sens else "out"][0]([
             self.grid.time[k], self.x, self.grid.u_node[k], self.p])

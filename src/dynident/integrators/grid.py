@@ -23,9 +23,9 @@ class Grid:
     u_begin: np.ndarray  # (nodes - 1, inputs) at the begin of each interval
     u_end: np.ndarray  # at its end; inputs move linearly in between
     u_node: np.ndarray  # (nodes, inputs)
-    wanted: np.ndarray  # (nodes,) uint8: outputs are asked for here
+    output_mask: np.ndarray  # (nodes,) uint8: outputs are asked for here
     first_mode: int = -1  # the mode in which it begins; -1: the first that is possible there
-    needed: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))  # (nodes, outputs) uint8: outputs that
+    finite_mask: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))  # (nodes, outputs) uint8: outputs that
     # must be finite, for models that are black boxes; of no columns: all
 
     @property
@@ -33,15 +33,15 @@ class Grid:
         return int(self.time.size)
 
     @functools.cached_property
-    def places(self) -> list[int]:
+    def pointers(self) -> list[int]:
         """Where times, inputs and wishes stand in memory: asked once, compiled loops are called thousands of times."""
-        return addresses(self.time, self.u_begin, self.u_end, self.u_node, self.wanted)
+        return addresses(self.time, self.u_begin, self.u_end, self.u_node, self.output_mask)
 
     def with_substeps(self, per_interval: int) -> Grid:
         """At least `per_interval` steps in a typical interval, and none longer than that makes them."""
         return replace(self, substeps=_substeps(self.time, per_interval))
 
-    def unfolded(self) -> tuple[Grid, np.ndarray]:
+    def with_substep_nodes(self) -> tuple[Grid, np.ndarray]:
         """The grid whose nodes are all sub-steps of this one, and where in it this one's nodes are."""
         interval = np.repeat(np.arange(self.nodes - 1), self.substeps)
         places = np.concatenate([[0], np.cumsum(self.substeps)])
@@ -54,7 +54,7 @@ class Grid:
         u_node = np.vstack([u_begin, self.u_node[-1:]])
         u_node[places] = self.u_node
         wanted = np.zeros(time.size, np.uint8)
-        wanted[places] = self.wanted
+        wanted[places] = self.output_mask
         return Grid(time, int(places[self.offset]), np.ones(interval.size, np.int32), u_begin, u_end, u_node,
                     wanted, self.first_mode), places
 

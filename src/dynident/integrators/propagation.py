@@ -124,7 +124,7 @@ class CompiledPropagator:
         first = np.ascontiguousarray(first, dtype=np.int64)
         nodes = np.ascontiguousarray(nodes, dtype=float)
         p = np.ascontiguousarray(p, dtype=float)
-        arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.wanted]
+        arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.output_mask]
         results = [out.states, out.outputs, out.jacobian, out.end_states, out.end_jacobian]
         bad = self.call(len(first) - 1, *addresses(*arrays), int(sensitivities),
                         *[None if a is None else address(a) for a in results])

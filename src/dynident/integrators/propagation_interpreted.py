@@ -87,7 +87,7 @@ class InterpretedPropagator:
 
     def _observe(self, observe: ca.Function, grid: Grid, history: np.ndarray, p: np.ndarray, out: Propagation) -> None:
         nx, _, ny, nf = self.sizes
-        where = np.flatnonzero(grid.wanted)
+        where = np.flatnonzero(grid.output_mask)
         columns = np.column_stack([grid.time, grid.u_node, history])[where]
         for k in range(0, where.size, CHUNK):
             part = columns[k:k + CHUNK]

@@ -51,12 +51,12 @@ def stopped_estimate(setup: FilterSetup, stop: FilterStopped) -> Estimate:
     names, mean, coordinates = _unknown_coordinates(setup)
     values = {name: float(c.value(z)) for name, z, c in zip(names, mean, coordinates, strict=True)}
     uncertainty = FilterCovariance(names, mean, np.diag(np.full(len(names), np.inf)), coordinates,
-                                  dict.fromkeys(names, ASSUMED), setup.problem.held_values(), consistent=False)
+                                  dict.fromkeys(names, ASSUMED), setup.problem.fixed_values(), consistent=False)
     model = setup.problem.model
     empty = tuple(Trajectory(r.name, r.time, {n: np.full(r.time.size, np.nan) for n in model.states},
                              {n: np.full(r.time.size, np.nan) for n in model.outputs}) for r in setup.records)
     residuals = tuple({n: np.full(e.samples, np.nan) for n in e.outputs} for e in setup.problem.experiments)
-    return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.held_values()},
+    return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.fixed_values()},
                     uncertainty=uncertainty, converged=False,
                     status=Status.of(StatusCode.FILTER_STOPPED, why=stop), cost=float("nan"),
                     trajectories=empty, residuals=residuals, noise_std=all_noise_std(setup.problem, setup.noise_std),
@@ -146,7 +146,7 @@ def _uncertainty(setup: FilterSetup, done: FilterPass, consistent: bool) -> Filt
             else:
                 matrix[unknown, unknown] = setup.records[e].initial_std[i] ** 2
                 remarks[names[unknown]] = ASSUMED
-    known = FilterCovariance(names, mean, matrix, coordinates, remarks, setup.problem.held_values(), consistent)
+    known = FilterCovariance(names, mean, matrix, coordinates, remarks, setup.problem.fixed_values(), consistent)
     remarks |= dict.fromkeys(_out_of_bounds(setup, known), "outside of its bounds")
     for name, z, c in zip(names, mean, coordinates, strict=True):
         for side, bound in (("lower", c.lower), ("upper", c.upper)):

@@ -190,7 +190,7 @@ def _record(method: FilterMethod, problem: Problem, e: int, start: np.ndarray, n
     samples = experiment.samples
     inputs = np.column_stack([experiment.inputs[n] for n in model.inputs]) if model.inputs else np.zeros((samples, 0))
     outputs = np.column_stack([experiment.outputs.get(n, np.full(samples, np.nan)) for n in model.outputs])
-    _, x0 = problem.values_in(start, e)
+    _, x0 = problem.parameters_and_initial_state(start, e)
     return FilterExperiment(experiment.name, np.ascontiguousarray(experiment.time), np.ascontiguousarray(inputs, float),
                   np.ascontiguousarray(outputs, float), _variances(problem, e, noise_std), float(experiment.start or 0.0), x0,
                   _state_std(method, problem, e, x0),

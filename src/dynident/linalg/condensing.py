@@ -102,7 +102,7 @@ class _ExperimentGroup:
     experiments: np.ndarray
     own: np.ndarray  # (alike, k): the unknowns of each alone
     numbers: np.ndarray  # that follow an unknown at all, the own ones first
-    places: np.ndarray  # (alike, numbers): the column of each
+    pointers: np.ndarray  # (alike, numbers): the column of each
     width: int
 
     def placed(self, rows: np.ndarray) -> np.ndarray:
@@ -111,7 +111,7 @@ class _ExperimentGroup:
         if self.straight and mine.shape[2] == self.width:  # none is held
             return mine
         placed = np.zeros((*mine.shape[:2], self.width))
-        np.put_along_axis(placed, self.places[:, None, :], mine[:, :, self.numbers], axis=2)
+        np.put_along_axis(placed, self.pointers[:, None, :], mine[:, :, self.numbers], axis=2)
         placed[:, :, -1] = mine[:, :, -1]
         return placed
 
@@ -119,7 +119,7 @@ class _ExperimentGroup:
     def straight(self) -> bool:
         """Whether every number stands where it stood, as in a single experiment."""
         there = np.arange(self.width - 1)
-        return np.array_equal(self.numbers, there) and bool(np.all(self.places == there))
+        return np.array_equal(self.numbers, there) and bool(np.all(self.pointers == there))
 
 
 @functools.lru_cache(maxsize=64)

@@ -42,7 +42,7 @@ def build_estimate(problem: Problem, method: Any, values: Mapping[str, float], u
     methods have (`filtered`, `smoothed`).
     """
     return Estimate(
-        problem=problem, method=method, values={**values, **problem.held_values()}, uncertainty=uncertainty,
+        problem=problem, method=method, values={**values, **problem.fixed_values()}, uncertainty=uncertainty,
         converged=converged, status=status, cost=cost, trajectories=trajectories, residuals=residuals,
         noise_std=all_noise_std(problem, noise_std), notes=tuple(notes), history=history,
         counts={**counts, **({"interrupted": 1} if interrupted else {})}, times=times,

@@ -69,10 +69,10 @@ class Experiment:
     def samples(self) -> int:
         return int(np.asarray(self.time).size)
 
-    def renamed(self, name: str) -> Experiment:
+    def with_name(self, name: str) -> Experiment:
         return replace(self, name=name)
 
-    def between(self, begin: float, end: float) -> Experiment:
+    def window(self, begin: float, end: float) -> Experiment:
         """The part of the record with begin <= t <= end; known initial states stay only if it holds the start."""
         keep = (self.time >= begin) & (self.time <= end)
         if not np.any(keep):

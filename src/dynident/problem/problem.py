@@ -96,7 +96,7 @@ class Problem:
     def measured_values(self) -> int:
         return sum(int(np.sum(np.isfinite(y))) for e in self.experiments for y in e.outputs.values())
 
-    def values_in(self, unknowns: np.ndarray, experiment: int) -> tuple[np.ndarray, np.ndarray]:
+    def parameters_and_initial_state(self, unknowns: np.ndarray, experiment: int) -> tuple[np.ndarray, np.ndarray]:
         """Parameters and initial state of one experiment, from values of the unknowns in `names` order."""
         b = self.bindings[experiment]
         p, x0 = b.parameters.copy(), b.initial.copy()
@@ -104,11 +104,11 @@ class Problem:
         x0[b.initial_unknown >= 0] = unknowns[b.initial_unknown[b.initial_unknown >= 0]]
         return p, x0
 
-    def held_parameters(self) -> dict[str, float]:
+    def fixed_parameters(self) -> dict[str, float]:
         return {p.name: float(p.start) for p in self.parameters  # type: ignore[arg-type]  # a held one has a value
                 if isinstance(p, Parameter) and not p.free}
 
-    def held_values(self) -> dict[str, float]:
+    def fixed_values(self) -> dict[str, float]:
         """Parameters and initial states that are not estimated, by printed name."""
         held = {p.name: float(p.start or 0.0) for p in self.parameters if isinstance(p, Parameter) and not p.free}
         silent = set(nominal_values(self.model)) - {p.state for p in self.parameters if isinstance(p, InitialState)}
@@ -121,7 +121,7 @@ class Problem:
     def noise_of(self, output: str) -> tuple[Noise, ...]:
         return tuple(e.noise[output] for e in self.experiments if output in e.noise)
 
-    def changed(self, **fields: Any) -> Problem:
+    def replace(self, **fields: Any) -> Problem:
         """A copy with other `model`, `experiments`, `parameters` or `constraints`."""
         return replace(self, **fields)
 
@@ -181,7 +181,7 @@ def _named(experiments: tuple[Experiment, ...]) -> tuple[Experiment, ...]:
     def name(i: int, e: Experiment) -> str:
         return e.name or ("experiment" if len(experiments) == 1 else f"experiment {i + 1}")
 
-    return tuple(e if e.name else e.renamed(name(i, e)) for i, e in enumerate(experiments))
+    return tuple(e if e.name else e.with_name(name(i, e)) for i, e in enumerate(experiments))
 
 
 def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list[str]:

@@ -66,9 +66,9 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
     enclosure = Enclosure(
         names=problem.names, low=low, high=high, guarantee=result.guarantee.value, prior_low=setup.low.copy(),
         prior_high=setup.high.copy(), outer=outer, inner=inner, max_outliers=method.max_outliers,
-        refutation=result.refutation, bands=result.bands, fixed=problem.held_values(),
+        refutation=result.refutation, bands=result.bands, fixed=problem.fixed_values(),
         last=_last_boxes(setup, result.boxes, low, high))
-    values = {**dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True)), **problem.held_values()}
+    values = {**dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True)), **problem.fixed_values()}
     trajectories, residuals = _trajectories(setup, result)
     boxes = result.boxes.count if result.boxes is not None else sum(
         min(part.shape[2], MAX_KEPT_BOXES) for part in (result.outer, result.inner) if part is not None)
@@ -136,7 +136,7 @@ def _trajectories(setup: SetMembershipSetup, result: SetMembershipResult) -> tup
 
 def _midpoint_values(setup: SetMembershipSetup, result: SetMembershipResult, e: int) -> tuple[np.ndarray, np.ndarray]:
     """Parameters and initial states of one experiment."""
-    return setup.problem.values_in(0.5 * (result.low + result.high), e)
+    return setup.problem.parameters_and_initial_state(0.5 * (result.low + result.high), e)
 
 
 def _simulate_midpoint(setup: SetMembershipSetup, result: SetMembershipResult, e: int) -> dict[str, np.ndarray]:

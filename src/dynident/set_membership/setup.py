@@ -93,7 +93,7 @@ class SetMembershipSetup:
         """(states + parameters,) of one experiment, from bounds of the problem's unknowns."""
         ends = []
         for bounds in (low, high):
-            p, x = self.problem.values_in(bounds, experiment)
+            p, x = self.problem.parameters_and_initial_state(bounds, experiment)
             ends.append(np.concatenate([x, p]))
         return ends[0], ends[1]
 

@@ -212,7 +212,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
         bound_relaxations=(*relax_bounds(problem, slopes, bound_std, errors.dof, corrected_dof),
                 *(inequality_relaxation(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
         unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null,
-        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.held_values())
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values())
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 
 

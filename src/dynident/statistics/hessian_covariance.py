@@ -47,7 +47,7 @@ def covariance_from_hessian_factor(problem: Problem, values: np.ndarray, triangl
         names=names, values=values, matrix=matrix, active=dict(active), std_if_released={"plain": released},
         bound_relaxations=tuple(relax_bounds(problem, slopes, {"plain": released})),
         unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null, assumed=assumed,
-        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.held_values())
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values())
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 
 

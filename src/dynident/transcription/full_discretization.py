@@ -30,11 +30,11 @@ class Nodes(WeightedData):
     def __init__(self, problem: Problem, index: int, steps_per_sample: int, std: Mapping[str, float]):
         coarse = grid_of(problem.model, problem.experiments[index], steps_per_sample)
         self.name = problem.experiments[index].name
-        self.grid, places = coarse.unfolded()
-        self.places = places[coarse.offset:]  # of the samples
+        self.grid, places = coarse.with_substep_nodes()
+        self.pointers = places[coarse.offset:]  # of the samples
         nodes = self.grid.nodes
         self.segment_starts = np.append(np.arange(nodes), nodes - 1)  # each node a segment, the last one without length
-        super().__init__(problem, index, self.grid, self.places, std)
+        super().__init__(problem, index, self.grid, self.pointers, std)
 
 
 class FullDiscretization:
@@ -74,7 +74,7 @@ class FullDiscretization:
         record, experiment = self.records[e], self.problem.experiments[e]
         window = int(np.clip(experiment.samples // 50, 1, START_WINDOW))
         states = states_from_measurements(self.problem.model, experiment, record.grid.time, window)
-        p, states[0] = self.problem.values_in(values, e)
+        p, states[0] = self.problem.parameters_and_initial_state(values, e)
         blind = np.isnan(states)
         if np.any(blind):
             states = np.where(blind, self._simulated(e, states[0], p), states)
@@ -100,7 +100,7 @@ class FullDiscretization:
         nodes = []
         for e, record in enumerate(self.records):
             x = np.column_stack([np.interp(record.grid.time, times[e], column) for column in states[e].T])
-            x[0] = self.problem.values_in(self.coordinates.values(unknowns), e)[1]
+            x[0] = self.problem.parameters_and_initial_state(self.coordinates.values(unknowns), e)[1]
             nodes.append(self.with_stages(e, x))
         return Variables(unknowns, tuple(nodes))
 
@@ -108,7 +108,7 @@ class FullDiscretization:
 
     def states(self, point: Variables, e: int) -> np.ndarray:
         """States at all grid points of one experiment."""
-        x0 = self.problem.values_in(self.coordinates.values(point.unknowns), e)[1]
+        x0 = self.problem.parameters_and_initial_state(self.coordinates.values(point.unknowns), e)[1]
         return np.vstack([x0, point.nodes[e][:, :len(x0)]])
 
     def run(self, point: Variables, sensitivities: bool, workspace: Workspace) -> list[CollocationDefects]:
@@ -118,7 +118,7 @@ class FullDiscretization:
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         results = []
         for e, record in enumerate(self.records):
-            p, x0 = self.problem.values_in(values, e)
+            p, x0 = self.problem.parameters_and_initial_state(values, e)
             inner = point.nodes[e]
             try:
                 out = self.collocator.run(record.grid, np.vstack([x0, inner[:, :len(x0)]]), inner[:, len(x0):], p,

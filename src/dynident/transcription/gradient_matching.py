@@ -34,14 +34,14 @@ def gradient_matching_start(problem: Problem, coordinates: Transforms, start: np
 
     def residuals(part: np.ndarray) -> np.ndarray:
         values = coordinates.values(whole(part))
-        return np.concatenate([s.missed(problem.values_in(values, e)[0]) for e, s in enumerate(shown)])
+        return np.concatenate([s.missed(problem.parameters_and_initial_state(values, e)[0]) for e, s in enumerate(shown)])
 
     def slopes(part: np.ndarray) -> np.ndarray:
         xi = whole(part)
         values, by = coordinates.values(xi), coordinates.derivative(xi)
         blocks = []
         for e, s in enumerate(shown):
-            own, unknown = s.slopes(problem.values_in(values, e)[0]), problem.bindings[e].parameter_unknown
+            own, unknown = s.slopes(problem.parameters_and_initial_state(values, e)[0]), problem.bindings[e].parameter_unknown
             block = np.zeros((len(own), len(values)))
             block[:, unknown[unknown >= 0]] = own[:, unknown >= 0]
             blocks.append(block * by)

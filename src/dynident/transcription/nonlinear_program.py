@@ -97,7 +97,8 @@ class NonlinearProgram:
             jc.append(local[:, jac.get_col()].ravel())
             hr.append(local[:, hess.row()].ravel())
             hc.append(local[:, hess.get_col()].ravel())
-            seen = np.hstack([nodes, np.tile(begin[1], (count + 1, 1))])[np.flatnonzero(self.finite.records[e].grid.wanted)]
+            asked = np.flatnonzero(self.finite.records[e].grid.output_mask)
+            seen = np.hstack([nodes, np.tile(begin[1], (count + 1, 1))])[asked]
             gc.append(seen[:, out_jac.get_col()])
             ohr.append(seen[:, out_hess.row()].ravel())
             ohc.append(seen[:, out_hess.get_col()].ravel())
@@ -234,12 +235,12 @@ class NonlinearProgram:
         for e, record in enumerate(signals):
             y, *d = self._node(e, "dyn_out_jac" if slopes else "dyn_out", point)
             full = np.full(record.weight.shape, np.nan)
-            full[np.flatnonzero(record.grid.wanted)] = y
+            full[np.flatnonzero(record.grid.output_mask)] = y
             outputs.append(full)
             derivatives.extend(d)
         none = [np.zeros((0, self.nx)) for _ in signals]
         evaluation, factors = self.finite.objective.evaluation(point, signals, outputs, none, none)
-        where = [np.flatnonzero(r.grid.wanted) for r in signals]
+        where = [np.flatnonzero(r.grid.output_mask) for r in signals]
         weights = [(r.weight * factor)[w] for r, factor, w in zip(signals, factors, where, strict=True)]
         rhs = tuple(r[w] for r, w in zip(evaluation.weighted_residuals, where, strict=True))
         return Evaluation(evaluation.cost, rhs, evaluation.prior, (), (), 0.0), weights, derivatives
@@ -247,7 +248,7 @@ class NonlinearProgram:
     def _parts(self, e: int, point: Variables) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Held parameters (all), coordinates of the free ones, states at the nodes, end blocks."""
         values = self.finite.objective.values(point)
-        p, _ = self.problem.values_in(values, e)
+        p, _ = self.problem.parameters_and_initial_state(values, e)
         unknown = self.problem.bindings[e].parameter_unknown[list(self.finite.free)]
         states = self.finite.states(point, e)
         nodes = point.nodes[e]
@@ -263,7 +264,7 @@ class NonlinearProgram:
     def _node(self, e: int, name: str, point: Variables, multipliers: np.ndarray | None = None) -> list[np.ndarray]:
         p, free, states, _ = self._parts(e, point)
         g, extra = self.finite.records[e].grid, [] if multipliers is None else [multipliers]
-        where = np.flatnonzero(g.wanted)
+        where = np.flatnonzero(g.output_mask)
         return self.stages(name, [g.time[where, None], states[where], g.u_node[where], p, free, *extra], where.size)
 
 

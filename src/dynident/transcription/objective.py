@@ -92,7 +92,7 @@ def _state_scale(problem: Problem, start: np.ndarray) -> np.ndarray:
     for e, experiment in enumerate(problem.experiments):
         looks = np.linspace(experiment.time[0], experiment.time[-1], LOOKS)
         readings = states_from_measurements(problem.model, experiment, looks)
-        x0 = problem.values_in(start, e)[1]
+        x0 = problem.parameters_and_initial_state(start, e)[1]
         sizes.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
     size = np.max(sizes, axis=0)
     return np.where(size > 0, size, 1.0)

@@ -43,7 +43,7 @@ class ParameterConstraints:
 def parameter_constraints(problem: Problem, coordinates: Transforms) -> ParameterConstraints:
     """The constraints of a problem that speak of parameters."""
     xi = ca.SX.sym("xi", len(problem.unknowns))
-    symbols: dict[str, Any] = dict(problem.held_parameters())
+    symbols: dict[str, Any] = dict(problem.fixed_parameters())
     for i, unknown in enumerate(problem.unknowns):
         symbols.setdefault(unknown.name, ca.exp(xi[i]) if coordinates.log[i] else xi[i])
     chosen = [c for c in problem.constraints if not c.of_states(problem.model.states)]

@@ -148,7 +148,7 @@ class Shooting:
         nodes = states_from_measurements(self.problem.model, self.problem.experiments[e], record.grid.time[inner],
                           int(np.clip(shortest // 2, 1, 25)))
         if np.any(np.isnan(nodes)):
-            p, x = self.problem.values_in(values, e)
+            p, x = self.problem.parameters_and_initial_state(values, e)
             for i in range(len(inner)):
                 x = self._simulate_segment(record, i, x, p)
                 nodes[i] = np.where(np.isnan(nodes[i]), x, nodes[i])
@@ -169,7 +169,7 @@ class Shooting:
 
     def run_with_all_outputs(self, point: Variables) -> list[Propagation]:
         """As `run`, with outputs also where nothing was measured, as far as the model has values there."""
-        if all(np.all(record.grid.wanted) for record in self.records):
+        if all(np.all(record.grid.output_mask) for record in self.records):
             return self.run(point, True)  # nothing is missing, and the statistics ask for the same
         try:
             return self.run(point, False, everywhere=True)
@@ -201,9 +201,9 @@ class Shooting:
         arrays = workspace.arrays
         marched = []
         for e, record in enumerate(self.records):
-            p, x0 = self.problem.values_in(values, e)
+            p, x0 = self.problem.parameters_and_initial_state(values, e)
             nodes = np.vstack([x0, point.nodes[e]])
-            grid = replace(record.grid, wanted=np.ones_like(record.grid.wanted)) if everywhere else record.grid
+            grid = replace(record.grid, output_mask=np.ones_like(record.grid.output_mask)) if everywhere else record.grid
             try:
                 out = self.march.run(grid, record.segment_starts, nodes, p, sensitivities, arrays.get((e, sensitivities)))
             except SimulationDiverged as bad:

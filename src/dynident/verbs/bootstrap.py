@@ -49,7 +49,7 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
                            "tell more here: di.profile(estimate).")
     names = estimate.problem.names
     return Bootstrap(names, np.array([float(estimate.values[n]) for n in names]), good, kind, failed,
-                     estimate.problem.held_values())
+                     estimate.problem.fixed_values())
 
 
 def _part(common: tuple[Estimate, str, int | None, int], numbers: Sequence[int]) -> list[np.ndarray | None]:
@@ -154,7 +154,7 @@ def _drop_experiment(estimate: Estimate, k: int) -> LeftOut:
     # that began at the whole estimate would know of the record that is left out
     values = {n: float(v) for n, v in estimate.values.items() if alone and n in {p.name for p in problem.unknowns}}
     try:
-        fewer = with_start(problem, values).changed(experiments=[e for i, e in enumerate(problem.experiments) if i != k])
+        fewer = with_start(problem, values).replace(experiments=[e for i, e in enumerate(problem.experiments) if i != k])
         found = identify(fewer, estimate.method, progress=False)
         return LeftOut(out.name, found, found.validate(replace(out)))
     except DynidentError as reason:

@@ -117,7 +117,7 @@ def _shown_beside(problem: Problem, names: Sequence[str]) -> bool:
             it = replace(it, start=float(np.clip(aside, it.lower, it.upper)))
         moved.append(it)
     try:
-        there = linearization_at_start(problem.changed(parameters=moved))
+        there = linearization_at_start(problem.replace(parameters=moved))
     except ProblemError:
         return False
     found = diagnose(problem, there)

@@ -182,7 +182,7 @@ def with_start(problem: Problem, values: Mapping[str, float]) -> Problem:
     unknown = [n for n in values if n not in known and n not in problem.names]
     if unknown:
         raise ProblemError(f"a start names '{unknown[0]}', which is not an unknown of the problem.")
-    return problem.changed(parameters=tuple(moved(p) for p in problem.parameters))
+    return problem.replace(parameters=tuple(moved(p) for p in problem.parameters))
 
 
 def run_start(common: tuple[Method, Problem, Callable[..., object] | None], place: Mapping[str, float]

@@ -87,7 +87,7 @@ def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator, j
     share = 1.0
     for _ in range(TRIES):
         moved = np.array([_sample_value(u, v, share, rng) for u, v in zip(problem.unknowns, centre, strict=True)])
-        excited = problem.changed(experiments=[_excited(e, share, rng) for e in problem.experiments])
+        excited = problem.replace(experiments=[_excited(e, share, rng) for e in problem.experiments])
         try:
             at = _linearization(excited, moved)
         except SimulationDiverged:

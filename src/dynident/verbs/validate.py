@@ -28,7 +28,7 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
 
     Initial states that the record does not give are the only thing fitted to it; parameters are held.
     """
-    experiment = experiment if experiment.name else experiment.renamed("validation")
+    experiment = experiment if experiment.name else experiment.with_name("validation")
     if not experiment.outputs:
         raise ProblemError(f"{experiment.label}: it holds no measured signal to compare with.")
     strange = [name for name in experiment.outputs if name not in estimate.problem.model.outputs]

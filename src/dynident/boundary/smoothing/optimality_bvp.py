@@ -69,7 +69,7 @@ class BoundaryValueProblem:
             return np.ascontiguousarray(np.hstack([u, measured[rows], V[rows]]))
 
         return replace(grid, u_begin=joined(grid.u_begin, slice(None, -1)), u_end=joined(grid.u_end, slice(1, None)),
-                       u_node=joined(grid.u_node, slice(None)), wanted=np.zeros_like(grid.wanted))
+                       u_node=joined(grid.u_node, slice(None)), output_mask=np.zeros_like(grid.output_mask))
 
     def _weight(self, output: int) -> float:
         V = self.setup.method.measurement_weight

@@ -85,9 +85,9 @@ def _trajectories(found: SmoothingOutcome) -> tuple[tuple[Trajectory, ...], tupl
     values = finite.coordinates.values(point.unknowns)
     output = inner.output.map
     for e, (record, experiment) in enumerate(zip(finite.records, setup.problem.experiments, strict=True)):
-        states = finite.states(point, e)[record.places]
-        p, _ = setup.inner.values_in(values, e)
-        time, inputs = record.grid.time[record.places], record.grid.u_node[record.places]
+        states = finite.states(point, e)[record.pointers]
+        p, _ = setup.inner.parameters_and_initial_state(values, e)
+        time, inputs = record.grid.time[record.pointers], record.grid.u_node[record.pointers]
         outputs = np.asarray(output(len(time))(time[None], states.T, inputs.T, p)).T.reshape(len(time), -1)
         trajectories.append(Trajectory(experiment.name, np.asarray(experiment.time),
                                        {n: states[:, inner.states.index(n)].copy() for n in names.states},
@@ -118,7 +118,7 @@ def _true_std(found: SmoothingOutcome, e: int, estimated: Mapping[str, float]) -
     for j, name in enumerate(found.setup.problem.model.outputs):
         if name in experiment.outputs:
             given = given_std(experiment, name)
-            std[record.places, j] = estimated[name] if given is None else given
+            std[record.pointers, j] = estimated[name] if given is None else given
     return std * record.weight
 
 

@@ -49,7 +49,7 @@ class SmoothingSetup:
             parameter = isinstance(it, Parameter) or it.state not in states
             return parameter and it.free and it.start is not None and it.start > 0 and it.upper > 0
 
-        return inner.changed(parameters=[replace(it, log=True) if positive(it) else it for it in inner.parameters])
+        return inner.replace(parameters=[replace(it, log=True) if positive(it) else it for it in inner.parameters])
 
     def begin(self, coordinates: Transforms) -> np.ndarray:
         """The user's start in coordinates of an attempt; where these are logarithms, without its signs."""
@@ -82,7 +82,7 @@ def setup_of(method: BoundaryValueMethod, problem: Problem) -> SmoothingSetup:
     augmented = with_parameters_as_states(model, drifting)
     experiments = [_weighted(method, e) for e in problem.experiments]
     parameters = _declared(method, problem, drifting)
-    inner = problem.changed(model=augmented, experiments=experiments, parameters=parameters)
+    inner = problem.replace(model=augmented, experiments=experiments, parameters=parameters)
     return SmoothingSetup(problem, method, inner, {n: w for n, w in weights.items() if np.isfinite(w)}, drifting)
 
 

@@ -142,7 +142,7 @@ class StartStrategies:
     def matched(self, inner: Problem) -> Problem | None:
         """The inner problem starting from parameters that match the rates."""
         starts = {_name(it): it for it in inner.parameters}
-        own = self.setup.problem.changed(parameters=[
+        own = self.setup.problem.replace(parameters=[
             replace(it, start=starts[_name(it)].start, log=starts[_name(it)].log) if isinstance(it, Parameter) else it
             for it in self.setup.problem.parameters])
         values = start_values(own)
@@ -161,7 +161,7 @@ def _name(it: Parameter | InitialState) -> str:
 
 def _starting(problem: Problem, values: Mapping[str, float]) -> Problem:
     """With other starts, kept within the bounds; a value of one experiment stands for all of them."""
-    return problem.changed(parameters=[
+    return problem.replace(parameters=[
         replace(it, start=float(np.clip(values[_name(it)], it.lower, it.upper)))
         if it.free and _name(it) in values and not (it.log and values[_name(it)] <= 0) else it for it in problem.parameters])
 
@@ -186,7 +186,7 @@ def stable_steps(problem: Problem) -> int:
         if time.size < 2 or not nx:
             continue
         rows = np.unique(np.linspace(0, time.size - 1, LOOKS).astype(int))
-        p, x0 = problem.values_in(start, e)
+        p, x0 = problem.parameters_and_initial_state(start, e)
         states = states_from_measurements(model, experiment, time[rows])
         states = np.where(np.isnan(states), x0, states)
         inputs = np.array([experiment.inputs[name][rows] for name in model.inputs]).reshape(len(model.inputs), rows.size)

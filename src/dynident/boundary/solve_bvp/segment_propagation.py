@@ -123,4 +123,4 @@ def slice_grid(grid: Grid, low: int, high: int) -> Grid:
     if high - low == grid.nodes - 1:
         return grid
     return replace(grid, time=grid.time[low:high + 1], substeps=grid.substeps[low:high], u_begin=grid.u_begin[low:high],
-                   u_end=grid.u_end[low:high], u_node=grid.u_node[low:high + 1], wanted=grid.wanted[low:high + 1])
+                   u_end=grid.u_end[low:high], u_node=grid.u_node[low:high + 1], output_mask=grid.output_mask[low:high + 1])

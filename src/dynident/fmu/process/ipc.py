@@ -22,8 +22,8 @@ class ReceivedInputs:
     u_begin: np.ndarray
     u_end: np.ndarray
     u_node: np.ndarray
-    wanted: np.ndarray
-    needed: np.ndarray
+    output_mask: np.ndarray
+    finite_mask: np.ndarray
 
 
 INPUT_ARRAYS = ("time", "substeps", "u_begin", "u_end", "u_node", "wanted", "needed")

@@ -78,7 +78,7 @@ def _one_value_each(estimate: Estimate, experiment: str | None) -> tuple[dict[st
         raise ProblemError(f"there is no experiment '{experiment}' in this result.{did_you_mean(experiment, names)}")
     wanted = range(len(names)) if experiment is None else [names.index(experiment)]
     found = np.array([float(estimate.values[name]) for name in problem.names])
-    each = [np.concatenate(problem.values_in(found, e)) for e in wanted]  # (parameters and states) per experiment
+    each = [np.concatenate(problem.parameters_and_initial_state(found, e)) for e in wanted]  # per experiment
     told = {p.name if isinstance(p, Parameter) else p.state for p in problem.parameters}
     told |= {state for e in wanted for state in problem.experiments[e].initial}
     numbers = {name: {float(values[i]) for values in each}
