@@ -21,6 +21,8 @@ from dynident.codegen.compiler import compiler
 from dynident.errors import NotConverged, NotSupported
 from dynident.io.results.load import load
 from dynident.io.results.save import reserved
+from dynident.methods.options import option_rows
+from dynident.methods.presets import METHODS, method_class
 
 PROBLEM = """
 [model]
@@ -383,3 +385,16 @@ def test_data_outside_and_python_models_need_their_flags(folder, tmp_path_factor
     assert "--allow-python" in capsys.readouterr().err
     assert run("fit", "problem.toml", "--out", "results", "--allow-python") == 0
     assert load("results").converged  # the result holds equations, and needs no flag
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_lists_each_option_with_its_line_of_documentation(name, capsys):
+    assert run("methods", name) == 0
+    shown = capsys.readouterr().out
+    for row in option_rows(method_class(name)):
+        assert f"{row.name} = {row.default!r}" in shown and row.doc in shown
+
+
+def test_methods_names_the_nearest_of_a_misspelt_name(capsys):
+    assert run("methods", "multiple_shoting") == 2
+    assert "multiple_shooting" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from dynident.cli import (
     fit,
     fleet,
     fmu,
+    methods,
     profile,
     report,
     simulate,
@@ -33,7 +34,7 @@ app = typer.Typer(name="dynident", no_args_is_help=True, add_completion=False, r
                   pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
 
 COMMANDS = {"check": check, "fit": fit, "simulate": simulate, "validate": validate, "compare": compare,
-            "fleet": fleet, "profile": profile, "design": design,
+            "methods": methods, "fleet": fleet, "profile": profile, "design": design,
             "report": report, "demo": demo, "watch": watch}
 for _name, _module in COMMANDS.items():
     app.command(_name)(_module.run)

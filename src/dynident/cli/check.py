@@ -8,7 +8,7 @@ from dynident.cli.common import NOT_GOOD, AllowOutside, AllowPython, ProblemPath
 def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
     """Check a problem before fitting it: excitation, what can be determined, and advice.
 
-    Leaves with 1 if the data cannot answer the question, with 2 if the method cannot take the problem or the [design]
+    Exit code 1 if the data cannot answer the question, 2 if the method cannot take the problem or the [design]
     table asks for nothing that can be planned.
 
     Example: `dynident check problem.toml`

@@ -34,7 +34,7 @@ def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = N
         allow_python: AllowPython = False) -> None:
     """Fit a problem by several methods and print the answers, sizes and times side by side.
 
-    Leaves with 1 if one of them found no answer.
+    Exit code 1 if one of them found no answer.
 
     Example: `dynident compare problem.toml --methods single_shooting,multiple_shooting --starts 20`
     """

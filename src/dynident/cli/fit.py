@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the result goes: a folder of its own.")]
 Method = Annotated[str, typer.Option("--method", "-m", metavar="NAME", show_default=False, help=(
-    "Another method than the file's; its options come from the file if the file names the same one."))]
+    "Another method than the file's (`dynident methods` lists them); its options come from the file if the file names the "
+    "same one."))]
 
 
 def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", allow_outside: AllowOutside = False,
         allow_python: AllowPython = False) -> None:
     """Fit a problem and write the result: estimate.json, trajectories, the problem as run, report.html.
 
-    Leaves with 1 if the fit did not converge and with 130 after Ctrl-C; the best point is written all the same, and
+    Exit code 1 if the fit did not converge, 130 after Ctrl-C; the best point is written all the same, and
     marked.
 
     Example: `dynident fit problem.toml --out results/ --method multiple_shooting`
