@@ -97,7 +97,7 @@ def test_fit_with_constraints_is_written_and_read_again(folder):
 
 
 def test_fit_that_does_not_converge_leaves_with_1_and_writes_a_marked_result(folder, capsys):
-    (folder / "problem.toml").write_text(PROBLEM.replace("segments = 4", "segments = 4\niterations = 1"))
+    (folder / "problem.toml").write_text(PROBLEM.replace("segments = 4", "segments = 4\nmax_iterations = 1"))
     assert run("fit", "problem.toml", "--out", "results") == 1
     said = capsys.readouterr()
     assert "did not converge" in said.err and "NOT CONVERGED" in said.out
@@ -283,10 +283,10 @@ def test_compare_puts_methods_side_by_side_and_keeps_their_results(folder, capsy
 
 
 def test_method_that_cannot_does_not_end_the_comparison(folder, capsys, monkeypatch):
-    identify = dynident.verbs.identify
+    identify = dynident.verbs.identify.identify
 
     def only_many_segments(problem, method, *options):
-        if method.segments == 1:
+        if method.kind == "single_shooting":
             raise NotSupported("this model is too wild for one segment")
         return identify(problem, method, *options)
 

@@ -115,8 +115,8 @@ class _CInputs(ctypes.Structure):
     """`Inputs` of stepping.c."""
 
     _fields_ = [("nodes", ctypes.c_longlong), *[(n, ctypes.c_void_p) for n in (
-        "time", "substeps", "u_begin", "u_end", "u_node", "wanted")],
-        ("needed_columns", ctypes.c_longlong), ("needed", ctypes.c_void_p)]
+        "time", "substeps", "u_begin", "u_end", "u_node", "output_mask")],
+        ("finite_mask_columns", ctypes.c_longlong), ("finite_mask", ctypes.c_void_p)]
 
 
 class _CDirections(ctypes.Structure):

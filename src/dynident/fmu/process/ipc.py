@@ -26,7 +26,7 @@ class ReceivedInputs:
     finite_mask: np.ndarray
 
 
-INPUT_ARRAYS = ("time", "substeps", "u_begin", "u_end", "u_node", "wanted", "needed")
+INPUT_ARRAYS = ("time", "substeps", "u_begin", "u_end", "u_node", "output_mask", "finite_mask")
 
 
 def send(stream: BinaryIO, message: dict[str, Any], arrays: Sequence[np.ndarray] = ()) -> None:
