@@ -290,7 +290,7 @@ def test_method_that_cannot_does_not_end_the_comparison(folder, capsys, monkeypa
             raise NotSupported("this model is too wild for one segment")
         return identify(problem, method, *options)
 
-    monkeypatch.setattr(sys.modules["dynident.verbs.compare"], "identify", only_many_segments)
+    monkeypatch.setattr("dynident.verbs.compare.identify", only_many_segments)
     assert run("compare", "problem.toml", "--methods", "single_shooting,multiple_shooting") == 1
     said = capsys.readouterr()
     assert "too wild" in said.out and "multiple_shooting" in said.out  # one table says it all
