@@ -1,4 +1,4 @@
-"""Mapped: one function evaluated for many columns of arguments, compiled once whatever their number."""
+"""Batched function: one function evaluated for many columns of arguments, compiled once whatever their number."""
 
 from __future__ import annotations
 

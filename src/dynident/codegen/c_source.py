@@ -1,4 +1,4 @@
-"""Generate: CasADi functions as C text, for inclusion in one of our loops."""
+"""C source: CasADi functions as C text, for inclusion in one of our loops."""
 
 from __future__ import annotations
 

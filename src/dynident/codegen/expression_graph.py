@@ -1,4 +1,4 @@
-"""Walk: which operations does the graph of a CasADi function consist of, in which order?"""
+"""Expression graph: which operations does the graph of a CasADi function consist of, in which order?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Address: where in memory does an array begin, asked several times faster than by `array.ctypes.data`?"""
+"""Array pointers: where in memory does an array begin, asked several times faster than by `array.ctypes.data`?"""
 
 from __future__ import annotations
 

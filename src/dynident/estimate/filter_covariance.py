@@ -1,4 +1,4 @@
-"""StateCovariance: which interval does a filter promise at the end of the record?"""
+"""Filter covariance: which interval does a filter promise at the end of the record?"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 At the record's optimum the residuals are linearised in all unknowns, r + J_own own + J shared, and projected onto what no
 own unknown can change. What remains, a triangle of the size of the shared parameters, is all that the fleet needs to
-know of the record (variable projection in Kaufman's form; `solvers/arrow.py` does the same within one process).
+know of the record (variable projection in Kaufman's form; `linalg/arrowhead.py` does the same within one process).
 """
 
 from __future__ import annotations

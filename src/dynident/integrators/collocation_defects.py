@@ -38,7 +38,7 @@ class CollocationDefects:
 
 
 class Collocator(Protocol):
-    """One model with one scheme; `run` raises Diverged where something is not finite."""
+    """One model with one scheme; `run` raises SimulationDiverged where something is not finite."""
 
     def run(self, grid: Grid, states: np.ndarray, stages: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: CollocationDefects | None = None) -> CollocationDefects: ...

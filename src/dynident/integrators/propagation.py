@@ -1,4 +1,4 @@
-"""March: run a model along a record, segment by segment, with exact sensitivities."""
+"""Propagation with forward sensitivities: run a model along a record, segment by segment, with exact sensitivities."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def mode_names(model: Model, out: Propagation, offset: int = 0) -> np.ndarray | 
 
 
 class Propagator(Protocol):
-    """Runs one model with one scheme; `run` raises Diverged where a state or output stops being finite."""
+    """Runs one model with one scheme; `run` raises SimulationDiverged where a state or output stops being finite."""
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation: ...

@@ -1,4 +1,4 @@
-"""Stages: one step of a scheme and the outputs of a model as CasADi functions, with their derivatives."""
+"""Step functions: one step of a scheme and the outputs of a model as CasADi functions, with their derivatives."""
 
 from __future__ import annotations
 

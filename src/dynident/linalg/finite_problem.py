@@ -163,7 +163,7 @@ class FiniteProblem(Protocol):
     def start(self) -> Variables: ...
 
     def evaluate(self, point: Variables) -> Evaluation:
-        """Raises Diverged where the model leaves the finite numbers."""
+        """Raises SimulationDiverged where the model leaves the finite numbers."""
         ...
 
     def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:

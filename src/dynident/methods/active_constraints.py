@@ -1,4 +1,4 @@
-"""Tight: which constraints between parameters hold an estimate, and what do they take from its freedom?"""
+"""Active constraints: which constraints between parameters hold an estimate, and what do they take from its freedom?"""
 
 from __future__ import annotations
 

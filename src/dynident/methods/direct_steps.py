@@ -238,7 +238,7 @@ def _solve_or_refuse(setup: DirectSetup, state: OuterState, point: Variables | N
 
 def _solve_from(setup: DirectSetup, state: OuterState, point: Variables | None, logged: bool = True
                 ) -> tuple[SolverResult, OuterState]:
-    """Raises Diverged where the solver cannot even begin: derivatives that are not finite."""
+    """Raises SimulationDiverged where the solver cannot even begin: derivatives that are not finite."""
     assert point is not None
     solver = setup.method.make_solver(state.finite)
     result, log = run_solver(solver, state.finite, point, state.log, setup.listener if logged else None)

@@ -113,7 +113,7 @@ def run_solver(solver: Any, finite: Any, variables: Variables, log: RunLog, list
                ) -> tuple[SolverResult, RunLog]:
     """Solve a finite problem with `counts` of its own; without a listener nothing stands in the history.
 
-    Raises Diverged where the solver cannot even begin.
+    Raises SimulationDiverged where the solver cannot even begin.
     """
     before, first = dict(finite.counts), len(log.history)
 

@@ -1,4 +1,6 @@
-"""Doubts: where do the data contradict what was said or assumed about priors and noise?"""
+"""Post-fit checks (prior-data conflict, heteroscedasticity): where do the data contradict what was said or assumed about
+priors and noise?
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Criterion: which of several ends is the best, and which of them are the same optimum?
+"""Ranking of local minima: which of several ends is the best, and which of them are the same optimum?
 
 Costs of two ends are sums of the same size only where the noise is given. Where its size is estimated, each end has its own,
 and every cost is the number of degrees of freedom, however bad the fit. So ends are ranked by minus twice the

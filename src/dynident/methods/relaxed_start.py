@@ -1,4 +1,5 @@
-"""Easier first: a start for a problem in which segments have to meet, from problems in which they need not.
+"""Relaxed start (continuation from decoupled segments): a start for a problem in which segments have to meet, from problems
+in which they need not.
 
 1. Short segments that begin where the measurements say: nearly linear in the parameters, whatever the start.
 2. The usual segments, from there or from the user's start, whichever fits them better.

@@ -1,4 +1,4 @@
-"""Jumps: which unknowns act on what is measured although no derivative shows it?
+"""Secant columns (piecewise constant parameters): which unknowns act on what is measured although no derivative shows it?
 
 A condition that begins to hold from one sample to the next (a mode that an input switches which is held between samples,
 the first argument of `where`) moves what is measured by steps: between two of them every derivative is zero.

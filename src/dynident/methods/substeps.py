@@ -25,7 +25,7 @@ def integration_error(finite: Shooting, finer: Shooting, point: Variables, level
     An estimate cannot move by more standard errors than this. Relative to what is harmless: 1 is just good enough.
     `level` is the size of the weighted residuals where they are smaller than the noise that was given. `linked` carries
     the change at the end of each segment on through the following ones, as at a solution, where segments meet: the
-    result is then that of a single segment, however the record is cut. Raises Diverged where the simulation itself is
+    result is then that of a single segment, however the record is cut. Raises SimulationDiverged where the simulation itself is
     lost, which no other number of steps will mend.
     """
     carried = linked and finite.equality_count > 0

@@ -1,4 +1,4 @@
-"""Written: the parts of a model as text: do their names and equations fit together?"""
+"""Model definition: the parts of a model as text: do their names and equations fit together?"""
 
 from __future__ import annotations
 

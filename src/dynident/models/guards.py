@@ -1,4 +1,4 @@
-"""Conditions: what do comparisons joined by and, or, not mean as a number that changes sign?
+"""Guards (switching functions, zero crossings): what do comparisons joined by and, or, not mean as a number that changes sign?
 
 A condition is an expression that is 1 where it holds and 0 elsewhere. Its margin is positive inside of the set where it
 holds, negative outside, and zero on the border, so that a crossing can be located: the margin of `v > a` is v - a, of

@@ -1,4 +1,4 @@
-"""Automaton: the modes and transitions of a model as CasADi functions of (t, x, u, p)."""
+"""Hybrid automaton: the modes and transitions of a model as CasADi functions of (t, x, u, p)."""
 
 from __future__ import annotations
 

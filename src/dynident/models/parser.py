@@ -1,4 +1,4 @@
-"""Equations as text: how does an expression become symbols, without running any code? (`writing.py` goes back.)
+"""Parser: how does an expression become symbols, without running any code? (`printer.py` goes back.)
 
 The grammar: + - * / **, brackets, numbers, names, and the functions of `dynident.maths`; comparisons with `and`, `or`
 and `not` as the first argument of `where`. Text is read by Python's parser into a tree that is only looked at; nothing

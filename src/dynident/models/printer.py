@@ -1,4 +1,4 @@
-"""Writing: how do symbols become text that `text.py` reads, with the same bits?"""
+"""Printer: how do symbols become text that `parser.py` reads, with the same bits?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinates: the unknowns as a solver sees them (logarithms where asked for), and the way back."""
+"""Parameter transforms: the unknowns as a solver sees them (logarithms where asked for), and the way back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agreement: do the records, the unknowns and the model count in the same units?"""
+"""Unit consistency: do the records, the unknowns and the model count in the same units?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scaling: which products of parameters make a mode's rate less curved?
+"""Reparametrization: which products of parameters make a mode's rate less curved?
 
 beta*(u - T) is bilinear in beta and T, but linear in beta and w = beta*T. Where a parameter acts only through its product
 with another one, the product takes its place, and bounds of the parameter follow from those of both.

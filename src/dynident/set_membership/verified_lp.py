@@ -1,4 +1,4 @@
-"""Linear: what do rows a (q - q_c) + offset in [low, high] leave of a box? Proved, whatever a solver says.
+"""Verified linear programming: what do rows a (q - q_c) + offset in [low, high] leave of a box? Proved, whatever a solver says.
 
 `bound_by_rows` goes row by row; `bound_by_lp` solves linear programs in floating point and takes from them only the
 multipliers: for any multipliers >= 0, weak duality gives a bound, computed here with its rounding errors.

@@ -53,7 +53,7 @@ class LeastSquaresLoop:
 
     def run(self, problem: FiniteProblem, variables: Variables, watch: Watch | None = None,
             history: tuple[Iteration, ...] = ()) -> SearchState:
-        """From a point until it ends. Raises Diverged where derivatives are not finite at the point itself."""
+        """From a point until it ends. Raises SimulationDiverged where derivatives are not finite at the point itself."""
         state = initial_state(problem, variables, self.regularization, history)
         try:
             notify(watch, state)

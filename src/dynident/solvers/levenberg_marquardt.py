@@ -1,7 +1,7 @@
 """Levenberg-Marquardt: least squares without matching conditions, within bounds.
 
-The small problem of each step is solved exactly within the box (`box.py`), damped relative to the Jacobian's columns; a
-trust region on the cost (`globalization.py`) says how much.
+The small problem of each step is solved exactly within the box (`bounded_least_squares.py`), damped relative to the
+Jacobian's columns; a trust region on the cost (`globalization.py`) says how much.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Leeway: how far may a bound or an inequality that holds the estimate be off the truth, and what would follow it?
+"""Active bounds: how far may a bound or an inequality that holds the estimate be off the truth, and what would follow it?
 
 The fit says that the true value lies where the condition holds with equality, or further inside. How far inside is told by
 the fit without that condition; how the other unknowns follow, by the linearised problem with it moved. Both together widen

@@ -1,4 +1,4 @@
-"""Records: is there something odd about time, inputs or measured signals?"""
+"""Data quality: is there something odd about time, inputs or measured signals?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check: what can be said before any fit?"""
+"""Diagnostics: what can be said before any fit?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spread: how do errors of the measured values move the unknowns?"""
+"""Error propagation: how do errors of the measured values move the unknowns?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Weighted: which interval does a sum of weighted squares promise, of measurements and of model errors?"""
+"""Covariance from a Hessian factor: which interval does a sum of weighted squares promise, of measurements and of model
+errors?
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimality: which model do states and costates follow where a model may err, but pays for it?
+"""Costates (Euler-Lagrange equations): which model do states and costates follow where a model may err, but pays for it?
 
 The estimation model of the thesis, (3.5): x' = Phi(x, u, t) + xi, m = psi(x, u, t) + zeta, where x holds the states and the
 parameters that are estimated. Half the sum of xi' W xi, zeta' V zeta over time and of the first state's own weight R0, (3.6),

@@ -1,4 +1,4 @@
-"""Options: what a user can say about the weights of the boundary value method, checked once."""
+"""Method: what a user can say about the weights of the boundary value method, checked once."""
 
 from __future__ import annotations
 

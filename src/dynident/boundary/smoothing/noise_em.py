@@ -1,4 +1,5 @@
-"""Levels: standard deviations of measurements that the user did not size, where the model may err too.
+"""Noise estimation by expectation maximisation (EM): standard deviations of measurements that the user did not size, where
+the model may err too.
 
 What a residual lacks of a measurement error is what the smoothed output is unsure of: the mean of residual^2 + variance is the
 next guess of the size (expectation maximisation; Shumway and Stoffer 1982). Such steps shrink by a factor that may be close

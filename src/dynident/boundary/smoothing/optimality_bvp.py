@@ -178,7 +178,7 @@ class BoundaryValueProblem:
         return np.array([first[u.quantity] for u in self.setup.inner.unknowns])
 
     def point(self, z: np.ndarray) -> Variables:
-        """A solution as a point of the smoother; Diverged where a logarithm is asked of what is not positive."""
+        """A solution as a point of the smoother; SimulationDiverged where a logarithm is asked of what is not positive."""
         nodes = self.system.unpack(z)[0]
         values, c = self.values(z), self.smoothing.coordinates
         if np.any(values[c.log] <= 0):

@@ -1,4 +1,4 @@
-"""Assemble: from a smoothed point to an estimate with its uncertainty, model errors and remarks."""
+"""Result: from a smoothed point to an estimate with its uncertainty, model errors and remarks."""
 
 from __future__ import annotations
 

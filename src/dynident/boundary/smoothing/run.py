@@ -1,4 +1,4 @@
-"""Fit: find the smallest sum of weighted errors, by the smoother or as a root of the boundary value problem."""
+"""Run: find the smallest sum of weighted errors, by the smoother or as a root of the boundary value problem."""
 
 from __future__ import annotations
 

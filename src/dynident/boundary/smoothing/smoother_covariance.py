@@ -1,4 +1,4 @@
-"""Spread: how sure are unknowns, states and outputs of a smoothed record?"""
+"""Smoother covariance: how sure are unknowns, states and outputs of a smoothed record?"""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class SmootherCovariance:
     def along(self) -> list[np.ndarray]:
         """Per experiment (nodes, n, n): covariance of states and free parameters at each node, as values.
 
-        Diverged where there is none: derivatives that multiply to more than the largest number are as good as infinite, whether
-        or not the last bit of one of them says so.
+        SimulationDiverged where there is none: derivatives that multiply to more than the largest number are as good as
+        infinite, whether or not the last bit of one of them says so.
         """
         unknowns = self.covariance()
         found = []

@@ -1,4 +1,4 @@
-"""Attempts: from which starts, in which coordinates and in how many stages is the smoother tried until it converges?
+"""Start strategies: from which starts, in which coordinates and in how many stages is the smoother tried until it converges?
 
 1. From the user's start, with logarithms of positive parameters.
 2. From parameters that match the rates of the measured states, where the record shows all states.
@@ -89,10 +89,10 @@ class StartStrategies:
         finite = self.smoothing(inner, self.setup.weights)
         outcome = self.solved(finite, finite.start())
         if outcome is not None:
-            yield self.unless_between_slopes(StartAttempt(label, finite, outcome), inner)
+            yield self.escape_stationary_start(StartAttempt(label, finite, outcome), inner)
 
-    def unless_between_slopes(self, attempt: StartAttempt, inner: Problem) -> StartAttempt:
-        """As `solvers/beside.py`, with states that follow the record anew: those of a still parameter would hold it back."""
+    def escape_stationary_start(self, attempt: StartAttempt, inner: Problem) -> StartAttempt:
+        """As `solvers/stationary_start.py`, with states from the record anew: those of a still parameter would hold it back."""
         finite, outcome = attempt.finite, attempt.outcome
         start = finite.start().unknowns
         states = np.array([u.quantity in self.setup.problem.model.states for u in inner.unknowns], bool)

@@ -1,4 +1,4 @@
-"""Search: from a guess on a mesh to a solution within the tolerance, by one loop over a frozen state.
+"""Adaptive mesh refinement: from a guess on a mesh to a solution within the tolerance, by one loop over a frozen state.
 
 1. Mesh: of segments that are followed, those are cut over which a trajectory from the guess runs away or a change grows much.
 2. Root: the equations of this mesh are solved. From the guess by the attempts of `STARTS` in turn, or by the user's solver;

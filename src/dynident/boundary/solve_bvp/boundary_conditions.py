@@ -1,4 +1,4 @@
-"""Ends: which conditions tie the states at both ends of an interval?"""
+"""Boundary conditions: which conditions tie the states at both ends of an interval?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lifted: one implicit step per segment, whose stages are unknowns beside the states at the nodes.
+"""Collocation system (lifted): one implicit step per segment, whose stages are unknowns beside the states at the nodes.
 
 Nothing is simulated, so that nothing can run away from a poor guess: a step is an equation between the values that stand
 there. Stages are eliminated segment by segment; what remains is a `ShootingSystem` with one step per segment, and the same

@@ -1,4 +1,4 @@
-"""Trust: does a mesh know how the solution follows changes of the equations, or does it only seem so?
+"""Conditioning: does a mesh know how the solution follows changes of the equations, or does it only seem so?
 
 A layer inside may stand almost anywhere: what the far ends say about its place can be less than the errors of a mesh. Such a
 mesh pins the layer, and what is computed with its Jacobian, the error and the condition number among it, is small and wrong.

@@ -1,4 +1,4 @@
-"""Statement: how do a rate function and conditions at both ends become a boundary value problem?"""
+"""Boundary value problem: how do a rate function and conditions at both ends become a boundary value problem?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Square: what is a system of as many equations as unknowns, and what does a root finder report?"""
+"""Root finding: what is a system of as many equations as unknowns, and what does a root finder report?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FactoredSystem:
 
 
 class NonlinearSystem(Protocol):
-    """F(z) = 0. Both methods raise Diverged where a number is not finite; `linearize` raises Singular."""
+    """F(z) = 0. Both methods raise SimulationDiverged where a number is not finite; `linearize` raises Singular."""
 
     @property
     def scale(self) -> np.ndarray:

@@ -32,7 +32,7 @@ class SegmentEnds:
 class Segments(Protocol):
     """All segments at once; what happens inside of one (steps, inputs, jumps) is its own affair.
 
-    `run` raises Diverged where a number is not finite. Its arrays may be overwritten by the next run with sensitivities.
+    `run` raises SimulationDiverged where a number is not finite. The next run with sensitivities may overwrite its arrays.
     """
 
     @property

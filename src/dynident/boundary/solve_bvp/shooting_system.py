@@ -1,4 +1,4 @@
-"""Linked: segments that must meet, and conditions at both ends, as one square system."""
+"""Multiple shooting system: segments that must meet, and conditions at both ends, as one square system."""
 
 from __future__ import annotations
 

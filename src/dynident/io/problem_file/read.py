@@ -1,4 +1,4 @@
-"""TOML: read a whole problem from one file, and write one with its data beside it."""
+"""Problem file (TOML): read a whole problem from one file, and write one with its data beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assemble: from the values of the wanted columns to an Experiment, with units converted and oddities noted."""
+"""Build an experiment: from the values of the wanted columns to an Experiment, with units converted and oddities noted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Careful: read a text file line by line, and say for each fault in which line and column it stands."""
+"""Strict CSV reader: read a text file line by line, and say for each fault in which line and column it stands."""
 
 from __future__ import annotations
 
