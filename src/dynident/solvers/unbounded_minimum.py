@@ -26,7 +26,7 @@ ALONG = 0.03  # of that; who is that far may run along with them
 FURTHER = 10.0  # times; so far away it is tried again
 
 
-def unless_run_off(finite: FiniteProblem, outcome: SolverResult, begin: np.ndarray, names: Sequence[str],
+def verify_bounded_minimum(finite: FiniteProblem, outcome: SolverResult, begin: np.ndarray, names: Sequence[str],
                    follows: bool, solve: Callable[[Variables], SolverResult], far: float = UNBOUNDED_DISTANCE) -> SolverResult:
     """As `extrapolated_point` and `reject_unbounded_minimum`, with a solver between the two."""
     further = extrapolated_point(finite, outcome, begin, far)

@@ -29,7 +29,7 @@ from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.solver_result import Iteration, SolverResult, Watch, iterations_in_words
-from dynident.solvers.unbounded_minimum import SUSPECT, relative_distance, unless_run_off
+from dynident.solvers.unbounded_minimum import SUSPECT, relative_distance, verify_bounded_minimum
 from dynident.statistics.residual_tests import follows_data
 from dynident.status import Status, StatusCode
 from dynident.tolerances import UNBOUNDED_DISTANCE
@@ -139,20 +139,20 @@ class SmoothingRun:
                 return
             finer = self.finer(levels, finite, outcome.point)
             if finer is None:
-                self.kept = finite, self.unless_run_off(finite, replace(outcome, reason=self.after(rounds)))
+                self.kept = finite, self.verify_bounded_minimum(finite, replace(outcome, reason=self.after(rounds)))
                 return
             point = self.moved(finite, outcome.point, finer)
             finite = finer
         self.kept = self.kept[0], replace(outcome, converged=False, reason=UNSETTLED)
 
-    def unless_run_off(self, finite: WeakConstraintProblem, outcome: SolverResult) -> SolverResult:
+    def verify_bounded_minimum(self, finite: WeakConstraintProblem, outcome: SolverResult) -> SolverResult:
         """Where the data leave an unknown open, less far away is suspect already."""
         c, here, begin = finite.coordinates, outcome.point.unknowns, self.setup.begin(finite.coordinates)
         if not np.any(relative_distance(c, here, begin) > SUSPECT):
             return outcome
         std = np.sqrt(np.maximum(np.diag(SmootherCovariance(finite, outcome.point).covariance()), 0.0))
         left_open = np.any(std > np.abs(c.values(here) / c.derivative(here)))
-        return unless_run_off(finite, outcome, begin, self.setup.printed(), self.expected(finite, outcome),
+        return verify_bounded_minimum(finite, outcome, begin, self.setup.printed(), self.expected(finite, outcome),
                               lambda point: self.solve(finite, point, told=False), SUSPECT if left_open else UNBOUNDED_DISTANCE)
 
     def finer(self, levels: NoiseEM, finite: WeakConstraintProblem, point: Variables) -> WeakConstraintProblem | None:
@@ -273,7 +273,7 @@ class SmoothingRun:
             finer = self.finer(levels, finite, outcome.point)
             if finer is None:
                 outcome = replace(outcome, reason=self.after(rounds))
-                outcome = self.unless_run_off(finite, outcome if minimal else self.unless_lower_beside(finite, outcome))
+                outcome = self.verify_bounded_minimum(finite, outcome if minimal else self.unless_lower_beside(finite, outcome))
                 return finite, outcome, solver.name, strides
             point = self.moved(finite, outcome.point, finer)
             finite = finer

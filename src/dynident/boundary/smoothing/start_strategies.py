@@ -29,7 +29,7 @@ from dynident.problem.transforms import transforms_of
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.solver_result import SolverResult, Watch
 from dynident.solvers.stationary_start import find_piecewise_constant, reject_piecewise_constant, typical_change
-from dynident.solvers.unbounded_minimum import unless_run_off
+from dynident.solvers.unbounded_minimum import verify_bounded_minimum
 from dynident.transcription.gradient_matching import gradient_matching_start
 from dynident.transcription.initial_guess import start_values, states_from_measurements
 
@@ -130,7 +130,7 @@ class StartStrategies:
             solver = GaussNewton(self.iterations)
             outcome = solver.solve(finite, point, self.watch(finite))
             self.counts["iterations"] += len(outcome.history) - 1
-            return unless_run_off(finite, outcome, self.setup.begin(finite.coordinates), self.setup.printed(),
+            return verify_bounded_minimum(finite, outcome, self.setup.begin(finite.coordinates), self.setup.printed(),
                                   self.expected(finite, outcome), lambda p: solver.solve(finite, p))
         except SimulationDiverged as wall:
             self.wall = self.wall or wall
