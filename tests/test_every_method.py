@@ -44,7 +44,11 @@ METHODS = {
 }
 PUBLISHED = {"lynx_and_hare": lambda: lynx_and_hare(True), "bellman": bellman, "lotka_volterra": lotka_volterra,
              "gas_oil": gas_oil, "pinene": pinene}
-LOOSER: dict[tuple[str, str], tuple[float, str]] = {}  # (method, machine): times the usual tolerance, and why
+FLAT = "the process noise is found by maximum likelihood, to the tolerance of a search in a flat valley"
+LOOSER = {  # (method, machine): times the usual tolerance of the cost and of values, and why
+    ("kalman", "pinene"): (100, 5, FLAT), ("kalman, smoother", "pinene"): (100, 5, FLAT),
+    ("moving_horizon", "pinene"): (100, 5, FLAT),
+}
 
 
 def bounded(name: str) -> di.Problem:
@@ -110,9 +114,9 @@ def test_the_answer_is_the_one_written_down(method, machine):
     assert found.keys() == stored.keys()
     if "refused" in stored:
         return
-    times = LOOSER.get((method, machine), (1.0, ""))[0]
+    cost_times, times, _reason = LOOSER.get((method, machine), (1, 1, ""))
     assert found["converged"] is stored["converged"]
-    assert found["cost"] == pytest.approx(stored["cost"], rel=1e-6 * times, nan_ok=True)
+    assert found["cost"] == pytest.approx(stored["cost"], rel=1e-6 * cost_times, nan_ok=True)
     for name, (low, high) in stored["intervals"].items():
         room = 1e-3 * times * ((high - low) / (2 * 1.96) if math.isfinite(high - low) else abs(stored["values"][name]))
         assert found["values"][name] == pytest.approx(stored["values"][name], abs=room, rel=1e-12, nan_ok=True), name
