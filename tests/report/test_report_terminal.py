@@ -207,3 +207,7 @@ def test_no_number_is_broken_over_two_lines():
 
 def test_method_that_minimises_nothing_has_no_cost():
     assert "cost" not in estimate_text(sample.estimate(cost=float("nan")))
+
+
+def test_jacobians_are_written_with_their_capital():
+    assert "10 Jacobians" in estimate_text(sample.estimate())

@@ -104,6 +104,7 @@ def effort(estimate: Estimate) -> str:
     """Counts and times in one sentence."""
     counts = ", ".join(f"{number:,} {_singular(what) if number == 1 else what.replace('_', ' ')}"
                        for what, number in estimate.counts.items())
+    counts = counts.replace("jacobian", "Jacobian")  # a name, though counts are kept in lower case
     times = ", ".join(f"{what} {seconds(duration)}" for what, duration in estimate.times.items())
     return "; ".join(part for part in (counts, times) if part)
 

@@ -23,7 +23,7 @@ TEMPLATE = """
 
 def body(estimate: Estimate) -> Markup:
     facts = {"method": method_options(estimate), "status": estimate.status, "cost": format_number(estimate.cost)}
-    facts |= {name.replace("_", " "): str(number) for name, number in estimate.counts.items()}
+    facts |= {name.replace("_", " ").replace("jacobian", "Jacobian"): str(number) for name, number in estimate.counts.items()}
     facts |= {f"time: {name}": seconds(duration) for name, duration in estimate.times.items()}
     shown_above = {f"fit_{output}" for output in fits(estimate)}
     facts |= {name.replace("_", " "): format_number(number) for name, number in estimate.statistics.items()
