@@ -22,7 +22,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 from scipy.integrate import solve_bvp
-from timing import Line, Result, best, in_fresh_process, main, ratio_text, spoken
+from timing import Line, Result, best, in_fresh_process, main, ratio_text, size, spoken
 
 import dynident as di
 from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
@@ -36,23 +36,26 @@ from dynident.solvers.gauss_newton import GaussNewton
 
 CHAPTER = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "18_flexible_rotor.py"))
 SYSTEMS = {"one mass": CHAPTER["one_mass"], "two masses": CHAPTER["two_masses"]}
+NODES = size({"one mass": 101, "two masses": 251}, {"one mass": 21})  # of the systems that are tried
 SOLVERS = ("smoother", "davidenko", "newton", "ipopt", "solve_bvp")
 LABELS = {"smoother": "default", "davidenko": "Davidenko", "newton": "damped Newton", "ipopt": "Ipopt, same functional",
           "solve_bvp": "scipy solve_bvp"}
-STARTS, SEED = 50, 2024
+STARTS, SEED = size(50, 1), 2024
 WITHIN = 0.01  # relative; of the parameters
-ENOUGH = {2: 0.98, 4: 0.90}  # share of successes by decades
+ENOUGH = size({2: 0.98, 4: 0.90}, {2: 0.98})  # share of successes by decades
 LESS_THAN_IPOPT, LESS_THAN_SOLVE_BVP, MOST_GROWTH = 20.0, 15.0, 11.0
 TIMED_PEERS = {"Ipopt, compiled functions": LESS_THAN_IPOPT, "Ipopt, CasADi's own machine": LESS_THAN_IPOPT,
                "solve_bvp, exact derivatives": LESS_THAN_SOLVE_BVP, "solve_bvp, its own differences": LESS_THAN_SOLVE_BVP}
-TABLE_7_1 = {"1": 23, "2": 38, "3": 64}
+TABLE_7_1 = size({"1": 23, "2": 38, "3": 64}, {"1": 23})
 MOST_ITERATIONS = 1.1  # times Table 7.1's
-LONGEST = 250  # iterations of any solver
+LONGEST = size(250, 20)  # iterations of any solver
 MOST_NODES = 3_000  # of solve_bvp
 IPOPT = {"print_time": False, "error_on_fail": False,
          "ipopt": {"print_level": 0, "sb": "yes", "max_iter": LONGEST, "linear_solver": "mumps"}}
-TIMED = 16  # of the starts, at 1 kHz as in the thesis: 1,001 nodes
-REPEATS = 5  # of each timed run, on every side; the best counts, since other work on the machine only ever adds
+TIMED = size(16, 1)  # of the starts
+TIMED_NODES = size(1_001, 21)  # 1 kHz as in the thesis
+PASSES = size((101, 1_001), (11, 21))  # nodes
+REPEATS = size(5, 1)  # of each timed run, on every side; the best counts, since other work on the machine only ever adds
 
 Found = tuple[bool, np.ndarray]  # whether it says success, and the parameters
 
@@ -93,7 +96,7 @@ def by_ipopt(study: Any, compiled: bool = True) -> Callable[[np.ndarray], Found]
     W = np.array([setup.weights[name] for name in model.states])
     seen = [i for name in model.outputs for i in [model.states.index(_shown(study, name))]]
     first = X[:, 0]
-    pull = sum(R0 * first[model.states.index(name)] ** 2 for name, R0 in study.weights["initial_weight"].items())
+    pull = sum((first[model.states.index(name)] / std) ** 2 for name, std in study.weights["initial_noise"].items())
     cost = ca.sumsqr(ca.DM(np.sqrt(W[:, None] / gaps)) * E) + pull + ca.sumsqr(
         ca.DM(record.weight.T) * (X[seen, :] - ca.DM(record.measured.T)))
     follows = step(grid.time[None, :-1], gaps[None], X[:, :-1], grid.u_begin.T, grid.u_end.T) + E - X[:, 1:]
@@ -168,7 +171,8 @@ def peer(study: Any, solver: str) -> Callable[[np.ndarray], Found]:
 
 def tried(system: int, solver: int, decades: int) -> dict[str, Any]:
     """Successes, wrong successes and CPU seconds of each start, in a process of its own."""
-    study = SYSTEMS[list(SYSTEMS)[system]]()
+    name = list(NODES)[system]
+    study = SYSTEMS[name](NODES[name])
     find = peer(study, SOLVERS[solver])
     truth = np.array(list(study.truth.values()))
     sure, reference = find(truth)  # compiles, too
@@ -201,7 +205,7 @@ def alone(study: Any) -> Callable[[np.ndarray], Found]:
 
 def timed(which: int) -> dict[str, Any]:
     """CPU seconds (the best of several) and success from the first starts over two decades, two masses, 1,001 nodes."""
-    study = SYSTEMS["two masses"](1001)
+    study = SYSTEMS["two masses"](TIMED_NODES)
     find = (alone, ours_default, by_ipopt, lambda study: by_ipopt(study, False), by_solve_bvp,
             lambda study: by_solve_bvp(study, False))[which](study)
     _, reference = find(np.array(list(study.truth.values())))
@@ -246,7 +250,7 @@ def one_pass(nodes: int) -> float:
 
 def run() -> Result:
     lines = []
-    for s, system in enumerate(SYSTEMS):
+    for s, system in enumerate(NODES):
         for decades, enough in ENOUGH.items():
             for k, solver in enumerate(SOLVERS):
                 found = in_fresh_process(__file__, "--tried", s, k, decades)
@@ -261,15 +265,16 @@ def run() -> Result:
     for (name, least), peer in zip(TIMED_PEERS.items(), peers, strict=True):
         ratio = cheaper(peer, solver)
         everywhere = float(np.mean(peer["seconds"]) / np.mean(solver["seconds"]))
-        lines.append(Line(f"two masses, 1,001 nodes: CPU of the solver against {name}", f"{ratio_text(ratio)} times less "
-                          f"({ratio_text(everywhere)} with failures; {ratio_text(cheaper(peer, fit))} for the whole fit)",
+        lines.append(Line(f"two masses, {TIMED_NODES:,} nodes: CPU of the solver against {name}",
+                          f"{ratio_text(ratio)} times less ({ratio_text(everywhere)} with failures; "
+                          f"{ratio_text(cheaper(peer, fit))} for the whole fit)",
                           f">= {least:g}", bool(ratio >= least)))
     for number, (converged, iterations, jacobians) in in_fresh_process(__file__, "--table_7_1").items():
         most = MOST_ITERATIONS * TABLE_7_1[number]
         lines.append(Line(f"Davidenko, start {number} of (7.6)", f"{iterations} iterations, {jacobians} Jacobians",
                           f"<= {most:.0f} iterations", bool(converged and iterations <= most)))
-    few, many = (in_fresh_process(__file__, "--one_pass", nodes) for nodes in (101, 1001))
-    lines.append(Line("one step of the smoother, 1,001 against 101 nodes", f"{many / few:.3g} times",
+    few, many = (in_fresh_process(__file__, "--one_pass", nodes) for nodes in PASSES)
+    lines.append(Line("one step of the smoother, {1:,} against {0:,} nodes".format(*PASSES), f"{many / few:.3g} times",
                       f"<= {MOST_GROWTH:g}", bool(many / few <= MOST_GROWTH)))
     remark = (f"{STARTS} starts (seed {SEED}); CPU times in the upper part are of whole fits and whole calls. Ratios are over "
               f"those of {TIMED} starts from which both succeed, and 'with failures' over all, since a failure has to be "

@@ -14,24 +14,24 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import splu
-from timing import Line, Result, best, main, once, ratio_text, spoken
+from timing import Line, Result, best, main, once, ratio_text, size, spoken
 
 import dynident as di
 from dynident.boundary.solve_bvp.block_elimination import BlockElimination
-from dynident.boundary.solve_bvp.boundary_conditions import LinearBoundaryConditions
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.mesh import steps_for
-from dynident.boundary.solve_bvp.problem import Statement, trace_problem
-from dynident.boundary.solve_bvp.segment_propagation import partition
+from dynident.boundary.solve_bvp.problem import LinearBoundaryConditions, Statement, trace_problem
+from dynident.boundary.solve_bvp.systems import partition
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from boundary_problems import HARDER, PUBLISHED, Published, by_scipy, t33, thesis_linear
 
-FEW, MANY = 100, 1_000
+FEW, MANY = size((100, 1_000), (10, 20))
 LINEAR = 11  # times the work at most for 10 times the nodes
 THESIS = 46  # iterations of Sec. 6.3.1
-TOLERANCES = (1e-3, 1e-6, 1e-9)
-THREADED, THREAD_REPEATS = (1_000, 10_000, 50_000), 25
+TOLERANCES = size((1e-3, 1e-6, 1e-9), (1e-3,))
+THREADED, THREAD_REPEATS = size(((1_000, 10_000, 50_000), 25), ((20,), 1))
+PROBLEMS = size([*PUBLISHED, *HARDER], PUBLISHED[:1])
 
 
 def solved(problem: Published, tolerance: float):
@@ -125,10 +125,10 @@ def thesis_line() -> Line:
 
 def peer_lines() -> list[Line]:
     """CPU of both on every problem that both solve, and how many each solves from the same guess."""
-    lines, problems = [], [*PUBLISHED, *HARDER]
+    lines = []
     for tolerance in TOLERANCES:
         ratios, ours_found, theirs_found = [], 0, 0
-        for problem in problems:
+        for problem in PROBLEMS:
             solved(problem, tolerance)  # compiles
             seconds, solution = quickest(functools.partial(solved, problem, tolerance), 3)
             theirs, peer = quickest(functools.partial(attempted, problem, tolerance), 2)
@@ -137,7 +137,7 @@ def peer_lines() -> list[Line]:
             if solution.converged and peer:
                 ratios.append(theirs / seconds)
         spread = f"from {ratio_text(min(ratios))} to {ratio_text(max(ratios))}"
-        lines.append(Line(f"CPU of scipy's solve_bvp against ours, {len(problems)} published problems, tolerance {tolerance:g}",
+        lines.append(Line(f"CPU of scipy's solve_bvp against ours, {len(PROBLEMS)} published problems, tolerance {tolerance:g}",
                           f"{ratio_text(float(np.exp(np.mean(np.log(ratios)))))} times in the geometric mean, {spread}; solved "
                           f"from the same guess: ours {ours_found}, scipy {theirs_found}"))
     return lines

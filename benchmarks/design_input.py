@@ -13,7 +13,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import minimize
 from scipy.special import comb
-from timing import Line, Result, best, main, once, spoken
+from timing import Line, Result, best, main, once, size, spoken
 
 import dynident as di
 from dynident.design.argument_checks import DesignOptions, parse_arguments
@@ -22,7 +22,8 @@ from dynident.design.nlp import DesignNlp
 from dynident.design.optimize import draw_start
 from dynident.design.sensitivity_simulation import choose_substeps
 
-ALPHA, BETA, FRICTION, END, STEP = -4.5, 65.0, 0.12, 8.0, 0.01
+ALPHA, BETA, FRICTION, END, STEP = -4.5, 65.0, 0.12, 8.0, size(0.01, 0.1)
+ITERATIONS = size(200, 2)
 KAPPA, EPSILON = {"alpha": 0.01, "beta": 10.0}, 0.01
 FASTER = 20.0
 SAME_COST = 1e-4  # relative
@@ -48,7 +49,7 @@ def asked() -> DesignProblem:
 
 def ours(nlp: DesignNlp, start: np.ndarray) -> tuple[float, np.ndarray]:
     nlp = replace(nlp, cost_scale=1 / nlp.evaluate(start).value)
-    outcome = nlp.solve(start, 200)
+    outcome = nlp.solve(start, ITERATIONS)
     return outcome.value / nlp.cost_scale, nlp.problem.coefficients(outcome.point)[0]
 
 
@@ -72,7 +73,7 @@ def by_hand(c: np.ndarray) -> float:
 
 def with_differences(start: np.ndarray) -> tuple[float, np.ndarray]:
     factor = 1 / by_hand(start)
-    found = minimize(lambda c: factor * by_hand(c), start, method="SLSQP", options={"maxiter": 200, "ftol": 1e-8})
+    found = minimize(lambda c: factor * by_hand(c), start, method="SLSQP", options={"maxiter": ITERATIONS, "ftol": 1e-8})
     return found.fun / factor, found.x
 
 

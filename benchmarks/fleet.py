@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
-from timing import Line, Result, in_fresh_process, main, once, ratio_text, spoken
+from timing import Line, Result, in_fresh_process, main, once, ratio_text, size, spoken
 
 import dynident as di
 from dynident.fleet.fleet import Fleet
@@ -22,15 +22,17 @@ from dynident.fleet.store import FleetStore
 from dynident.fleet.task import fit_record
 from dynident.parallel.tasks import map_ordered
 
-RECORDS, SAMPLES, STEP, HELD = 1000, 401, 0.005, 10  # samples of 5 ms; the voltage is held over 10 of them
+RECORDS, SAMPLES = size((1000, 401), (4, 41))
+STEP, HELD = 0.005, 10  # samples of 5 ms; the voltage is held over 10 of them
 TRUTH = {"M": 95.0, "Fv": 200.0, "Fc": 20.0, "offset": -3.0}
 START = {"M": 50.0, "Fv": 100.0, "Fc": 10.0, "offset": 0.0}
 STD = {"position": 2e-5, "velocity": 2e-3}
 GAIN, SMOOTH = 35.15, 0.005
 TWICE, AGAINST_SCIPY = 1.8, 50.0
 BUSY = 0.5  # load by others from which on wall times say nothing
-REPEATS = 2  # of 1,000 fits; the best counts
-BY_SCIPY = 3  # fits
+REPEATS = size(2, 1)  # of 1,000 fits; the best counts
+BY_SCIPY, OURS = size((3, 7), (1, 1))  # fits, and how often ours
+HANDED_OUT = size(400, 4)  # tasks without a fit
 DIFFERENCE = 1e-4  # relative step with which scipy arrives; with its own it stops at 10,000 times the cost, as converged
 SAME_COST = 1e-3  # relative: scipy's integrator is as exact as it was asked to be
 
@@ -106,18 +108,18 @@ def handing_out(folder: Path) -> float:
     """CPU seconds per task of everything around a fit: payload, pool, result, commit."""
     fleet = asked(folder)
     found = fit_record(fleet.task_spec, fleet.records[0])
-    count = 400
     with tempfile.TemporaryDirectory() as out, di.process_pool(1) as pool:
         list(map_ordered(_nothing, fleet.task_spec, [(fleet.records[0], found)] * 10, pool))
         store = FleetStore(Path(out), "benchmark")
         before = time.process_time()
         worker = [0.0, 0.0]
-        for k, (back, used) in enumerate(map_ordered(_nothing, fleet.task_spec, [(fleet.records[0], found)] * count, pool)):
+        tasks = [(fleet.records[0], found)] * HANDED_OUT
+        for k, (back, used) in enumerate(map_ordered(_nothing, fleet.task_spec, tasks, pool)):
             store.keep(0, str(k), back)
             worker = [worker[0] or used, used]
         spent = time.process_time() - before + worker[1] - worker[0]
         store.close()
-    return spent / count
+    return spent / HANDED_OUT
 
 
 def _nothing(question: Any, record: Any, found: Any) -> Any:
@@ -153,7 +155,7 @@ def run() -> Result:
     problems = [di.Problem(model(), [e], parameters()) for e in records]
     ours = [di.identify(p, di.single_shooting(), progress=False) for p in problems]
     own = min(once(lambda: [di.identify(p, di.single_shooting(), progress=False) for p in problems])[0]
-              for _ in range(7)) / BY_SCIPY
+              for _ in range(OURS)) / BY_SCIPY
     theirs = [by_scipy(e) for e in records]
     scipy = float(np.mean([seconds for seconds, _ in theirs]))
     same = sum(cost <= (1 + SAME_COST) * e.cost for (_, cost), e in zip(theirs, ours, strict=True))

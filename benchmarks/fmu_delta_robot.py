@@ -13,12 +13,11 @@ from pathlib import Path
 import fmpy
 import numpy as np
 import scipy.optimize
-from timing import Line, Result, best, main, once, spoken
+from timing import Line, Result, best, main, once, size, spoken
 
 import dynident as di
-from dynident.black_box.adaptive_pool import AdaptivePool
-from dynident.black_box.evaluation_cache import EvaluationCache
-from dynident.black_box.problem import BlackBoxProblem
+from dynident.black_box.evaluation_cache import AdaptivePool, EvaluationCache
+from dynident.black_box.setup import BlackBoxProblem
 from dynident.codegen.compiler import load_library
 from dynident.fmu.export import export_fmu
 from dynident.fmu.in_process import InProcessSimulator
@@ -30,6 +29,10 @@ from dynident.papers.delta_robot import TABLE_1, delta_robot, pick_and_place
 from dynident.transcription.simulators import declared_names, simulator_for
 
 NOISE = 0.05
+STEPS = size(None, 20)  # of the pick and place; None: all
+HEAVY = size(2000, 20)  # samples of the belt drive
+JACOBIANS, COUNTS, COUNTED = size((5, 3, 20_000_000), (1, 1, 1_000))
+SCIPY = size(None, 1)  # evaluations of scipy; None: to its end
 TRUE = {name: estimate for name, (_, estimate) in TABLE_1.items()}
 START = {name: start for name, (start, _) in TABLE_1.items()}
 OUTPUTS = ["torque_1", "torque_2", "torque_3"]
@@ -87,7 +90,7 @@ def estimate_by_scipy(path, description, time_, rows, measured) -> tuple[float, 
     lower = [0.3 if n == "efficiency" else 0.0 for n in TRUE]
     upper = [1.0 + 1e-12 if n == "efficiency" else np.inf for n in TRUE]
     begin = np.full(7, 1 - 1e-9)  # strictly inside of the bounds, as scipy asks
-    seconds, found = once(lambda: scipy.optimize.least_squares(residual, begin, bounds=(lower, upper)))
+    seconds, found = once(lambda: scipy.optimize.least_squares(residual, begin, bounds=(lower, upper), max_nfev=SCIPY))
     return seconds, found.x * np.array(list(START.values()))
 
 
@@ -96,7 +99,7 @@ def heavy_problem(folder: Path) -> di.Problem:
     model = di.library.belt_drive()
     true = {"inertia": 1.2e-4, "m": 1.5, "c_spec": 7000.0, "d": 98.0, "mu_v": 20.0, "mu_c": 5.0}
     path = export_fmu(model, folder / "belt.fmu", true, step=5e-5)
-    t = np.arange(2000) * 5e-3
+    t = np.arange(HEAVY) * 5e-3
     record = di.Experiment(t, {"tau": 0.3 * np.sin(9 * t) + 0.1 * np.sin(31 * t)},
                            initial=dict.fromkeys(model.states, 0.0))
     found = di.simulate(di.FmuModel(path, kind="co_simulation", trusted=True), {}, record, substeps=1).outputs
@@ -125,19 +128,19 @@ def differences_on(problem: di.Problem, processes: int) -> tuple[float, float]:
         passed, own = time.perf_counter() - began, time.process_time() - cpu
         return passed, own + float(np.max(np.sort(workers()) - np.sort(before)))
 
-    return tuple(np.min([jacobian(k) for k in range(5)], axis=0))
+    return tuple(np.min([jacobian(k) for k in range(JACOBIANS)], axis=0))
 
 
 def machine_gain() -> float:
     """How much two processes that share nothing gain over one after the other: 2 on two idle processors."""
     def counting(count: int) -> float:
         began = time.perf_counter()
-        running = [subprocess.Popen([sys.executable, "-c", "for i in range(20_000_000): pass"]) for _ in range(count)]
+        running = [subprocess.Popen([sys.executable, "-c", f"for i in range({COUNTED}): pass"]) for _ in range(count)]
         for process in running:
             process.wait()
         return time.perf_counter() - began
 
-    return 2 * min(counting(1) for _ in range(3)) / min(counting(2) for _ in range(3))
+    return 2 * min(counting(1) for _ in range(COUNTS)) / min(counting(2) for _ in range(COUNTS))
 
 
 def _cpu_of(pid: int) -> float:
@@ -149,6 +152,7 @@ def run() -> Result:
     folder = tempfile.TemporaryDirectory()
     path = export_fmu(delta_robot(), Path(folder.name, "delta.fmu"), START)
     time_, inputs = pick_and_place()
+    time_, inputs = time_[:STEPS], {name: column[:STEPS] for name, column in inputs.items()}
     clean = di.simulate(delta_robot(), TRUE, di.Experiment(time_, inputs), substeps=1).outputs
     rng = np.random.default_rng(7)
     noisy = {n: y + NOISE * rng.normal(size=y.size) for n, y in clean.items()}

@@ -15,7 +15,7 @@ import casadi as ca
 import numpy as np
 from robot import rate_in_plain_python, robot_problem
 from scipy.integrate import solve_ivp
-from timing import Line, Result, best, in_fresh_process, main, once, ratio_text, spoken
+from timing import Line, Result, best, in_fresh_process, main, once, ratio_text, size, spoken
 
 import dynident as di
 from dynident.codegen.c_source import QUICK, c_source, kernel_text
@@ -26,7 +26,7 @@ from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import Workspace
 from dynident.transcription.shooting import Shooting
 
-SAMPLES = (301, 10_001)
+SAMPLES = size((301, 10_001), (31,))
 RUNGE_KUTTA = integrator_named("runge_kutta")
 SLOWER_THAN_C, FASTER_THAN_MACHINE, FASTER_THAN_LSODA = 3.0, 10.0, 500.0
 AGREE = 1e-8  # relative, between ways with the same scheme; LSODA with differences agrees to its own tolerances only

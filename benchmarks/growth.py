@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from timing import Line, Result, best, growth, in_fresh_process, main, peak_bytes, spoken
+from timing import Line, Result, best, growth, in_fresh_process, main, peak_bytes, size, spoken
 
 import dynident as di
 from dynident.integrators import integrator_named
 from dynident.linalg.condensing import CondensedProblem
 from dynident.transcription.shooting import Shooting
 
-SAMPLES = (1_000, 10_000, 100_000, 1_000_000)
-SEGMENTS = (1, 10, 100, 1_000)
-SAMPLES_PER_SEGMENT = 1_000
-SAMPLES_TO_CUT = 100_001
-EXPERIMENTS = (10, 30, 100, 300, 1_000)
-FITTED = (10, 30, 100)
-SAMPLES_PER_EXPERIMENT = 200
-PARAMETERS = (2, 4, 8, 16, 32)
+SAMPLES = size((1_000, 10_000, 100_000, 1_000_000), (50, 100))
+SEGMENTS = size((1, 10, 100, 1_000), (1, 2))
+SAMPLES_PER_SEGMENT = size(1_000, 50)
+SAMPLES_TO_CUT = size(100_001, 101)
+EXPERIMENTS = size((10, 30, 100, 300, 1_000), (1, 2))
+FITTED = size((10, 30, 100, 300, 1_000), (1, 2))
+SAMPLES_PER_EXPERIMENT = size(200, 50)
+PARAMETERS = size((2, 4, 8, 16, 32), (1, 2))
 LINEAR = (0.9, 1.1)  # slope of log cost over log size
 LARGE = 30  # times the smallest size: from there the fixed cost of a call is gone
 TRUTH = {"m": 1.0, "d": 0.4, "k": 5.0}
@@ -133,7 +133,8 @@ def run() -> Result:
         line(f"experiments of {SAMPLES_PER_EXPERIMENT} samples, time of a pass", EXPERIMENTS,
              pass_times(map(oscillator_problem, records), [1] * len(EXPERIMENTS))),
         line("experiments, time of a whole fit", FITTED, [in_fresh_process(__file__, "--seconds", SAMPLES_PER_EXPERIMENT, 1,
-                                                                           n) for n in FITTED], promised=False),
+                                                                           n) for n in FITTED]),
+        memory_line("experiments, memory of a whole fit", FITTED, lambda n: (SAMPLES_PER_EXPERIMENT, 1, n)),
         line("parameters, time of a pass", PARAMETERS, pass_times(map(chain_problem, PARAMETERS), [1] * len(PARAMETERS)),
              promised=False)]
     return Result("Growth", "Mass on a spring, 3 parameters and 2 initial states per experiment. A pass is a simulation "

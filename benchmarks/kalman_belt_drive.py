@@ -1,8 +1,8 @@
 """Belt drive of the filter paper: how fast is a filter over 10^5 samples, beside peers and beside its own exported C?
 
 Six augmented states, two outputs, Runge-Kutta. All ways filter the same record and must agree. filterpy and dynamax are
-not installed with dynident: `pip install filterpy dynamax` into this environment, or name another Python that has them in
-DYNIDENT_PEERS; without them the table says so.
+not installed with dynident: `make bench` does so, or name a Python that has them in DYNIDENT_PEERS; without them the table
+says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from kalman_peers import by_numpy, timed
-from timing import Line, Result, best, in_fresh_process, main, of_peer, once, spoken
+from timing import Line, Result, best, in_fresh_process, main, of_peer, once, size, spoken
 
 import dynident as di
 from dynident.codegen.compiler import compiler
@@ -25,9 +25,10 @@ from dynident.kalman.method import KalmanMethod, MovingHorizon
 from dynident.kalman.setup import FilterSetup, build_setup
 from dynident.models.library import TYPICAL, belt_drive
 
-SAMPLES = 100_000
-SHORT = 2_000  # samples for ways that take a tenth of a millisecond each
-HORIZON_SAMPLES = 20_000
+SAMPLES = size(100_000, 400)
+SHORT = size(2_000, 200)  # samples for ways that take a tenth of a millisecond each
+HORIZON_SAMPLES = size(20_000, 200)
+WINDOW = size(1_000, 50)  # sample at which Ipopt's window begins
 TRUTH = TYPICAL["belt_drive"]
 NOISE = {"motor_angle": 3e-5, "motor_speed": 0.1}
 PROCESS = {"omega": 1e-2, "v": 1e-3}
@@ -162,7 +163,7 @@ def ipopt_window(its: FilterSetup, horizon: int = 10) -> float:
                         "ipopt.warm_start_init_point": "yes", "ipopt.mu_init": 1e-6})
     backend = backend_for(its)
     done = backend.filter_record(initialize(backend, its), record)
-    samples, first = done.samples, 1000
+    samples, first = done.samples, WINDOW
     _, P = backend.estimate(done.memory)
     W = np.linalg.inv(np.linalg.cholesky(P + 1e-18 * np.diag(np.diag(P))))
     guess = samples[first:first + horizon + 1, :6].T
@@ -194,7 +195,7 @@ def run() -> Result:
     plain, _ = per_step(setup(SAMPLES, covariance_update="plain"))
     ours, reference = per_step(whole)
     _, reference_short = per_step(short, 1)
-    free_of_compiler, *_ = in_fresh_process(__file__, "--interpreted", 20_000, environment={"DYNIDENT_CC": "none"})
+    free_of_compiler, *_ = in_fresh_process(__file__, "--interpreted", size(20_000, 100), environment={"DYNIDENT_CC": "none"})
     few, many = case_of(short), case_of(whole)
     by_hand = timed(by_numpy(few), few)
     in_c, last_c = exported(whole)
@@ -207,6 +208,7 @@ def run() -> Result:
         beside("filterpy", of_peer(PEERS, "filterpy", few), ours, reference_short, 400),
         beside("dynamax", of_peer(PEERS, "dynamax", many), ours, reference, 12),
         at_most("ours / exported C with -O2", ours / in_c, 2),
+        Line("whole record without a compiler, per step", spoken(free_of_compiler)),
         at_least("NumPy loop / ours without a compiler", by_hand["seconds"] / free_of_compiler, 8),
         Line("filter.update from Python", spoken(update), "at most 10 us", update <= 10e-6),
         at_most("Joseph / plain", ours / plain, 1.2),

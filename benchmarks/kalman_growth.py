@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kalman_belt_drive import NOISE, PROCESS, problem_of
-from timing import Line, Result, growth, in_fresh_process, main, once, peak_bytes, spoken
+from timing import Line, Result, growth, in_fresh_process, main, once, peak_bytes, size, spoken
 
 import dynident as di
 
-SAMPLES = (100_000, 1_000_000, 10_000_000)
-PART = 100_000  # samples per call
+SAMPLES = size((100_000, 1_000_000, 10_000_000), (200, 400))
+PART = size(100_000, 200)  # samples per call
 LINEAR = (0.9, 1.1)  # slope of log time over log samples
 MEMORY = 1.3  # peak of the longest over that of the shortest: streamed, so it does not grow
 

@@ -12,17 +12,27 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # CPU time is compared
 ANSWER = "RESULT "  # how the line begins in which a peer answers
 LONG_ENOUGH = 0.02  # seconds of one measurement; shorter calls are repeated until they add up to it
+SMOKE = bool(os.environ.get("DYNIDENT_BENCH_SMOKE"))  # the smallest of everything: does the benchmark still run?
+
+Size = TypeVar("Size")
+
+
+def size(full: Size, smoke: Size) -> Size:
+    """How large, how many, how often: in a benchmark, and where only its running is tested (`make bench-smoke`)."""
+    return smoke if SMOKE else full
 
 
 def best(call: Callable[[], Any], repeats: int = 7) -> float:
     """CPU seconds of one call, the best of several: other work on the machine only ever adds."""
+    if SMOKE:
+        return once(call)[0]
     call()  # the first fills caches, and compiles
     began = time.process_time()
     call()
@@ -44,9 +54,18 @@ def once(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - began, result
 
 
+_parts: dict[str, Callable[..., Any]] = {}  # of the benchmark that runs, as `main` was given them
+
+
 def in_fresh_process(file: str | Path, *arguments: Any, environment: Mapping[str, str] | None = None) -> Any:
-    """What another run of a benchmark's file prints as JSON in its last line."""
+    """What another run of a benchmark's file prints as JSON in its last line.
+
+    A smoke run asks its own parts in its own process: half a second less for each, and nothing is measured.
+    """
     words = [str(a) for a in arguments]
+    part = _parts.get(words[0].removeprefix("--"))
+    if SMOKE and part is not None and environment is None:
+        return json.loads(json.dumps(part(*[int(word) for word in words[1:]])))
     run = subprocess.run([sys.executable, str(file), *words], stdout=subprocess.PIPE, text=True, check=False,
                          env={**os.environ, **ONE_THREAD, **(environment or {})})
     if run.returncode:
@@ -81,6 +100,7 @@ def main(run: Callable[[], Result], **parts: Callable[..., Any]) -> None:
     """A benchmark's file as a command: the table, the same as JSON, or one of its parts (`--name argument ...`)."""
     if any(os.environ.get(name) != number for name, number in ONE_THREAD.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ONE_THREAD})  # before numpy starts
+    _parts.update(parts)
     for name, part in parts.items():
         if f"--{name}" in sys.argv:
             print(json.dumps(part(*[int(word) for word in sys.argv[2:]])))
@@ -98,6 +118,12 @@ def peak_bytes() -> int:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
+def cpu_of_ended() -> float:
+    """CPU seconds of the processes that this one has started and seen end."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
 def growth(sizes: Sequence[float], costs: Sequence[float]) -> float:
     """Slope of log cost over log size: 1 is linear."""
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
@@ -113,7 +139,9 @@ class Line:
     met: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.met is not None:
+        if SMOKE:  # nothing was measured
+            object.__setattr__(self, "met", None)
+        elif self.met is not None:
             object.__setattr__(self, "met", bool(self.met))  # of NumPy, which JSON does not take
 
 
@@ -146,7 +174,7 @@ def spoken(seconds: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns" if seconds else "nothing"
+    return f"{seconds / 1e-9:.3g} ns" if seconds >= 1e-10 else "nothing"
 
 
 def ratio_text(ratio: float) -> str:

@@ -1,9 +1,9 @@
 """Other tools: the pendulum and the servo axis by opty (with cyipopt), Pyomo and GEKKO, beside our full discretization.
 
 The pendulum y'' = -p sin y is the example of the literature for local minima: p = 10, 50 s, 5,000 points, angle only.
-The peers are not installed with dynident. `pip install opty cyipopt pyomo gekko` into this environment, or name another
-Python that has them in DYNIDENT_PEERS; Pyomo needs the program `ipopt` on the path. Without them the table says so and
-compares nothing. GEKKO takes most of a minute for a start and gets few of them; DYNIDENT_ALL_STARTS=1 gives it all.
+The peers are not installed with dynident: `make bench` does so, or name a Python that has them in DYNIDENT_PEERS. Pyomo needs
+the program `ipopt` on the path. Without them the table says so and compares nothing. GEKKO takes most of a minute for a
+start and gets few of them; DYNIDENT_ALL_STARTS=1 gives it all.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import Line, Result, in_fresh_process, main, of_peer, ratio_text, spoken
+from timing import Line, Result, in_fresh_process, main, of_peer, ratio_text, size, spoken
 
 import dynident as di
 
 FASTER = 5.0
 SAME_COST = 1.001  # times the lowest cost that any tool found; the discretizations differ by less
-STARTS = 10
-REPEATS = 3  # of each start; the best counts, since other work on the machine only ever adds
+STARTS = size(10, 1)
+REPEATS = size(3, 1)  # of each start; the best counts, since other work on the machine only ever adds
 SEED = 3
+POINTS = size({"pendulum": 5_000, "servo": 2_001}, {"pendulum": 100, "servo": 101})
 PEERS = {"opty": (STARTS, REPEATS), "pyomo": (STARTS, REPEATS),  # how many starts, how often each
          "gekko": (STARTS if os.environ.get("DYNIDENT_ALL_STARTS") else 2, 1)}
 METHOD = di.full_discretization("trapezoid", substeps=1)
@@ -31,7 +32,8 @@ METHOD = di.full_discretization("trapezoid", substeps=1)
 def pendulum() -> dict[str, Any]:
     """Data and random starts of the pendulum."""
     model = di.EquationModel(states={"angle": "rate", "rate": "-p*sin(angle)"}, outputs=["angle"])
-    times = np.linspace(0, 50, 5_000)
+    points = POINTS["pendulum"]
+    times = np.linspace(0, 0.01 * points, points)
     clean = di.simulate(model, {"p": 10.0, "angle(0)": 1.0, "rate(0)": 0.0}, di.Experiment(times)).outputs["angle"]
     rng = np.random.default_rng(SEED)
     run = di.Experiment(times, outputs={"angle": clean + 0.01 * rng.standard_normal(times.size)},
@@ -44,7 +46,8 @@ def servo() -> dict[str, Any]:
     """Data and random starts of the servo axis: 2,001 points at 1 kHz, a voltage that moves linearly between samples."""
     model = di.EquationModel(states={"q": "v", "v": "(35.15*u - Fv*v - Fc*tanh(v/0.02))/M"}, inputs=["u"],
                              outputs={"position": "q"})
-    times, rng = np.linspace(0, 2, 2_001), np.random.default_rng(SEED)
+    points = POINTS["servo"]
+    times, rng = np.linspace(0, 1e-3 * (points - 1), points), np.random.default_rng(SEED)
     inputs = {"u": np.repeat(rng.uniform(-3, 3, 21), 100)[:times.size]}
     truth = {"M": 95.0, "Fv": 200.0, "Fc": 20.0, "q(0)": 0.0, "v(0)": 0.0}
     clean = di.simulate(model, truth, di.Experiment(times, inputs=inputs, hold="linear")).outputs["position"]
@@ -86,7 +89,7 @@ def _fitted(case: dict[str, Any], start: dict[str, float]) -> tuple[float, float
 def data_of(case: dict[str, Any], starts: int, repeats: int) -> dict[str, Any]:
     """A case as plain numbers, for others."""
     run, (output,) = case["run"], case["model"].outputs
-    finite = METHOD.finite(problem_of(case, case["starts"][0]), 1, {})
+    finite = METHOD.transcribe(problem_of(case, case["starts"][0]), 1, {})
     return {"name": case["name"], "time": run.time.tolist(), "y": run.outputs[output].tolist(),
             "u": [float(v) for v in run.inputs.get("u", [])], "guess": finite.states(finite.start(), 0).tolist(),
             "bounds": case["bounds"], "starts": case["starts"][:starts], "repeats": repeats, "std": run.noise[output].std}

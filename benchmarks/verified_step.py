@@ -2,45 +2,31 @@
 
 One step of the drive train in forward motion (angle and speed, order 1 and its remainder); the same with a backward
 (HC4) pass, which has no counterpart in the peers; and the whole step of the recursion, whose cost must grow with the number
-of boxes and of samples only. Set-up (reading the problem, kernels) is paid once per record, and told apart. codac changes
-the rounding of its process for good, so it runs in one of its own.
+of boxes and of samples only. Set-up (reading the problem, kernels) is paid once per record, and told apart.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from pathlib import Path
 
 import casadi as ca
 import numpy as np
-from timing import Line, Result, best, growth, in_fresh_process, main, once
+from interval_peers import H, boxes, formula
+from timing import Line, Result, best, growth, main, of_peer, once, size
 
 import dynident as di
 from dynident.papers.drive_train import drive_train, drive_train_record, driving_cycles
-from dynident.set_membership.flows.boxes import Boxes, IntervalStep
+from dynident.set_membership.flows.boxes import BoundedSample, Boxes, IntervalStep
 from dynident.set_membership.flows.hybrid_step import HybridStep
 from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
-from dynident.set_membership.flows.measurement_update import BoundedSample
 from dynident.set_membership.flows.mode_flow import FlowOptions
 from dynident.set_membership.intervals import make_interval_kernel
 
-BOXES = (1_000, 4_000, 16_000)
-SECONDS = (8.0, 16.0, 32.0)  # of driving: whole cycles, so that each has its share of rest and motion
-H = 0.01
+BOXES = size((1_000, 4_000, 16_000), (10, 20))
+SECONDS = size((8.0, 16.0, 32.0), (0.1, 0.2, 0.4))  # of driving: whole cycles, so that each has its share of rest and motion
 AT_MOST_FLOAT = 4.0
 FASTER_THAN_LOOP = 100.0
 LINEAR = 1.15
-
-
-def formula(x1, x2, a, b, t, u):
-    rate = a * x2 + b * (u - t)
-    rest = H * H / 2 * a * rate
-    return x1 + H * x2 + H * H / 2 * rate, x2 + H * rate + rest
-
-
-def boxes(count: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(1)
-    lo = np.array([[0.0], [1.0], [-5.0], [50.0], [0.1], [0.3]]) + rng.random((6, count)) * 0.1
-    return lo, lo + np.array([[1e-3], [0.1], [0.2], [5.0], [0.01], [0.0]])
 
 
 def flint_loop(lo: np.ndarray, hi: np.ndarray, count: int) -> None:
@@ -49,19 +35,6 @@ def flint_loop(lo: np.ndarray, hi: np.ndarray, count: int) -> None:
     for k in range(count):
         z = [flint.arb(0.5 * (a + b), 0.5 * (b - a)) for a, b in zip(lo[:, k], hi[:, k], strict=True)]
         formula(*z)
-
-
-def codac_seconds(count: int) -> float:
-    """CPU seconds per box of a loop over codac's intervals; only ever called in a process of its own."""
-    from codac import Interval
-
-    lo, hi = boxes(count)
-
-    def loop() -> None:
-        for k in range(count):
-            formula(*(Interval(float(a), float(b)) for a, b in zip(lo[:, k], hi[:, k], strict=True)))
-
-    return best(loop) / count
 
 
 def fused_step_seconds(count: int) -> float:
@@ -86,9 +59,10 @@ def record_seconds(seconds: float) -> float:
 
 def codac_line(forward: float) -> Line:
     what = "loop over codac boxes / forward step"
-    if find_spec("codac") is None:
-        return Line(what, "codac is not installed", f">= {FASTER_THAN_LOOP:g}")
-    ratio = in_fresh_process(__file__, "--codac", 200) * BOXES[0] / forward
+    found = of_peer(Path(__file__).with_name("interval_peers.py"), "codac", {"boxes": size(200, 5)})
+    if isinstance(found, str):
+        return Line(what, f"not run: {found}", f">= {FASTER_THAN_LOOP:g}")
+    ratio = found["seconds"] * BOXES[0] / forward
     return Line(what, f"{ratio:.0f}", f">= {FASTER_THAN_LOOP:g}", ratio >= FASTER_THAN_LOOP)
 
 
@@ -100,7 +74,7 @@ def run() -> Result:
     plain = best(lambda: formula(*lo))
     forward = best(lambda: kernel.evaluate(lo, hi))
     both = best(lambda: kernel.contract(lo, hi, *want))
-    sample = 200
+    sample = size(200, 5)
     loop = best(lambda: flint_loop(lo, hi, sample)) * BOXES[0] / sample
     fused = [fused_step_seconds(count) for count in BOXES]
     slope = growth(BOXES, fused)
@@ -125,4 +99,4 @@ def run() -> Result:
 
 
 if __name__ == "__main__":
-    main(run, codac=codac_seconds)
+    main(run)

@@ -13,7 +13,7 @@ author = "The dynident developers"
 copyright = "the dynident developers"
 version = release = dynident.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "extensions.mathml", "extensions.registries"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "extensions.mathml", "extensions.registries"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "README.md"]
@@ -39,6 +39,12 @@ html_theme_options = {
     "pygments_light_style": "default",
 }
 
+default_role = "code"  # single backticks in docstrings
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]
+smartquotes_action = "D"  # dashes; what stands in quotes is often code
+toc_object_entries = False  # each has a heading
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"

@@ -41,4 +41,4 @@ estimate = replace(estimate, validations=(validation,))
 estimate.save(folder / "results")                        # numbers, signals, report.html
 again = di.load(folder / "results")                      # nothing is fitted again
 
-print(f"\nThe model foretells {again.validations[0].fit['position']:.2f} % of the other record's position.")
+print(f"\nThe model predicts {again.validations[0].fit['position']:.2f} % of the other record's position.")

@@ -1,4 +1,4 @@
-"""What can be learnt about a real two-link robot from one motion, and does it foretell another?
+"""What can be learnt about a real two-link robot from one motion, and does it predict another?
 
 The record is a double pendulum with two motors, design A of the acrobot and pendubot of DFKI (BSD-3-Clause): angles,
 velocities and torques over 10 s at 500 Hz. As in Sec. V-B of the direct-methods paper, states at all grid points are

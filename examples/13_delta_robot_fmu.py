@@ -1,6 +1,6 @@
 """How well can the masses, the inertia and the friction of a delta robot be told from its motor torques?
 
-A robot picks and places at four speeds. Its inverse dynamics, exported as an FMU, foretell the torques from the motion
+A robot picks and places at four speeds. Its inverse dynamics, exported as an FMU, predict the torques from the motion
 of the axes; the parameters are fitted to measured torques as in Table 1 of Kampfmann, Mösch, Menager (Parameter
 Estimation based on FMI). Our record is simulated with the estimates of that table and a noise of 0.05 N m, so that the
 truth is known.

@@ -45,6 +45,11 @@ class Study:
             return stopped.estimate
 
 
+def std_of(weights: dict) -> dict:
+    """The thesis' weights as the standard deviations whose inverse squares they are."""
+    return {name: weight**-0.5 for name, weight in weights.items()}
+
+
 def measured(model, truth, time, inputs, std, seed=0) -> di.Experiment:
     """A simulated record of a system that starts at rest, with noise."""
     quiet = di.Experiment(time, inputs, {}, hold="linear", initial=dict.fromkeys(model.states, 0.0))
@@ -72,8 +77,8 @@ def one_mass(samples: int = 101, std: float = NOISE["one mass"]) -> Study:
     truth = {"m": 1.0, "k": 1.0, "b": 1.0}
     time = np.linspace(0, 10, samples)
     record = measured(model, truth, time, {"u": np.sin(0.8 * time) + np.sin(1.2 * time)}, std)
-    weights = {"model_weight": dict.fromkeys((*model.states, *truth), 1.0), "measurement_weight": 100.0,
-               "initial_weight": dict.fromkeys(model.states, 1.0)}
+    weights = {"process_noise": dict.fromkeys((*model.states, *truth), 1.0), "measurement_noise": 0.1,
+               "initial_noise": dict.fromkeys(model.states, 1.0)}
     return Study("one mass (Table 7.1)", record, model, weights, truth,
                  {"1": (5, 5, 5), "2": (10, 10, 10), "3": (50, 50, 50), "text": (100, 10, 0.1)},
                  {"1": (23, 4), "2": (38, 6), "3": (64, 7), "text": (80, 0)})
@@ -93,8 +98,8 @@ def two_masses(samples: int = 251, noisy: bool = True) -> Study:
     time = np.linspace(0, 1, samples)
     sweep = np.sin(2 * np.pi * (5 * time + 4.5 * time**2))
     u = np.sin(2 * np.pi * 2 * time) + filtered_noise(time) if noisy else sweep
-    weights = {"model_weight": dict.fromkeys(model.states, 1e5) | {"m1": 1e3, "m2": 1e3, "k": 1e2, "b": 1e2},
-               "measurement_weight": 100.0, "initial_weight": dict.fromkeys(model.states, 1.0)}  # (7.10)
+    weights = {"process_noise": std_of(dict.fromkeys(model.states, 1e5) | {"m1": 1e3, "m2": 1e3, "k": 1e2, "b": 1e2}),
+               "measurement_noise": 0.1, "initial_noise": dict.fromkeys(model.states, 1.0)}  # (7.10)
     numbers = "456" if noisy else "123"
     found = ((110, 14), (42, 6), (64, 9)) if noisy else ((63, 11), (52, 7), (76, 13))
     return Study(f"two masses, {'sine and filtered noise (Table 7.5)' if noisy else 'sweep (Table 7.3)'}",
@@ -109,8 +114,8 @@ def mass_with_friction(samples: int = 251, steepness: float = 50.0) -> Study:
     truth = {"m": SCALED * 0.0609, "F": SCALED * 0.1357 * 2 / np.pi}
     time = np.linspace(0, 1, samples)
     u = np.sin(2 * np.pi * 2 * time) + filtered_noise(time)
-    weights = {"model_weight": {"y": 1e3, "v": 1e3, "m": 1e3, "F": 1e2}, "measurement_weight": 1.0,
-               "initial_weight": {"y": 1.0, "v": 1.0}}  # (7.16), its first entry torn
+    weights = {"process_noise": std_of({"y": 1e3, "v": 1e3, "m": 1e3, "F": 1e2}), "measurement_noise": 1.0,
+               "initial_noise": {"y": 1.0, "v": 1.0}}  # (7.16), its first entry torn
     return Study(f"mass with friction, A = {steepness:g} (Table 7.6)", measured(model, truth, time, {"u": u}, NOISE["rig"]),
                  model, weights, truth, {f"A={steepness:g}": (1, 0)},
                  {f"A={steepness:g}": (21, 3) if steepness == 50 else (29, 4)})
@@ -126,9 +131,9 @@ def two_masses_with_friction(samples: int = 251) -> Study:
     truth = {"m1": 0.46, "m2": 5.58, "k": 2208.0, "b": 14.18, "F1": 7.14 * 2 / np.pi, "F2": 7.08 * 2 / np.pi}
     time = np.linspace(0, 1, samples)
     u = np.sin(2 * np.pi * 2 * time) + filtered_noise(time)
-    weights = {"model_weight": dict.fromkeys(model.states, 1e5) | {"m1": 1e3, "m2": 1e3, "k": 1e2, "b": 1e2, "F1": 1e2,
-                                                                    "F2": 1e2},
-               "measurement_weight": 100.0, "initial_weight": dict.fromkeys(model.states, 1.0)}
+    weights = {"process_noise": std_of(dict.fromkeys(model.states, 1e5) | {"m1": 1e3, "m2": 1e3, "k": 1e2, "b": 1e2,
+                                                                            "F1": 1e2, "F2": 1e2}),
+               "measurement_noise": 0.1, "initial_noise": dict.fromkeys(model.states, 1.0)}
     starts = {number: (*start, 0, 0) for number, start in zip("789", RIG_STARTS, strict=True)}
     return Study("two masses with friction (Table 7.9)", measured(model, truth, time, {"u": u}, NOISE["rig"]), model,
                  weights, truth, starts, {"7": (122, 19), "8": (90, 16), "9": (103, 17)})

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dynident as di
+from dynident import tolerances
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dynident"
@@ -18,6 +19,14 @@ GLOSSARY = ROOT / "docs" / "design" / "glossary.md"
 CORE = ("problem", "codegen", "models", "integrators", "transcription", "linalg", "solvers", "statistics", "estimate",
         "methods", "verbs")
 LONGEST_FILE, LONGEST_FUNCTION = 420, 44  # lines
+DECIDING = re.compile(r"TOLERANCE|THRESHOLD|SETTLED|CONVERG|(^|_)RANK|SINGULAR|EIGENVALUE|PIVOT")  # a number that decides
+COMPILED = {  # numbers of the page that a compiled loop repeats under a name of its own
+    "codegen/event_location.c": {"SETTLED": "EVENT_TIME", "AT_ONCE": "EVENT_AT_ONCE", "MET": "SAME_MOTION"},
+    "codegen/implicit_stages.c": {"NEWTON_SMALL": "STAGE_NEWTON_STEP", "NEWTON_NOISE": "STAGE_NEWTON_ROUNDING"},
+    "fmu/model_exchange.c": {"NEWTON_SMALL": "FMU_NEWTON_STEP", "NEWTON_ENOUGH": "FMU_NEWTON_STALLED",
+                             "EVENT_CLOSE": "FMU_EVENT_TIME"},
+    "kalman/filter_common.c": {"COVARIANCE_PIVOT": "COVARIANCE_PIVOT",
+                               "COVARIANCE_NEGATIVE_PIVOT": "COVARIANCE_NEGATIVE_PIVOT"}}
 
 
 @cache
@@ -28,6 +37,13 @@ def tree_of(path: Path) -> ast.Module:
 def modules(*folders: str) -> list[Path]:
     tops = [SOURCE / folder for folder in folders] or [SOURCE]
     return sorted(path for top in tops for path in top.rglob("*.py"))
+
+
+def code_lines(node: ast.FunctionDef) -> int:
+    """Lines of a function without those of its docstring, which tests/test_docstrings.py asks to be complete."""
+    first = node.body[0]
+    documented = first.end_lineno - first.lineno if ast.get_docstring(node) else 0
+    return node.end_lineno - node.lineno - documented
 
 
 def classes(path: Path) -> list[str]:
@@ -65,7 +81,7 @@ def test_no_two_files_of_the_core_share_a_name():
 def test_files_and_functions_stay_short():
     long_files = [str(p.relative_to(SOURCE)) for p in modules() if len(p.read_text().splitlines()) > LONGEST_FILE]
     functions = [(str(p.relative_to(SOURCE)), node.name) for p in modules() for node in ast.walk(tree_of(p))
-                 if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= LONGEST_FUNCTION + 8]
+                 if isinstance(node, ast.FunctionDef) and code_lines(node) >= LONGEST_FUNCTION + 8]
     assert (long_files, functions) == ([], [])
 
 
@@ -85,3 +101,40 @@ def test_the_glossary_names_files_that_hold_the_word():
         assert sentence, word
         named = f"{path.stem} {path.parent.name} {path.read_text()}"  # a module is named by its file
         assert re.search(rf"\b{re.escape(word)}\b", named), f"{word} is not in {file}"
+
+
+def test_numbers_that_decide_convergence_or_rank_stand_on_the_page_of_tolerances():
+    elsewhere = [f"{path.relative_to(SOURCE)}: {name}" for path in modules() if path.name != "tolerances.py"
+                 for name in numbers_of(tree_of(path)) if DECIDING.search(name)]
+    assert elsewhere == []
+
+
+@pytest.mark.parametrize("file", COMPILED)
+def test_compiled_loops_decide_by_the_numbers_of_the_page(file):
+    defined = dict(re.findall(r"#define (\w+) +(-?[0-9.]+e-?[0-9]+)", (SOURCE / file).read_text()))
+    assert {ours: float(defined[ours]) for ours in COMPILED[file]} == {
+        ours: getattr(tolerances, name) for ours, name in COMPILED[file].items()}
+
+
+def test_a_tolerance_says_its_unit_and_its_reason():
+    page = (SOURCE / "tolerances.py").read_text().splitlines()
+    assert [line for line in page if re.match(r"[A-Z_]+ = ", line) and not re.search(r"  # \S+.*", line)] == []
+
+
+def numbers_of(module: ast.Module) -> list[str]:
+    """Names to which a module gives a real number, alone or several in one line; whole numbers are counts and codes."""
+    found = []
+    for node in [each for each in module.body if isinstance(each, (ast.Assign, ast.AnnAssign))]:
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            pairs = zip(target.elts, node.value.elts, strict=True) if several else [(target, node.value)]
+            found += [name.id for name, value in pairs if isinstance(name, ast.Name) and is_real(value)]
+    return found
+
+
+def is_real(node: ast.expr | None) -> bool:
+    """A number with a fraction or an exponent, or arithmetic with numbers alone in which there is one."""
+    parts = list(ast.walk(node)) if node is not None else []
+    numbers = [part.value for part in parts if isinstance(part, ast.Constant)]
+    return any(isinstance(number, float) for number in numbers) and all(
+        isinstance(part, (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant)) for part in parts)

@@ -19,8 +19,7 @@ import dynident.verbs.identify
 from dynident.cli import COMMANDS, main
 from dynident.codegen.compiler import compiler
 from dynident.errors import NotConverged, NotSupported
-from dynident.io.results.load import load
-from dynident.io.results.save import reserved
+from dynident.io.results.result_folder import load, reserved
 from dynident.methods.options import option_rows
 from dynident.methods.presets import METHODS, method_class
 

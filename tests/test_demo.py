@@ -10,7 +10,7 @@ import pytest
 from dynident.cli import main
 from dynident.demo import FILES, copy_to, make_records
 from dynident.io.problem_file.read import read_problem
-from dynident.io.results.load import load
+from dynident.io.results.result_folder import load
 
 
 @pytest.fixture(scope="module")

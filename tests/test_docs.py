@@ -136,6 +136,15 @@ def test_every_table_can_be_made_and_is_shown_somewhere(monkeypatch):
     assert all(make() for make in TABLES.values())
 
 
+def test_every_public_name_stands_on_one_page_of_the_reference():
+    import dynident as di
+
+    pages = [page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "reference" / "api").glob("*.md"))]
+    names = [name for page in pages for line in re.findall(r"^<!-- api: (.+) -->$", page, re.MULTILINE) for name in
+             line.split(", ") if "." not in name]
+    assert sorted(names) == sorted(di.__all__)
+
+
 @pytest.mark.slow
 def test_manual_builds_without_a_warning(tmp_path):
     build = pytest.importorskip("sphinx.cmd.build")

@@ -46,7 +46,7 @@ def test_first_fit_finds_the_truth(example):
     assert "the truth is 95" in said.splitlines()[-1]
 
 
-def test_other_record_is_foretold_down_to_its_noise(example, tmp_path):
+def test_other_record_is_predicted_down_to_its_noise(example, tmp_path):
     known, said = example("02")
     assert all(test.passed for test in known["validation"].tests)
     assert known["again"].values == known["estimate"].values
@@ -133,7 +133,7 @@ def test_every_method_finds_the_robot_and_the_combinations_are_named(example, tm
 
 
 @pytest.mark.slow
-def test_real_double_pendulum_is_followed_and_foretold(example):
+def test_real_double_pendulum_is_followed_and_predicted(example):
     if not (FOLDER.parent / ".." / "shared" / "data" / "double_pendulum").is_dir():
         pytest.skip("the records of the double pendulum are not beside the project")
     known, _ = example("10")
@@ -212,3 +212,11 @@ def test_flexible_rotor_is_found_from_every_start_of_the_thesis(example):
     davidenko = [known["results"]["one mass (Table 7.1)"][number, "davidenko"] for number in "123"]
     for estimate, printed in zip(davidenko, (23, 38, 64), strict=True):  # Table 7.1
         assert estimate.converged and estimate.counts["iterations"] <= 1.1 * printed
+
+
+def test_robot_arm_is_identified_and_predicts_another_motion(example, tmp_path):
+    known, said = example("21", "--short")
+    assert np.mean(known["inside"]) >= 0.8  # of 95 % intervals from one record, whose errors are shared
+    assert min(known["validation"].fit.values()) > 95
+    assert all(e.rms < e.rms_nominal for e in known["estimate"].robot.errors[:4])
+    assert (tmp_path / "excitation.csv").is_file() and "intervals hold the truth" in said.splitlines()[-1]

@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 OF_DEVELOPERS = {"dev", "docs", "all"}
-PACKAGES = {"fmu": "fmpy", "dask": "distributed", "mpi": "mpi4py", "verified": "crival", "export": "ziglang"}
+PACKAGES = {"fmu": "fmpy", "dask": "distributed", "mpi": "mpi4py", "verified": "crival", "export": "ziglang",
+            "robots": "clarabel"}
 INSTALL = re.compile(r"pip install [\\\"']*dynident\[([\w,]+)\]")
 
 

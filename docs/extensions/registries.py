@@ -6,10 +6,12 @@ Each table is a function without arguments below; TABLES holds them by name.
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,13 @@ from dynident.maths import CONSTANTS, FUNCTIONS
 from dynident.methods.options import option_rows
 from dynident.methods.presets import METHODS, method_class
 from dynident.models.library import __all__ as LIBRARY
-from dynident.problem.losses import LOSSES
+from dynident.problem.noise import LOSSES
 from dynident.solvers import SOLVERS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PLACE = re.compile(r"^<!-- table: ([\w-]+) -->$", re.MULTILINE)
+API_PLACE = re.compile(r"^<!-- api: ([\w., ]+) -->$", re.MULTILINE)
+PAGE = re.compile(r"See\s+the\s+manual,\s+([\w/]+)\.")
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -112,36 +116,63 @@ def examples() -> str:
                        for path in sorted(EXAMPLES.glob("*.py")))
 
 
-def api() -> str:
-    """Every public name, in the order of its kind."""
-    parts = []
-    groups: dict[str, list[str]] = {"Functions": [], "Classes": [], "Errors": [], "Modules": []}
-    for name in dynident.__all__:
-        it = getattr(dynident, name)
-        group = ("Modules" if inspect.ismodule(it) else "Functions" if not inspect.isclass(it)
-                 else "Errors" if issubclass(it, Exception) else "Classes")
-        groups[group].append(name)
-    for group, names in groups.items():
-        parts.append(f"## {group}")
-        for name in names:
-            it = getattr(dynident, name)
-            parts.append(f"`di.{name}`: {first_sentence(it)}" if group == "Modules" else _documented(name, it))
-    return "\n\n".join(parts)
+def documented(names: str) -> str:
+    """The classes, functions and modules of a line `<!-- api: Problem, Parameter -->`, from their docstrings.
+
+    A name with dots is one that users meet and that is not public, such as the class of a result.
+    """
+    return "\n\n".join(_documented(name if "." in name else f"dynident.{name}") for name in names.split(", "))
 
 
-def _documented(name: str, it: Any) -> str:
-    directive = "autoclass" if inspect.isclass(it) else "autofunction"
-    members = "\n   :members:" if inspect.isclass(it) and not issubclass(it, Exception) else ""
-    return f"```{{eval-rst}}\n.. {directive}:: dynident.{name}{members}\n```"
+def _documented(path: str) -> str:
+    module, _, name = path.rpartition(".")
+    it = getattr(importlib.import_module(module), name)
+    if inspect.ismodule(it):
+        body = re.sub(r"\n(\w+)\n-{3,}\n", r"\n\n.. rubric:: \1\n\n", with_link(inspect.getdoc(it) or ""))
+        return f"## `di.{name}`\n\n```{{eval-rst}}\n{body}\n\n{_contents(it)}\n```"
+    if name in METHODS:
+        from sphinx.ext.napoleon import Config, NumpyDocstring
+
+        body = str(NumpyDocstring(with_link(inspect.getdoc(it) or ""), Config(napoleon_use_rtype=False)))
+        text = f".. py:function:: {path}{short_signature(it)}\n\n{textwrap.indent(body, '   ')}"
+    else:
+        members = "\n   :members:" if inspect.isclass(it) and not issubclass(it, Exception) else ""
+        message = "(message)" if inspect.isclass(it) and issubclass(it, Exception) and "__init__" not in vars(it) else ""
+        text = f".. {'autoclass' if inspect.isclass(it) else 'autofunction'}:: {path}{message}{members}"
+    return f"## `{'di.' if module == 'dynident' else ''}{name}`\n\n```{{eval-rst}}\n{text}\n```"
+
+
+def short_signature(made: type) -> str:
+    """Names and defaults; nothing for what only dynident makes. Types stand in the docstring."""
+    if "\nParameters\n---" not in (inspect.getdoc(made) or ""):
+        return ""
+    factories = {f.name: f.default_factory() for f in fields(made) if callable(f.default_factory)} if is_dataclass(made) else {}
+    given = [p.replace(annotation=p.empty, default=factories.get(p.name, p.default))
+             for p in inspect.signature(made).parameters.values()]
+    return str(inspect.Signature(given))
+
+
+def _contents(module: Any) -> str:
+    """What a public module holds, a line each."""
+    names = getattr(module, "__all__", None) or [n for n, it in vars(module).items() if getattr(it, "__module__", "") ==
+                                                  module.__name__ and not n.startswith("_")]
+    rows = [(n, getattr(module, n)) for n in names]
+    return "\n".join(f"- `{n}`: {first_sentence(it)}" for n, it in rows if inspect.isfunction(it) or inspect.isclass(it))
+
+
+def with_link(text: str) -> str:
+    """The docstring with its pointer to a page of the manual as a link."""
+    return PAGE.sub(r"See the manual, :doc:`/\1`.", text)
 
 
 TABLES: dict[str, Callable[[], str]] = {
     make.__name__: make for make in (integrators, solvers, methods, capabilities, options, losses, readers, functions, library,
-                                     commands, examples, api)}
+                                     commands, examples)}
 
 
 def filled(text: str) -> str:
-    """The text of a page with its tables put in; an unknown table is an error."""
+    """The text of a page with its tables and docstrings put in; an unknown table is an error."""
+    text = API_PLACE.sub(lambda place: documented(place.group(1)), text)
     return PLACE.sub(lambda place: TABLES[place.group(1)](), text)
 
 
@@ -149,5 +180,13 @@ def setup(app: Any) -> dict[str, Any]:
     def put_in(app: Any, page: str, source: list[str]) -> None:
         source[0] = filled(source[0])
 
+    def link(app: Any, what: str, name: str, it: Any, options: Any, lines: list[str]) -> None:
+        lines[:] = with_link("\n".join(lines)).split("\n")
+
+    def shorten(app: Any, what: str, name: str, it: Any, options: Any, signature: Any, returned: Any) -> Any:
+        return (short_signature(it), None) if what == "class" else None
+
     app.connect("source-read", put_in)
+    app.connect("autodoc-process-signature", shorten)
+    app.connect("autodoc-process-docstring", link)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -12,11 +12,40 @@ if TYPE_CHECKING:
 
 
 class DynidentError(Exception):
-    """Any error that dynident raises on purpose; its text is a sentence for the user."""
+    """Any error that dynident raises on purpose; its text is a sentence for the user.
+
+    See the manual, howto/convergence.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> try:
+    ...     di.Gaussian(std=-1)
+    ... except di.DynidentError as error:
+    ...     print(error)
+    Gaussian(std) must be positive and finite.
+    """
 
 
 class ProblemError(DynidentError):
-    """The input is wrong; `faults` lists everything that was found, each as one sentence."""
+    """The input is wrong; everything that was found is listed at once.
+
+    See the manual, howto/check.
+
+    Parameters
+    ----------
+    faults : str or sequence of str
+        What is wrong, each as one sentence; kept as the tuple `faults`.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> try:
+    ...     di.EquationModel(states={"x": "-k*x^2"})
+    ... except di.ProblemError as error:
+    ...     print(len(error.faults), "fault")
+    1 fault
+    """
 
     def __init__(self, faults: str | Sequence[str]):
         self.faults: tuple[str, ...] = (faults,) if isinstance(faults, str) else tuple(faults)
@@ -26,7 +55,22 @@ class ProblemError(DynidentError):
 
 
 class NotSupported(DynidentError):
-    """The request makes sense, but not for this combination of model, data and method."""
+    """The request makes sense, but not for this combination of model, data and method.
+
+    See the manual, reference/tables.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1)], constraints=["x <= 2"])
+    >>> try:
+    ...     di.identify(problem, di.single_shooting())
+    ... except di.NotSupported:
+    ...     print("bounds of states need full_discretization()")
+    bounds of states need full_discretization()
+    """
 
 
 class SimulatorLost(DynidentError):
@@ -53,7 +97,29 @@ class SimulationDiverged(DynidentError):
 
 
 class NotConverged(DynidentError):
-    """The fit ended without reaching an optimum; `estimate` holds the best point found, marked as such."""
+    """The fit ended without reaching an optimum; the best point found is attached.
+
+    See the manual, howto/convergence.
+
+    Parameters
+    ----------
+    message : str
+        Why it ended, as a sentence.
+    estimate : Estimate, optional
+        The best point found, with `converged` False.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=5)])
+    >>> try:
+    ...     di.identify(problem, di.single_shooting(max_iterations=1))
+    ... except di.NotConverged as stopped:
+    ...     print(stopped.estimate.converged)
+    False
+    """
 
     def __init__(self, message: str, estimate: Estimate | None = None):
         super().__init__(message)

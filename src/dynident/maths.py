@@ -3,7 +3,15 @@
 Each works on symbols (when a model is traced) and on numbers and arrays (when you call your rate function by hand).
 `numpy` and `math` do not: `math.sin` of a symbol is NaN without a word. Functions whose derivative is zero almost
 everywhere (floor, ceil, round) are left out, since no fit can move a parameter that acts only through them; `sign`
-stays for friction laws, where it multiplies something that does have a derivative.
+stays for friction laws, where it multiplies something that does have a derivative. See the manual, reference/models.
+
+Examples
+--------
+>>> import dynident as di
+>>> from dynident import maths
+>>> swing = di.EquationModel(states=["q", "v"], rate=lambda t, x, u, p: {"q": x.v, "v": -p.w2 * maths.sin(x.q)})
+>>> swing.parameters
+('w2',)
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ class StatusCode(StrEnum):
     CONVERGED = "converged"
     CONVERGED_IDENTIFIABLE = "converged_identifiable_directions"  # the data say nothing about the others
     CONVERGED_NO_PROGRESS = "converged_no_progress"  # no step helps, and none is needed
+    CONVERGED_ROUTES_AGREE = "converged_routes_agree"  # no solver came to its own end, but several stopped at the same place
     CONVERGED_PERTURBED_START = "converged_from_perturbed_start"  # zero sensitivity at the start that was given
     CONVERGED_LIMIT_CASE = "converged_limit_case"  # the minimum lies at infinity, and the limit follows the data
     FILTERED = "filtered"
@@ -36,6 +37,7 @@ class StatusCode(StrEnum):
     PIECEWISE_CONSTANT = "piecewise_constant"  # zero derivative, but an effect
     UNBOUNDED_MINIMUM = "unbounded_minimum"
     NOISE_NOT_CONVERGED = "noise_not_converged"
+    INTEGRATOR_WRONG = "integrator_wrong"  # an independent integrator gives another trajectory
     SOLVER_FAILED = "solver_failed"  # in the words of an external solver
     NOT_A_MINIMUM = "not_a_minimum"  # a root of the necessary conditions
     OUTSIDE_BOUNDS = "outside_bounds"
@@ -52,6 +54,8 @@ CLAUSES: Mapping[StatusCode, str] = {
     StatusCode.CONVERGED: "after {spent}",
     StatusCode.CONVERGED_IDENTIFIABLE: "after {spent}, in all identifiable directions",
     StatusCode.CONVERGED_NO_PROGRESS: "where no step {helps} any more",
+    StatusCode.CONVERGED_ROUTES_AGREE: ("to {room:.2g} in chi-square, within which {count} fits stopped without coming to an "
+                                        "end of their own"),
     StatusCode.CONVERGED_PERTURBED_START: "{reason} (restarted from a perturbed {names}: zero sensitivity at the given start)",
     StatusCode.CONVERGED_LIMIT_CASE: "{reason}, limit case: {names} unbounded",
     StatusCode.SIMULATION_NOISE: ("after {spent} at the limit of the simulation's own noise, which hides steps of {hidden:.1g} "
@@ -62,14 +66,18 @@ CLAUSES: Mapping[StatusCode, str] = {
     StatusCode.SIMULATOR_LOST: "because {why}",
     StatusCode.DIVERGED: "{reason}; where it stopped {why}, so that the values below are those of the start",
     StatusCode.NO_PROGRESS: "where no step {helps}{beyond}",
+    StatusCode.SINGULAR: "where the linearised problem cannot be solved: its entries are too large or too small",
     StatusCode.WANDERING: "where the data do not hold all unknowns",
     StatusCode.INFEASIBLE_CONSTRAINTS: "because no point was found that meets all constraints{why}",
-    StatusCode.PIECEWISE_CONSTANT: ("because what is measured depends on {names} in jumps: its derivative is zero, so no step "
+    StatusCode.PIECEWISE_CONSTANT: ("because {names} has a piecewise constant effect: its derivative is zero, so no step "
                                     "can tell where it belongs. {ways_out}"),
     StatusCode.UNBOUNDED_MINIMUM: ("because the minimum lies at infinity in {names}: ten times as far from the start the model "
                                    "fits as well, so there is no optimum this way. Start nearer or with other signs, or give "
                                    "bounds"),
     StatusCode.NOISE_NOT_CONVERGED: "because the estimated noise standard deviations did not converge{why}",
+    StatusCode.INTEGRATOR_WRONG: ("{reason}, but {integrator} left the solution of the model: {other}, which controls its "
+                                  "error, gives outputs that differ by {moved:.2g} standard errors at these values. Use "
+                                  'integrator="{other}"'),
     StatusCode.SOLVER_FAILED: "after {spent} ({said}){beyond}",
     # whole sentences, of a filter
     StatusCode.FILTERED: "Filtered {samples} samples to the end; the innovations are as the filter foresaw them.",

@@ -8,14 +8,20 @@ Sections follow the rooms; a threshold that must differ from another of its kind
 # -- convergence of least squares (solvers): lengths of steps in standard errors, which have the same meaning in any unit
 
 STEP_TOLERANCE = 1e-5  # standard errors; a remaining step this short is none
+STATIC_STEP_TOLERANCE = 1e-9  # standard errors; the same for models without states, whose certified answers have more digits
 STALLED_STEP_TOLERANCE = 1e-3  # standard errors; the same where no step helps any more: no printed digit depends on it
 COST_ROUNDING = 1e-13  # relative; differences of the cost below this are noise of the arithmetic
-RESIDUAL_ROUNDING = 1e-12  # of the data; a fit whose residuals are that small is exact in double precision
+RESIDUAL_ROUNDING = 1e-12  # of the data, or of a signal's std; a fit with residuals that small is exact in double precision
 SIMULATION_ROUNDING = 1e-3  # of RESIDUAL_ROUNDING: what rounding does to one simulated value, 1e-15 of the data
 ROUNDING_STEP = 1e-12  # of everything's typical size; such a step is rounding
 CONTRACTED_STEP = 1e-9  # typical sizes; a simplified step this short passes the natural monotonicity test ...
 CONTRACTING_STEP = 1e-6  # ... of a step this short: both are rounding of the linear algebra, and their ratio says nothing
 SUFFICIENT_REDUCTION = 1e-4  # of the predicted reduction; less is no success (trust region)
+RELAXED_STEP_TOLERANCE = 0.1  # standard errors; for a start from decoupled segments: noise in their nodes moves it by more
+REFIT_STEP_TOLERANCE = 1e-3  # standard errors; for refits to resampled data, whose scatter is one standard error (bootstrap)
+PROFILE_STEP_TOLERANCE = 3e-3  # standard errors; for refits along a profile: the rise of the cost is then right to 1e-5
+NOISE_STD_TOLERANCE = 1e-3  # relative; a change of an estimated noise std below it moves no weight that matters
+NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflection coefficients; no interval shows less
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
 # -- matching conditions and constraints
@@ -24,6 +30,7 @@ DEFECT_TOLERANCE = 1e-9  # of the states' size, as a sum over the links: segment
 NODE_STEP_TOLERANCE = 1e-6  # of the states' size; nodes that would still go further than this have not settled
 NODE_GAIN_TOLERANCE = 1e-2  # standard errors; what nodes that may miss their links would still gain, all of them together
 CONSTRAINT_TOLERANCE = 1e-8  # of the terms of a constraint; a violation below it is rounding
+CONSTRAINT_CHECK = 1e-4  # of the terms of a constraint; one that the nearest values miss by more is infeasible (check)
 ACTIVE_CONSTRAINT = 1e-6  # of the terms of a constraint; an inequality this close to its limit is active
 MULTIPLIER_TOLERANCE = 1e-12  # of a column's length times the residual's: a pull off a bound (KKT) that is rounding
 CONSTRAINT_PROGRESS = 0.9  # of the violation ten iterations ago; constraints that fell by less are infeasible
@@ -43,10 +50,24 @@ SLSQP_STALLED_GRADIENT = 1e-4  # projected gradient at which a stall is an optim
 SINGULAR_VALUE = 1e-8  # relative, columns of length one; below it a direction is rounding or the error of differences
 SINGULAR_VALUE_EXACT = 1e-11  # the same for derivatives without error: an unstable model shows parameters that late
 SINGULAR_VALUE_PROJECTION = 1e-10  # the same for unknowns that are projected out: what is missed there only costs a digit
+RANK_MARGIN = 10.0  # times the tolerance, as a bound on the smallest singular value: the rank is full beyond doubt then, and no
+# singular values are computed; what is nearer is left to them
 SINGULAR_VALUE_ROUNDING = 1e-12  # the same for a step: below it a direction is null to rounding on every processor, and rests;
 # ten times below what an unstable model may still show, a hundred times above what rounding leaves of equal columns
+SINGULAR_VALUE_CHOSEN = 1e-15  # the same for columns that were chosen to be independent: the choice was the decision
+IDLE_COLUMN = 1e-12  # of the longest column of a robot's regressor; a shorter one is rounding, and acts on nothing
 NO_EFFECT = 1e-14  # of the largest effect of any parameter over its own magnitude; below it a column is rounding
-NULL_SPACE_COMPONENT = 1e-5  # along an undetermined direction, up to which a parameter still counts as determined
+NULL_SPACE_COMPONENT = 1e-5  # along an undetermined direction, up to which a parameter still counts as determined: below it,
+# an entry of a null direction is rounding
+SAME_SUBSPACE = 1e-4  # rad; null spaces that agree at random points this closely do not depend on the values
+INTEGER_TOLERANCE = 2e-3  # a coefficient of a null direction this close to an integer is one: they carry derivative errors
+NEGLIGIBLE_COEFFICIENT = 1e-6  # of a base parameter, columns of length one; below it is rounding
+COLLINEAR = 10.0  # condition index from which columns are near-collinear: two that correlate by 0.98 (Brun et al. 2001)
+UNIDENTIFIABLE_STD = 10.0  # std over the start or scale; beyond, practically unidentifiable: no linearised model holds that far
+UNIDENTIFIABLE_FACTOR = 10.0  # the same for logarithms: one standard deviation is a factor of ten
+UNSURE_STD = 0.5  # std over the value; above it not even the sign is sure, so that a far start cannot be the reason
+FLAT_PROFILE = 1e-3  # rise of the weighted sum of squares; a profile that stays below it is flat
+NO_WIDTH = 1e-5  # of what follows an inequality: less is the rounding of a constraint that counts as a measurement
 RANK_DAMPING = 1e-22  # of squared columns: keeps a rank deficient step finite, far below what the data say, even where an
 # unstable model lets a parameter show only in the 10th digit of a column
 UNOBSERVABLE_STEP = 0.1  # standard errors; a direction in which going by a typical size is worth less is not seen by the data
@@ -54,37 +75,150 @@ ZERO_SENSITIVITY = 1e-13  # of the largest column, each for a typical change of 
 
 # -- safeguards: local minimum, stationary start or minimum at infinity
 
-SAME_COST = 1e-9  # relative; a cost or a defect that differs by less is the same
+SAME_COST = 1e-9  # relative; a cost, a defect or a vector of residuals that differs by less is the same
+SAME_OPTIMUM = 1e-3  # of the cost, or of one: 1e-3 of a squared standard error is 0.03 of one; ends this close are one optimum
+FAR_FROM_START = 1e3  # typical sizes; a solve that ends further away may have passed the optimum, and is repeated
 UNBOUNDED_DISTANCE = 1e3  # times the start; where nothing is further away, no minimum lies at infinity
+SUSPECT_DISTANCE = 10.0  # times the start; the same for unknowns of which it is known that the data hardly hold them
+ALONG_FRACTION = 0.03  # of these two; an unknown that far may run along with the one that is
 UNBOUNDED_RETURN = 3.0  # times; an unknown that is still that much further away after a restart has not come back
 COMPARABLE_DEFECT = 1e-6  # of the states' size, up to which two costs are of the same kind
+ALIAS_CHANGE = 0.05  # of the cost, and of the states' size; a point that finer steps change by more is an alias of the steps
 SAME_FIT = 1.0  # standard errors; a cost that is higher by less fits as well
+
+# -- belief: which residuals are noise, which ends are the same (automatic)
+
+MEMORY_WHITE = 0.15  # of the variance, plus 6/samples; white residuals predict less of each other (right fits .08 at the most)
+LAG_ONE_WHITE = 0.25  # autocorrelation of neighbours; likewise (right fits .12, wrong minima .64 and more)
+CHI_SQUARE_CONFIDENCE = 0.999  # of the limit of reduced chi-square, at the effective number of samples ...
+CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST = 1.25, 2.0  # ... which lies between these for sixty samples and more
+CHI_SQUARE_TOO_SMALL = 0.6  # reduced; residuals as small as this say that the given std is too large to prove anything
+LEAST_INNOVATION = 0.1  # of the variance; slow noise has more that is new at each sample (AR(0.9) .19), a wrong model less
+NAIVE_SHARE = 0.9  # of what a straight line leaves; a model that leaves more explains nothing
+QUANTISATION_SHARE = 0.4  # of a quantisation step; residuals of rounding alone have 0.29
+SMALL_REMAINDER = 0.1  # of the signal; a choice: what is more than this is no description of a record
+EXACT_REMAINDER = 1e-4  # of the signal; no wrong minimum comes as close as this, whatever is left over looks like
+SMOOTHED_LIMIT = 1.3  # weighted squares per measured value; a smoother that leaves more does not follow the record either
+LEAST_OF_NOISE = 0.3  # of the noise that differences of the record show; a smoother that leaves less has followed the noise
+SETTLED_MISFIT = 0.1  # chi-square; fits that stop within it lie within a third of a standard error
+SAME_MISFIT = 1e-3  # relative; ends of two routes that differ by less are the same minimum
+BETTER_MISFIT = 1e-2  # relative; a route that gains less has found nothing else
 
 # -- plans (design)
 
 PLAN_VIOLATION = 1e-9  # of a constraint's scale; what two simulations at different steps may differ by
 PLAN_EQUALITY = 1e-4  # of a constraint's scale; how closely a fine simulation must meet an equality
 PLAN_INTEGRATION = 1e-4  # relative change of outputs and sensitivities when steps are halved, small enough to plan with
-PLAN_SAME_COST = 1e-3  # of the cost, or of one; starts that end this close found the same optimum
 PLAN_SAME_MOTION = 1e-6  # of a state's size; a record with all modes that is further off left the mode it was planned for
 PLAN_ALONG_GUARD = 1e-3  # of what a plan moves through; closer to a guard than this it goes along it
 PLAN_STD_ACHIEVED = 1.25  # times the predicted standard deviation; noise levels are rarely known better
+PLAN_RIDGE = 1e-10  # of a parameter's own magnitude, squared: keeps a covariance finite while nothing is excited yet
 PLAN_NOMINAL_SHIFT = 3.0  # standard deviations before the run; values that moved further were planned for another machine
+
+# -- profiles (verbs)
+
+PROFILE_FALL = 1e-2  # of the sum of squares in units of the noise; a profile that falls by more says: no optimum
+PROFILE_DISTANCE = 1e3  # times the estimate's own size; a profile that has not risen until there will not: no limit
+PROFILE_SHORTEST_STEP = 1e-9  # of the first step; a profile that cannot even do this stands at a wall
 
 # -- simulation
 
+INTEGRATION_TOLERANCE = 0.02  # standard errors; an integrator's error in weighted outputs moves no estimate by more than it
+INTEGRATION_WRONG = 1.0  # standard errors; where an independent integrator differs by more, and the next two say that it is not
+# a matter of crude steps, the trajectory is not the model's and the fit has not converged
+INTEGRATION_FOOLED = 3.0  # times what halved steps said: a larger difference to an independent integrator says that they erred
+INTEGRATION_ELSEWHERE = 0.05  # of the outputs; a difference that large is no matter of crude steps
+STIFF_STEP = 1.0  # spectral radius times step; an accurate step of Runge-Kutta is shorter, and beyond 2.8 it is unstable
+INTEGRATION_EXACT = 1e-9  # of the signals; an integrator's error below it is good enough where there is next to no noise
 STEP_HALVING_TOLERANCE = 1e-7  # of the largest value of a signal; a simulation that halving its steps changes by less is right
+
+# -- one step (integrators; the first five stand in event_location.c and implicit_stages.c as well)
+
+EVENT_TIME = 1e-14  # of a step; how closely an event is located: bisection ends there, whatever the guards' scale
+EVENT_AT_ONCE = 1e-9  # of a step; what changes sign within it does so now: it is the guard just crossed, or one that joins it
+SAME_MOTION = 1e-6  # of a state's size; segments that end and begin this close follow one motion, in one mode
+STAGE_NEWTON_STEP = 1e-8  # of a stage and of its first correction; the next correction is then far below rounding
+STAGE_NEWTON_ROUNDING = 1e-12  # of the largest stage; a correction that small and no longer shrinking is rounding
+CVODES_RELATIVE = 1e-9  # relative error of a step that cvodes chooses; a fit takes it for the noise of its simulations
+CVODES_ABSOLUTE = 1e-11  # units of a state; the same for states near zero
+RADAU_TOLERANCE = 1e-8  # relative to each state; the error of radau5 is a tenth to a thousandth of that
+
+# -- finite differences (black boxes): is a derivative seen, and is that of the model right?
+
+SEEN_ABOVE_NOISE = 4.0  # times the noise of a simulation; a smaller change of the outputs is none that was seen
+DERIVATIVE_AGREES = 1e-4  # relative, beside what the difference itself is wrong by; some models make their own by differences
+DIFFERENCE_CONFIRMS = 1e-3  # relative; a difference that is wrong by more can confirm nothing
+DERIVATIVE_REFUTED = 10.0  # times what a difference is wrong by; a derivative that disagrees with it by more is wrong
+
+# -- FMUs (the first three stand in model_exchange.c as well)
+
+FMU_NEWTON_STEP = 1e-10  # of a state and 1e-6 of its unit; a change of an implicit step's stages below it ends Newton's method
+FMU_NEWTON_STALLED = 1e-6  # the same where the change no longer falls: what is left is the rounding of the FMU's rates
+FMU_EVENT_TIME = 1e-12  # of a step; how closely the time of a state event is bracketed
+GRID_TOLERANCE = 1e-3  # of a step of Co-Simulation; samples that lie beside a grid of equal steps by less are on it, since time
+# stamps are rounded
+CVODE_TOLERANCE = 1e-10  # relative; CVODE is there to check the fixed steps, and must be far better than they are
 
 # -- proofs (set membership)
 
 HULL_SHRINKAGE = 0.95  # of a width; a round of contraction that leaves more of every width has converged, and proves no less
+KNOWN_RADIUS = 1e-200  # an unknown between bounds that are closer is known: nothing is won by contracting it
+INFLATION_RATIO = 1.05  # to which ratio the largest refuted factor on all bounds of errors is found
+HYBRID_INFLATION_RATIO = 1.2  # the same along a hybrid record, where each trial goes through all of it
 
 # -- Kalman filters and fleets
 
 LIKELIHOOD_TOLERANCE = 1e-7  # relative; a change of the log-likelihood below it ends the search for noise levels
 COVARIANCE_PIVOT = 1e-13  # of a variance; below it a direction is known exactly, or through others (as in filter_common.c)
 COVARIANCE_NEGATIVE_PIVOT = -1e-6  # of a variance; rounding makes no pivot of a covariance as negative as this (likewise)
+NOISE_ABSENT = 0.5  # logarithms above the lower end of the search; a level that ends lower is none that the data show
+FILTER_BOUND_ROUNDING = 1e-12  # relative; a bound that went through a logarithm comes back so close, and is not left
+UNSTABLE_GROWTH = 1e-3  # per step, beyond what the model itself grows; a thousand steps make it e-fold
+STEP_HALVING_SHIFT = 0.5  # standard deviations; what halved steps move by more is not given by the data alone
+FILTER_DIVERGED = 100.0  # mean squared innovation over its foreseen variance: the filter no longer follows the record
+FILTER_INCONSISTENT = 0.05  # relative error of the foreseen spread, or correlation of neighbours; less changes no decision
 SPREAD_TOLERANCE = 1e-3  # relative; a change of the spread between machines below it moves no outlier
 SHARED_STEP_TOLERANCE = 1e-2  # standard errors; for what a fleet shares, where a step costs a pass over all records
 SHARED_STALLED_STEP_TOLERANCE = 0.1  # standard errors; the same where no step helps any more
 SHARED_COST_ROUNDING = 1e-12  # relative; two sums over thousands of records that differ by less are the same
+
+# -- boundary value problems (boundary/solve_bvp); sizes are typical ones, of each state over the solution
+
+BVP_LAST_STEP_SHARE = 0.1  # of the tolerance: the last Newton step, which leaves its square behind
+BVP_LONGEST_LAST_STEP = 1e-7  # typical sizes; and no longer than this: how a layer is held shows only in a solution that is one
+BVP_SHORTEST_LAST_STEP = 1e-9  # typical sizes; a last step of this length leaves nothing behind that could be seen
+BVP_ROUNDING_STEP = 2.0**-26  # typical sizes, the root of rounding: below it an exact Jacobian shrinks every step but noise
+BVP_HIDDEN_STEP = 100.0  # times the rounding of the unknowns: a step that small and no longer shrinking is noise
+BVP_EQUATION_ROUNDING = 2.0**-51  # of the terms of an equation; in 44 problems by five schemes mostly a quarter to 0.7 of it
+BVP_EXACT_RESIDUAL = 4.0  # times what rounding leaves of an equation: no processor leaves more, and no step is worth less
+SEGMENT_NOISE = 1e3 * 2.0**-52  # typical sizes; an error of one segment below it is not worth a cut
+SEGMENT_ROUNDING = 8.0  # times the rounding of its equations: the same
+ROUGH_ERROR = 0.1  # typical sizes; a larger error tells no more than where to cut
+NEGLIGIBLE_STATE = 1e-12  # of the largest state, and of no more than 1: what nowhere exceeds it is taken to be zero
+HIDDEN_STATE = 100.0  # times rounding, enlarged by the condition of the equations: a state below it is as good as zero
+BADLY_CONDITIONED = 1e8  # typical sizes per unit of a condition, half of all digits; Sec. 6.4 of the thesis
+BLOCK_PIVOT = 1e-15  # relative, of a triangle: below it the block is singular to rounding (as in bvp_elimination.c)
+HELD_DIRECTION = 1e-14  # relative, of the ends' singular values: where singular equations are solved, a direction is that stiff
+STIFFNESS_DOUBTFUL = 0.5  # relative error of a stiffness from which on a mesh does not know it; found: 0.53 to 2, or below 5e-4
+STIFFNESS_UNSURE = 0.25  # the same for a direction that reaches far; found: 0.75 to 1.2
+STIFFNESS_ROUNDING = 0.01  # the same by rounding; that of singular equations is 1, the two bounds above need 1/25
+FAR_REACH = 100.0  # typical sizes per unit change, or times what another change does
+SOFT_DIRECTION = 1e-3  # of the farthest answer: what reaches less far is no direction along which the solution is loose
+
+# -- estimation under a model that may err (boundary/smoothing)
+
+NO_MODEL_ERROR = 1e-13  # of a state's size: what a model may miss by so little is an equality, more would be said by rounding
+EM_NOISE_CONVERGED = 0.01  # of an estimated noise std: so much of the way left no longer matters
+EM_NOISE_KNOWN = 1.0  # standard error of its logarithm; a size known to a factor of e only is not known
+EM_STEP_ROUNDING = 1e-9  # of a noise std; two steps shorter than that differ by rounding
+SADDLE_DROP = 3.0  # standard errors; a sum that falls by less beside a root may be that of the same minimum
+SADDLE_COST = 0.01  # of the sum; the same: the grid and the boundary value problem are two discretizations
+CURVATURE_ROUNDING = 1e-6  # of the largest bend of the cost: what the data do not see may bend down by rounding
+
+# -- likelihood of the innovations (kalman/prediction_error)
+
+SCORING_DECREMENT = 1e-9  # squared standard errors: a scoring step of 3e-5 of one is no longer worth taking
+SMALLEST_EIGENVALUE = 1e-12  # of the scaled information: less is no direction that the record determines
+SCORING_STALLED = 1e-3  # squared standard errors; where no step helps any more, what is left may be so much
+ATTENUATION = 0.3  # standard errors by which the place of an input's noise may move an unknown before it matters
+NOISE_VANISHED = 1e-3  # of the smallest level that was tried first: a noise below it is none

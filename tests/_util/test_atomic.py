@@ -13,8 +13,16 @@ import time
 import pytest
 
 from dynident._util import atomic
-from dynident._util.atomic import NotWritten, atomic_replace, atomic_write, finish_replacing, is_half_replaced
-from dynident._util.lock import LOCK, InUse, exclusive
+from dynident._util.atomic import (
+    LOCK,
+    InUse,
+    NotWritten,
+    atomic_replace,
+    atomic_write,
+    exclusive,
+    finish_replacing,
+    is_half_replaced,
+)
 
 
 def disk_full(*_args, **_kwargs):
@@ -94,7 +102,7 @@ def test_second_run_in_the_same_process_refuses_and_the_first_goes_on(tmp_path):
 
 
 def test_second_run_refuses_while_another_process_is_at_work_and_takes_over_when_it_was_killed(tmp_path):
-    code = "import sys, time; from dynident._util.lock import exclusive\n" \
+    code = "import sys, time; from dynident._util.atomic import exclusive\n" \
            "with exclusive(sys.argv[1]): print('holding', flush=True); time.sleep(60)"
     other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from dynident.black_box import adaptive_pool
-from dynident.black_box.adaptive_pool import AdaptivePool
+from dynident.black_box import evaluation_cache
+from dynident.black_box.evaluation_cache import AdaptivePool
 
 
 def test_results_come_in_the_order_of_the_tasks(monkeypatch):
-    monkeypatch.setattr(adaptive_pool, "PROCESS_START", 0.0)
+    monkeypatch.setattr(evaluation_cache, "PROCESS_START", 0.0)
     here = AdaptivePool(True, processes=3)
     waits = [0.02, 0.03, 0.0, 0.02, 0.01]
     assert here.map(lambda i: (time.sleep(waits[i]), i)[1], range(5)) == list(range(5))
@@ -31,7 +31,7 @@ def test_what_has_no_process_of_its_own_stays_in_one_thread():
 
 
 def test_who_is_done_takes_the_next(monkeypatch):
-    monkeypatch.setattr(adaptive_pool, "PROCESS_START", 0.0)
+    monkeypatch.setattr(evaluation_cache, "PROCESS_START", 0.0)
     here, who, others_done = AdaptivePool(True, processes=2, seconds=1.0), {}, threading.Event()
 
     def task(i):

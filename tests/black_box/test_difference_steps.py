@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynident.black_box.difference_steps import ORDER, estimate_noise, is_noise, optimal_steps
+from dynident.black_box.finite_differences import ORDER, estimate_noise, is_noise, optimal_steps
 
 
 @pytest.mark.parametrize("level", [1e-13, 1e-9, 1e-6, 1e-4])

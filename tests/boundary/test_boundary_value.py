@@ -8,8 +8,8 @@ from scipy.interpolate import make_interp_spline
 from scipy.linalg import expm
 
 import dynident as di
-from dynident.boundary.smoothing.costates import OptimalityModel, with_parameters_as_states
-from dynident.boundary.smoothing.setup import setup_of
+from dynident.boundary.smoothing.optimality_bvp import OptimalityModel
+from dynident.boundary.smoothing.setup import setup_of, with_parameters_as_states
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import Workspace
@@ -17,8 +17,8 @@ from problems import MACHINES
 
 SPRING = di.EquationModel(states={"y": "v", "v": "(u - b*v - k*y)/m"}, outputs={"position": "y"}, inputs=["u"],
                           parameters=["m", "k", "b"])
-THESIS = {"model_weight": dict.fromkeys(("y", "v", "m", "k", "b"), 1.0), "measurement_weight": 100.0,
-          "initial_weight": {"y": 1.0, "v": 1.0}, "measurements": "continuous"}  # Sec. 7.2
+THESIS = {"process_noise": dict.fromkeys(("y", "v", "m", "k", "b"), 1.0), "measurement_noise": 0.1,
+          "initial_noise": {"y": 1.0, "v": 1.0}, "measurements": "continuous"}  # Sec. 7.2
 
 
 def simulated(samples: int = 101, duration: float = 10.0, std: float = 0.01, seed: int = 0, force: float = 0.0,
@@ -61,7 +61,7 @@ def test_known_linear_model_gives_the_smoother_of_rauch_tung_and_striebel():
     known = di.Problem(SPRING, [run], [*(di.Parameter(n, start=1.0, free=False) for n in "mkb"),
                                        di.InitialState("y", start=0.1, prior=di.Prior(0.1, 0.5)),
                                        di.InitialState("v", start=0.0, prior=di.Prior(0.0, 0.7))])
-    ours = fitted(known, model_weight={"y": 1 / 0.05**2, "v": 1 / 0.2**2}).smoothed.records[0]
+    ours = fitted(known, process_noise={"y": 0.05, "v": 0.2}).smoothed.records[0]
     filtered = di.identify(known, di.kalman(process_noise={"y": 0.05, "v": 0.2}, smoother=True), progress=False)
     theirs = filtered.filtered.records[0]
     np.testing.assert_allclose(ours.values, theirs.smoothed, atol=1e-9)
@@ -71,8 +71,8 @@ def test_known_linear_model_gives_the_smoother_of_rauch_tung_and_striebel():
 def test_known_linear_model_gives_dense_least_squares():
     run = simulated(samples=41, duration=4.0, force=0.2)
     known = di.Problem(SPRING, [run], [di.Parameter(n, start=1.0, free=False) for n in "mkb"])
-    weight, h = 25.0, 0.1
-    record = fitted(known, model_weight={"v": weight}).smoothed.records[0]
+    std, h = 0.2, 0.1
+    record = fitted(known, process_noise={"v": std}).smoothed.records[0]
     A, B0, B1 = exact_step(h)
     time, u, y = run.time, run.inputs["u"], run.outputs["position"]
     # unknowns: first state and one velocity error per interval
@@ -84,7 +84,7 @@ def test_known_linear_model_gives_dense_least_squares():
         rows += [reach[0] / 0.01]
         right += [(shift[0] - y[k + 1]) / 0.01]
         states.append((reach.copy(), shift.copy()))
-    errors = np.sqrt(weight / h) * np.eye(40, 42, 2)
+    errors = 1 / (std * np.sqrt(h)) * np.eye(40, 42, 2)
     z, *_ = np.linalg.lstsq(np.vstack([*rows, *errors]), -np.append(right, np.zeros(40)), rcond=None)
     expected = np.array([R @ z + s for R, s in states])
     np.testing.assert_allclose(record.values, expected, atol=2e-6)  # a Runge-Kutta step errs by h^5
@@ -102,12 +102,12 @@ def exact_step(h: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", list(MACHINES))
-def test_large_model_weight_gives_full_discretization(name):
+def test_small_process_noise_gives_full_discretization(name):
     problem = MACHINES[name].problem(seed=3)
     full = di.identify(problem, di.full_discretization(integrator="runge_kutta", substeps=2), progress=False)
     far = None
-    for weight in (1e9, 1e13):
-        ours = fitted(problem, model_weight=weight, substeps=2)
+    for std in (10**-4.5, 10**-6.5):
+        ours = fitted(problem, process_noise=std, substeps=2)
         off = max(abs(ours.values[n] - full.values[n]) / full.uncertainty.std(n) for n in problem.names)
         assert far is None or off < max(far, 1e-3)
         far = off
@@ -131,7 +131,7 @@ def test_all_solvers_meet_as_the_grid_becomes_finer():
 @pytest.mark.parametrize("measurements", ["continuous", "discrete"])
 def test_refined_answer_is_that_of_newton_alone(measurements):
     problem = spring(simulated(), (1.5, 1.5, 1.5))
-    options = THESIS if measurements == "continuous" else {"model_weight": {"v": 100.0}}
+    options = THESIS if measurements == "continuous" else {"process_noise": {"v": 0.1}}
     refined, newton = fitted(problem, **options, refine=True), fitted(problem, **options, solver="newton")
     for n in problem.names:
         assert refined.values[n] == pytest.approx(newton.values[n], rel=1e-5, abs=1e-6)
@@ -194,7 +194,7 @@ def test_model_error_shows_what_the_model_lacks():
     noisy = pushed + 1e-4 * np.random.default_rng(0).standard_normal(401)
     run = di.Experiment(clean.time, clean.inputs, {"position": noisy}, {"position": di.Gaussian(1e-4)}, hold="linear")
     for problem, share in ((spring(run, m=1.0, k=1.0, b=1.0), 0.95), (spring(run, (2.0, 2.0, 2.0)), 0.5)):
-        estimate = fitted(problem, model_weight={"v": 1e4})  # free parameters take up a part of the push
+        estimate = fitted(problem, process_noise={"v": 1e-2})  # free parameters take up a part of the push
         record = estimate.smoothed.records[0]
         during, before = (record.time > 4.2) & (record.time < 4.8), record.time < 3.5
         assert 0.5 * share < np.mean(record.model_error[during, 1]) < 0.525
@@ -203,8 +203,8 @@ def test_model_error_shows_what_the_model_lacks():
         assert 3.8 < float(where.split("t = ")[1].split()[0]) < 5.0
 
 
-def kicked(seed: int, weight: float) -> di.Experiment:
-    """The mass with known forces, and white errors of its velocity that act at the samples with the variance of a weight."""
+def kicked(seed: int, std: float) -> di.Experiment:
+    """The mass with known forces; white errors of its velocity act at the samples and add up to `std` in one second."""
     rng, gaps = np.random.default_rng(seed), np.where(np.arange(120) % 40 < 20, 0.05, 0.08)
     time = np.append(0.0, np.cumsum(gaps))
     u = np.sin(0.8 * time) + np.sin(1.2 * time)
@@ -212,17 +212,17 @@ def kicked(seed: int, weight: float) -> di.Experiment:
     for k, h in enumerate(gaps):
         A = np.array([[0, 1, 0, 0], [-1, -1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]])  # y, v, u and the slope of u
         x = (expm(A * h) @ np.array([*x, u[k], (u[k + 1] - u[k]) / h]))[:2]
-        x[1] += np.sqrt(h / weight) * rng.standard_normal()
+        x[1] += std * np.sqrt(h) * rng.standard_normal()
         y.append(x[0])
     return di.Experiment(time, {"u": u}, {"position": np.array(y) + 1e-3 * rng.standard_normal(time.size)},
                          {"position": di.Gaussian(1e-3)}, hold="linear")
 
 
 def test_smoothed_model_errors_lie_in_their_band_as_often_as_it_says():
-    """Errors drawn as weighted; the band of the errors that acted would hold all of them."""
+    """Errors drawn as stated; the band of the errors that acted would hold all of them."""
     inside, all_inside = [], []
     for seed in range(30):
-        estimate = fitted(spring(kicked(seed, 100.0), (1.5, 1.5, 1.5)), model_weight={"v": 100.0}, substeps=1)
+        estimate = fitted(spring(kicked(seed, 0.1), (1.5, 1.5, 1.5)), process_noise={"v": 0.1}, substeps=1)
         record = estimate.smoothed.records[0]
         error, std = record.model_error[:-2, 1], record.error_std[:-2, 1]  # nothing shows the last one
         inside.append(np.mean(np.abs(error) <= 1.96 * std))
@@ -233,7 +233,7 @@ def test_smoothed_model_errors_lie_in_their_band_as_often_as_it_says():
 
 def test_variance_of_smoothed_model_errors_is_that_of_dense_least_squares():
     run = kicked(0, 100.0)
-    estimate = fitted(spring(run, (1.0, 1.0, 1.0), m=1.0, k=1.0, b=1.0), model_weight={"v": 100.0, "y": 400.0})
+    estimate = fitted(spring(run, (1.0, 1.0, 1.0), m=1.0, k=1.0, b=1.0), process_noise={"v": 0.1, "y": 0.05})
     record = estimate.smoothed.records[0]
     gaps, n, seen = np.diff(record.time), 2, np.isin(record.time, run.time)  # long gaps are cut
     moves = [expm(np.array([[0, 1], [-1, -1]]) * h) for h in gaps]
@@ -261,7 +261,7 @@ def test_drifting_parameter_is_followed():
         y.append(x[0])
     run = di.Experiment(time, {"u": u}, {"position": np.array(y) + 1e-3 * np.random.default_rng(0).standard_normal(401)},
                         {"position": di.Gaussian(1e-3)}, hold="linear")
-    estimate = fitted(spring(run, (1.5, 2.0, 0.5)), model_weight={"k": 1 / 0.1**2})
+    estimate = fitted(spring(run, (1.5, 2.0, 0.5)), process_noise={"k": 0.1})
     record = estimate.smoothed.records[0]
     found, std = record.values[:, 2], record.std[:, 2]
     assert record.names == ("y", "v", "k")
@@ -291,8 +291,9 @@ def test_bound_is_kept_and_said():
     estimate = fitted(problem)
     assert estimate.values["m"] == 1.5 and estimate.uncertainty.interval("m")[0] == 1.5
     assert estimate.uncertainty.remark("m") == "at its lower bound"
-    with pytest.raises(di.NotConverged, match="outside of its bounds"):
+    with pytest.raises(di.NotConverged, match="outside of its bounds") as stopped:
         fitted(problem, solver="newton")
+    assert stopped.value.estimate.status.code == "outside_bounds"
 
 
 @pytest.mark.parametrize("start", [(5, 5, 5), (10, 10, 10), (50, 50, 50), (100, 10, 0.1)])  # (7.6), and Sec. 7.2
@@ -313,7 +314,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(force):
     hits, repeats = 0, 150
     for seed in range(repeats):
         run = simulated(samples=61, duration=12.0, seed=seed, force=force)
-        estimate = fitted(spring(run, (1.0, 1.0, 1.0)), model_weight={"v": 1 / 0.05**2})
+        estimate = fitted(spring(run, (1.0, 1.0, 1.0)), process_noise={"v": 0.05})
         hits += sum(low <= 1.0 <= high for low, high in map(estimate.uncertainty.interval, "mkb"))
     share = hits / (3 * repeats)
     assert share > 0.91 and (force == 0 or share < 0.985)
@@ -333,7 +334,7 @@ def test_unknown_noise_is_estimated():
     for seed in range(10):
         run = simulated(seed=seed, force=0.05)
         open_noise = di.Experiment(run.time, run.inputs, run.outputs, hold="linear")
-        sizes.append(fitted(spring(open_noise, (1.5, 1.5, 1.5)), model_weight={"v": 1 / 0.05**2}).noise_std["position"])
+        sizes.append(fitted(spring(open_noise, (1.5, 1.5, 1.5)), process_noise={"v": 0.05}).noise_std["position"])
     assert np.mean(sizes) == pytest.approx(0.01, rel=0.1)
 
 
@@ -342,9 +343,10 @@ def test_unknown_noise_is_estimated():
 
 @pytest.mark.parametrize("options, said", [
     ({"solver": "smother"}, "did you mean"), ({"measurements": "often"}, "measurements"),
-    ({"model_weight": -1.0}, "positive"), ({"model_weight": {"v": float("nan")}}, "positive"),
-    ({"model_weight": {"v": "much"}}, "positive"), ({"measurement_weight": float("inf")}, "finite"),
-    ({"initial_weight": 3.0}, "table"), ({"max_restarts": -1}, "max_restarts"), ({"max_iterations": 0}, "max_iterations"),
+    ({"process_noise": -1.0}, "or zero"), ({"process_noise": {"v": float("nan")}}, "positive"),
+    ({"process_noise": {"v": "much"}}, "positive"), ({"process_noise": float("inf")}, "finite"),
+    ({"measurement_noise": float("inf")}, "finite"), ({"measurement_noise": 0.0}, "positive number\\."),
+    ({"initial_noise": 3.0}, "table"), ({"max_restarts": -1}, "max_restarts"), ({"max_iterations": 0}, "max_iterations"),
     ({"substeps": 0}, "substeps"), ({"refine": "yes"}, "refine"), ({"integrator": "cvodes"}, "fixed steps")])
 def test_option_that_makes_no_sense_is_refused(options, said):
     with pytest.raises(di.ProblemError, match=f"(?i){said}"):
@@ -352,18 +354,18 @@ def test_option_that_makes_no_sense_is_refused(options, said):
 
 
 @pytest.mark.parametrize("options, said", [
-    ({"model_weight": {"w": 1.0}}, "neither a state nor a parameter"), ({"model_weight": {"b": 1.0}}, "held"),
-    ({"measurement_weight": {"speed": 1.0}}, "not an output"), ({"measurement_weight": {"speed": 1.0}}, "position"),
-    ({"initial_weight": {"z": 1.0}}, "neither"), ({"measurements": "continuous"}, "measurement_weight")])
+    ({"process_noise": {"w": 1.0}}, "neither a state nor a parameter"), ({"process_noise": {"b": 1.0}}, "fixed"),
+    ({"measurement_noise": {"speed": 1.0}}, "not an output"), ({"measurement_noise": {"speed": 1.0}}, "position"),
+    ({"initial_noise": {"z": 1.0}}, "neither"), ({"measurements": "continuous"}, "measurement_noise")])
 def test_name_that_is_not_there_is_refused(options, said):
     with pytest.raises(di.ProblemError, match=said):
         fitted(spring(simulated(samples=21), b=1.0), **options)
 
 
-def test_initial_weight_needs_a_value_to_pull_towards():
+def test_initial_noise_needs_a_value_to_pull_towards():
     problem = di.Problem(SPRING, [simulated(samples=21)], [di.Parameter(n, start=1.0) for n in "mkb"])
     with pytest.raises(di.ProblemError, match="InitialState\\('y', start"):
-        fitted(problem, initial_weight={"y": 1.0})
+        fitted(problem, initial_noise={"y": 1.0})
 
 
 def test_start_where_the_model_is_not_finite_is_refused():
@@ -374,6 +376,7 @@ def test_start_where_the_model_is_not_finite_is_refused():
 def test_limit_of_iterations_is_said_and_the_best_point_kept():
     with pytest.raises(di.NotConverged, match="limit of 1 iteration") as caught:
         fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, max_iterations=1, max_restarts=0)
+    assert caught.value.estimate.status.code == "iteration_limit"
     assert not caught.value.estimate.converged and np.isfinite(caught.value.estimate.values["m"])
 
 
@@ -393,7 +396,7 @@ def test_result_is_saved_loaded_and_reported(tmp_path):
 
 def test_problem_file_asks_for_it(tmp_path):
     problem = spring(simulated(), (2.0, 2.0, 2.0))
-    method = di.boundary_value(model_weight={"v": 400.0, "y": float("inf")}, initial_weight={"y": 4.0})
+    method = di.boundary_value(process_noise={"v": 0.05, "y": 0.0}, initial_noise={"y": 0.5})
     di.write_problem(problem, method.options(), tmp_path / "spring.toml")
     read = di.read_problem(tmp_path / "spring.toml")
     assert di.identify(read.problem, read.method, progress=False).method == method
@@ -419,11 +422,11 @@ def test_a_value_at_the_begin_is_not_compared_with_one_for_the_whole_record():
     run = di.Experiment(time, force, {"position": clean + 5e-3 * np.random.default_rng(0).standard_normal(time.size)},
                         {"position": di.Gaussian(5e-3)})
     problem = di.Problem(SPRING, [run], [di.Parameter(name, start=2.0) for name in "mkb"])
-    drifts = di.boundary_value(model_weight={"k": 100.0})
+    drifts = di.boundary_value(process_noise={"k": 0.1})
     table = " ".join(str(di.compare(problem, [drifts, "kalman"], progress=False)).split())
     assert "agree on k" not in table and "no: k" not in table
     assert "k may drift in boundary_value: its value there is that at the begin of the record" in table
-    stiffer = di.boundary_value(model_weight={"k": 1e6})  # two that let it drift are compared
+    stiffer = di.boundary_value(process_noise={"k": 1e-3})  # two that let it drift are compared
     assert "may drift in" not in str(di.compare(problem, [drifts, stiffer], progress=False))
 
 
@@ -433,8 +436,9 @@ def pressed(*_):
 
 def test_ctrl_c_between_attempts_keeps_the_best_of_those_that_ended(monkeypatch):
     monkeypatch.setattr("dynident.boundary.smoothing.start_strategies.gradient_matching_start", pressed)
-    with pytest.raises(di.NotConverged, match="by the user") as caught:
+    with pytest.raises(di.NotConverged) as caught:
         fitted(spring(simulated(), (50.0, 50.0, 50.0)), **THESIS, max_iterations=1)
+    assert caught.value.estimate.status.code == "interrupted"
     estimate = caught.value.estimate
     assert estimate.counts["interrupted"] == 1 and not estimate.converged
     assert estimate.counts["attempts"] == 1 and np.isfinite(estimate.values["m"])
@@ -444,10 +448,23 @@ def test_ctrl_c_between_attempts_keeps_the_best_of_those_that_ended(monkeypatch)
 def test_ctrl_c_behind_the_last_solve_keeps_its_solution(monkeypatch):
     problem = spring(simulated())
     whole = fitted(problem, **THESIS)
-    monkeypatch.setattr("dynident.boundary.smoothing.run.choose_substeps", pressed)
-    with pytest.raises(di.NotConverged, match="by the user") as caught:
+    monkeypatch.setattr("dynident.boundary.smoothing.smoothing_steps.choose_substeps", pressed)
+    with pytest.raises(di.NotConverged) as caught:
         fitted(problem, **THESIS)
+    assert caught.value.estimate.status.code == "interrupted"
     assert caught.value.estimate.values["m"] == pytest.approx(whole.values["m"], rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["newton", "davidenko"])
+def test_ctrl_c_between_two_rounds_of_a_root_finder_keeps_its_root(solver, monkeypatch):
+    problem = spring(simulated(), (1.3, 1.3, 1.3))
+    whole = fitted(problem, **THESIS, solver=solver)
+    monkeypatch.setattr("dynident.boundary.smoothing.smoothing_steps.choose_substeps", pressed)
+    with pytest.raises(di.NotConverged) as caught:
+        fitted(problem, **THESIS, solver=solver)
+    assert caught.value.estimate.status.code == "interrupted"
+    assert caught.value.estimate.values == pytest.approx(whole.values, rel=1e-6)
+    assert caught.value.estimate.counts["iterations"] == len(caught.value.estimate.history) > 0
 
 
 def test_ctrl_c_before_anything_is_known_is_passed_on(monkeypatch):

@@ -8,14 +8,12 @@ from scipy.linalg import lu_factor, lu_solve
 
 import dynident as di
 from boundary_problems import thesis_linear
-from dynident.boundary.solve_bvp.boundary_conditions import LinearBoundaryConditions, SymbolicBoundaryConditions
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.mesh import steps_for
 from dynident.boundary.solve_bvp.newton import DampedNewton
-from dynident.boundary.solve_bvp.problem import trace_problem
+from dynident.boundary.solve_bvp.problem import LinearBoundaryConditions, SymbolicBoundaryConditions, trace_problem
 from dynident.boundary.solve_bvp.root_finding import FactoredSystem
-from dynident.boundary.solve_bvp.segment_propagation import PropagatedSegments, SegmentEnds
-from dynident.boundary.solve_bvp.shooting_system import ShootingSystem
+from dynident.boundary.solve_bvp.systems import PropagatedSegments, SegmentEnds, ShootingSystem
 from dynident.errors import SimulationDiverged
 from dynident.integrators import integrator_named
 from dynident.integrators.grid import Grid
@@ -111,8 +109,8 @@ def test_time_stepping_becomes_newton_and_uses_few_jacobians():
 
 @pytest.mark.filterwarnings("ignore:Diagonal number")  # the system without a root is singular where |F| is least
 def test_limits_have_the_numbers_of_the_table():
-    assert DampedNewton(iterations=2).solve(rosenbrock(), np.array([-1.2, 1.0])).code == 231
-    assert Davidenko(iterations=2).solve(rosenbrock(), np.array([-1.2, 1.0])).code == 231
+    assert DampedNewton(max_iterations=2).solve(rosenbrock(), np.array([-1.2, 1.0])).code == 231
+    assert Davidenko(max_iterations=2).solve(rosenbrock(), np.array([-1.2, 1.0])).code == 231
     no_root = Dense(lambda z: [z[0]**2 + 1], lambda z: [[2 * z[0]]], 1)
     stopped = DampedNewton().solve(no_root, np.array([0.7]))
     assert not stopped.converged and stopped.code in (230, 231)
@@ -123,7 +121,7 @@ def test_limits_have_the_numbers_of_the_table():
 
 
 def test_ctrl_c_keeps_the_point():
-    def watch(page):
+    def watch(page, _):
         raise KeyboardInterrupt
 
     for solver in SOLVERS:

@@ -8,8 +8,7 @@ import pytest
 import dynident as di
 from boundary_problems import PUBLISHED, bratu, kink, line, steady_burgers, troesch
 from dynident.boundary.solve_bvp.block_elimination import BlockElimination
-from dynident.boundary.solve_bvp.collocation_system import CollocationSystem
-from dynident.boundary.solve_bvp.segment_propagation import PropagatedSegments
+from dynident.boundary.solve_bvp.systems import CollocationSystem, PropagatedSegments
 from dynident.maths import exp, sin
 
 BLUR = 1e-15  # relative, of every number that a kernel returns: more than two processors differ by

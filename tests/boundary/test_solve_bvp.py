@@ -21,7 +21,7 @@ from boundary_problems import (
     thesis_linear,
     troesch,
 )
-from dynident.boundary.solve_bvp import segment_propagation
+from dynident.boundary.solve_bvp import systems
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.maths import exp, log, pi, sinh
@@ -116,7 +116,7 @@ def test_no_layer_is_claimed_to_stand_where_it_does_not(a, above, tolerance):
         assert not claim.converged or off_kink(claim, a, above) <= ESTIMATED * tolerance
 
 
-@pytest.mark.parametrize("method", [Davidenko(tolerance=1e-7, iterations=1000), DampedNewton("kept", tolerance=1e-7)])
+@pytest.mark.parametrize("method", [Davidenko(tolerance=1e-7, max_iterations=1000), DampedNewton("kept", tolerance=1e-7)])
 def test_an_old_jacobian_claims_nothing(method):
     for a in (4, 6, 8):
         claim = di.solve_bvp(kink(a).rate, kink(a).boundary, np.linspace(-1, 1, 65), kink(a).guess, method=method)
@@ -243,8 +243,8 @@ def test_threads_change_no_number(monkeypatch):
     for options in ({}, {"integrator": "runge_kutta"}):
         one = dataclasses.replace(mathieu(), interval=mesh)
         alone = solved(one, **options)
-        monkeypatch.setattr(segment_propagation, "WORTH_A_THREAD", 10)
-        monkeypatch.setattr(segment_propagation, "cpu_count", lambda: 3)
+        monkeypatch.setattr(systems, "WORTH_A_THREAD", 10)
+        monkeypatch.setattr(systems, "cpu_count", lambda: 3)
         assert np.array_equal(solved(one, **options).values, alone.values)
         monkeypatch.undo()
 
@@ -325,7 +325,7 @@ def test_reasons_read_as_what_follows_stopped():
     nothing = di.solve_bvp(lambda t, y: [y[1], -4 * exp(y[0])], lambda a, b: [a[0], b[0]], (0, 1), [0, 0],
                                       method="newton")
     assert "stopped because no step helps any more" in nothing.status
-    stopped = solved(bratu(True), method=DampedNewton(iterations=1))
+    stopped = solved(bratu(True), method=DampedNewton(max_iterations=1))
     assert "stopped at the limit of 1 iteration" in stopped.status
     short = solved(bratu(True), method=Davidenko(first=1e-3, shortest=1e-2))
     assert "stopped because the inner loop does not converge" in short.status
@@ -348,7 +348,7 @@ def test_what_is_not_found_is_not_shown_as_found():
     assert not few.converged and "nodes = 30" in few.status
     assert "stopped because the error is still" in few.status
     assert few.values[0, 0] == pytest.approx(1) and len(few.time) <= 30  # what was solved last is kept
-    stopped = solved(bratu(True), method=DampedNewton(iterations=1))
+    stopped = solved(bratu(True), method=DampedNewton(max_iterations=1))
     assert stopped.code == 231 and not np.allclose(stopped.values[:, 0], [bratu(True).guess(t)[0] for t in stopped.time])
 
 

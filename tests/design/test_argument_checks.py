@@ -23,7 +23,7 @@ def planned(**options: Any) -> di.Plan:
 @pytest.mark.parametrize(("options", "said"), [
     ({"starts": 0}, "starts = 0; give a whole number from 1 on"),
     ({"records": 1.5}, "records = 1.5; give a whole number"),
-    ({"iterations": 0}, "iterations = 0; give a whole number"),
+    ({"max_iterations": 0}, "max_iterations = 0; give a whole number"),
     ({"seed": -1}, "seed = -1; give a whole number from 0 on"),
     ({"duration": 0}, "duration = 0; give a positive number of seconds"),
     ({"duration": (3, 1)}, "the shorter one first"),

@@ -90,7 +90,7 @@ def test_laws_of_the_library_are_planned_for(law):
                            {"q": 0.0, "v": 0.0}, hold="linear")
     problem = di.Problem(axis, [record], [di.Parameter(n, truth[n]) for n in axis.parameters])
     plan = di.design_input(problem, SHAPE, "std:M", ["abs(u) <= 2"], mode="forward", initial={"q": 0.0, "v": 0.05},
-                           starts=1, iterations=30)
+                           starts=1, max_iterations=30)
     assert min(plan.record.states["v"]) > 0
     assert plan.std_after["M"] < plan.std_before["M"] < np.inf
 

@@ -17,13 +17,13 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dynident as di
-from dynident._util.lock import InUse
+from dynident._util.atomic import InUse
 from dynident.cli import main
 from dynident.errors import DynidentError
 from dynident.fleet.fleet import derive_seed
 from dynident.fleet.records import FleetRecord
+from dynident.fleet.result import TABLE, TABLE_TO_LOOK_AT
 from dynident.fleet.store import FILE, FleetStore
-from dynident.fleet.table import TABLE, TABLE_TO_LOOK_AT
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 
 import fleets
@@ -10,7 +11,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dynident as di
+from dynident.fleet.shared_parameters import RecordSum, SharedParameterSolver, SharedState, accept_or_reject
 from dynident.fleet.store import FILE
+from dynident.tolerances import SHARED_STEP_TOLERANCE
 
 
 def runs(count: int, **noise) -> list[di.Experiment]:
@@ -134,3 +137,23 @@ def test_shared_names_and_methods_are_checked(tmp_path):
     found = di.fleet(di.Fleet(fleets.LAG, runs(2), parameters(), di.kalman(), shared=["T"]), tmp_path / "r",
                      progress=False)
     assert "least squares" in found.failures[0].reason
+
+
+class ArctanSolver(SharedParameterSolver):
+    """Residuals arctan(T) / 0.01 and noise of size 1: from T = 2 every undamped Gauss-Newton step leads further away."""
+
+    def sum_records(self, number, at, only=None):
+        rows = 100 * np.array([[1 / (1 + at[0] ** 2), np.arctan(at[0])]])
+        return RecordSum(rows, 99 + float(rows[0, 1] ** 2), 100, np.zeros((1, 1)), 0.0, frozenset({"run"}))
+
+
+def test_a_step_that_overshoots_is_rejected_and_damped_until_the_cost_falls():
+    solver = ArctanSolver(di.Fleet(fleets.LAG, runs(1), parameters(lower=-100, upper=100), shared=["T"]), None, None)
+    states = [SharedState("records", trial=1, at=(2.0,))]
+    while not states[-1].finished:
+        states.append(accept_or_reject(solver, states[-1]))
+    accepted = [s.accepted_at[0] for s in states[1:]]
+    assert any(s.rejected for s in states)  # it did overshoot
+    assert all(abs(later) <= abs(sooner) for sooner, later in itertools.pairwise(accepted))
+    assert states[-1].converged
+    assert abs(accepted[-1]) < SHARED_STEP_TOLERANCE * 0.01  # standard error of T

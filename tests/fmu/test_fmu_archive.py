@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dynident.errors import NotSupported, ProblemError
-from dynident.fmu import archive, temp_dirs
+from dynident.fmu import archive
 from dynident.fmu.archive import description_text, existing_fmu, extract, find_library
 
 
@@ -59,13 +59,13 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
 def test_sizes_that_lie_are_found_while_unpacking(tmp_path, monkeypatch):
     path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("data", bytes(3_000_000))])
     monkeypatch.setattr(archive, "_refuse_harmful", lambda *_: None)  # as if the directory had said less
-    monkeypatch.setattr(archive, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(archive, "MAX_BYTES", 1_000_000)
     with pytest.raises(ProblemError, match="unpacks to more than"):
         extract(path)
 
 
 def test_too_many_files_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "MOST_FILES", 5)
+    monkeypatch.setattr(archive, "MAX_FILES", 5)
     path = zipped(tmp_path / "x.fmu", [(f"f{i}", "") for i in range(6)])
     with pytest.raises(ProblemError, match="holds 6 files"):
         extract(path)
@@ -205,21 +205,20 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_is_in_use_is
     assert not left()
 
 
-@pytest.mark.skipif(temp_dirs.fcntl is None, reason="no locks of this kind here")
 def test_a_disk_without_locks_can_be_unpacked_to_and_nothing_is_taken_for_abandoned(tmp_path, monkeypatch):
     def no_locks(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(temp_dirs.fcntl, "flock", no_locks)
-    made = [temp_dirs.new_folder("a"), temp_dirs.new_folder("b")]
-    others = dict(temp_dirs._locks)
-    monkeypatch.setattr(temp_dirs, "_locks", {})  # as another process sees them
-    temp_dirs.remove_abandoned()
+    monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", no_locks)
+    made = [archive.new_folder("a"), archive.new_folder("b")]
+    others = dict(archive._locks)
+    monkeypatch.setattr(archive, "_locks", {})  # as another process sees them
+    archive.remove_abandoned()
     assert all(folder.exists() for folder in made)
-    monkeypatch.setattr(temp_dirs, "_locks", others)
+    monkeypatch.setattr(archive, "_locks", others)
     for folder in made:
-        temp_dirs.remove_folder(folder)
+        archive.remove_folder(folder)
     assert not list(tmp_path.iterdir())
 
 

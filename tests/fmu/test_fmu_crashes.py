@@ -8,7 +8,7 @@ from fmu_makers import exported, needs_compiler, tampered
 
 import dynident as di
 from dynident.cli import main
-from dynident.fmu.process.simulator import IsolatedSimulator
+from dynident.fmu.process import IsolatedSimulator
 from dynident.integrators.grid import grid_of
 
 pytestmark = needs_compiler

@@ -13,7 +13,7 @@ import pytest
 from fmu_makers import exported, needs_compiler, tampered
 
 import dynident as di
-from dynident.fmu.process.simulator import IsolatedSimulator
+from dynident.fmu.process import IsolatedSimulator
 from dynident.integrators.grid import grid_of
 
 pytestmark = [needs_compiler, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
@@ -70,8 +70,9 @@ def test_an_interrupted_fit_simulates_its_best_point_once_and_no_more(monkeypatc
             monkeypatch.setattr(IsolatedSimulator, "_run", lambda it, *told: (after.append(told[0]), run(it, *told))[1])
             raise KeyboardInterrupt
 
-    with pytest.raises(di.NotConverged, match="stopped by the user") as stopped:
+    with pytest.raises(di.NotConverged) as stopped:
         di.identify(asked, progress=watch)
+    assert stopped.value.estimate.status.code == "interrupted"
     estimate = stopped.value.estimate
     assert len(after) == 1 and np.array_equal(after[0], [estimate.values["gain"], estimate.values["tau"]])
     assert np.all(np.isfinite([estimate.uncertainty.std(n) for n in ("gain", "tau")]))

@@ -11,7 +11,7 @@ import pytest
 from fmu_makers import LAG, LAG_VALUES, exported, needs_compiler, tampered
 
 import dynident as di
-from dynident.fmu.process.pool import FmuBroken, SimulatorPool
+from dynident.fmu.simulator import FmuBroken, SimulatorPool
 from dynident.integrators.grid import grid_of
 
 pytestmark = needs_compiler

@@ -88,9 +88,9 @@ def test_one_name_alone_is_a_list_of_one():
 
 def test_a_value_outside_of_what_the_fmu_is_made_for_is_said():
     bounded = tampered("bounded", {}, {'start="0.5"': 'start="0.5" min="0.1" max="1"'})
-    assert any("'tau' is held at 2" in note and "from 0.1 to 1" in note
+    assert any("'tau' is fixed at 2" in note and "from 0.1 to 1" in note
                for note in di.FmuModel(bounded, values={"tau": 2.0}).notes)
-    assert not any("is held" in note for note in di.FmuModel(bounded, values={"tau": 0.7}).notes)
+    assert not any("is fixed at" in note for note in di.FmuModel(bounded, values={"tau": 0.7}).notes)
 
 
 def test_a_value_holds_all_names_of_its_variable():

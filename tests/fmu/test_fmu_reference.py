@@ -12,7 +12,7 @@ from reference_fmus import reference_fmu
 from test_fmu_stepping import ball_height
 
 import dynident as di
-from dynident.fmu.summary import variable_rows
+from dynident.fmu.description import variable_rows
 from dynident.integrators.grid import grid_of
 
 pytestmark = needs_compiler
@@ -214,7 +214,7 @@ def test_parameters_that_are_no_real_numbers_are_shown_refused_and_held(version)
     with pytest.raises(di.ProblemError) as told:
         di.Problem(fmu, [record], [di.Parameter(n) for n in ("int_param", "bool_param", "string_param", "int_out")])
     said = "\n".join(told.value.faults)
-    assert "of type Boolean and cannot be estimated; hold it with FmuModel(..., values={'bool_param': ...})" in said
+    assert "of type Boolean and cannot be estimated; fix it with FmuModel(..., values={'bool_param': ...})" in said
     assert "of type String and cannot be estimated." in said and "is an output and cannot be estimated" in said
     held = di.FmuModel(fmu.path, inputs=["int_in"], outputs=["int_out"], values={"bool_param": 0, "int_param": 5},
                        trusted=True)

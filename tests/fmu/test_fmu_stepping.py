@@ -7,7 +7,7 @@ import pytest
 from fmu_makers import BALL, LAG, LAG_VALUES, bouncing_ball, exported, fmpy, needs_compiler, tampered
 
 import dynident as di
-from dynident.fmu.communication_steps import equal_steps
+from dynident.fmu.simulation_spec import equal_steps
 from dynident.integrators.grid import grid_of
 
 pytestmark = needs_compiler

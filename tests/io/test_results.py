@@ -16,15 +16,12 @@ import pyarrow.parquet
 import pytest
 
 import dynident
-from dynident._util.atomic import NotWritten
-from dynident._util.lock import InUse, exclusive
+from dynident._util.atomic import InUse, NotWritten, exclusive
 from dynident.errors import DynidentError, NotSupported, ProblemError
-from dynident.estimate.estimate import Estimate, Iteration, Trajectory
-from dynident.estimate.validation import validation_metrics
+from dynident.estimate.estimate import Estimate, Iteration, Trajectory, validation_metrics
 from dynident.integrators.propagation import propagator_for
 from dynident.io.results.estimate_json import FORMAT
-from dynident.io.results.load import load
-from dynident.io.results.save import reserved, save
+from dynident.io.results.result_folder import load, reserved, save
 from dynident.methods.presets import multiple_shooting, single_shooting
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
@@ -159,7 +156,7 @@ def test_result_of_an_older_format_is_refused_with_a_way_out(tmp_path):
     (lambda f: (f / "estimate.json").write_text("{\"format\": 1, "), "estimate.json is damaged: it is not JSON"),
     (lambda f: (f / "estimate.json").write_bytes(b"\xff\xfe\x00"), "estimate.json is damaged"),
     (lambda f: (f / "estimate.json").write_text("[]"), "estimate.json is damaged"),
-    (lambda f: (f / "estimate.json").write_text("{\"format\": 2}"), "values: it is missing."),
+    (lambda f: (f / "estimate.json").write_text(json.dumps({"format": FORMAT})), "values: it is missing."),
     (lambda f: (f / "trajectories.parquet").unlink(), "not complete: trajectories.parquet is missing"),
     (lambda f: (f / "problem.toml").unlink(), "not complete: problem.toml is missing"),
     (lambda f: (f / "trajectories.parquet").write_bytes(b"PAR1 no more"), "not a readable Parquet file"),
@@ -198,7 +195,7 @@ def test_full_disk_leaves_the_old_result_intact(tmp_path, monkeypatch):
     def no_space(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("dynident.io.results.save.write_csv", no_space)
+    monkeypatch.setattr("dynident.io.results.result_folder.write_csv", no_space)
     with pytest.raises(NotWritten, match="No space left on device"):
         save(made_by_hand(converged=False, status="Worse."), folder)
     assert content(folder) == before
@@ -222,7 +219,7 @@ def test_writing_that_really_fails_leaves_the_old_result_intact(tmp_path):
 
 def test_failing_report_does_not_lose_the_result(tmp_path, monkeypatch):
     folder = save(made_by_hand(), tmp_path / "r")
-    monkeypatch.setattr("dynident.io.results.save.write_report", lambda *_: 1 / 0)
+    monkeypatch.setattr("dynident.io.results.result_folder.write_report", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save(made_by_hand(status="Newer."), folder)
     assert load(folder).status == "Newer."

@@ -12,12 +12,10 @@ from dynident._util.codec import encode
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.enclosure import Band, Enclosure, Refutation
 from dynident.estimate.estimate import Estimate, StartResult
-from dynident.estimate.filter_covariance import FilterCovariance
-from dynident.estimate.filter_result import FilterRecord, FilterResult
+from dynident.estimate.filter_result import FilterCovariance, FilterRecord, FilterResult
 from dynident.estimate.smoother_result import PseudoTimeStep, SmootherRecord, SmootherResult
 from dynident.io.results.estimate_json import UNCERTAINTIES
-from dynident.io.results.load import load
-from dynident.io.results.save import save
+from dynident.io.results.result_folder import load, save
 from dynident.models.augmented import ParameterTransform
 from dynident.statistics.active_bounds import BoundRelaxation
 from dynident.statistics.bootstrap_result import Bootstrap
@@ -64,7 +62,7 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch):
     """These estimates are made of odd numbers, to be kept and not to be drawn."""
-    monkeypatch.setattr("dynident.io.results.save.write_report", lambda *_: None)
+    monkeypatch.setattr("dynident.io.results.result_folder.write_report", lambda *_: None)
 
 
 def saved(tmp_path, **changes) -> Estimate:

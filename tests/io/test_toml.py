@@ -172,7 +172,7 @@ def test_all_faults_are_listed_at_once_with_line_and_path(drive):
      "drive.toml, line 14: parameters.M: must be a table, not 50."),
     ("free = false", 'free = "no"', "drive.toml, line 21: initial_states.v.free: must be true or false, not 'no'."),
     ("start = 0.0, free", "free",
-     "drive.toml, line 21: initial_states.v: is held (free=False) but has no start value."),
+     "drive.toml, line 21: initial_states.v: is fixed (free=False) but has no start value."),
     ("start = 0 }", "start = 0, prior = { mean = 0, sd = 1, std = 1 } }",
      "drive.toml, line 17: parameters.offset.prior.sd: this key has no meaning here. Did you mean 'std'?"),
     ("start = 0 }", "start = true }", "drive.toml, line 17: parameters.offset.start: must be a number, not true."),
@@ -196,7 +196,7 @@ def test_each_fault_is_one_sentence_with_its_place(drive, old, new, fault):
 
 
 @pytest.mark.parametrize("method, said", [
-    ('kind = "foo"', "line 23: method: There is no method 'foo'. Known: single_shooting"),
+    ('kind = "foo"', "line 23: method: There is no method 'foo'. Known: automatic, single_shooting"),
     ('kind = "multiple_shooting"\nsegments = "5"', "line 25: method.segments: segments = '5'; give a whole number"),
     ('kind = "multiple_shooting"\nsegments = true', "line 25: method.segments: segments = True; give a whole number"),
     ('kind = "multiple_shooting"\nsegmnts = 5', "line 23: method: method 'multiple_shooting' has no option 'segmnts'"),
@@ -204,7 +204,7 @@ def test_each_fault_is_one_sentence_with_its_place(drive, old, new, fault):
      "line 25: method.integrator: integrator 'cvodes' chooses its own steps"),
     ('kind = "full_discretization"\nintegrator = "radau"\ndegree = "3"', "line 26: method.degree: degree = '3'; use 1 to"),
     ('kind = "single_shooting"\nloss = ["huber"]', "line 23: method: There is no loss '['huber']'"),
-    ('kind = "multistart"\nmethod = 5', "a method is made by one of single_shooting"),
+    ('kind = "multistart"\nmethod = 5', "a method is made by one of automatic, single_shooting"),
     ('kind = "multistart"\npoints = [5]', "line 25: method.points: points[0] is 5; give a table"),
     ('kind = "set_membership"\nreset = 5', "line 25: method.reset: reset = 5; give a table from parameter"),
 ])

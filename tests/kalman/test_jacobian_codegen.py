@@ -118,7 +118,7 @@ def test_every_width_gives_the_same_numbers(lane, options):
 
 @needs_compiler
 def test_forces_that_do_not_depend_on_the_speed_are_asked_for_twice_only():
-    from dynident.kalman.jacobian_codegen import step_jacobian_by_rows
+    from dynident.kalman.model_functions import step_jacobian_by_rows
 
     model = di.EquationModel(states={"q": "v", "v": "-k*q**3"}, outputs=["q"])
     record = di.Experiment([0.0, 1.0, 2.0], outputs={"q": [0.0, 1.0, 0.0]}, noise={"q": di.Gaussian(1.0)})

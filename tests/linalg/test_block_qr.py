@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dynident.linalg.block_qr import block_qr
+from dynident.linalg.block_rows import BlockRows
 
 ROUNDING = 1e-13
 
@@ -40,18 +41,57 @@ CASES["a column of zeros"][0][:, 1] = 0
 
 @pytest.mark.parametrize(("matrix", "experiment"), CASES.values(), ids=CASES)
 def test_basis_times_factor_is_the_matrix(matrix, experiment):
-    basis, factor, parts = block_qr(matrix, experiment)
+    found = block_qr(BlockRows.of(matrix, experiment), experiment)
+    basis, factor = found.basis.dense(), found.triangle
     np.testing.assert_allclose(basis @ factor, matrix, atol=ROUNDING * np.max(np.abs(matrix)))
     np.testing.assert_allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=ROUNDING)
     assert np.linalg.matrix_rank(matrix) <= basis.shape[1] <= min(matrix.shape)
     inside = np.zeros(basis.shape, bool)
-    for rows, columns in parts:
-        inside[np.ix_(rows, columns)] = True
+    for block in found.basis.blocks:
+        inside[np.ix_(block.rows, block.columns)] = True
     assert not np.any(basis[~inside])
-    assert sorted(np.concatenate([rows for rows, _ in parts])) == list(range(len(matrix)))
+    assert sorted(np.concatenate([block.rows for block in found.basis.blocks])) == list(range(len(matrix)))
 
 
 def test_an_experiment_sees_only_its_own_columns_and_the_shared_ones():
     matrix, experiment = jacobian(50, 20, 2, 3)
-    _, _, parts = block_qr(matrix, experiment)
-    assert {columns.size for _, columns in parts} == {5}
+    found = block_qr(BlockRows.of(matrix, experiment), experiment)
+    assert {block.columns.size for block in found.basis.blocks} == {5}
+    assert sum(block.entries.size for block in found.basis.blocks) == 50 * 20 * 5
+
+
+def test_a_row_of_zeros_goes_nowhere():
+    matrix, experiment = CASES["rows of none"]
+    rows = BlockRows.of(matrix, experiment).without_row(len(matrix) - 3)  # the row that stood in own columns of one experiment
+    found = block_qr(rows, experiment)
+    np.testing.assert_allclose(found.basis.dense() @ found.triangle, rows.dense(), atol=ROUNDING * np.max(np.abs(matrix)))
+
+
+FULL_RANK = ("one experiment", "several", "nothing shared", "nothing of their own", "rows of none",
+             "a row that ties two experiments")
+
+
+@pytest.mark.parametrize("case", FULL_RANK)
+def test_the_sandwich_by_parts_is_that_of_the_dense_inverse(case):
+    matrix, experiment = CASES[case]
+    unit = matrix / np.linalg.norm(matrix, axis=0)
+    found = block_qr(BlockRows.of(unit, experiment), experiment)
+    inverse = found.inverse(1e-8)
+    assert inverse is not None
+    np.testing.assert_allclose(inverse.dense() @ found.triangle, np.eye(matrix.shape[1]), atol=1e-11)
+    some = np.random.default_rng(4).permutation(matrix.shape[1])
+    np.testing.assert_array_equal(inverse.columns(some), inverse.dense()[:, some])
+    variance = np.random.default_rng(3).uniform(0.5, 2.0, len(matrix))
+    dense = np.linalg.pinv(unit) @ np.diag(variance) @ np.linalg.pinv(unit).T
+    np.testing.assert_allclose(inverse.sandwich(found.score_covariance(variance)), dense, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("weakest", [1e-6, 1e-9])
+def test_a_rank_that_is_in_doubt_is_left_to_the_singular_values(weakest):
+    matrix, experiment = jacobian(4, 7, 2, 3)
+    matrix[:, 1] = matrix[:, 0] + weakest * matrix[:, 1]
+    unit = matrix / np.linalg.norm(matrix, axis=0)
+    smallest = np.linalg.svd(unit, compute_uv=False)[-1]
+    found = block_qr(BlockRows.of(unit, experiment), experiment).inverse(1e-9)
+    assert (found is not None) == (weakest == 1e-6)
+    assert found is None or smallest > 1e-9

@@ -29,7 +29,7 @@ def random_chain(segments: int, nx: int, nf: int, ny: int, samples: int, seed: i
 
 def dense(chain: SegmentChain) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Rows A z + b to make small and links C z + d = 0, with z = (states at the segments' begins, parameters)."""
-    segments, nx, nf, ny = chain_qr.sizes(chain)
+    segments, nx, nf, ny = chain_qr.chain_shape(chain)
     size = segments * nx + nf
     A, b = [], []
     for i in range(segments):
@@ -71,7 +71,7 @@ def test_compiled_and_numpy_sweep_agree_to_rounding(shape, monkeypatch):
         pytest.skip("this machine has no C compiler")
     chain = random_chain(*shape)
     other = random_chain(*shape, seed=1)
-    _, nx, nf, _ = chain_qr.sizes(chain)
+    _, nx, nf, _ = chain_qr.chain_shape(chain)
     s, p = np.arange(1.0, nx + 1), np.linspace(-1, 1, nf)
 
     def everything() -> tuple[np.ndarray, ...]:
@@ -89,7 +89,7 @@ def test_compiled_and_numpy_sweep_agree_to_rounding(shape, monkeypatch):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_swept_minimum_is_that_of_the_dense_problem_with_its_equalities(shape, either):
     chain = random_chain(*shape)
-    nx = chain_qr.sizes(chain)[1]
+    nx = chain_qr.chain_shape(chain)[1]
     A, b, C, d = dense(chain)
     whole = np.block([[A.T @ A, C.T], [C, np.zeros((len(C), len(C)))]])
     z = np.linalg.solve(whole, -np.concatenate([A.T @ b, d]))[:A.shape[1]]
@@ -106,7 +106,7 @@ def test_gradient_for_other_residuals_is_that_of_the_dense_problem(shape, either
     chain, other = random_chain(*shape), random_chain(*shape, seed=1)
     other = SegmentChain(chain.segment_starts, chain.jacobian, chain.weight, np.where(chain.weight > 0, other.rhs, 0),
                          chain.transition, other.defect)
-    segments, nx, nf, _ = chain_qr.sizes(chain)
+    segments, nx, nf, _ = chain_qr.chain_shape(chain)
     A, b, _, _ = dense(other)
 
     def whole(s: np.ndarray, p: np.ndarray, defect: np.ndarray) -> np.ndarray:
@@ -126,7 +126,7 @@ def test_states_that_vanish_or_grow_along_time_lose_no_digits(growth, either):
     chain = random_chain(40, 2, 3, 1, 4, growth=growth)
     T = chain_qr.factor(chain)
     A, b, _, _ = dense(chain)
-    segments, nx, nf, _ = chain_qr.sizes(chain)
+    segments, nx, nf, _ = chain_qr.chain_shape(chain)
     zero = np.zeros((segments - 1, nx))
     columns = np.column_stack([np.append(chain_qr.expand(chain, e[:nx], e[nx:], zero).ravel(), e[nx:])
                                for e in np.eye(nx + nf)])

@@ -29,7 +29,7 @@ def noisy_chain(segments: int, nx: int, nf: int, ny: int, samples: int, nw: int,
 def dense_solution(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Best states and parameters, their covariance and what is left, by one big least squares problem in (z, w)."""
     A, b, C, _ = dense(replace(chain, rhs=rhs, defect=defect))
-    segments, nx, nf, _ = chain_qr.sizes(chain)
+    segments, nx, nf, _ = chain_qr.chain_shape(chain)
     nw, links = chain.noisy_states.size, segments - 1
     free = np.zeros((C.shape[1] + links * nw, nx + nf + links * nw))  # (z, w) from (first state, parameters, w)
     offset = np.zeros(len(free))
@@ -59,7 +59,7 @@ def either(request, monkeypatch):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_step_solves_the_whole_problem(either, shape):
     chain = noisy_chain(*shape)
-    _segments, nx, nf, _ = chain_qr.sizes(chain)
+    _segments, nx, nf, _ = chain_qr.chain_shape(chain)
     swept = SmootherFactors(chain)
     T, n = swept.triangle, nx + nf
     first = np.linalg.solve(T[:n, :n], -T[:n, n])
@@ -72,7 +72,7 @@ def test_step_solves_the_whole_problem(either, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_step_for_other_right_hand_sides(either, shape):
     chain, other = noisy_chain(*shape), noisy_chain(*shape, seed=7)
-    _segments, nx, nf, _ = chain_qr.sizes(chain)
+    _segments, nx, nf, _ = chain_qr.chain_shape(chain)
     rhs, defect = np.where(chain.weight > 0, other.rhs, 0.0), other.defect
     swept, n = SmootherFactors(chain), nx + nf
     R = swept.triangle[:n, :n]
@@ -85,7 +85,7 @@ def test_step_for_other_right_hand_sides(either, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_covariances_along_time(either, shape):
     chain = noisy_chain(*shape)
-    segments, nx, nf, _ = chain_qr.sizes(chain)
+    segments, nx, nf, _ = chain_qr.chain_shape(chain)
     swept, n = SmootherFactors(chain), nx + nf
     inverse = np.linalg.inv(swept.triangle[:n, :n])
     found = swept.covariances(inverse @ inverse.T)

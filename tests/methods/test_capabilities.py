@@ -17,7 +17,8 @@ from dynident.methods.presets import METHODS, method_class
 T = np.linspace(0, 2, 41)
 RUN = {"outputs": {"y": np.exp(-T) + 0.01 * np.sin(40 * T)}, "initial": {"x": 1.0}}
 DECAY = di.EquationModel(states={"x": "-a*x"}, outputs={"y": "x"})
-KINDS = [kind for kind in METHODS if kind != "multistart"]  # takes what its inner method takes
+OTHERS = ("multistart", "inverse_dynamics")  # takes what its inner method takes; takes robots, and equations never
+KINDS = [kind for kind in METHODS if kind not in OTHERS]
 FEATURES = [f.name for f in fields(Capabilities) if f.type == "Support"]
 
 
@@ -51,6 +52,11 @@ def with_a_gap(kind: str) -> di.Problem:
     return problem(kind, record={"outputs": {"y": y}})
 
 
+def with_a_noisy_input(kind: str) -> di.Problem:
+    model = di.EquationModel(states={"x": "-a*x + u"}, outputs={"y": "x"}, inputs=["u"])
+    return problem(kind, model, record={"inputs": {"u": 0.001 * np.sin(T)}}, process_noise={"u": di.Gaussian(0.02)})
+
+
 WITH: dict[str, Callable[[str], di.Problem]] = {
     "bounds": problem, "priors": lambda kind: problem(kind, parameter={"prior": di.Prior(1.0, 0.1)}),
     "missing_values": with_a_gap, "several_experiments": lambda kind: problem(kind, runs=2),
@@ -58,7 +64,8 @@ WITH: dict[str, Callable[[str], di.Problem]] = {
     "estimated_noise": lambda kind: problem(kind, noise=di.Gaussian()),
     "bounded_noise": lambda kind: problem(kind, noise=di.Bounded(0.05)), "hybrid_models": hybrid,
     "models_without_states": without_states, "constraints": lambda kind: problem(kind, constraints=["a <= 1.5"]),
-    "state_bounds": lambda kind: problem(kind, constraints=["x <= 3"])}
+    "state_bounds": lambda kind: problem(kind, constraints=["x <= 3"]),
+    "process_noise": lambda kind: problem(kind, process_noise={"x": di.Gaussian(0.02)}), "input_noise": with_a_noisy_input}
 
 
 @pytest.mark.parametrize("feature", WITH)
@@ -81,11 +88,13 @@ def test_what_a_method_says_of_a_feature_is_what_it_does(kind: str, feature: str
 def test_losses_and_process_noise_are_options_where_the_table_says_so(kind: str):
     options, takes = {f.name for f in fields(method_class(kind))}, method_class(kind)().capabilities
     assert ("loss" in options) == (takes.robust_losses is Support.YES)
-    assert bool({"process_noise", "model_weight"} & options) == (takes.process_noise is Support.YES)
+    hands_on = kind == "automatic"  # to a method that has the option
+    assert ("process_noise" in options or hands_on) == (takes.process_noise is Support.YES)
 
 
-def test_only_least_squares_takes_a_model_without_equations():
-    assert [kind for kind in KINDS if method_class(kind)().capabilities.black_boxes is Support.YES] == ["least_squares"]
+def test_only_least_squares_takes_a_model_without_equations_and_the_ladder_that_begins_with_it():
+    assert [kind for kind in KINDS if method_class(kind)().capabilities.black_boxes is Support.YES] == [
+        "automatic", "least_squares"]
 
 
 def test_what_is_ignored_changes_nothing():
@@ -95,7 +104,7 @@ def test_what_is_ignored_changes_nothing():
 
 
 def test_every_feature_is_tried():
-    assert set(FEATURES) == {*WITH, "black_boxes", "robust_losses", "process_noise"}
+    assert set(FEATURES) == {*WITH, "black_boxes", "robust_losses"}
 
 
 def test_multistart_takes_what_its_method_takes():

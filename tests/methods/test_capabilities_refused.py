@@ -34,7 +34,7 @@ CASES = [
     (hybrid, di.least_squares(integrator="cvodes"), "'cvodes' cannot follow the modes"),
     (hybrid, di.multistart(di.kalman(), starts=2), "kalman needs a model with one mode"),
     (plain, di.kalman(process_noise={"z": 1}), "process_noise names 'z'"),
-    (plain, di.boundary_value(model_weight={"z": 1}), "model_weight names 'z'"),
+    (plain, di.boundary_value(process_noise={"z": 1}), "process_noise names 'z'"),
     (lambda: plain(2), di.boundary_value(solver="newton"), "takes one experiment, but there are 2"),
     (lambda: plain(2), di.boundary_value(refine=True), "refine = true solves the boundary value problem of one experiment"),
     (plain, di.multiple_shooting(segments=40), "cannot be cut into 40 segments"),

@@ -9,7 +9,7 @@ import pytest
 import dynident as di
 from dynident.linalg.arrowhead import arrowhead
 from dynident.linalg.bounded_least_squares import bounded_least_squares
-from dynident.solvers.linearized_constraints import LinearizedConstraints
+from dynident.solvers.search_direction import LinearizedConstraints
 from dynident.statistics.diagnostic import DiagnosticCode
 from problems import MACHINES
 
@@ -104,7 +104,7 @@ def test_step_under_conditions_is_that_of_an_independent_solver(seed):
     limits = Limits()
     limits.lower, limits.upper = low, high
     tie = LinearizedConstraints(limits, np.zeros(3), C, np.ones(3), np.full(3, 1e6))
-    rows = tie.tied(arrowhead(5, np.arange(5), [], np.column_stack([A, b])))
+    rows = tie.augment(arrowhead(5, np.arange(5), [], np.column_stack([A, b])))
     step, _ = bounded_least_squares(rows, *tie.bounds(lower, upper))
     peer = casadi.conic("peer", "qrqp", {"h": casadi.Sparsity.dense(5, 5), "a": casadi.Sparsity.dense(3, 5)},
                         {"print_iter": False, "print_header": False})

@@ -159,7 +159,8 @@ def test_ctrl_c_in_ipopt_keeps_the_best_point():
             raise KeyboardInterrupt
 
     problem = MACHINES["two_mass"].problem(seed=4)
-    with pytest.raises(di.NotConverged, match="by the user") as stopped:
+    with pytest.raises(di.NotConverged) as stopped:
         di.identify(problem, di.full_discretization(solver="ipopt", substeps=1), progress=interrupt)
+    assert stopped.value.estimate.status.code == "interrupted"
     assert stopped.value.estimate.counts["interrupted"] == 1
     assert np.isfinite(stopped.value.estimate.cost)

@@ -9,7 +9,8 @@ import pytest
 import dynident as di
 from dynident.errors import SimulatorLost
 from dynident.methods import direct_steps
-from dynident.methods.direct_steps import DIRECT_LOOP, DirectSetup, OuterState, initial_state
+from dynident.methods.direct_loop import DIRECT_LOOP
+from dynident.methods.direct_steps import DirectSetup, OuterState, initial_state
 from dynident.methods.outer_loop import OuterLoop, RunLog
 from dynident.status import Status, StatusCode
 from problems import MACHINES

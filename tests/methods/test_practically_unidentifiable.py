@@ -45,6 +45,7 @@ def test_optimum_at_infinity_ends_where_nobody_can_tell_the_difference(method, s
     assert limit - 1e-6 * limit <= estimate.cost <= limit + VISIBLE
     assert "unidentifiable" in str(estimate)
     assert ("limit case: V, K unbounded" in estimate.status) == (estimate.values["V"] > 1e3)  # that far, it is asked
+    assert (estimate.status.code == "converged_limit_case") == (estimate.values["V"] > 1e3)
 
 
 @pytest.mark.parametrize("method", METHODS)

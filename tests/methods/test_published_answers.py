@@ -115,7 +115,7 @@ def test_real_slide_is_fitted_from_a_poor_start_to_below_the_best_known_error(sl
         {"M": 95.47, "Fv": 215.4, "Fc": 19.33, "offset": -3.285}, rel=0.02)
 
 
-def test_real_slide_foretells_the_other_record(slide):
+def test_real_slide_predicts_the_other_record(slide):
     """Open loop from the drive signal; 8.29 mm for the published parameters, 7.28 mm for a fit with held start."""
     validation = slide.validate(emps_record(pulses=True))
     assert millimetres(validation.rmse["position"]) < 5.1

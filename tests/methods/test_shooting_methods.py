@@ -274,9 +274,9 @@ def test_poor_starts_are_taken_by_multiple_shooting():
 # options
 
 
-def test_default_method_is_multiple_shooting():
-    assert found(PENDULUM.problem(1)).method.kind == "multiple_shooting"
-    assert method_from(None) == di.multiple_shooting()
+def test_default_method_is_the_ladder_that_begins_with_multiple_shooting():
+    assert found(PENDULUM.problem(1)).method == di.automatic(method=di.multiple_shooting())
+    assert method_from(None) == di.automatic()
 
 
 def test_methods_come_by_name_and_table():

@@ -12,7 +12,7 @@ import pytest
 import dynident.papers
 from dynident.integrators import PAPER_VARIANTS as INTEGRATORS
 from dynident.set_membership.bisection import PAPER_STRATEGIES
-from dynident.set_membership.recursive import PAPER_VARIANTS as OBSERVERS
+from dynident.set_membership.run import PAPER_VARIANTS as OBSERVERS
 
 PAPERS = ("Filter paper", "Interval paper", "FMU paper")
 EVERYTHING_BUT_PAPERS = """

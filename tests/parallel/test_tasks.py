@@ -19,7 +19,7 @@ import pytest
 import workloads
 
 import dynident as di
-from dynident.parallel.failures import WorkerLost, describe
+from dynident.parallel.process_pool import WorkerLost, describe
 from dynident.parallel.tasks import as_completed, map_ordered
 from problems import MACHINES
 

@@ -27,7 +27,7 @@ def parameter(**fields) -> list[di.Parameter]:
 
 @pytest.mark.parametrize("fields, sentence", [
     ({"lower": 3, "upper": 2}, "parameter 'mass': lower = 3 lies above upper = 2; swap them"),
-    ({"lower": 2, "upper": 2, "start": 2}, "lower equals upper; use free=False to hold a value"),
+    ({"lower": 2, "upper": 2, "start": 2}, "lower equals upper; use free=False to fix a value"),
     ({"lower": 2, "upper": 3}, "start = 1 lies outside of its bounds [2, 3]"),
     ({"lower": np.nan}, "a bound is NaN; leave it out for 'no bound'"),
     ({"start": np.inf}, "start is inf; give a finite number"),
@@ -59,7 +59,7 @@ def test_a_number_is_a_number_whoever_made_it(number):
     ([*GOOD, GOOD[0]], "parameter 'mass' is declared 2 times"),
     ([*GOOD, di.InitialState("w")], "'w' is not a state of the model"),
     ([*GOOD, di.InitialState("q"), di.InitialState("q")], "initial state 'q' is declared 2 times"),
-    ([*GOOD, di.InitialState("q", free=False)], "initial state 'q' is held (free=False) but has no start value"),
+    ([*GOOD, di.InitialState("q", free=False)], "initial state 'q' is fixed (free=False) but has no start value"),
     ([*GOOD, di.InitialState("q", 3.0, lower=4)], "initial state 'q': start = 3 lies outside of its bounds"),
     ([*GOOD, di.InitialState("q", log=True, upper=0)], "initial state 'q': log=True needs a positive upper bound"),
     ([*GOOD, "mass"], "'mass' is not a Parameter or InitialState"),

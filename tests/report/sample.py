@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dynident.estimate.estimate import Estimate, Iteration, Trajectory
-from dynident.estimate.validation import Validation, validation_metrics
+from dynident.estimate.estimate import Estimate, Iteration, Trajectory, Validation, validation_metrics
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
@@ -27,11 +26,18 @@ class NamedModel:
     inputs: tuple[str, ...] = ("u",)
     outputs: tuple[str, ...] = ("position", "velocity")
     parameters: tuple[str, ...] = ("M", "Fv", "Fc", "offset", "gain")
+    units: Mapping[str, str] = field(default_factory=dict)
+    modes: tuple[str, ...] = ("",)
+    hybrid: bool = False
+    nominal_values: Mapping[str, Any] = field(default_factory=dict)
 
     def definition(self) -> dict:
         return {"kind": "equations", "inputs": list(self.inputs), "constants": {"slip": 0.01},
                 "states": {"q": "v", "v": f"(gain*u - Fv*v - Fc*tanh(v/slip) - offset) / {self.parameters[0]}"},
                 "outputs": {self.outputs[0]: "q", "velocity": "v"}}
+
+    def why_not_estimable(self, name: str) -> str:
+        return ""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dynident.report.number_format import aligned, format_number, percent, with_interval
+from dynident.report.result_table import aligned, format_number, percent, with_interval
 
 
 @pytest.mark.parametrize(("value", "half", "printed"), [

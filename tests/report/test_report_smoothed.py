@@ -13,12 +13,12 @@ from boundary.test_boundary_value import THESIS, fitted, simulated, spring
 from dynident.errors import ProblemError
 from dynident.estimate.smoother_result import PseudoTimeStep
 from dynident.io.results.signal_tables import read_smoothed, smoothed_table
-from dynident.report.sections import convergence, model_errors, pseudo_time_steps, unmeasured_states
+from dynident.report.sections import convergence, states
 
 
 @pytest.fixture(scope="module")
 def estimate() -> di.Estimate:
-    return fitted(spring(simulated(), (1.5, 1.5, 1.5)), model_weight={"v": 100.0, "k": 10.0})
+    return fitted(spring(simulated(), (1.5, 1.5, 1.5)), process_noise={"v": 0.1, "k": 10**-0.5})
 
 
 def traces(panels) -> dict[str, dict]:
@@ -26,23 +26,23 @@ def traces(panels) -> dict[str, dict]:
 
 
 def test_states_that_are_no_outputs_are_drawn_with_their_interval(estimate):
-    page = str(unmeasured_states.body(estimate))
+    page = str(states.unmeasured_states(estimate))
     assert '"text":"v"' in page and '"text":"y"' not in page  # y is measured, and drawn among the signals
     assert "95 % interval" in page and "tonexty" in page
 
 
 def test_where_weights_are_no_variances_no_band_is_drawn():
     chosen = fitted(spring(simulated(), (1.5, 1.5, 1.5)), **THESIS)
-    for section in (model_errors, unmeasured_states):
-        page = str(section.body(chosen))
+    for section in (states.model_errors, states.unmeasured_states):
+        page = str(section(chosen))
         assert "95 %" not in page and "tonexty" not in page
-    assert "no variances" in str(model_errors.body(chosen))
+    assert "no variances" in str(states.model_errors(chosen))
 
 
 def test_band_of_model_errors_is_that_of_smoothed_ones(estimate):
     record = estimate.smoothed.records[0]
     v = record.names.index("v")
-    panels = model_errors._chart(record, estimate.smoothed, {})
+    panels = states._error_chart(record, estimate.smoothed, {})
     upper = max(max(trace["y"]) for trace in panels["data"] if trace["name"] == "95 %" and trace["yaxis"] == "y")
     assert upper == pytest.approx(1.96 * np.nanmax(record.error_std[:, v]), rel=1e-4)
 
@@ -63,18 +63,18 @@ def test_ways_of_the_other_sign_are_drawn(estimate):
 def test_a_rejected_step_with_a_new_jacobian_looks_rejected(estimate):
     made = tuple(PseudoTimeStep(1, "newton", 0.5, 1.0, 1.0, fresh, accepted)
                  for fresh in (True, False) for accepted in (True, False))
-    symbols = [pseudo_time_steps.MARKS[pseudo_time_steps._mark(stride)] for stride in made]
+    symbols = [convergence.MARKS[convergence._mark(stride)] for stride in made]
     assert len(set(symbols)) == 4
     assert [symbol.startswith("x") for symbol in symbols] == [not stride.accepted for stride in made]
-    page = str(pseudo_time_steps.body(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
-    for mark in pseudo_time_steps.MARKS:  # the legend explains each
+    page = str(convergence.root_finder_steps(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
+    for mark in convergence.MARKS:  # the legend explains each
         assert f'"name":"{mark}"' in page
     assert "2 rejected" in page
 
 
 def test_steps_of_a_second_round_stand_behind_those_of_the_first(estimate):
     made = tuple(PseudoTimeStep(number, "newton", 1.0, 1.0, 1.0, True, True) for number in (1, 2, 1, 2))
-    page = str(pseudo_time_steps.body(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
+    page = str(convergence.root_finder_steps(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
     assert '"x":[1.0,2.0,3.0,4.0]' in page
 
 
@@ -88,5 +88,5 @@ def test_a_table_that_lacks_a_column_is_refused_with_its_name(estimate, tmp_path
 
 def test_without_a_band_of_the_errors_none_is_drawn(estimate):
     records = tuple(replace(r, error_std=np.full_like(r.error_std, np.nan)) for r in estimate.smoothed.records)
-    assert "95 %" not in str(model_errors.body(replace(estimate, smoothed=replace(
+    assert "95 %" not in str(states.model_errors(replace(estimate, smoothed=replace(
         estimate.smoothed, records=records, drifting=()))))

@@ -7,7 +7,7 @@ import pytest
 import dynident as di
 from dynident.estimate.estimate import StartResult
 from dynident.report import html, spy_figure, waterfall_figure
-from dynident.report.waterfall import waterfall
+from dynident.report.comparison import waterfall
 from dynident.transcription.nlp_structure import nlp_structure
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynident.report.downsampling import kept_samples
+from dynident.report.charts import kept_samples
 
 SAMPLES = 1_000_000
 

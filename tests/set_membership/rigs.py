@@ -6,7 +6,7 @@ import dynident as di
 from dynident.methods.presets import set_membership
 from dynident.papers.drive_train import RigTruth, drive_train, drive_train_record
 from dynident.set_membership.flows.boxes import Boxes
-from dynident.set_membership.recursive import make_observer
+from dynident.set_membership.run import make_observer
 from dynident.set_membership.setup import make_setup
 
 PRIOR = {"alpha": (-8.0, -0.5), "beta": (10.0, 300.0), "T_Fs": (0.0, 0.3)}

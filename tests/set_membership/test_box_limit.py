@@ -36,10 +36,12 @@ def decay():
                                                     (decay, "batch")])
 def test_a_set_that_wanted_more_boxes_says_so(problem, algorithm):
     estimate = di.identify(problem(), di.set_membership(max_boxes=8, algorithm=algorithm))
+    assert estimate.status.code == "enclosed_box_limit"
     assert estimate.status == "Converged as far as max_boxes = 8 boxes reach: stopped there, and more may exclude more."
 
 
 def test_a_set_that_is_cut_to_its_tolerance_has_converged():
     model = di.EquationModel(states={"x": "-a*x"})
     estimate = di.identify(asked(model, {"x": 1.0}, {"a": 1.0}), di.set_membership(max_boxes=300))
+    assert estimate.status.code == "enclosed"
     assert estimate.status == "Converged: everything was excluded that the batch algorithm could exclude."

@@ -121,7 +121,7 @@ def test_constant_powers_never_lose_a_value(exponent, count):
 def test_correctly_rounded_kernel_never_loses_a_value(name):
     pytest.importorskip("ival")
     from dynident.set_membership.intervals.crival_backend import CrivalKernel
-    from dynident.set_membership.intervals.tape import build_tape
+    from dynident.set_membership.intervals.kernel import build_tape
 
     function = binary(name) if name in BINARY else unary(name)
     check(CrivalKernel(build_tape(function)), name, 2 if name in BINARY else 1, QUICK, np.random.default_rng(3))
@@ -130,7 +130,7 @@ def test_correctly_rounded_kernel_never_loses_a_value(name):
 def correctly_rounded(function):
     pytest.importorskip("ival")
     from dynident.set_membership.intervals.crival_backend import CrivalKernel
-    from dynident.set_membership.intervals.tape import build_tape
+    from dynident.set_membership.intervals.kernel import build_tape
 
     return CrivalKernel(build_tape(function))
 

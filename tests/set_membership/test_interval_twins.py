@@ -12,8 +12,7 @@ from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.flows.hybrid_step import HybridStep
 from dynident.set_membership.flows.mode_flow import FlowOptions
 from dynident.set_membership.intervals import arithmetic, make_interval_kernel
-from dynident.set_membership.intervals.kernel import CompiledIntervalKernel, load_interval_library
-from dynident.set_membership.intervals.tape import build_tape
+from dynident.set_membership.intervals.kernel import CompiledIntervalKernel, build_tape, load_interval_library
 from dynident.set_membership.setup import make_setup
 
 needs_compiler = pytest.mark.skipif(load_interval_library() is None, reason="there is no C compiler")

@@ -10,7 +10,7 @@ import dynident as di
 from dynident.codegen.compiler import compiler
 from dynident.models.hybrid import Mode, Transition
 from dynident.set_membership.flows.boxes import Boxes
-from dynident.set_membership.recursive import make_observer
+from dynident.set_membership.run import make_observer
 from dynident.set_membership.setup import make_setup
 
 pytestmark = pytest.mark.skipif(compiler() is None and find_spec("ival") is None,

@@ -9,11 +9,10 @@ import pytest
 import dynident as di
 from dynident.codegen.compiler import compiler
 from dynident.papers.union_of_modes import PRINTED_FLOW, UnionOfModesStep
-from dynident.set_membership.flows.boxes import Boxes, IntervalStep, stack_rows
+from dynident.set_membership.flows.boxes import BoundedSample, Boxes, IntervalStep, stack_rows
 from dynident.set_membership.flows.hybrid_step import HybridStep
 from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
 from dynident.set_membership.flows.lohner import LohnerFlow
-from dynident.set_membership.flows.measurement_update import BoundedSample
 from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow
 from dynident.set_membership.flows.nonsmooth import smoothness_margins
 from dynident.set_membership.flows.taylor_model_flow import TaylorModelFlow

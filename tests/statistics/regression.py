@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
 from dynident.problem.experiment import Experiment
+from dynident.problem.model import NominalValue
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
@@ -21,9 +23,16 @@ class Names:
     outputs: tuple[str, ...] = ("y",)
     inputs: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    modes: tuple[str, ...] = ("",)
+    hybrid: bool = False
+    nominal_values: Mapping[str, NominalValue] = field(default_factory=dict)
 
     def definition(self) -> dict:
         return {"parameters": list(self.parameters)}
+
+    def why_not_estimable(self, name: str) -> str:
+        return ""
 
 
 def regression_problem(parameters: list[Parameter], records: list[np.ndarray], std: float | None = None,
@@ -45,7 +54,7 @@ def linearized(problem: Problem, regressors: list[np.ndarray], values: np.ndarra
         experiments.append(np.full(there.size, e))
         samples.append(there)
     rows = ResidualIndex(np.concatenate(experiments), np.zeros(sum(map(len, samples)), int), np.concatenate(samples))
-    return ResidualJacobian(np.asarray(values, float), np.concatenate(residuals), np.concatenate(jacobian), rows)
+    return ResidualJacobian.dense(np.asarray(values, float), np.concatenate(residuals), np.concatenate(jacobian), rows)
 
 
 def fitted(regressors: list[np.ndarray], records: list[np.ndarray]) -> np.ndarray:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.linalg import toeplitz
 
+from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualIndex
-from dynident.statistics.autocorrelation import FEW_LAGS, ColouredNoise, _autocorrelations, series_of
-from dynident.statistics.autoregression import from_reflections
+from dynident.statistics.autocorrelation import FEW_LAGS, ColouredNoise, _autocorrelations, from_reflections, series_of
 
 TRUNCATED = 1e-7  # autocovariances below 1e-9 of the variance are left out
 
@@ -35,16 +35,21 @@ def test_products_are_those_of_the_dense_covariance(memory):
     expected = sigma @ columns
     size = np.max(np.abs(expected))
     np.testing.assert_allclose(noise.times(columns), expected, atol=TRUNCATED * size)
-    np.testing.assert_allclose(noise.covariance_of(columns), columns.T @ expected, atol=TRUNCATED * size * rows.count**0.5)
+    by_blocks = BlockRows.of(columns, rows.experiment)
+    summed = np.zeros((3, 3))
+    for block, own in zip(by_blocks.blocks, noise.covariances_of(by_blocks), strict=True):
+        summed[np.ix_(block.columns, block.columns)] += own
+    np.testing.assert_allclose(summed, columns.T @ expected, atol=TRUNCATED * size * rows.count**0.5)
 
 
 @pytest.mark.parametrize("lags", [1, FEW_LAGS, FEW_LAGS + 1, 300])
 def test_autocorrelations_by_sums_and_by_transforms_agree(lags):
     rng = np.random.default_rng(2)
     series = series_of(rows_of(np.sort(rng.choice(700, 500, replace=False))))[0]
-    weights = rng.normal(size=(501, 2))
-    found = _autocorrelations(series, weights, lags)
+    basis, gain = rng.normal(size=(501, 3)), rng.normal(size=(2, 3))
+    weights = basis @ gain.T
+    found = _autocorrelations(series, BlockRows.of(basis), lambda some: gain[:, some], lags)
     for j in range(2):
-        w = series.spread(weights[:, j])
+        w = series.on_grid(weights[:, j])
         expected = [(w[:w.size - k] @ w[k:]) * (2 if k else 1) for k in range(lags)]
         np.testing.assert_allclose(found[:, j], expected, atol=1e-9)

@@ -12,10 +12,10 @@ from scipy.linalg import toeplitz
 
 from dynident._util.codec import decode, to_json
 from dynident.errors import ProblemError
+from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
 from dynident.problem.parameter import Parameter, Prior
-from dynident.statistics.autocorrelation import ColouredNoise, coloured_noise, effective_dof
-from dynident.statistics.autoregression import from_reflections
+from dynident.statistics.autocorrelation import ColouredNoise, coloured_noise, effective_dof, from_reflections
 from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.statistics.distributions import student_quantile
 from dynident.statistics.error_propagation import JacobianQR, estimator_gain
@@ -133,8 +133,8 @@ def test_a_prior_determines_what_the_data_do_not():
     data = linearized(problem, [tied], np.array([1.0, 0.0, 1.0]), 0.1)
     rows = ResidualIndex(*(np.append(a, b) for a, b in zip((data.rows.experiment, data.rows.output, data.rows.sample),
                                                   (-1, -1, 2), strict=True)))
-    with_prior = ResidualJacobian(data.values, np.append(data.residuals, 0.0),
-                               np.vstack([data.jacobian, [0, 0, 1 / 0.2]]), rows)
+    with_prior = ResidualJacobian.dense(data.values, np.append(data.residuals, 0.0),
+                                     np.vstack([data.jacobian, [0, 0, 1 / 0.2]]), rows)
     c = covariance_from(problem, with_prior, {}, False)
     assert c.unidentifiable == ()
     assert c.std("m2", "plain") == pytest.approx(0.2, rel=1e-6)
@@ -199,7 +199,7 @@ def test_corrected_matrix_is_the_dense_sandwich():
     residuals = x @ fitted([x], [y]) - y
     basis = np.linalg.qr(x)[0]
     rows = ResidualIndex(np.zeros(SAMPLES, int), np.zeros(SAMPLES, int), np.arange(SAMPLES))
-    model = coloured_noise(residuals, rows, basis).models[0]
+    model = coloured_noise(residuals, rows, BlockRows.of(basis)).models[0]
     pinv = np.linalg.pinv(x)
     dense = pinv @ toeplitz(model.autocovariance(SAMPLES)) @ pinv.T
     np.testing.assert_allclose(c.corrected, dense, rtol=1e-9)
@@ -212,7 +212,7 @@ def test_residuals_of_the_noise_model_are_expected_to_look_as_seen():
     residuals = y - x @ fitted([x], [y])
     rows = ResidualIndex(np.zeros(SAMPLES, int), np.zeros(SAMPLES, int), np.arange(SAMPLES))
     basis = np.linalg.qr(x)[0]
-    model = coloured_noise(residuals, rows, basis).models[0]
+    model = coloured_noise(residuals, rows, BlockRows.of(basis)).models[0]
     left = np.eye(SAMPLES) - basis @ basis.T
     seen = left @ toeplitz(model.autocovariance(SAMPLES)) @ left
     for k in range(model.order + 1):
@@ -225,15 +225,15 @@ def test_effective_degrees_of_freedom_follow_the_closed_form_of_ar1():
     rng = np.random.default_rng(5)
     noise = autoregressive(rng, n, phi)
     x = np.ones((n, 1))
-    sensitivity = JacobianQR.of(x, np.ones(1))
+    sensitivity = JacobianQR.of(BlockRows.of(x), np.ones(1), np.zeros(n, int))
     fit = estimator_gain(sensitivity, [0])
     rows = ResidualIndex(np.zeros(n, int), np.zeros(n, int), np.arange(n))
     found = coloured_noise(noise - noise.mean(), rows, sensitivity.basis)
-    dof = effective_dof(found, sensitivity.basis @ fit.gain.T, np.ones(n))
+    dof = effective_dof(found, sensitivity.basis, fit.columns, np.ones(n))
     assert found.models[0].order >= 1
     single = from_reflections(1.0, np.array([phi]))
     exact = 2 / (4 * (1 + phi) / ((1 - phi) * n) + 2 / n)
-    alone = effective_dof(ColouredNoise(found.series, (single,)), sensitivity.basis @ fit.gain.T, np.ones(n))
+    alone = effective_dof(ColouredNoise(found.series, (single,)), sensitivity.basis, fit.columns, np.ones(n))
     assert alone[0] == pytest.approx(exact, rel=0.01)
     assert dof[0] <= alone[0] * 1.1
 

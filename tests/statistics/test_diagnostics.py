@@ -11,9 +11,8 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
-from dynident.statistics.data_quality import quantisation_step, record_findings
 from dynident.statistics.diagnostic import SEVERITIES, TEMPLATES, Check, Diagnostic, DiagnosticCode
-from dynident.statistics.diagnostics import diagnose
+from dynident.statistics.diagnostics import diagnose, quantisation_step, record_findings
 
 RNG = np.random.default_rng(1)
 T = 0.01 * np.arange(500)

@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.signal import lfilter, lfiltic
 
 from dynident.statistics import distributions as ours
-from dynident.statistics.autoregression import from_reflections
+from dynident.statistics.autocorrelation import from_reflections
 
 PROBABILITIES = [0.005, 0.05, 0.5, 0.9, 0.975, 0.995, 0.9999]
 EXACT = 1e-10

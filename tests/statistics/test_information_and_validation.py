@@ -10,13 +10,12 @@ from regression import Names, regression_problem
 from scipy import stats
 
 from dynident._util.codec import decode, to_json
-from dynident.estimate.estimate import Trajectory
-from dynident.estimate.validation import Validation, fit_percent, validation_metrics
+from dynident.estimate.estimate import Trajectory, Validation, fit_percent, validation_metrics
+from dynident.methods.build_estimate import information_criteria, information_criteria_of
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
-from dynident.statistics.information_criteria import information_criteria, information_criteria_of
 
 
 def test_likelihood_is_that_of_the_normal_density():

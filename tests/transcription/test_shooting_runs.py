@@ -8,7 +8,7 @@ import pytest
 import dynident as di
 from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import Workspace
-from dynident.transcription.relaxed_shooting import RelaxedShooting
+from dynident.methods.relaxed_start import RelaxedShooting
 from dynident.transcription.shooting import Shooting
 
 

@@ -58,7 +58,7 @@ def test_blocks_see_correlated_errors_that_independent_draws_miss():
     assert blocks > 1.3 * plain
 
 
-def test_leave_one_out_foretells_each_record():
+def test_leave_one_out_predicts_each_record():
     records = [MACHINE.record(seed, name=f"run {seed}") for seed in range(3)]
     estimate = di.identify(di.Problem(MACHINE.model, records, MACHINE.parameters()))
     found = di.leave_one_out(estimate)
@@ -73,7 +73,7 @@ def test_leave_one_out_of_one_record_is_refused(estimate):
 
 
 @pytest.mark.parametrize(("method", "why"), [
-    (di.boundary_value(model_weight={"v": 1e2, "k": 1.0}), "lets the model err and k drift"),
+    (di.boundary_value(process_noise={"v": 0.1, "k": 1.0}), "lets the model err and k drift"),
     (di.multistart(di.boundary_value(), points=[{"k": 1.5}]), "lets the model err"),
     (di.kalman(), "comes from a filter"),
 ])

@@ -24,8 +24,8 @@ def reached(found: di.Comparison) -> list[int]:
 
 def test_only_methods_that_minimise_the_same_sum_are_counted_together():
     """Every one finds its own and only optimum; a robust loss and other weights make other, smaller or larger, sums."""
-    methods = [di.single_shooting(), di.least_squares(loss="soft_l1"), di.boundary_value(model_weight=1e2),
-               di.boundary_value(model_weight=1e4)]
+    methods = [di.single_shooting(), di.least_squares(loss="soft_l1"), di.boundary_value(process_noise=0.1),
+               di.boundary_value(process_noise=1e-2)]
     found = di.compare(decay(), methods, starts=3, progress=False)
     costs = [e.cost for e in found.values()]
     assert np.min(np.abs(np.diff(np.sort(costs)))) > 0.01  # four sums, far beyond what is called the same
@@ -38,8 +38,8 @@ def test_only_methods_that_minimise_the_same_sum_are_counted_together():
     (di.multiple_shooting(5), di.multistart(di.multiple_shooting(10)), True),
     (di.single_shooting(), di.single_shooting(loss="huber"), False),
     (di.boundary_value(), di.boundary_value(solver="newton"), True),
-    (di.boundary_value(model_weight=1.0), di.boundary_value(model_weight=2.0), False),
-    (di.boundary_value(), di.boundary_value(measurement_weight=1.0), False),
+    (di.boundary_value(process_noise=1.0), di.boundary_value(process_noise=0.5), False),
+    (di.boundary_value(), di.boundary_value(measurement_noise=1.0), False),
     (di.boundary_value(), di.single_shooting(), False),
     (di.kalman(), di.kalman(), True),
     (di.kalman(), di.kalman(initial_std={"a": 1.0}), False),

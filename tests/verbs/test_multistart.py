@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import dynident as di
-from dynident.methods.ranking import SAME_COST, criterion
+from dynident.methods.ranking import criterion
+from dynident.tolerances import SAME_OPTIMUM
 from dynident.verbs.multistart import start_points
 from problems import MACHINES
 
@@ -133,13 +134,13 @@ def test_data_without_noise_do_not_tell_ends_apart_by_rounding(noise):
     e = di.identify(problem, di.multistart(di.single_shooting(), starts=6))
     assert "Best found 6 of 6 times" in e.status
     costs = np.array([s.cost for s in e.starts])
-    assert noise == {} or np.max(costs) > (1 + SAME_COST) * np.min(costs)  # equal only in what counts
+    assert noise == {} or np.max(costs) > (1 + SAME_OPTIMUM) * np.min(costs)  # equal only in what counts
 
 
 def test_user_weights_are_the_same_at_all_ends():
     """With weights of the user's own no noise size enters the sum, though one is printed."""
     problem = beat_problem(0)
-    e = di.identify(problem, di.boundary_value(measurement_weight=1.0, model_weight=1e6), progress=False)
+    e = di.identify(problem, di.boundary_value(measurement_noise=1.0, process_noise=1e-3), progress=False)
     assert e.noise_std["pos"] != 1.0
     assert criterion(e) == e.cost
 

@@ -36,7 +36,7 @@ def test_known_initial_state_is_not_fitted_and_nothing_is_said():
 def test_parameter_that_drifts_in_the_fit_stands_still_here_and_it_is_said():
     machine, _ = fitted()
     problem = machine.problem(initial=dict(machine.initial))
-    estimate = di.identify(problem, di.boundary_value(model_weight={"v": 1e2, "k": 1.0}), progress=False)
+    estimate = di.identify(problem, di.boundary_value(process_noise={"v": 0.1, "k": 1.0}), progress=False)
     validation = estimate.validate(machine.record(seed=7, initial=dict(machine.initial)))
     record = estimate.smoothed.records[0]
     course = record.values[:, record.names.index("k")]

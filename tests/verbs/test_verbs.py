@@ -19,7 +19,7 @@ MSD, PENDULUM = MACHINES["mass_spring_damper"], MACHINES["pendulum"]
 
 @pytest.mark.parametrize("method, sentence", [
     (di.single_shooting, r"the method is the function single_shooting itself; call it: single_shooting\(\)"),
-    (5, "a method is made by one of single_shooting, .* 5 is none"),
+    (5, "a method is made by one of automatic, single_shooting, .* 5 is none"),
     ({"kind": ["kalman"]}, "There is no method"),
 ])
 def test_what_is_no_method_is_refused_in_a_sentence(method, sentence):

@@ -50,7 +50,9 @@ def encode(value: Any, without: Iterable[str] = ()) -> Any:
         return [encode(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         left_out = set(without)
-        return {f.name: encode(vars(value)[f.name]) for f in dataclasses.fields(value) if f.name not in left_out}
+        value = getattr(value, "completed", value)  # with what is else computed on demand
+        return {f.name: encode(vars(value)[f.name]) for f in dataclasses.fields(value)
+                if f.name not in left_out and f.metadata.get("saved", True)}
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
@@ -186,7 +188,7 @@ def _decode_dataclass(kind: Any, data: Any, path: str, faults: list[str], given:
 def _hints(kind: Any) -> dict[str, Any]:
     """The types of a dataclass's fields, as objects."""
     hints = typing.get_type_hints(kind)
-    return {f.name: hints[f.name] for f in dataclasses.fields(kind)}
+    return {f.name: hints[f.name] for f in dataclasses.fields(kind) if f.metadata.get("saved", True)}
 
 
 def _made(make: Any, path: str, faults: list[str]) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Tell = Callable[..., object]  # takes an Iteration
 Said = Callable[..., str]
 
-PATIENCE = 1.0  # s; a fit that ends sooner shows nothing
+QUIET_SECONDS = 1.0  # s; a fit that ends sooner shows nothing
 BETWEEN_LINES = 1.0  # s; a log gets at most one line in this time
 
 
@@ -28,7 +28,7 @@ def reporter(progress: Tell | bool | None = None, said: Said | None = None) -> I
     if callable(progress):
         yield progress
     elif progress is not False and sys.stderr.isatty():
-        with live_line(sys.stderr, PATIENCE, said) as tell:
+        with live_line(sys.stderr, QUIET_SECONDS, said) as tell:
             yield tell
     else:
         yield lambda iteration: None
@@ -76,7 +76,8 @@ def plain_lines(stream: TextIO, between: float = BETWEEN_LINES, said: Said | Non
 
 
 def line(iteration: Iteration, seconds: float) -> str:
-    """Iteration, cost, step and, where segments have to meet, how far apart they still are."""
+    """The stage where there are several; iteration, cost, step and, where segments have to meet, how far apart they are."""
     gap = f"  max defect {iteration.max_defect:.1e}" if iteration.max_defect else ""
     cost, step = f"{iteration.cost:.6g}", f"{iteration.step:.1e}"
-    return f"iteration {iteration.number:4d}  cost {cost}  step {step}{gap}  {seconds:.1f} s"
+    stage = f"{iteration.stage}  " if iteration.stage else ""
+    return f"{stage}iteration {iteration.number:4d}  cost {cost}  step {step}{gap}  {seconds:.1f} s"

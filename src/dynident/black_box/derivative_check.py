@@ -16,12 +16,10 @@ from dynident.black_box.finite_differences import DifferencePoint, FiniteDiffere
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.problem.problem import Problem
+from dynident.tolerances import DERIVATIVE_AGREES, DERIVATIVE_REFUTED, DIFFERENCE_CONFIRMS
 from dynident.transcription.simulators import Simulator
 
-AGREES = 1e-4  # relative, beside what the difference itself is wrong by; some models make their own by differences
-AGREES_AT_MOST = 1e-3  # relative; a difference that is wrong by more can confirm nothing
-SURE = 10.0  # times what a difference is wrong by: who disagrees with it by more is wrong
-MOST_REFUSALS = 2  # of derivatives by the model; then it is not asked again
+MAX_REFUSALS = 2  # of derivatives by the model; then it is not asked again
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class ModelDerivatives:
         initials = [i for i in asked if i not in parameters]
         given: dict[int, Outputs] = {}
         # by all, or where the model refuses parameters by the initial states alone
-        for some in ([asked] if len(check.refusals) < MOST_REFUSALS else []) + [initials] * (initials != asked):
+        for some in ([asked] if len(check.refusals) < MAX_REFUSALS else []) + [initials] * (initials != asked):
             try:
                 given = self._columns(point.values, grids, some) if some else {}
             except SimulationDiverged as bad:
@@ -126,7 +124,7 @@ def _verdicts(point: DifferencePoint, noise: float, given: Mapping[int, Outputs]
 
 def _agrees(point: DifferencePoint, noise: float, i: int, given: Outputs, difference: FiniteDifference) -> bool | None:
     first = _compare(point, given, difference)
-    if first or point.distance(given, difference.derivative) <= SURE * difference.noise:
+    if first or point.distance(given, difference.derivative) <= DERIVATIVE_REFUTED * difference.noise:
         return first
     closer = refine_difference(point, noise, i, difference)
     return None if closer is None else _compare(point, given, closer)
@@ -134,6 +132,6 @@ def _agrees(point: DifferencePoint, noise: float, i: int, given: Outputs, differ
 
 def _compare(point: DifferencePoint, given: Outputs, difference: FiniteDifference) -> bool | None:
     distance = point.distance(given, difference.derivative)
-    if distance > AGREES * difference.length + SURE * (difference.noise + difference.truncation):
+    if distance > DERIVATIVE_AGREES * difference.length + DERIVATIVE_REFUTED * (difference.noise + difference.truncation):
         return False
-    return True if difference.seen and distance <= AGREES_AT_MOST * difference.length else None
+    return True if difference.seen and distance <= DIFFERENCE_CONFIRMS * difference.length else None

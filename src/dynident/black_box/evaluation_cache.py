@@ -1,24 +1,29 @@
-"""Evaluation cache: simulations of a black box and their derivatives, each made once."""
+"""Evaluation cache: simulations of a black box and their derivatives, each made once, on as many processes as pay."""
 
 from __future__ import annotations
 
+import math
+import multiprocessing
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from dynident.black_box.adaptive_pool import AdaptivePool
+from dynident._util.operating_system import available_cores
 from dynident.black_box.derivative_check import DerivativeCheck, ModelDerivatives
-from dynident.black_box.difference_steps import LARGEST_STEP, optimal_steps
 from dynident.black_box.finite_differences import (
+    MAX_STEP,
     DifferencePoint,
     FiniteDifference,
     NoFiniteNeighbour,
     Outputs,
     difference_columns,
     measure_noise,
+    optimal_steps,
 )
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
@@ -27,9 +32,10 @@ from dynident.problem.problem import Problem
 from dynident.transcription.shooting import ExperimentData
 from dynident.transcription.simulators import Simulator
 
-REMEMBERED = 64  # simulations kept for who asks again: weights change, outputs do not
-SMALLEST_MOVE = 1e-3  # a value that happens to be near 0 is moved as if it were this fraction of its scale at least, and
-# one that does nothing by this fraction of the way between its bounds at most
+CACHED_SIMULATIONS = 64  # simulations kept for who asks again: weights change, outputs do not
+MIN_RELATIVE_SIZE = 1e-3  # a value that happens to be near 0 is moved as if it were this fraction of its scale at least, and
+PROCESS_START = 0.5  # seconds until another process has loaded the code and is ready, on a slow machine
+REPEATS = 5  # how often a set of columns is asked for again; a fit takes that many iterations at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +156,8 @@ class EvaluationCache:
                           allowed: UnknownRange) -> DifferencePoint:
         scale = np.where(np.isfinite(allowed.scale) & (allowed.scale > 0), allowed.scale,
                          np.where(values == 0, 1.0, np.abs(values)))
-        size = np.maximum(np.abs(values), SMALLEST_MOVE * scale)
-        longest = np.maximum(LARGEST_STEP * size, np.where(np.isfinite(allowed.span), SMALLEST_MOVE * allowed.span, 0.0))
+        size = np.maximum(np.abs(values), MIN_RELATIVE_SIZE * scale)
+        longest = np.maximum(MAX_STEP * size, np.where(np.isfinite(allowed.span), MIN_RELATIVE_SIZE * allowed.span, 0.0))
         return DifferencePoint(values, self.at(values, grids), size, longest, allowed.lower, allowed.upper,
                                lambda rows: self.outputs(rows, grids), lambda outputs: _weighted(outputs, records))
 
@@ -178,7 +184,7 @@ class EvaluationCache:
 
     def _keep(self, memory: OrderedDict, key: tuple[bytes, bytes], value: object) -> None:
         memory[key] = value
-        while len(memory) > REMEMBERED:
+        while len(memory) > CACHED_SIMULATIONS:
             memory.popitem(last=False)
 
 
@@ -193,3 +199,53 @@ def _simulate(common: tuple[Simulator, tuple[Grid, ...]], e: int, p: np.ndarray,
 
 def _weighted(outputs: Outputs, records: Sequence[ExperimentData]) -> np.ndarray:
     return np.concatenate([y[r.weight > 0] * r.weight[r.weight > 0] for y, r in zip(outputs, records, strict=True)])
+
+
+class AdaptivePool:
+    """Runs tasks one after the other until it is known how long one takes, then on as many processes as pay.
+
+    `seconds` is what one task is known to take; without it, the shortest so far.
+    """
+
+    def __init__(self, own_process: bool, processes: int | None = None, seconds: float = math.inf):
+        alone = multiprocessing.parent_process() is None  # a worker among others takes no more than its own core
+        self.own_process, self.most = own_process, processes or (available_cores() if alone else 1)
+        self.seconds = seconds  # of one task
+        self.begun = False  # the first task starts a process, and says nothing about those after it
+        self.used = 1  # processes
+        self._threads: ThreadPoolExecutor | None = None
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        """Results in the order of the tasks."""
+        done: list[Any] = []
+        while len(done) < len(tasks):
+            waiting = tasks[len(done):]
+            if self.processes_for(len(waiting)) > 1:
+                return done + self._run_threads(function, waiting)
+            began = time.perf_counter()
+            done.append(function(waiting[0]))
+            if self.begun:
+                self.seconds = min(self.seconds, time.perf_counter() - began)
+            self.begun = True
+        return done
+
+    def processes_for(self, tasks: int) -> int:
+        """How many processes shorten this set of tasks, counting that others like it follow."""
+        together = min(self.most, tasks)
+        if not self.own_process or together < 2 or not math.isfinite(self.seconds):
+            return 1
+        if self._threads is not None:
+            return together
+        saved = self.seconds * (tasks - math.ceil(tasks / together)) * REPEATS
+        return together if saved > PROCESS_START else 1
+
+    def _run_threads(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.most, "simulation")
+        self.used = max(self.used, min(self.most, len(tasks)))
+        return list(self._threads.map(function, tasks))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (f"Simulations ran on {self.used} processes side by side, since one takes {self.seconds:.2g} s.",
+                ) if self.used > 1 else ()

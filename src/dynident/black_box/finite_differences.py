@@ -1,25 +1,85 @@
-"""Finite differences: derivatives of simulations around a point, each above the noise of the simulation itself."""
+"""Finite differences: derivatives of simulations around a point, by steps that are above the noise of the simulation itself.
+
+The noise is measured, not guessed: ECnoise of J. J. Moré and S. M. Wild, "Estimating computational noise", SIAM J. Sci.
+Comput. 33 (2011) 1292-1314: seven simulations along a line, whose sixth differences hold no smooth part any more. The step
+then balances noise against truncation error, as in their "Estimating derivatives of noisy simulations", ACM Trans. Math.
+Softw. 38 (2012) 19.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.black_box.difference_steps import LARGEST_STEP, ORDER, SPACING, estimate_noise, is_noise, optimal_steps
 from dynident.errors import SimulationDiverged
+from dynident.tolerances import SEEN_ABOVE_NOISE
 
+ORDER = 6  # of the differences that show the noise
+SPACING = 1e-4  # relative: wide enough for an adaptive solver to change its steps, narrow enough for smoothness
+MIN_NOISE = 1e-16  # relative; below it stands only rounding
+ROUNDING_NOISE = 1e-14  # relative; that little noise is nobody's fault and needs no second look
+MAX_NOISE = 1e-3  # relative; more is rather a jump of the model between two of the simulations
+COMPARED_ORDERS, NOISE_RATIO = 3, 4.0  # the last orders of differences that must show the same noise, and by which factor
+KINK_FRACTION = 0.05  # of all: what shows in so few is a kink
+CENTRAL_DIFFERENCE_FROM = 1e-4  # relative step beyond which the curvature shows in forward differences
+MAX_STEP = 0.05  # relative
+MIN_STEP = 1e-9  # relative
 Outputs = tuple[np.ndarray, ...]  # per experiment (nodes, outputs)
-
-SEED = 1  # the direction in which the noise is looked for is the same in every run
-CLOSER_LINES = (1.0, 1e-2, 1e-4)  # of the usual spacing, where that meets what is not finite or is no noise
+SEED = 1  # the direction in which noise is looked for, and the global search, are the same in every run
+LINE_REFINEMENTS = (1.0, 1e-2, 1e-4)  # of the usual spacing, where that meets what is not finite or is no noise
 LASTING_NOISE = 20.0  # what falls by less, where one looks a hundred times closer, is noise all the same
-MOST_ALONE = 4  # unknowns that are moved alone where all together fail
-SHORTER_STEPS = (1e-2, 1e-4)  # of a step that meets nothing finite on either side
-SEEN_ABOVE_NOISE = 4.0  # times the noise: a smaller change of the outputs is none that was seen
+MAX_SINGLE_DIRECTIONS = 4  # unknowns that are moved alone where all together fail
+STEP_REDUCTIONS = (1e-2, 1e-4)  # of a step that meets nothing finite on either side
 LONGER_STEP = 1e-3  # of the size, and of the way that may be gone: steps in between, for a change that was not seen
 STEP_RATIO = 4.0  # how many times shorter the second of two differences is that shows what the first is wrong by
+
+
+def estimate_noise(line: Sequence[np.ndarray]) -> float:
+    """ECnoise: the noise of simulations at equally spaced points of a line, as a fraction of the size of the outputs."""
+    return _noise_by_order(line)[-1]
+
+
+def is_noise(line: Sequence[np.ndarray]) -> bool:
+    """Whether it is noise that the highest differences hold, and neither a smooth part, which lower ones hold more of, nor
+    a kink or a jump, as where an event passes a sample: that shows in few samples only."""
+    levels = _noise_by_order(line)[-COMPARED_ORDERS:]
+    alike = max(levels) <= min(NOISE_RATIO * min(levels), MAX_NOISE)
+    return levels[-1] <= ROUNDING_NOISE or (alike and not _in_few_samples(line))
+
+
+def _in_few_samples(line: Sequence[np.ndarray]) -> bool:
+    squares = np.sort(np.diff(np.stack(line), n=ORDER, axis=0)[0] ** 2)
+    most = squares[:int((1 - KINK_FRACTION) * squares.size)]
+    return float(np.sum(most)) < float(np.sum(squares)) / NOISE_RATIO**2 and squares.size > 1 / KINK_FRACTION
+
+
+def _noise_by_order(line: Sequence[np.ndarray]) -> list[float]:
+    """What the differences of each order would say the noise is."""
+    table = np.stack(line)
+    size = max(float(np.linalg.norm(outputs)) for outputs in table)
+    found = []
+    for order in range(1, ORDER + 1):
+        table = np.diff(table, axis=0)
+        factor = math.factorial(order) / math.sqrt(math.factorial(2 * order))  # gamma_k = (k!)^2 / (2k)!
+        level = factor * float(np.linalg.norm(table)) / math.sqrt(len(table))
+        found.append(max(MIN_NOISE, level / size if size > 0 else 0.0))
+    return found
+
+
+def optimal_steps(noise: float, influence: np.ndarray, two_sided: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Step per parameter relative to its size, and where it must be a central difference; with `two_sided` everywhere.
+
+    `influence` is the change of the outputs that the derivative predicts for a change of the parameter by its own size,
+    as a fraction of the size of the outputs; the curvature is taken to act over the same distance.
+    """
+    quotient = noise / np.maximum(influence, noise)
+    forward = 2 * np.sqrt(quotient)  # 2 noise / h = h / 2
+    central = np.cbrt(3 * quotient)  # noise / h = h^2 / 3
+    both = (forward > CENTRAL_DIFFERENCE_FROM) | two_sided
+    return np.clip(np.where(both, central, forward), MIN_STEP, MAX_STEP), both
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +130,9 @@ def measure_noise(point: DifferencePoint) -> float:
     failed: list[tuple[np.ndarray, SimulationDiverged]] = []
     draw = np.random.default_rng(SEED)
     together = draw.choice([-1.0, 1.0], count) * draw.uniform(0.5, 1.0, count) / np.sqrt(max(1, count))
-    for direction in (together, *(np.eye(count)[:MOST_ALONE] if count > 1 else ())):
+    for direction in (together, *(np.eye(count)[:MAX_SINGLE_DIRECTIONS] if count > 1 else ())):
         before: float | None = None
-        for closer in CLOSER_LINES:
+        for closer in LINE_REFINEMENTS:
             line = _simulate_line(point, closer * SPACING * point.size * direction, failed)
             if line is None:
                 continue
@@ -114,7 +174,7 @@ def difference_columns(point: DifferencePoint, noise: float, steps: np.ndarray, 
     """Of these unknowns; what is not seen is tried again at once with longer steps."""
     tried = {i: float(steps[i]) for i in which}
     found = _differences(point, noise, tried, both)
-    for shorter in SHORTER_STEPS:  # the point itself is finite, but nothing on either side
+    for shorter in STEP_REDUCTIONS:  # the point itself is finite, but nothing on either side
         lost = {i: shorter * tried[i] for i in which if isinstance(found[i], SimulationDiverged)}
         found |= _differences(point, noise, lost, both)
     good = {i: c for i, c in found.items() if not isinstance(c, SimulationDiverged)}
@@ -132,7 +192,7 @@ def difference_columns(point: DifferencePoint, noise: float, steps: np.ndarray, 
 def _next_longer_step(point: DifferencePoint, i: int, step: float) -> float:
     """The next longer step to look with; 0 where there is none."""
     size, longest = float(point.size[i]), float(point.longest_step[i])
-    ladder = (LONGER_STEP * size, LARGEST_STEP * size, LONGER_STEP * longest, longest)
+    ladder = (LONGER_STEP * size, MAX_STEP * size, LONGER_STEP * longest, longest)
     return min((s for s in ladder if step * 1.01 < s <= longest), default=0.0)
 
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dynident.black_box.evaluation_cache import EvaluationCache
-from dynident.black_box.problem import BlackBoxProblem, SimulatorIntegrator
+from dynident.black_box.finite_differences import SEED
+from dynident.black_box.setup import BlackBoxProblem, SimulatorIntegrator
 from dynident.errors import DynidentError, ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
@@ -28,18 +29,18 @@ from dynident.methods.direct import (
     with_iterations,
 )
 from dynident.methods.method import Method
-from dynident.methods.options import check_options, is_whole, known_integrator, option
+from dynident.methods.options import check_options, documented, is_whole, known_integrator, option
 from dynident.methods.substeps import choose_substeps
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
+from dynident.solvers.solver_result import Solver
 from dynident.transcription.simulators import declared_names, simulator_for
 
-SEED = 1  # the global search is repeatable
 FAILED_COST = 1e6  # times the cost at the start: what a failed simulation counts in the global search
-MEMBERS_PER_UNKNOWN = 10  # of the searching population, where evaluations allow
-FEWEST_MEMBERS = 4  # per unknown
-LEAST_GENERATIONS = 5  # evaluations are spent on that many rather than on more members
+MAX_MEMBERS_PER_UNKNOWN = 10  # of the searching population, where evaluations allow
+MIN_MEMBERS_PER_UNKNOWN = 4  # per unknown
+MIN_GENERATIONS = 5  # evaluations are spent on that many rather than on more members
 
 
 def search_effort(name: str, value: Any) -> list[str]:
@@ -47,9 +48,23 @@ def search_effort(name: str, value: Any) -> list[str]:
     return [] if good else [f"{name} = {value!r}; give a number of simulations, or 0 for no search."]
 
 
+@documented
 @dataclass(frozen=True)
 class LeastSquares(Method):
-    """Simulations and differences only: for FMUs, and for any model as a check; optionally after a global search."""
+    """Simulations and finite differences only: for FMUs, and for any model as a check; optionally after a global search.
+
+    See the manual, methods/least_squares.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> print(f"{di.identify(problem, di.least_squares()).values['k']:.2f}")
+    0.50
+    """
 
     global_search: int = option(0, "Simulations to spend on a global search between the bounds before; 0: none.", search_effort)
     integrator: str = option("runge_kutta", "For models with equations; an FMU brings its own.", known_integrator)
@@ -135,13 +150,13 @@ class BlackBoxTranscription:
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
         return BlackBoxProblem(problem, self.cache, substeps, noise_std, self.loss, self.start_values)
 
-    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
         return self.transcribe(problem, substeps, noise_std)
 
-    def make_solver(self, finite: FiniteProblem) -> Any:
+    def make_solver(self, finite: FiniteProblem) -> Solver:
         if self.problem.constraints:
             return constrained_solver(self.problem, finite, self.method.max_iterations)
-        return LevenbergMarquardt(iterations=self.method.max_iterations)
+        return LevenbergMarquardt(max_iterations=self.method.max_iterations)
 
     def advice(self, problem: Problem) -> list[str]:
         stiff = self.cache.simulator.stiff_alternative
@@ -214,7 +229,7 @@ def search_globally(transcription: BlackBoxTranscription) -> tuple[BlackBoxTrans
             return worst if np.isfinite(worst) else float(np.finfo(float).max)
 
     count, evaluations = len(finite.names), transcription.method.global_search
-    members = int(np.clip(evaluations // (LEAST_GENERATIONS * count), FEWEST_MEMBERS, MEMBERS_PER_UNKNOWN))
+    members = int(np.clip(evaluations // (MIN_GENERATIONS * count), MIN_MEMBERS_PER_UNKNOWN, MAX_MEMBERS_PER_UNKNOWN))
     generations = max(1, evaluations // (members * count) - 1)
     found = differential_evolution(cost, list(zip(lower, upper, strict=True)), maxiter=generations, popsize=members,
                                    rng=SEED, polish=False, x0=start.unknowns)

@@ -15,27 +15,31 @@ import typer
 from dynident.cli import (
     check,
     compare,
+    coverage,
     demo,
     design,
     export,
     fit,
     fleet,
     fmu,
+    init,
     methods,
     profile,
     report,
+    robot,
     simulate,
     validate,
     watch,
 )
 from dynident.cli.common import BAD_INPUT, INTERRUPTED, NOT_GOOD, OUR_FAULT, Stop, print_error
 
-app = typer.Typer(name="dynident", no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
-                  pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
+app = typer.Typer(name="dynident", no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+                  pretty_exceptions_enable=False,
+                  context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 
-COMMANDS = {"check": check, "fit": fit, "simulate": simulate, "validate": validate, "compare": compare,
+COMMANDS = {"check": check, "fit": fit, "simulate": simulate, "validate": validate, "compare": compare, "coverage": coverage,
             "methods": methods, "fleet": fleet, "profile": profile, "design": design,
-            "report": report, "demo": demo, "watch": watch}
+            "report": report, "robot": robot, "init": init, "demo": demo, "watch": watch}
 for _name, _module in COMMANDS.items():
     app.command(_name)(_module.run)
 GROUPS = {"fmu": fmu, "export": export}

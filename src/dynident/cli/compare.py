@@ -36,10 +36,10 @@ def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = N
 
     Exit code 1 if one of them found no answer.
 
-    Example: `dynident compare problem.toml --methods single_shooting,multiple_shooting --starts 20`
+    Example: dynident compare problem.toml --methods single_shooting,multiple_shooting --starts 20
     """
     from dynident.errors import ProblemError
-    from dynident.io.results.save import save
+    from dynident.io.results.result_folder import save
     from dynident.report import comparison_html, print_comparison
     from dynident.verbs.compare import compare
 

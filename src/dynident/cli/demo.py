@@ -15,7 +15,7 @@ Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where 
 def run(out: Out = Path("dynident-demo")) -> None:
     """Copy an embedded example (a servo axis with friction), check it, fit it, validate it, and report.
 
-    Example: `dynident demo --out dynident-demo`
+    Example: dynident demo --out dynident-demo
     """
     from dynident.demo import copy_to
 

@@ -38,7 +38,7 @@ def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = Fal
     A problem file is fitted first, so that the plan is made from what its records tell. Exit code 1 if the search did
     not converge or a constraint cannot be met, 130 after Ctrl-C; an input that was verified by then is written all the same.
 
-    Example: `dynident design problem.toml --out next_input.csv`
+    Example: dynident design problem.toml --out next_input.csv
     """
     from dynident.design.design_input import check_table, plan_from_table
     from dynident.design.optimize import progress_line
@@ -61,8 +61,7 @@ def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python:
 
     `first` may refuse problem and table before they are fitted.
     """
-    from dynident.io.results.load import load
-    from dynident.io.results.save import AS_GIVEN
+    from dynident.io.results.result_folder import AS_GIVEN, load
 
     if path.is_dir():
         given = path / AS_GIVEN

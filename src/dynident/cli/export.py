@@ -27,10 +27,10 @@ def fmu(results: ResultsPath, out: Out = None,
             "ziglang."))] = None) -> None:
     """Write the fitted model with its estimated parameters as an FMU (Co-Simulation and Model Exchange).
 
-    Example: `dynident export fmu results/ --out drive.fmu`
+    Example: dynident export fmu results/ --out drive.fmu
     """
     from dynident.io.results.export import estimate_as_fmu
-    from dynident.io.results.load import load
+    from dynident.io.results.result_folder import load
 
     target = out or results / "model.fmu"
     estimate_as_fmu(load(results), target, version=version, platforms=tuple(platform or ()))
@@ -44,13 +44,12 @@ def parameters(results: ResultsPath, out: Out = None,
                ) -> None:
     """Write the estimated parameters and initial states as a parameter set (SSV 1.0) that tools apply to an FMU.
 
-    Example: `dynident export parameters results/ --out robot.ssv`
+    Example: dynident export parameters results/ --out robot.ssv
     """
     from dynident._util.atomic import atomic_write
     from dynident.errors import ProblemError
     from dynident.io.results.export import left_out_of_set, parameter_set
-    from dynident.io.results.load import load
-    from dynident.io.results.save import PARAMETERS
+    from dynident.io.results.result_folder import PARAMETERS, load
 
     if experiment is not None and out is None:
         raise ProblemError(f"--experiment {experiment}: say with --out where this set goes; {PARAMETERS} in {results} is that "
@@ -74,10 +73,10 @@ def c(results: ResultsPath,
           "Start from the estimated parameters, not from their start values."))] = False) -> None:
     """Write the filter that made a result as one .c and one .h: C99, no dependency, no allocation.
 
-    Example: `dynident export c results/ --target filter --name belt_filter`
+    Example: dynident export c results/ --target filter --name belt_filter
     """
     from dynident.errors import ProblemError
-    from dynident.io.results.load import load
+    from dynident.io.results.result_folder import load
     from dynident.kalman.export_c import export_filter
 
     if target != "filter":

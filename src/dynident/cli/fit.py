@@ -39,9 +39,9 @@ def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", a
     Exit code 1 if the fit did not converge, 130 after Ctrl-C; the best point is written all the same, and
     marked.
 
-    Example: `dynident fit problem.toml --out results/ --method multiple_shooting`
+    Example: dynident fit problem.toml --out results/ --method multiple_shooting
     """
-    from dynident.io.results.save import reserved, write
+    from dynident.io.results.result_folder import reserved, write
     from dynident.report.terminal import print_estimate
 
     said = read(problem, allow_outside, allow_python)

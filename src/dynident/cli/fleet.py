@@ -29,13 +29,12 @@ def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, d
     Can be stopped at any moment; the same command goes on where it was, and fits records that are new or have changed.
     Exit code 1 if a record has no result, 130 after Ctrl-C; what is done is kept.
 
-    Example: `dynident fleet fleet.toml --out results/ --workers 4`
+    Example: dynident fleet fleet.toml --out results/ --workers 4
     """
     from dynident._util.progress import live_line, plain_lines
     from dynident.errors import ProblemError
-    from dynident.fleet.file import read_fleet
-    from dynident.fleet.progress import line
     from dynident.fleet.run import fleet as run_fleet
+    from dynident.fleet.run import line, read_fleet
 
     if workers is not None and dask is not None:
         raise ProblemError("--workers are processes on this machine, and --dask is a cluster; give one of them.")

@@ -21,11 +21,10 @@ def fmu() -> None:
 def info(path: FmuPath, every: Annotated[bool, typer.Option("--all", help="Internal variables too.")] = False) -> None:
     """List variables with start values, units and causality, what the FMU can do, and what can be estimated.
 
-    Nothing of the FMU is run. Example: `dynident fmu info robot.fmu`
+    Nothing of the FMU is run. Example: dynident fmu info robot.fmu
     """
     from dynident.fmu.archive import existing_fmu
-    from dynident.fmu.description import read_description
-    from dynident.fmu.summary import summarize, variable_table
+    from dynident.fmu.description import read_description, summarize, variable_table
 
     description = read_description(existing_fmu(path))
     print(summarize(description))

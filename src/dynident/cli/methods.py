@@ -12,7 +12,7 @@ Name = Annotated[str, typer.Argument(metavar="[NAME]", show_default=False, help=
 def run(name: Name = "") -> None:
     """List the methods, or the options of one: what a [method] table of a problem file may hold.
 
-    Example: `dynident methods multiple_shooting`
+    Example: dynident methods multiple_shooting
     """
     from dynident.errors import ProblemError, did_you_mean
     from dynident.methods.options import option_rows

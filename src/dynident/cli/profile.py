@@ -1,4 +1,4 @@
-"""`dynident profile`: how far can each parameter be moved before the data object?"""
+"""`dynident profile`: profile likelihoods of a saved result."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", show_de
 
 def run(known: Known, names: Names = [], out: Out = None, allow_outside: AllowOutside = False,  # noqa: B006
         allow_python: AllowPython = False) -> None:
-    """Likelihood profiles: intervals that need not be symmetric, a verdict per parameter, and who makes up for it.
+    """Profile likelihoods: intervals that need not be symmetric, identifiability, and compensating parameters.
 
-    Example: `dynident profile results/ --name Fc --out profile.png`
+    Example: dynident profile results/ --name Fc --out profile.png
     """
     from dynident.estimate.estimate import Estimate
     from dynident.verbs.profile import profile

@@ -1,4 +1,4 @@
-"""`dynident report`: make the page of a saved result anew."""
+"""`dynident report`: make the page of a saved result again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dynident.cli.common import ResultsPath, page
 def run(results: ResultsPath) -> None:
     """Print a saved result and write its report.html again; nothing is fitted.
 
-    Example: `dynident report results/`
+    Example: dynident report results/
     """
-    from dynident._util.lock import exclusive
-    from dynident.io.results.load import load
-    from dynident.io.results.save import write_report
+    from dynident._util.atomic import exclusive
+    from dynident.io.results.result_folder import load, write_report
     from dynident.report.terminal import print_estimate
 
     estimate = load(results)

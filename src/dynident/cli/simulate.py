@@ -24,7 +24,7 @@ def run(problem: ProblemPath, out: Out, values: Set = [], allow_outside: AllowOu
         allow_python: AllowPython = False) -> None:
     """Simulate every experiment of a problem at the start values, or at those given by --set.
 
-    Example: `dynident simulate problem.toml --out sim.csv --set M=95 --set "q(0)=0"`
+    Example: dynident simulate problem.toml --out sim.csv --set M=95 --set "q(0)=0"
     """
     import numpy as np
     import pyarrow as pa
@@ -79,11 +79,10 @@ def chosen_values(problem: Problem, given: dict[str, str]) -> list[dict[str, flo
 
 def _left_to_the_model(problem: Problem, experiment: Experiment) -> set[str]:
     """Parameters and initial states that have a value of the model's own, and none in the problem."""
-    from dynident.problem.model import nominal_values
     from dynident.problem.parameter import Parameter
 
     said = {p.name if isinstance(p, Parameter) else p.state for p in problem.parameters} | set(experiment.initial)
-    silent = set(nominal_values(problem.model)) - said
+    silent = set(problem.model.nominal_values) - said
     return {f"{name}(0)" if name in problem.model.states else name for name in silent}
 
 

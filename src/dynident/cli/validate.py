@@ -30,10 +30,9 @@ def run(results: ResultsPath, record: Record, columns: Columns = []) -> None:  #
 
     The columns of the record are called as in the problem's first experiment; --column says otherwise.
 
-    Example: `dynident validate results/ other.csv --column position=q`
+    Example: dynident validate results/ other.csv --column position=q
     """
-    from dynident.io.results.load import load
-    from dynident.io.results.save import AS_GIVEN, reserved, write
+    from dynident.io.results.result_folder import AS_GIVEN, load, reserved, write
 
     estimate = load(results)
     experiment = read_like(first_experiment(results), record, assignments(columns, "--column"), estimate.problem.model)
@@ -51,7 +50,7 @@ def first_experiment(results: Path) -> ExperimentTable:
     """How the first record was read: from the user's own problem file, or from the one written with the result."""
     from dynident.errors import ProblemError
     from dynident.io.problem_file.schema import ExperimentTable
-    from dynident.io.results.save import AS_GIVEN, PROBLEM
+    from dynident.io.results.result_folder import AS_GIVEN, PROBLEM
 
     file = results / AS_GIVEN if (results / AS_GIVEN).is_file() else results / PROBLEM
     try:
@@ -73,12 +72,11 @@ def read_like(table: ExperimentTable, record: Path, columns: dict[str, str], mod
     if faults:
         raise ProblemError(faults)
     given: dict[str, Any] = {key: getattr(table, key) for key in table.model_fields_set - OF_ONE_RECORD}
-    given |= {"inputs": {name: columns.get(name, column) for name, column in table.inputs.items()}}
+    given |= {"inputs": {name: _in_column(columns.get(name), it.request(name)) for name, it in table.inputs.items()}}
     given |= {"time": columns["time"]} if "time" in columns else {}
     outputs = {}
     for name, output in table.outputs.items():
-        column, *noise = output.request(name)
-        outputs[name] = (columns.get(name, column), *noise)
+        outputs[name] = _in_column(columns.get(name), output.request(name))
     try:
         read = read_table(record, name=record.stem, outputs=outputs, **given)
     except ProblemError as error:
@@ -86,3 +84,10 @@ def read_like(table: ExperimentTable, record: Path, columns: dict[str, str], mod
         *others, last = error.faults
         raise ProblemError([*others, f"{last} {hint}"]) from error  # the hint is no fault of its own
     return in_units_of(model, read, table.units or ())
+
+
+def _in_column(column: str | None, request: Any) -> Any:
+    """A signal as `read_table` takes it, from another column where one is named."""
+    if column is None:
+        return request
+    return (column, *request[1:]) if isinstance(request, tuple) else column

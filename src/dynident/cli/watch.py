@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from dynident._util.operating_system import can_be_read, terminate_like_interrupt
+from dynident._util.progress import BETWEEN_LINES
 from dynident.cli.common import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, print_error, read
 from dynident.errors import NotSupported, ProblemError
 
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 WIDTH = 52  # columns of the table at a terminal, so that what stands above and below it fits a line
 REFRESH = 0.1  # seconds between two pictures at a terminal
-BETWEEN_LINES = 1.0  # seconds between two lines elsewhere
 BETWEEN_SAVES = 5.0  # seconds
-PATIENCE = 0.05  # seconds to wait for more lines
-AT_ONCE = 65_536  # bytes read from a pipe at once
+POLL_SECONDS = 0.05  # seconds to wait for more lines
+READ_BYTES = 65_536  # bytes read from a pipe at once
 MEMORY = 0.98  # share of the past in the running mean of the innovations: some 50 samples
 SUSPICIOUS = 3.0  # mean squared innovation over its variance from which on the filter is called too sure
 
@@ -36,7 +35,7 @@ From = Annotated[str, typer.Option("--from", metavar="stdin|FILE", help=(
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="At the end of the file, wait for more.")]
 State = Annotated[Path | None, typer.Option("--state", metavar="FILE", show_default=False, help=(
     "Where the filter's state is kept and resumed from; beside the problem file unless said."))]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew: do not resume.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start again: do not resume.")]
 
 
 def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, state: State = None, fresh: Fresh = False,
@@ -46,7 +45,7 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
     The filter is the file's [method] if that is kalman or moving_horizon. Its state is saved every few seconds and at
     the end, and resumed by the next run.
 
-    Example: `dynident watch problem.toml --from drive.csv --follow`
+    Example: dynident watch problem.toml --from drive.csv --follow
     """
     from dynident.io.readers.stream import Lines
     from dynident.kalman.method import FilterMethod, KalmanMethod
@@ -76,7 +75,6 @@ def request_of(path: Path, problem: Problem) -> ReadRequest:
     the problem works."""
     from dynident.io.problem_file.read import parse_file
     from dynident.io.readers.columns import ReadRequest
-    from dynident.problem.unit_checks import units_of
 
     table, record, model = parse_file(path)[2]["experiment"][0], problem.experiments[0], problem.model
 
@@ -89,7 +87,7 @@ def request_of(path: Path, problem: Problem) -> ReadRequest:
         raise NotSupported(f"watch needs to know when a sample was taken, but the first experiment of {path} names no "
                            "column of time. Write time = \"t\" with the name of one.")
     outputs = {name: column("outputs", name) for name in model.outputs if name in record.outputs}
-    units = {name: unit for name, unit in units_of(model).items() if name in (*model.inputs, *outputs)} | {**record.units}
+    units = {name: unit for name, unit in model.units.items() if name in (*model.inputs, *outputs)} | {**record.units}
     return ReadRequest(table["time"], {name: column("inputs", name) for name in model.inputs}, outputs, hold="zero",
                    initial={}, start=None, name=None, units=units, time_unit=table.get("time_unit"),
                    sample_time=None)
@@ -109,7 +107,7 @@ def _arriving(source: str, follow: bool) -> Iterator[str | None]:
                 part = ""
             elif follow:
                 part += line  # half a line: whoever writes it is not done
-                time.sleep(PATIENCE)
+                time.sleep(POLL_SECONDS)
                 yield None
             else:
                 if part + line:
@@ -119,15 +117,12 @@ def _arriving(source: str, follow: bool) -> Iterator[str | None]:
 
 def _piped(stream: TextIO) -> Iterator[str | None]:
     """Lines of a pipe; the picture must not stand still until the next one."""
-    if os.name == "nt":  # where only sockets can be asked whether they hold something
-        yield from stream
-        return
     descriptor, part = stream.fileno(), b""
     while True:
-        if not select.select([descriptor], [], [], PATIENCE)[0]:
+        if not can_be_read(descriptor, POLL_SECONDS):
             yield None
             continue
-        read = os.read(descriptor, AT_ONCE)
+        read = os.read(descriptor, READ_BYTES)
         if not read:
             break
         *whole, part = (part + read).split(b"\n")
@@ -141,7 +136,7 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept:
 
     count, mean, saved, known = 0, None, time.monotonic(), None
     resumed = online.time
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it wants its state kept, like Ctrl-C
+    terminate_like_interrupt()
     with _display() as show:
         try:
             for sample in lines.samples(text, after=online.time):
@@ -166,7 +161,7 @@ def _watch(online: OnlineFilter, lines: Lines, text: Iterator[str | None], kept:
     if lines.passed:
         were = "sample was" if lines.passed == 1 else "samples were"
         print_error(f"{lines.passed} {were} passed over, up to t = {resumed:g}: the filter that was resumed has seen that "
-                    "time. If this is another record, whose clock began anew, say --fresh.")
+                    "time. If this is another record, whose clock started again, say --fresh.")
     where = f"; the filter's state is in {kept}" if kept.exists() else ""
     print(f"{counted(count, lines.skipped)}{where}.")
 

@@ -1,8 +1,9 @@
-"""C source: CasADi functions as C text, for inclusion in one of our loops."""
+"""C source: CasADi functions as C text to stand in front of a loop of ours, which is a file beside this one."""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from importlib import resources
 
@@ -10,6 +11,13 @@ import casadi as ca
 
 # for models: two divisions by one number cost one division, and one rounding more; loops over few states unrolled
 QUICK = ("-freciprocal-math", "-O3")
+LARGE = ("-freciprocal-math", "-O1", "-ftree-vectorize")  # half the time of the compiler, a tenth more of the program
+LARGE_LINES = 5000  # of C text, from which on the compiler's time counts more
+
+
+def flags_by_size(text: str) -> tuple[str, ...]:
+    """How hard the compiler is to try, by the length of what it is given."""
+    return LARGE if text.count("\n") > LARGE_LINES else QUICK
 
 
 @functools.cache
@@ -29,3 +37,16 @@ def c_source(functions: Sequence[ca.Function]) -> str:
             raise ValueError(f"The kernel function '{f.name()}' must start with dyn_.")
         generator.add(f)
     return generator.dump()
+
+
+def static_source(functions: Sequence[ca.Function], qualifier: str = "static") -> str:
+    """The same for a loop in the same text alone: nothing is exported, and every argument and result must be given.
+
+    CasADi asks at each number whether its array is there; without, a compiler has a third of the lines and no branches.
+    """
+    front, _, rest = c_source(functions).partition("/* Configuration this file was compiled with */")
+    front = re.sub(r"^casadi_real casadi_", "static casadi_real casadi_", front, flags=re.M)  # helpers such as sign
+    bodies = re.findall(r"^/\* (dyn_\w+):[^\n]*\nstatic int casadi_f\d+(\(.*?^\}\n)", rest, flags=re.M | re.S)
+    text = "\n".join([front, *(f"{qualifier} int {name}{body}" for name, body in bodies)])
+    text = re.sub(r"if \(res\[\d+\]!=0\) ", "", text)
+    return re.sub(r"arg\[(\d+)\]\? (arg\[\1\]\[\d+\]) : 0;", r"\2;", text)

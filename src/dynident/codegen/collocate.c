@@ -7,67 +7,89 @@
      defect       end of the interval (stages corrected) minus the state that stands there
      link         how the end follows the state at the begin and the parameters, (NX, NQ) */
 
-static int interval(const double *t, const double *h, const double *x, const double *z, const double *u0,
-                    const double *u1, const double *p, int sens, double *next, double *link, double *correction,
-                    double *stage) {
-  int i, j;
-#if NZ > 0
-  double G[NZ], Gz[NZ * NZ], K[NZ * (1 + NQ)], nz[NX * NZ], nq[NX * NQ];
-  const double *arg[7] = {t, h, x, z, u0, u1, p};
-  const int columns = sens ? 1 + NQ : 1;
-  int l;
-  { double *res[3] = {G, 0, next}; dyn_imp(arg, res, 0, 0, 0); }
-  { double *res[4] = {Gz, K + NZ, nz, nq}; dyn_imp_jac(arg, res, 0, 0, 0); }
-  for (i = 0; i < NZ; i++) K[i] = G[i];
-  if (!finite_all(G, NZ) || !solve(Gz, K, columns)) return 0;
-  for (l = 0; l < NZ; l++) {
-    correction[l] = -K[l];
-    for (i = 0; i < NX; i++) next[i] -= nz[i + NX * l] * K[l];
+#if DERIVATIVES
+#if STAGES > 0
+/* One column more than unknowns: the first is the correction, and what it does to the end. */
+INLINE int interval(double t, double h, const double *x, const double *z, const double *u0, const double *u1, const double *p,
+                    int sens, double *S, MEMORY *memory, double *next, double *link, double *correction, double *stage) {
+  const int w = sens ? PADDED(1 + NQ) : PADDED(1), m = sens ? 1 + NX : -1;
+  double k[RATES * NX], G[NZ];
+  const double *Z = memory->chain;
+  int i;
+  rates_q(t, h, x, z, u0, u1, p, k, memory->J);
+  stage_equations(h, 1, x, z, k, G);
+  if (!finite_all(G, NZ) || !newton_factor(h, memory)) return 0;
+  memset(S, 0, BLOCK(w) * sizeof(double));
+  for (i = 0; i < NX && sens; i++) S[i * w + 1 + i] = 1;
+  chain(h, S, w, m, memory, G, S);
+  next_state(h, 1, x, z, k, next);
+  for (i = 0; i < NX; i++) {
+    next[i] += S[i * w];
+    if (sens) memcpy(link + i * NQ, S + i * w + 1, NQ * sizeof(double));
   }
-  if (!sens) return 1;
-  for (l = 0; l < NZ; l++)
-    for (j = 0; j < NQ; j++) stage[l * NQ + j] = -K[NZ * (1 + j) + l];
-  for (i = 0; i < NX; i++)
-    for (j = 0; j < NQ; j++) {
-      double s = nq[i + NX * j];
-      for (l = 0; l < NZ; l++) s += nz[i + NX * l] * stage[l * NQ + j];
-      link[i * NQ + j] = s;
-    }
-#else
-  double phi[NX * NQ];
-  const double *arg[6] = {t, h, x, u0, u1, p};
-  double *res[2] = {next, phi};
-  if (!sens) { dyn_step(arg, res, 0, 0, 0); return 1; }
-  dyn_step_jac(arg, res, 0, 0, 0);
-  for (i = 0; i < NX; i++)
-    for (j = 0; j < NQ; j++) link[i * NQ + j] = phi[i + NX * j];
-#endif
+  for (i = 0; i < NZ; i++) {
+    correction[i] = Z[i * w];
+    if (sens) memcpy(stage + i * NQ, Z + i * w + 1, NQ * sizeof(double));
+  }
   return 1;
 }
+#else
+INLINE int interval(double t, double h, const double *x, const double *z, const double *u0, const double *u1, const double *p,
+                    int sens, double *S, MEMORY *memory, double *next, double *link, double *correction, double *stage) {
+  const int w = PADDED(NQ);
+  int i;
+  memcpy(next, x, NX * sizeof(double));
+  if (!sens) return step(t, h, next, u0, u1, p);
+  memset(S, 0, NX * w * sizeof(double));
+  for (i = 0; i < NX; i++) S[i * w + i] = 1;
+  step_q(t, h, next, u0, u1, p, S, w, NX, *memory);
+  for (i = 0; i < NX; i++) memcpy(link + i * NQ, S + i * w, NQ * sizeof(double));
+  return 1;
+}
+#endif
 
 /* Returns -1, or the node at which something is not finite. */
 long long dynident_collocate(long long nodes, const double *t, const double *u_begin, const double *u_end,
                              const double *u_node, const double *p, const double *X, const double *Z,
                              const unsigned char *wanted, int sens, double *Y, double *J, double *defect, double *link,
                              double *correction, double *stage) {
-  double S[NX * NQ], next[NX];
-  long long k;
+  const int w = PADDED(NQ);
+  double *one, *D, next[NX];
+  long long k, bad = -1;
   int i;
-  memset(S, 0, sizeof S);
-  for (i = 0; i < NX; i++) S[i * NQ + i] = 1;
+  MEMORY memory;
+#if WORK <= ON_STACK
+  double work[SIZE(WORK)];
+#else
+  double *work = malloc(sizeof(double) * (WORK));
+  if (!work) return 0;
+#endif
+  TAKE(&memory, work);
+  one = work + (WORK) - NX * w;
+  D = one - NY * w;
+  memset(one, 0, NX * w * sizeof(double));
+  for (i = 0; i < NX; i++) one[i * w + i] = 1;
+  BEGIN(&memory, w);
   for (k = 0; k < nodes; k++) {
     if (wanted[k]) {
-      observe(t + k, X + k * NX, u_node + k * NU, p, S, sens, Y + k * NY, J + k * NY * NQ);
-      if (!finite_all(Y + k * NY, NY)) return k;
+      if (sens) {
+        outputs_q(t + k, X + k * NX, u_node + k * NU, p, one, w, NX, Y + k * NY, D);
+        for (i = 0; i < NY; i++) memcpy(J + (k * NY + i) * NQ, D + i * w, NQ * sizeof(double));
+      } else outputs(t + k, X + k * NX, u_node + k * NU, p, Y + k * NY);
+      if (!finite_all(Y + k * NY, NY)) { bad = k; break; }
     }
     if (k == nodes - 1) break;
-    {
-      const double h = t[k + 1] - t[k];
-      if (!interval(t + k, &h, X + k * NX, Z + k * NZ, u_begin + k * NU, u_end + k * NU, p, sens, next,
-                    link + k * NX * NQ, correction + k * NZ, stage + k * NZ * NQ)) return k + 1;
-    }
-    if (!finite_all(next, NX)) return k + 1;
+    bad = k + 1;
+#define INTERVAL(s) interval(t[k], t[k + 1] - t[k], X + k * NX, Z + k * NZ, u_begin + k * NU, u_end + k * NU, p, s, work + STEP_WORK, \
+                             &memory, next, link + k * NX * NQ, correction + k * NZ, stage + k * NZ * NQ)
+    if (!(sens ? INTERVAL(1) : INTERVAL(0))) break;
+    if (!finite_all(next, NX)) break;
+    bad = -1;
     for (i = 0; i < NX; i++) defect[k * NX + i] = next[i] - X[(k + 1) * NX + i];
   }
-  return -1;
+#if WORK > ON_STACK
+  free(work);
+#endif
+  return bad;
 }
+#endif

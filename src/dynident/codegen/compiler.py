@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import errno
 import functools
 import hashlib
 import logging
@@ -21,18 +22,22 @@ import platform
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from dynident._util.operating_system import cache_home, library_flags, library_suffix, link_flags
+from dynident.codegen.compiler_process import no_space, run_compiler
+
 logger = logging.getLogger("dynident")
 
-FLAGS = ("-O2", "-ftree-vectorize", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
-LINK = ("-Wl,-Bsymbolic",) if sys.platform.startswith("linux") else ()  # a kernel's names must not meet libc's
+FLAGS = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math", *library_flags())
+LINK = link_flags()
 PROBE_LIMIT = 60  # seconds; for one line of C
 COMPILE_LIMIT = 600  # seconds; a model that takes longer is better off in CasADi's own machine
+
+Flags = tuple[str, ...] | Callable[[str], tuple[str, ...]]  # the latter of the source
 
 NAME_LENGTH = 40  # of a hash in hexadecimal digits; enough never to meet another
 
@@ -44,11 +49,7 @@ _own_folder: list[Path] = []  # a cache of this process, where that on disk cann
 def cache_folder() -> Path:
     """Where compiled kernels are kept."""
     given = os.environ.get("DYNIDENT_CACHE")
-    if given:
-        return Path(given)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "dynident"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dynident"
+    return Path(given) if given else cache_home() / "dynident"
 
 
 def compiler() -> str | None:
@@ -58,15 +59,17 @@ def compiler() -> str | None:
 
 @functools.cache
 def _compiler_for(choice: str) -> str | None:
+    fault = ""
     for found in _installed(choice):
-        if _works(found):
+        fault = _fault(found)
+        if not fault:
             return found
     slower = "models run in CasADi's own machine, 10 to 50 times slower."
     if choice.lower() == "none":
         logger.info("No compiler is used (DYNIDENT_CC=none): %s", slower)
     else:
         said = f"The compiler '{choice}' does not work" if choice else "No C compiler was found"
-        logger.warning("%s: %s", said, slower)
+        logger.warning("%s%s: %s", said, f" ({fault})" if fault else "", slower)
     return None
 
 
@@ -79,12 +82,15 @@ def _installed(choice: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found for found in (shutil.which(name) for name in names if name) if found))
 
 
-def _works(path: str) -> bool:
-    """Compiles and links a trivial library; a compiler without its headers or linker is none."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "probe.c")
-        source.write_text("#include <math.h>\ndouble probe(double x) { return exp(x); }\n")
-        return not _failure(path, source, Path(folder, "probe.so"), PROBE_LIMIT)
+def _fault(path: str) -> str:
+    """Why a compiler does not make a trivial library, or nothing; one without its headers or linker is none."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "probe.c")
+            source.write_text("#include <math.h>\ndouble probe(double x) { return exp(x); }\n")
+            return _failure(path, source, Path(folder, "probe.so"), PROBE_LIMIT)
+    except OSError as reason:  # no folder to work in
+        return no_space() if reason.errno in (errno.ENOSPC, errno.ENOENT, None) else str(reason)
 
 
 def _flags(more_flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -94,16 +100,10 @@ def _flags(more_flags: tuple[str, ...]) -> tuple[str, ...]:
 
 def _failure(cc: str, source: Path, made: Path, limit: float, more_flags: tuple[str, ...] = ()) -> str:
     """Compile a file; what went wrong in a few words, or nothing."""
-    try:
-        run = subprocess.run([cc, *_flags(more_flags), *LINK, str(source), "-o", str(made), "-lm"],
-                             capture_output=True, text=True, errors="replace", timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return f"more than {limit} s"
-    except OSError as reason:
-        return f"{cc}: {reason.strerror}"
-    if run.returncode:
-        return run.stderr.strip().split("\n")[0] or f"{cc} ended with code {run.returncode}"
-    return "" if made.exists() else f"{cc} wrote nothing"
+    command = [cc, *_flags(more_flags), *LINK, str(source), "-o", str(made), "-lm"]
+    lines = source.read_text().count("\n")
+    run = run_compiler(command, f"a model ({lines:,} lines of C)", limit)
+    return run.failure or ("" if made.exists() else f"{cc} wrote nothing")
 
 
 @functools.cache
@@ -131,11 +131,11 @@ def _opened(path: str) -> ctypes.CDLL:
     return ctypes.CDLL(path)
 
 
-def load_library(key: str, source: Callable[[], str], more_flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
+def load_library(key: str, source: Callable[[], str], more_flags: Flags = ()) -> ctypes.CDLL | None:
     """The compiled form of `source()`, from the cache where it is there.
 
     `key` must determine the source (it is hashed with compiler, flags and machine), so that a second run neither
-    generates nor compiles anything. `more_flags` come after all others and win over them.
+    generates nor compiles anything. `more_flags` come after all others and win over them; they may follow from the source.
     """
     global seconds_compiling
     for cc in _installed(os.environ.get("DYNIDENT_CC", "")):
@@ -150,8 +150,9 @@ def load_library(key: str, source: Callable[[], str], more_flags: tuple[str, ...
     return library
 
 
-def _digest(key: str, cc: str, more_flags: tuple[str, ...]) -> str:
-    words = (key, cc, _version(cc), _machine(), *_flags(more_flags), *LINK)
+def _digest(key: str, cc: str, more_flags: Flags) -> str:
+    chosen = (more_flags.__name__,) if callable(more_flags) else more_flags
+    words = (key, cc, _version(cc), _machine(), *_flags(chosen), *LINK)
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:NAME_LENGTH]
 
 
@@ -159,7 +160,7 @@ def _kept(folder: Path, digest: str) -> ctypes.CDLL | None:
     """The library in a cache, or None where it is not there or not what it was when it was written."""
     try:
         content = Path(folder, f"{digest}.txt").read_text().strip()
-        path = Path(folder, f"{content}.so")
+        path = Path(folder, f"{content}{library_suffix()}")
         return _opened(str(path)) if _content(path) == content else None
     except (OSError, UnicodeDecodeError):
         return None
@@ -169,12 +170,13 @@ def _content(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:NAME_LENGTH]
 
 
-def _compile(cc: str, text: str, digest: str, more_flags: tuple[str, ...]) -> ctypes.CDLL | None:
+def _compile(cc: str, text: str, digest: str, more_flags: Flags) -> ctypes.CDLL | None:
     global libraries_compiled
     try:
-        library, failure = _made(cc, text, digest, _writable_cache(), more_flags)
+        chosen = more_flags(text) if callable(more_flags) else more_flags
+        library, failure = _made(cc, text, digest, _writable_cache(), chosen)
     except OSError as reason:  # the disk is full, or a folder from which nothing may be run
-        library, failure = None, str(reason)
+        library, failure = None, no_space(_writable_cache()) if reason.errno == errno.ENOSPC else str(reason)
     if library is None:
         logger.warning("A kernel could not be compiled (%s); CasADi's own machine is used for it.", failure)
     else:
@@ -186,16 +188,16 @@ def _made(cc: str, text: str, digest: str, target: Path, more_flags: tuple[str, 
           ) -> tuple[ctypes.CDLL | None, str]:
     """A new library in the cache, or why there is none."""
     with tempfile.TemporaryDirectory(dir=target) as folder:
-        source, made, note = Path(folder, "kernel.c"), Path(folder, "kernel.so"), Path(folder, "kernel.txt")
+        source, made, note = (Path(folder, f"kernel{suffix}") for suffix in (".c", library_suffix(), ".txt"))
         source.write_text(text)
         failure = _failure(cc, source, made, COMPILE_LIMIT, more_flags)
         if failure:
             return None, failure
         content = _content(made)
         note.write_text(content)
-        os.replace(made, target / f"{content}.so")
+        os.replace(made, target / f"{content}{library_suffix()}")
         os.replace(note, target / f"{digest}.txt")
-    return _opened(str(target / f"{content}.so")), ""
+    return _opened(str(target / f"{content}{library_suffix()}")), ""
 
 
 def _writable_cache() -> Path:

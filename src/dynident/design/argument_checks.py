@@ -40,7 +40,7 @@ class DesignOptions:
     mode: str = ""
     starts: int = 4
     seed: int = 0
-    iterations: int = 200
+    max_iterations: int = 200
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def parse_arguments(known: Problem | Estimate, signal: Signal | Mapping[str, Sig
 def _option_faults(options: DesignOptions) -> list[str]:
     faults = [f"{name} = {value!r}; give a whole number from 1 on." for name, value in (
         ("records", options.records), ("samples", options.samples), ("starts", options.starts),
-        ("iterations", options.iterations)) if not is_whole(value) or value < 1]
+        ("max_iterations", options.max_iterations)) if not is_whole(value) or value < 1]
     if not is_whole(options.seed) or options.seed < 0:
         faults.append(f"seed = {options.seed!r}; give a whole number from 0 on.")
     if options.robust not in ROBUST:
@@ -158,7 +158,7 @@ def _signals(model: EquationModel, signal: Signal | Mapping[str, Signal]) -> dic
     given = dict(signal) if isinstance(signal, Mapping) else dict.fromkeys(model.inputs, signal)
     faults = [f"'{name}' is not an input of the model.{did_you_mean(name, model.inputs)}" for name in given
               if name not in model.inputs]
-    faults += [f"the input '{name}' has no signal; give one, or Given(value) to hold it." for name in model.inputs
+    faults += [f"the input '{name}' has no signal; give one, or Given(value) to fix it." for name in model.inputs
                if name not in given]
     faults += [f"the signal of '{name}' is {s!r}; use one of those in di.signals."
                for name, s in given.items() if not isinstance(s, Signal)]

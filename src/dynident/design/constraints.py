@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
-from dynident.design.input_parametrization import InputTrajectory
 from dynident.design.plan import ConstraintUse
+from dynident.design.sensitivity_simulation import InputTrajectory
 from dynident.errors import ProblemError
 from dynident.estimate.estimate import Trajectory
 from dynident.models.equations import EquationModel

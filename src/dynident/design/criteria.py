@@ -3,7 +3,13 @@
 Alphabetic criteria are functions of the covariance of the parameters of interest: the inverse of the Fisher information,
 nuisance parameters eliminated (the inverse of the Schur complement of their block), each parameter in units of its own
 magnitude. They are logarithms of standard deviations, so that 0.1 less means 10 % narrower intervals. D-, A- and
-E-optimality as in Atkinson, Donev and Tobias, Optimum Experimental Designs (2007), ch. 10.
+E-optimality as in Atkinson, Donev and Tobias, Optimum Experimental Designs (2007), ch. 10. See the manual, methods/design.
+
+Examples
+--------
+>>> import dynident as di
+>>> di.criteria.d_optimal().name
+'D'
 """
 
 from __future__ import annotations
@@ -16,8 +22,7 @@ import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.linalg.rank import truncated_svd
-
-RIDGE = 1e-10  # of a parameter's own magnitude: keeps the covariance finite while nothing is excited yet
+from dynident.tolerances import PLAN_RIDGE
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +87,7 @@ class OptimalityCriterion:
 
     def evaluate(self, state: InformationState) -> CriterionValue:
         scale, k, Z = state.scale, self._of_interest(state), state.null_space
-        total = Z.T @ (state.fisher_information() * scale * scale[:, None]) @ Z + RIDGE * np.eye(Z.shape[1])
+        total = Z.T @ (state.fisher_information() * scale * scale[:, None]) @ Z + PLAN_RIDGE * np.eye(Z.shape[1])
         C = Z @ np.linalg.inv(total) @ Z.T
         C = 0.5 * (C + C.T)
         Q = _independent_directions(Z[k])

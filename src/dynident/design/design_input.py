@@ -5,22 +5,31 @@ from __future__ import annotations
 import inspect
 import time as clock
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
 
 from dynident._util.progress import Tell, reporter
 from dynident.design.argument_checks import DesignOptions, parse_arguments
-from dynident.design.build_plan import build_plan
+from dynident.design.constraints import constraint_uses
 from dynident.design.criteria import Criterion
-from dynident.design.design_problem import build_design_problem, refuse_unidentifiable
-from dynident.design.optimize import optimize_design, progress_line
-from dynident.design.plan import Plan
-from dynident.design.prior_information import problem_of
+from dynident.design.design_problem import DesignProblem, build_design_problem, refuse_unidentifiable
+from dynident.design.nlp import embed_sensitivities
+from dynident.design.optimize import Candidate, DesignState, optimize_design, progress_line
+from dynident.design.plan import Plan, PlannedRecord
+from dynident.design.prior_information import UNIFORM, PriorInformation, problem_of
 from dynident.design.signals import SIGNALS, Signal
 from dynident.errors import ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
+from dynident.problem.noise import Bounded, Noise
 from dynident.problem.problem import Problem
+from dynident.tolerances import SAME_OPTIMUM
 
 EXAMPLE = 'Add for instance: [design] signal = "piecewise_linear", constraints = ["abs(u) <= 1"].'
+NOISE_DRAWS = 5  # over which the predicted set width is averaged
+NOISE_SEED = 1
 
 
 def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal],
@@ -30,24 +39,81 @@ def design_input(known: Problem | Estimate, signal: Signal | Mapping[str, Signal
                  initial: Mapping[str, float] | None = None, parameters: Sequence[str] = (), records: int = 1,
                  robust: str = "", box: Mapping[str, tuple[float, float]] | None = None, samples: int = 8,
                  use_records: bool = True, amplitude: Mapping[str, float] | float | None = None, mode: str = "",
-                 starts: int = 4, seed: int = 0, iterations: int = 200,
+                 starts: int = 4, seed: int = 0, max_iterations: int = 200,
                  progress: Tell | bool | None = None) -> Plan:
-    """An input that tells most about the parameters, from what is known now (a problem, or better an estimate of it).
+    """An input that is most informative about the parameters, within constraints (optimal experiment design).
 
-    `signal` is the shape of the input (or of each input by name), `criterion` what counts: D unless given, a name from
-    CRITERIA or an object. `constraints` hold all along ("abs(u) <= 2", "abs(der_v) <= 10"), `terminal_constraints` at the
-    end ("v == 0"). `duration` and `sample_time` are those of the last record unless given; a pair lets the duration be
-    chosen. `initial`: the known initial state of the planned record, that of the last record unless given. `parameters`:
-    those of interest (all unless named). `records`: how many to plan at once. `robust`: "average" or "worst" over `samples`
-    draws from the present uncertainty, or from a `box`.
-    `use_records`: add the information of the records at hand. `amplitude`: a first size of inputs without a constraint.
-    `mode`: of a hybrid model, the one to stay in. `progress`: called with the DesignProgress of each evaluation, or False
-    for silence. Raises NotConverged where no input keeps all constraints. Ctrl-C ends the search with the best input that
-    was verified until then, where there is one.
+    See the manual, methods/design.
+
+    Parameters
+    ----------
+    known : Problem or Estimate
+        What is known now; an estimate is better, since the design is made at its values.
+    signal : signal or mapping of str to signal
+        Shape of the input, or of each input by name; from `di.signals`.
+    criterion : criterion or str, optional
+        What counts: "D" unless given, "A", "E", "modified_E", "std:NAME", or an object from `di.criteria`.
+    constraints : sequence of str, default ()
+        Hold all along: "abs(u) <= 2", "abs(der_v) <= 10".
+    terminal_constraints : sequence of str, default ()
+        Hold at the end: "v == 0".
+    duration : float or (float, float), optional
+        Length of the planned record in the unit of time, or shortest and longest; that of the last record unless given.
+    sample_time : float, optional
+        In the unit of time; that of the last record unless given.
+    initial : mapping of str to float, optional
+        Known initial state of the planned record; that of the last record unless given.
+    parameters : sequence of str, default ()
+        Those of interest; all unless named.
+    records : int, default 1
+        How many to plan at once.
+    robust : str, default ""
+        "average" or "worst" over draws from the present uncertainty or from `box`; "" plans at the nominal values.
+    box : mapping of str to (float, float), optional
+        Ranges of parameters for `robust`.
+    samples : int, default 8
+        Number of draws for `robust`.
+    use_records : bool, default True
+        Whether the information of the records at hand is added.
+    amplitude : mapping of str to float, or float, optional
+        A first magnitude of inputs without a constraint.
+    mode : str, default ""
+        Of a hybrid model, the one to stay in.
+    starts : int, default 4
+        Start points of the search.
+    seed : int, default 0
+        Of the starts and draws.
+    max_iterations : int, default 200
+        Of each start at the most.
+    progress : callable or bool, optional
+        Called with the `DesignProgress` of each evaluation; False for silence.
+
+    Returns
+    -------
+    Plan
+        Inputs, expected outputs and predicted standard deviations. After Ctrl-C the best input that was verified until then.
+
+    Raises
+    ------
+    NotConverged
+        Where no input meets all constraints.
+    ProblemError
+        For arguments that make no sense.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> lag = di.EquationModel(states={"x": "(K*u - x)/T"}, inputs=["u"])
+    >>> record = di.Experiment([0, 1, 2, 3], inputs={"u": [1, 1, 1, 1]}, outputs={"x": [0.0, 0.6, 0.9, 0.95]},
+    ...                        noise={"x": di.Gaussian(0.1)}, initial={"x": 0})
+    >>> problem = di.Problem(lag, [record], [di.Parameter("K", start=1), di.Parameter("T", start=1)])
+    >>> plan = di.design_input(problem, di.signals.PiecewiseConstant(2), constraints=["abs(u) <= 2"], starts=1)
+    >>> plan.std_after["T"] < plan.std_before["T"]
+    True
     """
     began = clock.perf_counter()
     options = DesignOptions(duration, sample_time, initial, parameters, records, robust, box, samples, use_records, amplitude,
-                            mode, starts, seed, iterations)
+                            mode, starts, seed, max_iterations)
     parsed = parse_arguments(known, signal, criterion, constraints, terminal_constraints, options)
     with reporter(progress, progress_line) as report:
         problem = build_design_problem(parsed)
@@ -102,3 +168,149 @@ def signal_from(given: Any) -> Signal:
     if faults:
         raise ProblemError(faults)
     return SIGNALS[kind](**options)
+
+
+def build_plan(problem: DesignProblem, state: DesignState, seconds: float) -> Plan:
+    """Of the best candidate; raises where it does not stay in the mode that it was made for."""
+    assert state.best is not None  # optimize_design gives no other
+    best = state.best
+    problem, c = _on_the_true_grid(problem, best)
+    rows = np.vstack([_planned_rows(problem, c, r) for r in range(problem.records)])
+    records = tuple(_record(problem, c, r) for r in range(problem.records))
+    prior, of_interest = problem.prior, problem.of_interest
+    std_after = predicted_std(prior, of_interest, rows)
+    width_before, width_after = _set_widths(problem, rows)
+    uses = constraint_uses(state.constraints, problem.fine_simulations(c))
+    return Plan(
+        records=records, criterion=problem.criterion.name, cost=best.result.value / best.nlp.cost_scale,
+        values={prior.names[i]: float(prior.values[i]) for i in of_interest}, constraints=uses,
+        std_before=predicted_std(prior, of_interest), std_after=std_after,
+        noise_std={n: float(s) for n, s in zip(problem.model.outputs, prior.std, strict=True) if np.isfinite(s)},
+        converged=best.result.converged and not state.interrupted, status=_status(best, state), interrupted=state.interrupted,
+        notes=(*prior.notes, *_notes(problem, std_after), *problem.mode.notes_on_guards(uses)),
+        width_before=width_before, width_after=width_after,
+        counts={"starts": len(state.optima), "evaluations": sum(own.evaluations for own in state.optima),
+                "coefficients": c.size, "scenarios": len(problem.scenarios)},
+        times={"search": seconds}, units={u.name: u.unit for u in prior.problem.unknowns})
+
+
+def _on_the_true_grid(problem: DesignProblem, best: Candidate) -> tuple[DesignProblem, np.ndarray]:
+    """The problem with the steps of the optimisation and a chosen duration, and coefficients (records, coefficients)."""
+    problem, c = replace(problem, simulation=best.nlp.simulation), problem.coefficients(best.result.point)
+    if not problem.inputs.free_duration:
+        return problem, c
+    return problem.with_fixed_duration(problem.inputs.duration(c[0])), c[:, :-1]
+
+
+def _planned_rows(problem: DesignProblem, c: np.ndarray, record: int) -> np.ndarray:
+    """Weighted sensitivities (rows, unknowns) of a planned record at the nominal values."""
+    prior, simulation = problem.prior, problem.simulation
+    result = simulation.run(c[record], *prior.nominal(record), derivatives=False)
+    columns = prior.unknown_columns(record, simulation.model.initial, simulation.model.free)
+    S = embed_sensitivities(result, columns, len(prior.names))
+    return (S / prior.std[:, None]).reshape(-1, len(prior.names))
+
+
+def predicted_std(prior: PriorInformation, of_interest: np.ndarray, planned: np.ndarray | None = None) -> dict[str, float]:
+    """Of the parameters of interest, before or (with their rows) after the planned records; infinite where nothing is told."""
+    std = prior.identifiability(planned).std
+    return {prior.names[i]: float(std[i]) for i in of_interest}
+
+
+def _status(best: Candidate, state: DesignState) -> str:
+    if state.interrupted:
+        return "Stopped by the user; this is the best input that was verified so far."
+    if not best.result.converged:
+        return f"The search was stopped before it converged ({best.result.status}); this is the best input so far."
+    if len(state.optima) == 1:
+        return "From one start."
+    near = best.optimum.value + SAME_OPTIMUM * max(1.0, abs(best.optimum.value))
+    agree = sum(own.feasible and own.value <= near for own in state.optima)
+    return f"Best of {len(state.optima)} starts, found by {agree} of them."
+
+
+def _notes(problem: DesignProblem, std_after: Mapping[str, float]) -> list[str]:
+    notes, robust = [], problem.options.robust
+    lost = [name for name, std in std_after.items() if not np.isfinite(std)]
+    if lost:
+        notes.append(f"Even with this input {', '.join(lost)} cannot be determined; a signal with more "
+                     "coefficients or wider constraints may help.")
+    if robust:
+        notes.append(f"Planned for the {robust} of {len(problem.scenarios)} sets of values; the standard deviations are those "
+                     "at the nominal values.")
+    return notes
+
+
+def _record(problem: DesignProblem, c: np.ndarray, record: int) -> PlannedRecord:
+    """What to run, and what the machine is expected to do."""
+    prior, layout = problem.prior, problem.layout
+    fine = problem.simulate_finely(c[record], prior.values, record)
+    problem.mode.check_stays(fine)
+    time, states, outputs = fine.at_samples()
+    sampled = problem.inputs.sample(c[record]).values
+    return PlannedRecord(
+        prior.problem.experiments[prior.at_hand + record].name, time,
+        {n: sampled[:, i] for i, n in enumerate(problem.inputs.signals)}, states, outputs, dict(layout.holds),
+        dict(layout.initial), _noise(problem),
+        dict(zip(problem.inputs.names, (float(v) for v in c[record]), strict=True)), problem.mode.mode)
+
+
+def _noise(problem: DesignProblem) -> dict[str, Noise]:
+    """As in the last record: bounded where that is."""
+    asked, planned = problem_of(problem.mode.known), problem.prior.problem.experiments[-1]
+    noise: dict[str, Noise] = {}
+    for name, level in planned.noise.items():
+        last = asked.noise_of(name)[-1]
+        noise[name] = Bounded(float(np.mean(np.asarray(last.radius, float)))) if isinstance(last, Bounded) else level
+    return noise
+
+
+# bounded errors: how wide would the set of parameters be that they allow?
+
+
+def _set_widths(problem: DesignProblem, planned: np.ndarray) -> tuple[dict[str, float], dict[str, float]]:
+    asked = problem_of(problem.mode.known)
+    if not any(isinstance(n, Bounded) for name in asked.model.outputs for n in asked.noise_of(name)):
+        return {}, {}
+    return predicted_set_widths(problem.prior, planned, problem.of_interest)
+
+
+def predicted_set_widths(prior: PriorInformation, planned: np.ndarray, of_interest: np.ndarray
+                         ) -> tuple[dict[str, float], dict[str, float]]:
+    """Set width before and after the planned records; infinite where nothing bounds a parameter.
+
+    In the linearised problem the set is a polytope: |errors - rows @ change| <= radius in every sample. Its extent is found
+    by linear programming for errors drawn evenly within their bounds, and averaged over a few draws. Rows are divided by the
+    std of evenly distributed errors, so that every error lies within +-sqrt(3).
+    """
+    names, active = prior.names, prior.active
+    ties = active.rows * prior.scale if active.texts else np.zeros((0, len(names)))
+    before = _widths(prior.rows, prior.scale, of_interest, ties) if len(prior.rows) else np.full(len(of_interest), np.inf)
+    after = _widths(np.vstack([prior.rows, planned]), prior.scale, of_interest, ties)
+    return ({names[i]: float(w) for i, w in zip(of_interest, before, strict=True)},
+            {names[i]: float(w) for i, w in zip(of_interest, after, strict=True)})
+
+
+def _widths(rows: np.ndarray, scale: np.ndarray, of_interest: np.ndarray, ties: np.ndarray) -> np.ndarray:
+    rng = np.random.default_rng(NOISE_SEED)
+    J = rows * scale
+    J = J[np.any(J != 0, axis=1)]
+    widths = []
+    for _ in range(NOISE_DRAWS):
+        errors = rng.uniform(-UNIFORM, UNIFORM, len(J))
+        A, b = np.vstack([J, -J]), np.concatenate([UNIFORM + errors, UNIFORM - errors])
+        widths.append([_extent(A, b, ties, i) * scale[i] for i in of_interest])
+    return np.mean(widths, axis=0)
+
+
+def _extent(A: np.ndarray, b: np.ndarray, ties: np.ndarray, i: int) -> float:
+    """Of the polytope A x <= b, ties @ x = 0 along coordinate i."""
+    ends = []
+    for sign in (1.0, -1.0):
+        cost = np.zeros(A.shape[1])
+        cost[i] = sign
+        solved = linprog(cost, A_ub=A, b_ub=b, A_eq=ties, b_eq=np.zeros(len(ties)), bounds=(None, None), method="highs")
+        if solved.status != 0:
+            return np.inf
+        ends.append(sign * solved.fun)
+    return ends[1] - ends[0]

@@ -18,9 +18,8 @@ from dynident.design.argument_checks import DesignOptions, ParsedDesign, signal_
 from dynident.design.constraints import FineSimulation, PathConstraint, input_range, simulate_finely
 from dynident.design.criteria import Criterion
 from dynident.design.guard_constraints import ModeConstraint
-from dynident.design.input_parametrization import InputTrajectory
 from dynident.design.prior_information import PriorInformation, RecordLayout, prior_information
-from dynident.design.sensitivity_simulation import PlannedSimulation, planned_simulation
+from dynident.design.sensitivity_simulation import InputTrajectory, PlannedSimulation, planned_simulation
 from dynident.design.signals import Signal
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.equations import EquationModel

@@ -11,8 +11,13 @@ import numpy as np
 from dynident.design.constraints import PathConstraint
 from dynident.design.criteria import InformationState
 from dynident.design.design_problem import DesignProblem
-from dynident.design.input_parametrization import InputTrajectory, Values, evaluate_formula
-from dynident.design.sensitivity_simulation import PlannedSimulation, SensitivityResult
+from dynident.design.sensitivity_simulation import (
+    InputTrajectory,
+    PlannedSimulation,
+    SensitivityResult,
+    Values,
+    evaluate_formula,
+)
 from dynident.design.signals import SignalConstraint
 from dynident.solvers.slsqp import NlpEvaluation, SlsqpResult, minimize_slsqp
 
@@ -113,14 +118,14 @@ class DesignNlp:
         return np.maximum(at.constraints - high, low - at.constraints)[:len(labels) - self.problem.worst_case * len(
             self.problem.scenarios)]
 
-    def solve(self, start: np.ndarray, iterations: int, evaluate: Callable[[np.ndarray], NlpEvaluation] | None = None
+    def solve(self, start: np.ndarray, max_iterations: int, evaluate: Callable[[np.ndarray], NlpEvaluation] | None = None
               ) -> SlsqpResult:
         """From variables at which the machine can be simulated; `evaluate` may watch the evaluations."""
         low, high = (np.tile(own, self.problem.records) for own in self.problem.coefficient_bounds)
         if self.problem.worst_case:
             low, high, start = np.append(low, -np.inf), np.append(high, np.inf), np.append(start, 0.0)
             start[-1] = float(np.max(self.scenario_costs(self.evaluate(start))))
-        return minimize_slsqp(evaluate or self.evaluate, start, (low, high), self.bounds[:2], iterations)
+        return minimize_slsqp(evaluate or self.evaluate, start, (low, high), self.bounds[:2], max_iterations)
 
     def _cost(self, results: Sequence[SensitivityResult], c: np.ndarray) -> tuple[float, np.ndarray]:
         inputs, problem = self.simulation.inputs, self.problem

@@ -243,7 +243,7 @@ def _solve(state: DesignState, nlp: DesignNlp, start: np.ndarray, report: Report
         report(DesignProgress(number, starts, state.candidate is not None, evaluations, float(at.value)))
         return at
 
-    outcome = nlp.solve(start, nlp.problem.options.iterations, evaluate)
+    outcome = nlp.solve(start, nlp.problem.options.max_iterations, evaluate)
     return outcome, replace(state, evaluations=evaluations)
 
 

@@ -92,7 +92,58 @@ class PlanCheck:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to run next. Predicted standard deviations are those of the linearised problem at the nominal values."""
+    """What to run next; predicted standard deviations are those of the linearised problem at the nominal values.
+
+    See the manual, methods/design.
+
+    Attributes
+    ----------
+    records : tuple of PlannedRecord
+        Time, inputs and expected states and outputs of each planned record.
+    criterion : str
+        What was minimised.
+    cost : float
+        Its value.
+    values : mapping of str to float
+        Nominal values of the parameters.
+    std_before : mapping of str to float
+        Standard deviations from the records at hand; infinite where these say nothing.
+    std_after : mapping of str to float
+        Predicted with the planned records.
+    noise_std : mapping of str to float
+        Standard deviations of the measurements that the plan counts on.
+    constraints : tuple of ConstraintUse
+        Between which values the plan moves within each constraint.
+    converged : bool
+        Whether an optimum was reached.
+    status : str
+        How the search ended, a sentence.
+    interrupted : bool
+        Whether Ctrl-C ended it; the plan is the best of the starts that were verified by then.
+    notes : tuple of str
+        What the reader must know beside the numbers, as sentences.
+    width_after : mapping of str to float
+        Predicted widths of the verified set, for bounded errors.
+    width_before : mapping of str to float
+        The same from the records at hand.
+    counts : mapping of str to int
+        Evaluations, starts, ...
+    times : mapping of str to float
+        Seconds by part of the work.
+    units : mapping of str to str
+        By signal and parameter.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> lag = di.EquationModel(states={"x": "(K*u - x)/T"}, inputs=["u"])
+    >>> record = di.Experiment([0, 1, 2, 3], inputs={"u": [1, 1, 1, 1]}, outputs={"x": [0.0, 0.6, 0.9, 0.95]},
+    ...                        noise={"x": di.Gaussian(0.1)}, initial={"x": 0})
+    >>> problem = di.Problem(lag, [record], [di.Parameter("K", start=1), di.Parameter("T", start=1)])
+    >>> plan = di.design_input(problem, di.signals.PiecewiseConstant(2), constraints=["abs(u) <= 2"], starts=1)
+    >>> plan.to_csv("next_input.csv").name, plan.record.duration
+    ('next_input.csv', 3.0)
+    """
 
     records: tuple[PlannedRecord, ...]
     criterion: str
@@ -121,16 +172,20 @@ class Plan:
 
     @property
     def time(self) -> np.ndarray:
+        """Times of the planned record, where there is one."""
         return self.record.time
 
     @property
     def inputs(self) -> Mapping[str, np.ndarray]:
+        """Inputs of the planned record, where there is one."""
         return self.record.inputs
 
     def experiment(self, outputs: Mapping[str, np.ndarray]) -> Experiment:
+        """The planned record once it was run: what was measured, with the plan's inputs."""
         return self.record.experiment(outputs)
 
     def to_csv(self, path: str | Path) -> Path:
+        """Time and inputs, one row per sample, as a controller reads them."""
         return self.record.to_csv(path)
 
     def compare(self, estimate: Estimate) -> PlanCheck:

@@ -16,13 +16,12 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.linalg.rank import column_lengths, truncated_svd
-from dynident.methods.active_constraints import ActiveConstraints
 from dynident.methods.linearize_at import linearize_at
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Bounded, Gaussian, Noise
-from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.parameter import InitialState, Parameter, transforms_of
 from dynident.problem.problem import Problem, Unknown
-from dynident.problem.transforms import transforms_of
+from dynident.statistics.active_bounds import ActiveConstraints
 from dynident.statistics.covariance import typical_values
 from dynident.statistics.identifiability import Identifiability, identifiability
 from dynident.tolerances import SINGULAR_VALUE_PROJECTION
@@ -68,7 +67,7 @@ class PriorInformation:
         rows = self.rows if planned is None else np.vstack([self.rows, planned])
         if not self.active.texts:
             return rows
-        return np.vstack([rows, self.active.rows * self.active.weights(rows)[:, None]])
+        return np.vstack([rows, self.active.rows * self.active.weights(np.linalg.norm(rows, axis=0))[:, None]])
 
     @cached_property
     def null_space(self) -> np.ndarray:
@@ -221,7 +220,7 @@ def _notes_on_bounded_noise(problem: Problem) -> list[str]:
 def _with_gaussian_noise(run: Experiment) -> Experiment:
     """Bounded errors count as evenly distributed; said in the notes of the plan."""
     return replace(run, noise={name: Gaussian(np.asarray(n.radius) / UNIFORM) if isinstance(n, Bounded) else n
-                               for name, n in run.noise.items()})
+                               for name, n in run.noise.items() if name in run.outputs})
 
 
 def _nominal(unknown: Unknown, nominal: Mapping[str, float], problem: Problem) -> float:

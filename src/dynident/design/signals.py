@@ -2,6 +2,13 @@
 
 A signal is a formula u(tau, duration, coefficients), where `tau` is normalised time: 0 at the beginning of the record, 1 at
 its end. It says where its coefficients start, between which bounds they lie, and which constraints of its own they obey.
+See the manual, methods/design.
+
+Examples
+--------
+>>> import dynident as di
+>>> di.signals.PiecewiseConstant(pieces=4).names
+('level0', 'level1', 'level2', 'level3')
 """
 
 from __future__ import annotations

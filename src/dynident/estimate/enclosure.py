@@ -74,7 +74,7 @@ class Enclosure(Uncertainty):
 
     @property
     def meaning(self) -> str:
-        """What is promised, and under which assumptions."""
+        """What the interval means, and under which assumptions."""
         if self.refutation is not None:
             return ("Nothing is left of the first box. If no measurement error exceeds its bound, the model is wrong for "
                     f"every value in it; if the model is right, a bound is not. {self._rests_on}")

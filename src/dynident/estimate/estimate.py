@@ -1,30 +1,53 @@
-"""Estimate: what a method gives back."""
+"""Estimate: what a method gives back, and how well it predicts a record that it was not fitted to (validation)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from dynident._util import hooks
 from dynident.estimate.filter_result import FilterResult
+from dynident.estimate.robot_result import BaseParameter, RobotResult
 from dynident.estimate.smoother_result import SmootherResult
 from dynident.problem.experiment import Experiment
-from dynident.problem.problem import Problem
+from dynident.problem.problem import Problem, given_std
 from dynident.solvers.solver_result import Iteration
+from dynident.statistics.residual_tests import FEWEST_SAMPLES, ResidualTest, noise_as_fitted, noise_level, residual_tests
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.status import Status
-
-if TYPE_CHECKING:
-    from dynident.estimate.validation import Validation
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """What the model does at the estimate, at the samples of one experiment."""
+    """States and outputs of the model at the samples of one experiment.
+
+    See the manual, reference/results.
+
+    Attributes
+    ----------
+    experiment : str
+        Name of the record.
+    time : array, (samples,)
+        As in the record.
+    states : mapping of str to array, (samples,)
+        By name.
+    outputs : mapping of str to array, (samples,)
+        By name, without noise.
+    modes : array of str, (samples,), or None
+        The mode that holds from each sample on; None without modes.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> run = di.simulate(decay, {"k": 0.5, "x(0)": 1}, di.Experiment([0, 1, 2]))
+    >>> print(run.outputs["x"].round(3))
+    [1.    0.607 0.368]
+    """
 
     experiment: str
     time: np.ndarray  # (samples,)
@@ -54,13 +77,101 @@ class StartResult:
         object.__setattr__(self, "status", Status.from_text(self.status))
 
 
+@dataclass(frozen=True)
+class StageResult:
+    """What one stage of the ladder took and where it ended; costs are minus twice the log-likelihood, NaN without an end."""
+
+    stage: str
+    jacobians: int  # simulations with sensitivities
+    simulations: int
+    cost: float  # of the best end of this stage
+    best_cost: float  # of all stages so far
+    believed: bool  # what the stage's best end leaves over is noise
+    status: Status
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", Status.from_text(self.status))
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Values with their uncertainty, how they were found, and what the model does there."""
+    """What a method gives back: values with their uncertainty, how they were found, and what the model does there.
+
+    See the manual, reference/results.
+
+    Attributes
+    ----------
+    problem : Problem
+        What was asked.
+    method : method
+        The options by which it was found.
+    values : mapping of str to float
+        Estimated and fixed quantities by printed name: "M", "Fc[warm]", "q(0)".
+    uncertainty : Uncertainty
+        Answers `interval(name, level=0.95)`, `std(name)` and `meaning`; a `Covariance` for least-squares methods.
+    converged : bool
+        Whether an optimum was reached.
+    status : Status
+        A sentence, with a `code` that a program can branch on.
+    cost : float
+        Sum of squared residuals, each divided by its standard deviation, and of priors.
+    trajectories : tuple of Trajectory
+        One per experiment.
+    residuals : tuple of mapping of str to array
+        Per experiment: measured - model, NaN where nothing was measured.
+    noise_std : mapping of str to float
+        Standard deviation of the errors per output, given or estimated; the mean where it varies.
+    notes : tuple of str
+        Warnings and remarks, each a sentence, most important first.
+    history : tuple of Iteration
+        Cost, step and values of each iteration.
+    counts : mapping of str to int
+        Iterations, simulations, unknowns, ...
+    times : mapping of str to float
+        Seconds by part of the work.
+    statistics : mapping of str to float
+        chi2, dof, reduced_chi2, aic, aicc, bic, log_likelihood, and fit_<output> in percent.
+    validations : tuple of Validation
+        Those that were made with it.
+    starts : tuple of StartResult
+        All starts, where there were several.
+    stages : tuple of StageResult
+        Stages of `automatic`, in order.
+    arrived_by : str
+        The stage that ended here.
+    believed : bool or None
+        Whether this is taken for the right minimum, by what is left over; None where nobody asked.
+    belief_reason : str
+        Why, a sentence.
+    filtered : FilterResult or None
+        What was known at each sample, from a method that goes along time.
+    smoothed : SmootherResult or None
+        Smoothed states and model errors, from a method that estimates them.
+    criterion : str
+        "output error", "prediction error" or "errors in variables", where a method chooses one.
+    process_noise : mapping of str to float
+        By state or input: standard deviation of what disturbs the model in one second, given or found.
+    input_noise : mapping of str to float
+        By input: standard deviation of its sensor, given or found.
+    robot : RobotResult or None
+        Base parameters and what else torques say about an arm.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> estimate = di.identify(problem)
+    >>> low, high = estimate.uncertainty.interval("k")
+    >>> print(f"k = {estimate.values['k']:.2f}, 95 % interval {low:.2f} to {high:.2f}")
+    k = 0.50, 95 % interval 0.48 to 0.52
+    """
 
     problem: Problem
     method: Any  # the frozen option object that found it
-    values: Mapping[str, float]  # estimated and held quantities by printed name
+    values: Mapping[str, float]  # estimated and fixed quantities by printed name
     uncertainty: Uncertainty
     converged: bool
     status: Status  # a sentence, with a code that a program can branch on
@@ -75,8 +186,16 @@ class Estimate:
     statistics: Mapping[str, float] = field(default_factory=dict)  # aic, bic, chi2, dof, reduced_chi2, fit_<output>
     validations: tuple[Any, ...] = ()  # Validation objects made of this estimate
     starts: tuple[StartResult, ...] = ()  # all starts, where there were several
+    stages: tuple[StageResult, ...] = ()  # of the ladder, in order, where there was one
+    arrived_by: str = ""  # the stage of the ladder that ended here
+    believed: bool | None = None  # whether this is the right minimum, by what is left over; None: not asked
+    belief_reason: str = ""  # why, in a sentence
     filtered: FilterResult | None = None  # what was known at each sample, where the method goes along time
     smoothed: SmootherResult | None = None  # where the model errs, where the method lets it
+    criterion: str = ""  # "output error", "prediction error" or "errors in variables", where a method chooses one
+    process_noise: Mapping[str, float] = field(default_factory=dict)  # by state or input: what disturbs, given or found
+    input_noise: Mapping[str, float] = field(default_factory=dict)  # by input: std of its sensor, given or found
+    robot: RobotResult | None = None  # what torques say about an arm
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", Status.from_text(self.status))
@@ -91,10 +210,132 @@ class Estimate:
         """Measured against fitted signals and residuals, as a matplotlib figure."""
         return hooks.call("estimate_figure", self, **options)
 
+    def open_loop_residuals(self) -> tuple[Mapping[str, np.ndarray], ...]:
+        """Measured minus what the model does from its first state with the inputs alone, per experiment.
+
+        The same as `residuals` for a direct method that converged; those of a filter are of predictions, those of a smoother
+        of a model that may err. Raises ProblemError where the model cannot be simulated at these values.
+        """
+        return cast("tuple[Mapping[str, np.ndarray], ...]", hooks.call("open_loop_residuals", self))
+
     def validate(self, experiment: Experiment) -> Validation:
         """Fit and residual tests on a record that was not fitted."""
         return cast("Validation", hooks.call("validate", self, experiment))
 
+    @property
+    def base(self) -> tuple[BaseParameter, ...]:
+        """The combinations of a robot's parameters that its torques tell; empty for all else."""
+        return () if self.robot is None else self.robot.base
+
+    def to_urdf(self, path: str | Path) -> Path:
+        """Write the robot with its estimated parameters; what URDF cannot hold goes into a TOML file beside it."""
+        return Path(hooks.call("to_urdf", self, path))
+
     def save(self, folder: str | Path) -> Path:
         """Write the result as data (JSON, CSV, Parquet, TOML, HTML) into a folder."""
         return Path(hooks.call("save", self, folder))
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """How well a fitted model predicts a record that it was not fitted to.
+
+    See the manual, start.
+
+    Attributes
+    ----------
+    experiment : str
+        Name of the record.
+    fit : mapping of str to float
+        Per output, in percent: 100 is perfect, 0 no better than the mean; NaN where the measured signal never moves.
+    rmse : mapping of str to float
+        Root mean square error per output, in its unit.
+    tests : tuple of ResidualTest
+        Noise level, whiteness, and correlation with the inputs.
+    trajectory : Trajectory
+        What the model does on this record.
+    residuals : mapping of str to array
+        Measured - model, NaN where nothing was measured.
+    notes : tuple of str
+        What the reader must know beside the numbers, as sentences.
+    ahead : mapping of int to mapping of str to float
+        Fit per output by the number of samples that are predicted ahead (1, 10, 100) from what a filter knew then; empty where
+        the model has no filter. `fit` is that of a simulation of the whole record.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> estimate = di.identify(problem)
+    >>> other = di.Experiment([0, 2, 4], outputs={"x": [2.0, 0.73, 0.28]}, name="other")
+    >>> print(f"{estimate.validate(other).fit['x']:.0f} %")
+    99 %
+    """
+
+    experiment: str
+    fit: Mapping[str, float]  # per output, percent; NaN where the measured signal never moves
+    rmse: Mapping[str, float]  # per output, in its unit
+    tests: tuple[ResidualTest, ...]
+    trajectory: Trajectory
+    residuals: Mapping[str, np.ndarray]  # measured - model, NaN where not measured
+    notes: tuple[str, ...] = ()  # what the reader must know beside the numbers, as sentences
+    ahead: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # fit by samples predicted ahead, per output
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ahead", {int(k): dict(by) for k, by in self.ahead.items()})  # text in a saved result
+
+    @property
+    def ahead_sentences(self) -> tuple[str, ...]:
+        """Per output, how well it is predicted over some samples and over the whole record."""
+        steps = {name: ", ".join(f"{by[name]:.2f} % over {k}" for k, by in self.ahead.items()) for name in self.fit}
+        return tuple(f"{name}: predicted ahead {said} samples; {self.fit[name]:.2f} % simulated"
+                     for name, said in steps.items() if said)
+
+    def __str__(self) -> str:
+        lines = [f"{self.experiment}:"]
+        lines += [f"  {name}: fit {self.fit[name]:.2f} %, rms error {self.rmse[name]:.4g}" for name in self.fit]
+        lines += [f"  {sentence}" for sentence in self.ahead_sentences]
+        lines += [f"  {test}" for test in self.tests]
+        lines += [f"  note {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std: Mapping[str, float], dof: float = np.inf
+                       ) -> Validation:
+    """Compare a record with what the model did on it.
+
+    Where the record gives no noise level, its residuals are compared with the fit's `noise_std` per output (known with
+    `dof` degrees of freedom, infinite where it was given), and judged by their own spread otherwise.
+    """
+    residuals = {name: np.asarray(y, float) - trajectory.outputs[name] for name, y in experiment.outputs.items()}
+    tests: list[ResidualTest] = []
+    inputs = {name: np.asarray(u, float) for name, u in experiment.inputs.items()}
+    for name, residual in residuals.items():
+        given = given_std(experiment, name)
+        there = np.isfinite(residual)
+        if given is not None and np.any(there):
+            tests.append(noise_level(float(np.sum((residual[there] / given[there]) ** 2)), float(np.sum(there)), name))
+        elif noise_std.get(name) and np.sum(there) >= FEWEST_SAMPLES:
+            tests.append(noise_as_fitted(residual, noise_std[name], dof, name))
+        tests += residual_tests(residual, name, given, inputs)
+    return Validation(
+        experiment=experiment.label, tests=tuple(tests), trajectory=trajectory, residuals=residuals,
+        fit={name: fit_percent(np.asarray(y, float), trajectory.outputs[name])
+             for name, y in experiment.outputs.items()},
+        rmse={name: float(np.sqrt(np.nanmean(r**2))) if np.any(np.isfinite(r)) else np.nan
+              for name, r in residuals.items()})
+
+
+def fit_percent(measured: np.ndarray, model: np.ndarray) -> float:
+    """100 (1 - |measured - model| / |measured - mean|) over the samples present, as MATLAB's compare computes it.
+
+    100 is perfect, 0 no better than the mean, negative worse; NaN where the measured signal never moves.
+    """
+    measured, model = np.asarray(measured, float), np.asarray(model, float)
+    there = np.isfinite(measured)
+    y = measured[there]
+    swing = float(np.linalg.norm(y - np.mean(y))) if y.size else 0.0
+    return 100 * (1 - float(np.linalg.norm(y - model[there])) / swing) if swing > 0 else np.nan

@@ -1,4 +1,4 @@
-"""Filtered: what a filter knew at every sample, and whether it had reason to be so sure."""
+"""Filter result: what a filter knew at every sample, and whether it had reason to be so sure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dynident.statistics.distributions import chi_square_quantile
+from dynident.models.augmented import ParameterTransform
+from dynident.statistics.distributions import chi_square_quantile, normal_quantile
 from dynident.statistics.residual_tests import (
     CONFIDENCE,
     FEWEST_SAMPLES,
@@ -16,9 +17,10 @@ from dynident.statistics.residual_tests import (
     autocorrelation,
     whiteness,
 )
+from dynident.statistics.uncertainty import LEVEL, Uncertainty, check_level, check_single_kind, index_of
+from dynident.tolerances import FILTER_DIVERGED, FILTER_INCONSISTENT
 
-HARMLESS = 0.05  # relative error of the foreseen spread, or correlation of neighbours, that changes no decision
-DIVERGED = 100.0  # mean squared innovation over its foreseen variance: the filter no longer follows the record
+ASSUMED = "as assumed, not estimated"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,7 @@ class FilterResult:
     def diverged(self) -> bool:
         """The innovations of the later half are beyond all that was foreseen."""
         sizes = [test.value for test in self.tests if test.name == "innovation size"]
-        return bool(sizes) and not sizes[-1] < DIVERGED
+        return bool(sizes) and not sizes[-1] < FILTER_DIVERGED
 
 
 def consistency(whitened: list[np.ndarray], outputs: tuple[str, ...]) -> tuple[ResidualTest, ...]:
@@ -88,7 +90,7 @@ def _memory(whitened: np.ndarray, subject: str) -> ResidualTest:
     test = whiteness(whitened, subject)
     lags = max(1, min(MOST_LAGS, int(np.sum(np.isfinite(whitened))) // 5))
     largest = float(np.max(np.abs(autocorrelation(whitened, lags)[0][1:])))
-    if test.passed or largest > HARMLESS:
+    if test.passed or largest > FILTER_INCONSISTENT:
         return test
     return replace(test, passed=True, sentence=f"{subject}: correlations of at most {largest:.2g} between neighbours, "
                                                "visible in a record this long but harmless")
@@ -99,7 +101,7 @@ def innovation_size(whitened: np.ndarray, subject: str) -> ResidualTest:
     count = whitened.size
     value = float(np.mean(whitened**2))
     low, high = (chi_square_quantile((1 + side * CONFIDENCE) / 2, count) / count for side in (-1, 1))
-    low, high = min(low, (1 - HARMLESS) ** 2), max(high, (1 + HARMLESS) ** 2)
+    low, high = min(low, (1 - FILTER_INCONSISTENT) ** 2), max(high, (1 + FILTER_INCONSISTENT) ** 2)
     passed = low <= value <= high
     said = f"{subject}: squared, over their foreseen variance, {value:.3g} on average where 1 is right"
     if value > high:
@@ -108,6 +110,65 @@ def innovation_size(whitened: np.ndarray, subject: str) -> ResidualTest:
     elif not passed:
         said += "; the filter is too cautious, its assumed noise is too large"
     return ResidualTest("innovation size", subject, value, (low, high), passed, said)
+
+
+@dataclass(frozen=True, eq=False)
+class FilterCovariance(Uncertainty):
+    """Means and covariance in the filter's coordinates, per unknown of the problem."""
+
+    names: tuple[str, ...]
+    mean: np.ndarray  # (unknowns,) in coordinates
+    matrix: np.ndarray  # (unknowns, unknowns) in coordinates
+    coordinates: tuple[ParameterTransform, ...]
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    consistent: bool = True  # the verdict on the innovations
+
+    @property
+    def meaning(self) -> str:
+        """What the interval means, and under which assumptions."""
+        promise = ("The interval holds the value at the end of the record with the stated probability, if the model, "
+                   "its discretization and the assumed noise are right and the model is nearly linear over the "
+                   "interval.")
+        return promise if self.consistent else (
+            f"{promise} The innovations say that they are not: do not rely on these intervals.")
+
+    def std(self, name: str, kind: str | None = None) -> float:
+        """Standard deviation in the user's units; zero where fixed."""
+        check_single_kind(kind)
+        if name in self.fixed:
+            return 0.0
+        i = index_of(name, self.names)
+        return float(abs(self.coordinates[i].derivative(self.mean[i])) * np.sqrt(max(self.matrix[i, i], 0.0)))
+
+    def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:
+        """(low, high) from the normal distribution in the filter's coordinates."""
+        check_level(level)
+        check_single_kind(kind)
+        if name in self.fixed:
+            return self.fixed[name], self.fixed[name]
+        i = index_of(name, self.names)
+        reach = normal_quantile((1 + level) / 2) * float(np.sqrt(max(self.matrix[i, i], 0.0)))
+        low, high = (float(self.coordinates[i].value(self.mean[i] + side * reach)) for side in (-1, 1))
+        return low, high
+
+    def remark(self, name: str) -> str:
+        if name in self.fixed:
+            return "fixed"
+        index_of(name, self.names)
+        return self.remarks.get(name, "")
+
+    def correlation(self, kind: str | None = None) -> np.ndarray:
+        """(unknowns, unknowns); NaN in the rows of unknowns without a variance."""
+        check_single_kind(kind)
+        variance = np.diag(self.matrix)
+        std = np.sqrt(np.where(variance > 0, variance, np.nan))
+        with np.errstate(invalid="ignore"):  # an infinite variance has no correlation
+            return np.asarray(self.matrix / std / std[:, None])
+
+    def covariance(self) -> np.ndarray:
+        """In the filter's coordinates."""
+        return self.matrix
 
 
 def nees(errors: np.ndarray, covariances: np.ndarray) -> np.ndarray:

@@ -12,12 +12,11 @@ from typing import Any
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fleet.records import FleetRecord, records_from
 from dynident.methods.method import Method
-from dynident.methods.presets import method_from, usual_method
+from dynident.methods.presets import method_from, plain_method
+from dynident.parallel.tasks import RETRIES
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
-
-RETRIES = 1  # of a record whose task did not come to its end
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,7 @@ class TaskSpec:
 
     def method_for(self, problem: Problem, record: str) -> Method:
         """The method; one that draws random numbers gets a seed of its own for each record."""
-        method = usual_method(problem) if self.method is None else self.method
+        method = plain_method(problem) if self.method is None else self.method
         options = method.options()
         if "seed" not in options:
             return method
@@ -55,9 +54,46 @@ class TaskSpec:
 class Fleet:
     """One model, many records, fitted one by one; on request with parameters that the whole fleet shares.
 
-    `records`: a pattern of file names such as "data/{machine}/{time}.csv", or a list of files or experiments.
-    `reading`: the arguments of `read_table` for the files, such as `{"time": "t", "inputs": ["u"], "outputs": ["y"]}`.
-    `shared`: names of parameters that have one value in all records. `timeout` (s) and `retries` for each record.
+    See the manual, howto/fleets.
+
+    Parameters
+    ----------
+    model : EquationModel or FmuModel
+        Of every record.
+    records : str, or sequence of paths or of Experiment
+        A pattern of file names such as "data/{machine}/{time}.csv", or the files or experiments themselves.
+    parameters : sequence of Parameter or InitialState, default ()
+        As in `Problem`.
+    method : method, str or mapping, optional
+        As in `identify`.
+    reading : mapping of str to object, optional
+        Arguments of `read_table` for the files: `{"time": "t", "inputs": ["u"], "outputs": ["y"]}`.
+    constraints : sequence of str, default ()
+        As in `Problem`.
+    shared : sequence of str, default ()
+        Parameters with one value in all records.
+    timeout : float, optional
+        Seconds for the fit of one record.
+    retries : int, default 1
+        How often a record is tried again whose worker was lost, that ran over its time, or that met an unforeseen error.
+    folder : str or Path, default "."
+        In which the pattern is looked for.
+
+    Raises
+    ------
+    ProblemError
+        With everything that is wrong, and for a fleet without records.
+    NotSupported
+        For shared parameters together with constraints.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> records = [di.Experiment([0, 1, 2, 3], outputs={"x": x}, name=name) for name, x in
+    ...            {"a": [1.0, 0.61, 0.37, 0.22], "b": [1.0, 0.37, 0.14, 0.05]}.items()]
+    >>> len(di.Fleet(decay, records, [di.Parameter("k", start=1, lower=0)]).records)
+    2
     """
 
     model: Any
@@ -106,10 +142,12 @@ class Fleet:
 
     @property
     def task_spec(self) -> TaskSpec:
+        """What travels to the workers, which is everything but the records."""
         return TaskSpec(self.model, tuple(self.parameters), tuple(self.constraints), self.method, self.reading,
                         tuple(self.shared), self.timeout)
 
     def content_hash(self) -> str:
+        """A hash of everything that the answers depend on, apart from the records."""
         return self.task_spec.content_hash()
 
     def problem(self, record: FleetRecord) -> Problem:

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from dynident.report.charts import TWO_SIDED_95
 from dynident.statistics.distributions import student_quantile
+from dynident.statistics.residual_statistics import NORMAL_MEDIAN
 from dynident.tolerances import SPREAD_TOLERANCE
 
-NORMAL_QUARTILE = 0.6745  # half of all normal values lie this many standard deviations around the middle
 FALSE_ALARM = 0.05  # probability that a fleet of machines that differ as usual shows any
 EFFICIENCY = 0.37  # of a spread by medians: it is as sure as a standard deviation of so many times the values
 OF_MEDIAN = np.pi / 2  # variance of a median over that of a mean
@@ -41,12 +42,17 @@ class Outlier:
     spread: float
     away: float  # in standard deviations of spread and error together, with its sign
 
+    @property
+    def half_width(self) -> float:
+        """Of its 95 % interval."""
+        return TWO_SIDED_95 * self.std
+
     def sentence(self, unit: str = "") -> str:
         side = "above" if self.away > 0 else "below"
         who = f"{self.machine}, {self.record}" if self.record and self.machine else self.machine or self.record
         of = "the machine's own middle" if self.record else "the fleet's middle"
         in_unit = f" {unit}" if unit else ""
-        return (f"{who}: {self.parameter} = {self.value:.4g} ± {1.96 * self.std:.2g}{in_unit} lies {abs(self.away):.1f} "
+        return (f"{who}: {self.parameter} = {self.value:.4g} ± {self.half_width:.2g}{in_unit} lies {abs(self.away):.1f} "
                 f"standard deviations {side} {of} of {self.middle:.4g}{in_unit} (usual spread {self.spread:.2g}).")
 
 
@@ -79,12 +85,12 @@ def robust_spread(differences: np.ndarray, std: np.ndarray) -> float:
     def median_distance(spread: float) -> float:
         return float(np.median(np.abs(differences) / np.maximum(np.hypot(spread, std), np.finfo(float).tiny)))
 
-    if median_distance(0.0) <= NORMAL_QUARTILE:
+    if median_distance(0.0) <= NORMAL_MEDIAN:
         return 0.0
-    low, high = 0.0, float(np.max(np.abs(differences))) / NORMAL_QUARTILE
+    low, high = 0.0, float(np.max(np.abs(differences))) / NORMAL_MEDIAN
     for _ in range(BISECTIONS):
         half = (low + high) / 2
-        low, high = (half, high) if median_distance(half) > NORMAL_QUARTILE else (low, half)
+        low, high = (half, high) if median_distance(half) > NORMAL_MEDIAN else (low, half)
     return high
 
 
@@ -138,7 +144,7 @@ def _fleet_limit(machines: int) -> float:
     fleets = max(LEAST_DRAWN, DRAWN // machines)
     x = np.sort(np.random.default_rng(0).standard_normal((fleets, machines)), axis=1)
     away = np.abs(x - x[:, [(machines - 1) // 2]])
-    return float(np.quantile(np.max(away, axis=1) / (np.median(away, axis=1) / NORMAL_QUARTILE), 1 - FALSE_ALARM))
+    return float(np.quantile(np.max(away, axis=1) / (np.median(away, axis=1) / NORMAL_MEDIAN), 1 - FALSE_ALARM))
 
 
 def _student_limit(asked: int, behind: int) -> float:

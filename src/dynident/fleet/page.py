@@ -11,8 +11,7 @@ from markupsafe import Markup
 
 from dynident.fleet.result import FleetResult, value_and_interval
 from dynident.report.charts import UNSEEN, drawn, numbers, plain, with_unit
-from dynident.report.html_document import HtmlPage, HtmlPart, write_page
-from dynident.report.sections.section import filled
+from dynident.report.html_document import HtmlPage, HtmlPart, filled, write_page
 
 PAGE = "fleet.html"
 EACH_UP_TO = 3000  # records drawn one by one; beyond it the bands of the fleet and the outliers
@@ -112,7 +111,7 @@ def _outliers(result: FleetResult) -> Markup:
     for it in result.outliers[:LISTED]:
         unit = result.units.get(it.parameter, "")
         rows.append({"machine": it.machine, "record": it.record, "parameter": it.parameter,
-                     "value": f"{it.value:.4g} ± {1.96 * it.std:.2g} {unit}", "usual": f"{it.middle:.4g} {unit}",
+                     "value": f"{it.value:.4g} ± {it.half_width:.2g} {unit}", "usual": f"{it.middle:.4g} {unit}",
                      "away": f"{it.away:+.1f}"})
     return filled(OUTLIERS, rows=rows, more=max(0, len(result.outliers) - LISTED))
 

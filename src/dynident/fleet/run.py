@@ -1,4 +1,4 @@
-"""Run: fit every record of a fleet, keep what is done, and go on from there the next time."""
+"""Run: read a fleet file, fit every record, keep what is done, and go on from there the next time."""
 
 from __future__ import annotations
 
@@ -7,40 +7,72 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from dynident._util.lock import exclusive
+from dynident._util.atomic import exclusive
 from dynident._util.progress import reporter
 from dynident.codegen.compiler import COMPILE_LIMIT
 from dynident.errors import NotConverged, ProblemError
-from dynident.fleet.file import read_fleet
 from dynident.fleet.fleet import Fleet
 from dynident.fleet.page import PAGE, write_fleet_page
-from dynident.fleet.progress import FleetProgress, line
-from dynident.fleet.records import FleetRecord
-from dynident.fleet.result import FleetResult, build_result
+from dynident.fleet.records import FleetRecord, records_in_index, records_matching
+from dynident.fleet.result import TABLE, TABLE_TO_LOOK_AT, FleetResult, FleetRows, build_result, write_tables
 from dynident.fleet.shared_estimate import SharedEstimate, shared_estimate
 from dynident.fleet.shared_parameters import SharedParameterSolver
 from dynident.fleet.store import FILE, FleetStore
-from dynident.fleet.table import TABLE, TABLE_TO_LOOK_AT, FleetRows, write_tables
-from dynident.fleet.task import FAILED, TaskResult, failed_result, fit_record
+from dynident.fleet.task import FAILED, TaskResult, fit_record
 from dynident.fmu.stepping_compiled import stepping_library
+from dynident.io.problem_file.read import Reader, parse_file, validate_table
+from dynident.io.problem_file.schema import FleetFileTable, FleetTable
 from dynident.models.equations import EquationModel
-from dynident.parallel.failures import describe, is_transient
+from dynident.parallel.process_pool import PoolExecutor, describe, is_transient
 from dynident.parallel.tasks import TaskOutcome, as_completed
 from dynident.problem.model import Model
 
 GRACE = 1.0  # s beyond the time limit in which a fit can end by itself; then its process is ended
 OURS = (FILE, f"{FILE}-wal", f"{FILE}-shm", TABLE, TABLE_TO_LOOK_AT, PAGE)
+HOUR, MINUTE = 3600.0, 60.0
 
 
 def fleet(asked: Fleet | str | Path, out: str | Path, executor: Executor | None = None,
           progress: Callable[..., object] | bool | None = None, retry_failed: bool = False) -> FleetResult:
-    """Fit all records of a fleet (or of a fleet file) and write `fleet.parquet`, `fleet.csv` and `fleet.html` into `out`.
+    """Fit all records of a fleet and write `fleet.parquet`, `fleet.csv` and `fleet.html`.
 
-    What is in `out` already is not repeated; a record that has changed since is. After Ctrl-C the result so far is
-    returned, marked as `stopped`. `retry_failed` tries records again that had failed. `progress` takes a callable for
-    each `FleetProgress`, or False for silence.
+    What is in the folder already is not repeated; a record that has changed since is. See the manual, howto/fleets.
+
+    Parameters
+    ----------
+    asked : Fleet, str or Path
+        The fleet, or a fleet file.
+    out : str or Path
+        Folder of the results.
+    executor : concurrent.futures.Executor, optional
+        Runs the records side by side.
+    progress : callable or bool, optional
+        Called with each `FleetProgress`; False for silence.
+    retry_failed : bool, default False
+        Whether records are tried again that had failed.
+
+    Returns
+    -------
+    FleetResult
+        Values of all records, their distribution, outliers and failures; after Ctrl-C what there is so far, marked as
+        `stopped`.
+
+    Raises
+    ------
+    ProblemError
+        For a folder that holds something else, and for a fleet file that is wrong.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> records = [di.Experiment([0, 1, 2, 3], outputs={"x": x}, name=name) for name, x in
+    ...            {"a": [1.0, 0.61, 0.37, 0.22], "b": [1.0, 0.37, 0.14, 0.05]}.items()]
+    >>> result = di.fleet(di.Fleet(decay, records, [di.Parameter("k", start=1, lower=0)]), "results", progress=False)
+    >>> print(result.values["k"].round(1))
+    [0.5 1. ]
     """
     wanted = asked if isinstance(asked, Fleet) else read_fleet(asked)
     out = Path(out)
@@ -93,7 +125,7 @@ class FleetRun:
     @property
     def workers(self) -> int | None:
         """None where the executor does not say how many it has."""
-        return 1 if self.executor is None else getattr(self.executor, "workers", None)
+        return 1 if self.executor is None else self.executor.workers if isinstance(self.executor, PoolExecutor) else None
 
     def forget_stale(self, retry_failed: bool) -> tuple[list[FleetRecord], list[str]]:
         """Records to fit, since they are new, have changed, or on request have failed; and notes about the others."""
@@ -190,4 +222,114 @@ def _failed_result(record: FleetRecord, reason: str) -> TaskResult:
     stamp = fingerprint = ""
     with suppress(OSError):
         stamp, fingerprint = record.stamp(), record.fingerprint()
-    return failed_result(reason, stamp, fingerprint)
+    return TaskResult(FAILED, reason, stamp=stamp, fingerprint=fingerprint)
+
+
+def read_fleet(path: str | Path, *, allow_outside: bool = False, allow_python: bool = False) -> Fleet:
+    r"""Read a fleet file (TOML) and list its records.
+
+    See the manual, reference/fleet_file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    allow_outside : bool, default False
+        Whether records may lie outside of the folder of the file.
+    allow_python : bool, default False
+        Whether a model may come from a Python file, whose code is run.
+
+    Returns
+    -------
+    Fleet
+        What the file asks for.
+
+    Raises
+    ------
+    ProblemError
+        With all faults at once, each with its line and key.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> from pathlib import Path
+    >>> _ = Path("day1.csv").write_text("t,x\n0,1.0\n1,0.61\n2,0.37\n")
+    >>> _ = Path("fleet.toml").write_text('''
+    ... model = { states = { x = "-k*x" } }
+    ... record = { time = "t", outputs = ["x"] }
+    ... fleet = { records = "day*.csv" }
+    ... parameters = { k = { start = 1 } }
+    ... ''')
+    >>> len(di.read_fleet("fleet.toml").records)
+    1
+    """
+    file, located, content = parse_file(path)
+    tables = validate_table(content, located, FleetFileTable)
+    reader = Reader(file, located, allow_outside, allow_python)
+    model = reader.model(tables.model, list(tables.record.outputs))
+    key = "records" if tables.fleet.index is None else "index"
+    try:
+        records = _records(tables.fleet, reader)
+    except ProblemError as error:
+        records = ()
+        reader.faults += [located.fault(("fleet", key), fault) for fault in error.faults]
+    if reader.faults or model is None:
+        raise ProblemError(reader.faults)
+    try:
+        return Fleet(model, records, tables.unknowns(), tables.method.model_dump() if tables.method else None,
+                     tables.record.request(), tables.constraints, tables.fleet.shared, tables.fleet.timeout,
+                     tables.fleet.retries, reader.folder)
+    except ProblemError as error:
+        raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
+
+
+def _records(table: FleetTable, reader: Reader) -> tuple[FleetRecord, ...]:
+    if table.index is not None:
+        found = records_in_index(reader.inside(table.index), table.columns.model_dump(), reader.folder)
+    else:
+        pattern = table.records or ""
+        leaves = PurePosixPath(pattern).is_absolute() or PureWindowsPath(pattern).drive or ".." in Path(pattern).parts
+        if leaves and not reader.allow_outside:
+            raise ProblemError(f"'{pattern}' leaves the folder of the fleet. Move the records beside the fleet file, or "
+                               "allow it with allow_outside=True (--allow-outside).")
+        found = records_matching(pattern, reader.folder)
+    if not reader.allow_outside:
+        outside = [r.name for r in found if r.file and not r.file.resolve().is_relative_to(reader.folder)]
+        if outside:
+            raise ProblemError(f"'{outside[0]}' leaves the folder of the fleet ({len(outside)} such records). Move them "
+                               "beside the fleet file, or allow it with allow_outside=True (--allow-outside).")
+    return found
+
+
+@dataclass(frozen=True)
+class FleetProgress:
+    """Counts of one pass over the fleet."""
+
+    what: str  # which pass
+    total: int
+    done: int  # failed ones included
+    failed: int
+    running: int  # on a worker; where it is not known how many these are, handed out
+    here: int = 0  # done in this run, from which the time left follows
+    workers: int | None = None
+
+    def line(self, seconds: float) -> str:
+        left = self.total - self.done
+        rate = self.here / seconds if seconds > 0 else 0.0
+        ahead = f"  {format_duration(left / rate)} left" if rate > 0 and left else ""
+        under_way = f"{self.running} running" if self.workers is not None else f"{self.running:,} handed out"
+        return (f"{self.what}: {self.done:,} of {self.total:,} done  {self.failed:,} failed  {under_way}  "
+                f"{format_duration(seconds)}{ahead}")
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as one says it."""
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < HOUR:
+        return f"{int(seconds // MINUTE)} min {int(seconds % MINUTE):02d} s"
+    return f"{int(seconds // HOUR)} h {int(seconds % HOUR // MINUTE):02d} min"
+
+
+def line(progress: FleetProgress, seconds: float) -> str:
+    return progress.line(seconds)

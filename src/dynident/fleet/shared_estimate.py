@@ -11,10 +11,10 @@ from dynident.fleet.shared_parameters import RecordSum, SharedParameterSolver, S
 from dynident.linalg.rank import column_lengths, truncated_svd
 from dynident.statistics.distributions import student_quantile
 from dynident.statistics.identifiability import identifiability
+from dynident.statistics.uncertainty import LEVEL
 from dynident.tolerances import SINGULAR_VALUE_EXACT
 
 FEWEST_RECORDS = 20  # from which on the scatter between records tells how sure a shared value is
-LEVEL = 0.95  # of the intervals
 UNIDENTIFIABLE = "unidentifiable"  # the remark of a shared value that no record sees
 SIGNIFICANCE = 1e-3  # probability of a disagreement as large as this by chance, below which it is reported
 

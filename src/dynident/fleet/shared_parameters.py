@@ -1,9 +1,10 @@
 """Shared parameters: which values suit the whole fleet best? A two-level (hierarchical) Gauss-Newton method.
 
 Each pass fits every record with the shared parameters fixed, eliminates its own unknowns, and adds a small triangle to the
-sum; a damped Gauss-Newton step of the shared parameters follows. The first values come from the fits of the records one
-by one, each weighted with what it tells. Memory does not grow with the number of records, and since the sum is taken in
-the order of the records' names, the result does not depend on who fitted what and when.
+sum; a damped Gauss-Newton step of the shared parameters follows, and the next pass tells whether it helped (the trust region
+on the cost of `solvers/globalization.py`). The first values come from the fits of the records one by one, each weighted
+with what it tells. Memory does not grow with the number of records, and since the sum is taken in the order of the records'
+names, the result does not depend on who fitted what and when.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dynident._util.codec import decode, to_json
 from dynident.errors import NotConverged
 from dynident.fleet.fleet import Fleet, TaskSpec
 from dynident.fleet.records import FleetRecord
@@ -24,8 +26,8 @@ from dynident.fleet.variable_projection import ReducedRecord, reduce_record, wit
 from dynident.linalg.arrowhead import ArrowheadBlock, ArrowheadLeastSquares
 from dynident.linalg.bounded_least_squares import bounded_least_squares
 from dynident.methods.outer_loop import OuterLoop
-from dynident.problem.parameter import Parameter
-from dynident.problem.transforms import Transforms
+from dynident.problem.parameter import Parameter, Transforms
+from dynident.solvers.globalization import FIRST_DAMPING, Damping
 from dynident.status import Status
 from dynident.tolerances import (
     RANK_DAMPING,
@@ -34,8 +36,7 @@ from dynident.tolerances import (
     SHARED_STEP_TOLERANCE,
 )
 
-FIRST_DAMPING = 1e-3  # of squared columns, after a step that did not help
-DAMPING_FACTOR = 10.0  # by which the damping grows and shrinks
+UNDAMPED = Damping(0.0)  # the first step is taken in full: where all records agree it is the last one
 MAX_PASSES = 40
 MAX_REJECTED = 8  # steps in a row
 REJECTED_FOR_LOST_RECORDS = 3  # steps, before records that fail at the new values are left out
@@ -63,7 +64,7 @@ class SharedState:
     at: tuple[float, ...]  # solver coordinates of the trial
     accepted: int = 0  # the last pass that lowered the cost; 0 for none
     accepted_at: tuple[float, ...] = ()
-    damping: float = 0.0
+    damping: Damping = UNDAMPED
     rejected: int = 0
     finished: str = ""  # a sentence
     converged: bool = False
@@ -167,8 +168,12 @@ class SharedParameterSolver:
         arrow = ArrowheadLeastSquares(size, (), ArrowheadBlock(np.arange(size), R))
         step, _ = bounded_least_squares(arrow, np.minimum(self.coordinates.lower - at, 0),
                                     np.maximum(self.coordinates.upper - at, 0))
-        after = rows[:, :-1] @ step + rows[:, -1]
-        return step, float(rows[:, -1] @ rows[:, -1] - after @ after)
+        return step, predicted_reduction(rows, step)
+
+
+def predicted_reduction(rows: np.ndarray, step: np.ndarray) -> float:
+    after = rows[:, :-1] @ step + rows[:, -1]
+    return float(rows[:, -1] @ rows[:, -1] - after @ after)
 
 
 # the steps of a pass, each from one state to the next
@@ -179,8 +184,7 @@ def resume(solver: SharedParameterSolver, records: str) -> SharedState | None:
     kept = solver.store.about("shared")
     if kept is None:
         return None
-    data = json.loads(kept)
-    state = SharedState(**{**data, "at": tuple(data["at"]), "accepted_at": tuple(data["accepted_at"])})
+    state: SharedState = decode(SharedState, json.loads(kept), str(solver.store.path))
     if state.records == records:
         return state
     solver.store.keep_passes(set())
@@ -220,8 +224,8 @@ def _tasks(solver: SharedParameterSolver, state: SharedState) -> Iterable[tuple]
 
 
 def accept_or_reject(solver: SharedParameterSolver, state: SharedState) -> SharedState:
-    """What follows from a pass that is complete."""
-    at, accepted_at = np.array(state.at), np.array(state.accepted_at)
+    """What follows from a pass that is complete. Records that fail at new values reject these first, and may be lost later."""
+    at, accepted_at, damping = np.array(state.at), np.array(state.accepted_at), state.damping
     trial = solver.sum_records(state.trial, at)
     if not trial.members:
         return _reject(solver, state, None) if state.accepted else state.finish(
@@ -233,21 +237,26 @@ def accept_or_reject(solver: SharedParameterSolver, state: SharedState) -> Share
             return _reject(solver, state, before.members)
         before = solver.sum_records(state.accepted, accepted_at, only=trial.members) if lost else before
         trial = solver.sum_records(state.trial, at, only=before.members)
-        if trial.cost > before.cost * (1 + SHARED_COST_ROUNDING):
+        predicted = max(0.0, predicted_reduction(before.rows, at - accepted_at))
+        reduction = before.cost - trial.cost + SHARED_COST_ROUNDING * before.cost
+        if not damping.accepts(reduction, predicted):
             return _reject(solver, state, before.members)
-    state = replace(state, accepted=state.trial, accepted_at=state.at, damping=state.damping / DAMPING_FACTOR, rejected=0)
+        damping = damping.accepted(reduction, predicted)
+    state = replace(state, accepted=state.trial, accepted_at=state.at, damping=damping, rejected=0)
     return _propose(solver, state, trial)
 
 
 def _reject(solver: SharedParameterSolver, state: SharedState, members: frozenset[str] | None) -> SharedState:
-    state = replace(state, damping=max(DAMPING_FACTOR * state.damping, FIRST_DAMPING), rejected=state.rejected + 1)
+    damping = state.damping.rejected()
+    damping = replace(damping, amount=max(damping.amount, FIRST_DAMPING))  # one that is felt: a trial is a pass over the fleet
+    state = replace(state, damping=damping, rejected=state.rejected + 1)
     return _propose(solver, state, solver.sum_records(state.accepted, np.array(state.accepted_at), only=members))
 
 
 def _propose(solver: SharedParameterSolver, state: SharedState, known: RecordSum) -> SharedState:
     """The next trial, or the end."""
     at = np.array(state.accepted_at)
-    newton, reduction = solver.damped_step(known.rows, at, 0.0)
+    _, reduction = solver.damped_step(known.rows, at, 0.0)
     remaining = float(np.sqrt(max(reduction, 0.0) / max(known.variance, np.finfo(float).tiny)))  # standard errors
     if remaining <= SHARED_STEP_TOLERANCE:
         return state.finish(f"after {state.trial} {'pass' if state.trial == 1 else 'passes'} over the fleet", True)
@@ -255,14 +264,14 @@ def _propose(solver: SharedParameterSolver, state: SharedState, known: RecordSum
         return state.finish("as no step lowers the cost any more", remaining <= SHARED_STALLED_STEP_TOLERANCE)
     if state.trial >= MAX_PASSES:
         return state.finish(f"after {MAX_PASSES} passes over the fleet", False)
-    damped = state.damping >= FIRST_DAMPING / DAMPING_FACTOR
-    step = solver.damped_step(known.rows, at, state.damping)[0] if damped else newton
-    return replace(state, trial=state.trial + 1, at=tuple(float(x) for x in at + step))
+    damping = state.damping if state.rejected else state.damping.near_optimum(remaining)
+    step, _ = solver.damped_step(known.rows, at, damping.amount)
+    return replace(state, trial=state.trial + 1, at=tuple(float(x) for x in at + step), damping=damping)
 
 
 def save(solver: SharedParameterSolver, state: SharedState) -> SharedState:
     """The state first, then the passes that it no longer needs: a run that is killed between the two loses nothing."""
-    solver.store.tell(shared=json.dumps(asdict(state)))
+    solver.store.tell(shared=to_json(state))
     solver.store.keep_passes({state.accepted} if state.finished else {state.accepted, state.trial})
     return state
 

@@ -35,7 +35,7 @@ BINARY = ("arrays",)  # of a result: kept apart from the text
 
 
 class FleetStore:
-    """The results of one fleet in one folder; the caller holds the folder (see `files.lock`)."""
+    """The results of one fleet in one folder; the caller holds the folder (see `exclusive`)."""
 
     def __init__(self, folder: Path, spec_hash: str):
         self.path = folder / FILE

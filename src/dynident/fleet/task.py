@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.blas_threads import single_thread
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.fleet.fleet import TaskSpec
 from dynident.fleet.records import FleetRecord
 from dynident.problem.problem import Problem
+from dynident.statistics.uncertainty import LEVEL
 
-LEVEL = 0.95  # of the intervals in the table
 CONVERGED, NOT_CONVERGED, FAILED = "converged", "not converged", "failed"  # what can become of a record
 
 
@@ -67,7 +68,9 @@ def fingerprint(record: FleetRecord) -> tuple[str, str]:
 
 def fit(spec: TaskSpec, problem: Problem, record: str) -> Estimate:
     """The estimate, converged or not; ends between two iterations when it runs over its time."""
-    estimate = spec.method_for(problem, record).identify(problem, None, _stopwatch(spec.limit))
+    method = spec.method_for(problem, record)
+    with single_thread():
+        estimate = method.identify(problem, None, _stopwatch(spec.limit))
     if estimate.counts.get("interrupted"):
         raise FitInterrupted(f"the fit of {record} was interrupted")
     return estimate
@@ -103,7 +106,3 @@ def task_result(estimate: Estimate, arrays: Mapping[str, np.ndarray], read: tupl
         {name: float(size) for name, size in estimate.noise_std.items()},
         {"cost": float(estimate.cost), "iterations": float(estimate.counts.get("iterations", 0)), **numbers},
         tuple(estimate.notes), {**own, **arrays}, *read, seconds)
-
-
-def failed_result(reason: str, stamp: str = "", fingerprint: str = "") -> TaskResult:
-    return TaskResult(FAILED, reason, stamp=stamp, fingerprint=fingerprint)

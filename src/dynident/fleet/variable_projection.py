@@ -18,10 +18,9 @@ from dynident.estimate.estimate import Estimate
 from dynident.fleet.fleet import TaskSpec
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.linalg.rank import column_lengths, truncated_svd
+from dynident.methods.noise_estimation import with_noise_std
 from dynident.methods.refit import Refit
 from dynident.models.equations import EquationModel
-from dynident.problem.experiment import Experiment
-from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
 from dynident.tolerances import SINGULAR_VALUE_PROJECTION
@@ -113,8 +112,4 @@ def without_shared_priors(problem: Problem, shared: tuple[str, ...]) -> Problem:
 
 def with_noise(problem: Problem, sizes: Mapping[str, float]) -> Problem:
     """The problem with noise of estimated size taken as known: weights must not move while costs are compared."""
-    def known(e: Experiment) -> Experiment:
-        return replace(e, noise={name: Gaussian(sizes[name]) if isinstance(noise, Gaussian) and noise.std is None
-                                 and name in sizes else noise for name, noise in e.noise.items()})
-
-    return problem.replace(experiments=tuple(known(e) for e in problem.experiments))
+    return problem.replace(experiments=tuple(with_noise_std(e, sizes) for e in problem.experiments))

@@ -1,7 +1,13 @@
-"""Archive: how does an FMU, a zip file from somewhere else, come onto the disk without doing harm, and stay as it was?"""
+"""Archive: how does an FMU, a zip file from somewhere else, come onto the disk without doing harm, stay as it was, and leave?
+
+Each process unpacks into folders of its own and removes them at its end. A worker that is killed cannot; but then nobody
+holds the lock in its folder any more, and the next process to unpack or to end, the one that started the worker at the
+latest, removes the folder.
+"""
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import lzma
@@ -10,25 +16,29 @@ import re
 import shutil
 import stat
 import sys
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing import util
 from pathlib import Path, PurePosixPath
+from typing import IO
 
+from dynident._util.operating_system import is_own, library_suffix, open_files_can_be_removed, system, try_lock
 from dynident.errors import DynidentError, NotSupported, ProblemError
-from dynident.fmu.temp_dirs import new_folder, remove_folder
 
-MOST_BYTES = 4 * 2**30  # unpacked; the largest FMUs with tables and licences stay below 1 GB
-MOST_FILES = 50_000
-MOST_COMPRESSION = 200  # of unpacked to packed size; source code reaches 20
+MAX_BYTES = 4 * 2**30  # unpacked; the largest FMUs with tables and licences stay below 1 GB
+MAX_FILES = 50_000
+MAX_COMPRESSION = 200  # of unpacked to packed size; source code reaches 20
 SMALL_BYTES = 2**20  # bytes: below this the ratio says nothing
 DESCRIPTION = "modelDescription.xml"
-MOST_XML_BYTES = 256 * 2**20  # of the description
+MAX_XML_BYTES = 256 * 2**20  # of the description
 ENCODINGS = ("utf-8", "utf8", "utf-16", "utf-16le", "utf-16be", "iso-8859-1", "iso8859-1", "latin-1", "latin1",
              "windows-1252", "us-ascii", "ascii")  # in which an entity can be seen without decoding; UTF-7 is not one
-
+PREFIX, LOCK = "dynident-fmu-", ".in-use"  # of a folder's name; of the lock in it
 _snapshots: dict[tuple[str, str], Path] = {}  # by path and digest
+_locks: dict[Path, IO[bytes]] = {}  # the locks of this process's own folders
 
 
 def existing_fmu(path: str | Path) -> Path:
@@ -60,8 +70,8 @@ def description_text(path: Path) -> bytes:
             info = archive.getinfo(DESCRIPTION)
         except KeyError:
             raise ProblemError(f"{path} is not an FMU: it holds no {DESCRIPTION}.") from None
-        if info.file_size > MOST_XML_BYTES:
-            raise ProblemError(f"{path}: {DESCRIPTION} has {info.file_size} bytes; more than {MOST_XML_BYTES} are refused.")
+        if info.file_size > MAX_XML_BYTES:
+            raise ProblemError(f"{path}: {DESCRIPTION} has {info.file_size} bytes; more than {MAX_XML_BYTES} are refused.")
         with _named_errors(path, DESCRIPTION):
             text = archive.read(info)
     head = text.replace(b"\0", b"")  # an entity hides in UTF-16 as well
@@ -101,7 +111,7 @@ def _extract(path: str, digest: str) -> Path:
 
 
 def _write_entries(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
-    left = MOST_BYTES
+    left = MAX_BYTES
     for info in archive.infolist():
         target = folder / _slashed(info.filename)
         with _named_errors(path, info.filename):
@@ -113,7 +123,7 @@ def _write_entries(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
                 while block := source.read(2**20):  # the stated sizes may lie
                     left -= len(block)
                     if left < 0:
-                        raise ProblemError(f"{path}: unpacks to more than {MOST_BYTES} bytes; it is refused.")
+                        raise ProblemError(f"{path}: unpacks to more than {MAX_BYTES} bytes; it is refused.")
                     sink.write(block)
 
 
@@ -140,14 +150,14 @@ def _refuse_harmful(path: Path, archive: zipfile.ZipFile) -> None:
     """Refuse names that leave the folder, links, names that meet, and absurd sizes."""
     entries = archive.infolist()
     faults = []
-    if len(entries) > MOST_FILES:
-        faults.append(f"{path}: holds {len(entries)} files; more than {MOST_FILES} are refused.")
+    if len(entries) > MAX_FILES:
+        faults.append(f"{path}: holds {len(entries)} files; more than {MAX_FILES} are refused.")
     total = sum(info.file_size for info in entries)
     packed = sum(info.compress_size for info in entries)
-    if total > MOST_BYTES or (total > SMALL_BYTES and total > MOST_COMPRESSION * max(packed, 1)):
+    if total > MAX_BYTES or (total > SMALL_BYTES and total > MAX_COMPRESSION * max(packed, 1)):
         faults.append(f"{path}: unpacks from {packed} to {total} bytes, which no FMU needs; it is refused.")
     seen: set[str] = set()
-    for info in entries[:MOST_FILES]:
+    for info in entries[:MAX_FILES]:
         name = PurePosixPath(_slashed(info.filename))
         if name.is_absolute() or ".." in name.parts or (name.parts and ":" in name.parts[0]):
             faults.append(f"{path}: the entry '{info.filename}' would be written outside of the folder; it is refused.")
@@ -168,11 +178,9 @@ def platform_folders() -> tuple[str, str, str]:
     machine = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64",
                "i386": "x86", "i686": "x86"}.get(platform.machine().lower(), platform.machine().lower())
     bits = "64" if sys.maxsize > 2**32 else "32"
-    if sys.platform == "win32":
-        return f"win{bits}", f"{machine}-windows", ".dll"
-    if sys.platform == "darwin":
-        return "darwin64", f"{machine}-darwin", ".dylib"
-    return f"linux{bits}", f"{machine}-linux", ".so"
+    folders = {"windows": (f"win{bits}", f"{machine}-windows"), "macos": ("darwin64", f"{machine}-darwin"),
+               "linux": (f"linux{bits}", f"{machine}-linux")}
+    return *folders[system()], library_suffix()
 
 
 def find_library(names: list[str], path: Path, version: int, identifier: str) -> str:
@@ -180,7 +188,7 @@ def find_library(names: list[str], path: Path, version: int, identifier: str) ->
     first, second, suffix = platform_folders()
     folders = (first,) if version == 2 else (second,)
     if version == 2 and platform.machine().lower() in ("arm64", "aarch64"):
-        folders = (second, *folders) if sys.platform == "darwin" else (second, f"{second}-gnu")  # type: ignore[assignment]
+        folders = (second, *folders) if system() == "macos" else (second, f"{second}-gnu")  # type: ignore[assignment]
     for folder in folders:
         if (entry := f"binaries/{folder}/{identifier}{suffix}") in names:
             return entry
@@ -200,9 +208,6 @@ def entry_names(path: Path) -> list[str]:
 def _slashed(name: str) -> str:
     """Some tools on Windows write their own separator, which no FMU uses otherwise."""
     return name.replace("\\", "/")
-
-
-# the file as it was, for whoever moves or replaces it later
 
 
 def snapshot(path: Path, digest: str) -> Path:
@@ -245,3 +250,51 @@ def _copy(path: Path, digest: str) -> Path:
         raise ProblemError(f"{path} has changed since its model was made. Make the model again with FmuModel(...), or put "
                            "the old file back.")
     return copy
+
+
+# folders that are unpacked into, each with a lock as long as its process lives
+
+
+def new_folder(label: str) -> Path:
+    """An empty folder that is gone when this process is."""
+    remove_abandoned()
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{label}-"))
+        lock = (folder / LOCK).open("wb")
+        if try_lock(lock) is not False and (folder / LOCK).exists():
+            break
+        lock.close()  # somebody took it for abandoned between the two lines above
+    _locks[folder] = lock
+    util.Finalize(None, remove_folder, (folder,), exitpriority=0)  # unlike atexit, this runs in workers that end by themselves
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder of this process."""
+    lock = _locks.pop(folder, None)
+    if lock is not None:
+        if not open_files_can_be_removed():
+            lock.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.close()
+
+
+def remove_abandoned() -> None:
+    """Remove folders of this user whose processes have ended without doing so."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if folder not in _locks and not folder.is_symlink() and is_own(folder) and (folder / LOCK).is_file():
+                _remove_unless_locked(folder)
+
+
+def _remove_unless_locked(folder: Path) -> None:
+    if not open_files_can_be_removed():
+        (folder / LOCK).unlink()  # fails while its process has it open
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    with (folder / LOCK).open("rb") as lock:
+        if try_lock(lock):  # on a disk that knows no locks, nobody's folder is taken for abandoned
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+atexit.register(remove_abandoned)  # the workers of this process have ended before it

@@ -12,10 +12,9 @@ import numpy as np
 
 from dynident.fmu.instance import FmuInstance, pointer, size
 from dynident.fmu.model_exchange_python import ExchangeState, ModelExchange
-from dynident.fmu.simulation_spec import FmuInputs, StepSettings
+from dynident.fmu.simulation_spec import DirectionalReferences, FmuInputs, StepSettings, ValueReferences
 from dynident.fmu.stepping_compiled import StepCall, StepFailure
 from dynident.fmu.stepping_python import InstanceCalls, StepStopped
-from dynident.fmu.value_references import DirectionalReferences, ValueReferences
 
 RUNGE_KUTTA_STAGES = (0.0, 0.5, 0.5, 1.0)  # of the step
 

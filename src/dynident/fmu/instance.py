@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-import sys
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dynident._util.operating_system import c_runtime
 from dynident.errors import DynidentError
-from dynident.fmu.simulation_spec import SimulationSpec
+from dynident.fmu.simulation_spec import ReferenceGroup, SimulationSpec, group_references
 from dynident.fmu.stepping_compiled import stepping_library
-from dynident.fmu.value_references import ReferenceGroup, group_references
 
 STATUS = ("OK", "warning", "discard", "error", "fatal error", "pending")  # of FMI, in the order of its codes
 INSTANCE_NAME = b"dynident"
-MOST_MESSAGES = 1000  # of an instance that are kept
+MAX_MESSAGES = 1000  # of an instance that are kept
 
 pointer, real, size, number, flag = ctypes.c_void_p, ctypes.c_double, ctypes.c_size_t, ctypes.c_int, ctypes.c_ubyte
 LOG2 = ctypes.CFUNCTYPE(None, pointer, ctypes.c_char_p, number, ctypes.c_char_p, ctypes.c_char_p)
@@ -95,7 +95,7 @@ class FmuInstance:
             self.handle = make(name, 0 if self.exchange else 1, token, resources.as_uri().encode(),
                                ctypes.addressof(self._callbacks), 0, 0)
         else:
-            where = f"{resources}{'/' if sys.platform != 'win32' else chr(92)}".encode()
+            where = f"{resources}{os.sep}".encode()
             texts = [ctypes.c_char_p] * 3
             if self.exchange:
                 make = self.function("InstantiateModelExchange", *texts, flag, flag, pointer, pointer, result=pointer)
@@ -174,13 +174,13 @@ class FmuInstance:
         else:
             kept = [LOG3(lambda _, status, __, text: self._append_message(status, text))]
             self._log = ctypes.cast(kept[0], pointer).value
-        runtime = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
+        runtime = c_runtime()
         self._callbacks = _Callbacks2(self._log, ctypes.cast(runtime.calloc, pointer).value,
                                       ctypes.cast(runtime.free, pointer).value, None, None)
         return kept
 
     def _append_message(self, status: int, text: bytes | None) -> None:
-        if text and status >= 1 and len(self.messages) < MOST_MESSAGES:
+        if text and status >= 1 and len(self.messages) < MAX_MESSAGES:
             self.messages.append(text.decode(errors="replace"))
 
     def log(self) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ class FmuInstance:
         if compiled is not None:
             text = compiled.dynident_fmu_log() or b""
             compiled.dynident_fmu_log_clear()
-            self.messages = (self.messages + text.decode(errors="replace").splitlines())[-MOST_MESSAGES:]
+            self.messages = (self.messages + text.decode(errors="replace").splitlines())[-MAX_MESSAGES:]
         return tuple(self.messages)
 
     def last_message(self) -> str:

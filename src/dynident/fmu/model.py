@@ -1,46 +1,73 @@
-"""FmuModel: how does a model that another tool exported become a model of a problem?"""
+"""FmuModel: how does a model that another tool exported become a model of a problem, and can it do what is asked of it?"""
 
 from __future__ import annotations
 
+import difflib
+import math
+import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
 
-from dynident.errors import NotSupported, ProblemError
+import numpy as np
+
+from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.archive import digest_of, existing_fmu, extract, restore, snapshot
-from dynident.fmu.description import INTERFACES, NUMBER_TYPES, FmuDescription, FmuVariable, read_description
-from dynident.fmu.options import (
-    USUAL_SCHEME,
-    as_names,
-    as_path,
-    choice_faults,
-    complaint_notes,
-    idle_option_faults,
-    numbers_by_name,
-    option_faults,
-    range_notes,
-)
-from dynident.fmu.simulation_spec import SimulationSpec
+from dynident.fmu.description import INTERFACES, NUMBER_TYPES, FmuDescription, FmuVariable, read_description, summarize
+from dynident.fmu.simulation_spec import ALIGNMENTS, SCHEMES, SimulationSpec, type_limits
 from dynident.fmu.simulator import FmuRecordSimulator, FmuSimulator
-from dynident.fmu.summary import summarize
 from dynident.problem.model import NominalValue
 
 KIND = "fmu"
+USUAL_SCHEME, USUAL_ALIGNMENT = SCHEMES[0], ALIGNMENTS[0]
+MAX_NEAR_NAMES = 5  # near names in an error
+MAX_COMPLAINTS = 3  # about a description, in a report
 
 
 @final
 class FmuModel:
-    """A model from an FMU file (FMI 2.0 or 3.0).
+    """A model from an FMU file (FMI 2.0 or 3.0, Co-Simulation or Model Exchange).
 
-    `inputs` and `outputs` choose variables by name (all declared ones if left out; an output may be any variable).
-    `values` sets other variables for good, inputs that no record holds included. `kind` is "auto" (Model Exchange where
-    offered), "model_exchange" or "co_simulation". `integrator` serves Model Exchange: "runge_kutta", "radau" for stiff
-    models, or "cvodes", slow and adaptive, to check these. `alignment="feedthrough"` saves steps in Co-Simulation where
-    outputs follow inputs without dynamics. The FMU runs in a process of its own unless `trusted`; `time_limit` (s) ends
-    a simulation that hangs.
+    Parameters and initial states that a problem does not declare keep the values of the FMU. See the manual, methods/fmu.
 
-    Parameters and initial states that a problem does not declare keep the values of the FMU.
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    inputs : sequence of str, optional
+        Variables that records drive; all declared inputs if left out.
+    outputs : sequence of str, optional
+        Variables that are measured; any variable may be one, all declared outputs if left out.
+    values : mapping of str to float, optional
+        Other variables that are set for good, inputs that no record holds included.
+    kind : str, default "auto"
+        "model_exchange", "co_simulation", or "auto": Model Exchange where offered.
+    integrator : str, default "runge_kutta"
+        For Model Exchange: "runge_kutta", "radau" for stiff models, or "cvodes", slow and adaptive, to check these.
+    alignment : str, default "sampled"
+        For Co-Simulation: "feedthrough" saves steps where outputs follow inputs without dynamics.
+    trusted : bool, default False
+        Whether the FMU runs in this process; otherwise it has a process of its own.
+    time_limit : float, default 60.0
+        Seconds after which a simulation that hangs is ended.
+
+    Raises
+    ------
+    ProblemError
+        For a file that is no FMU, and for options and names that do not suit it.
+    NotSupported
+        For an FMU of another version of FMI, without the interface asked for, or without code for this machine.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> try:
+    ...     di.FmuModel("robot.fmu")
+    ... except di.ProblemError as error:
+    ...     print(error)
+    robot.fmu does not exist.
     """
 
     def __init__(self, path: str | Path, *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None,
@@ -79,8 +106,11 @@ class FmuModel:
 
     # what is asked of any model
 
+    modes = ("",)
+    hybrid = False
+
     @property
-    def given(self) -> Mapping[str, NominalValue]:
+    def nominal_values(self) -> Mapping[str, NominalValue]:
         """Start values, bounds and units that the FMU brings along, for parameters and initial states."""
         return {n: _given(self.description.variables[n]) for n in (*self.parameters, *self.states)}
 
@@ -98,7 +128,7 @@ class FmuModel:
 
     @property
     def stepwise(self) -> tuple[str, ...]:
-        """Inputs that jump and never move: whole numbers, switches, and what the FMU calls discrete."""
+        """Inputs that jump and never move (whole numbers, switches, and what the FMU calls discrete)."""
         own = {n: self.description.variables[n] for n in self.inputs}
         return tuple(n for n, v in own.items() if not v.real or v.variability == "discrete")
 
@@ -117,12 +147,13 @@ class FmuModel:
             "inputs": list(self.inputs), "outputs": list(self.outputs), "values": dict(self.values), **self.options}
 
     def content_hash(self) -> str:
+        """A fingerprint of the file."""
         return self.digest
 
     def __str__(self) -> str:
         return summarize(self.description, self.kind)
 
-    def why_not_estimated(self, name: str) -> str:
+    def why_not_estimable(self, name: str) -> str:
         """A sentence about a variable that is not among the parameters; empty where there is nothing to say."""
         v = self.description.variables.get(name)
         if v is None:
@@ -134,7 +165,7 @@ class FmuModel:
         what = f"'{name}' of {self.path.name} is {article} {v.causality}" if v.causality != "parameter" else (
             f"'{name}' of {self.path.name} is a parameter of type {v.type}" if not v.real else
             f"'{name}' of {self.path.name} is a parameter without a start value, or one that is {v.variability}")
-        way_out = f"; hold it with FmuModel(..., values={{'{name}': ...}})" if v.settable_before_start and (
+        way_out = f"; fix it with FmuModel(..., values={{'{name}': ...}})" if v.settable_before_start and (
             v.type in NUMBER_TYPES) else ""
         return f"{what} and cannot be estimated{way_out}."
 
@@ -161,6 +192,7 @@ class FmuModel:
         return FmuRecordSimulator(self, declared)
 
     def simulation_spec(self, written: tuple[str, ...]) -> SimulationSpec:
+        """What a simulation needs to know when these parameters and initial states are written."""
         d = self.description
         interface = d.interfaces[self.kind]
         used = {*self.inputs, *self.outputs, *self.states, *written, *self.values}
@@ -198,10 +230,7 @@ class FmuModel:
         chosen = asked if asked != "auto" else next((k for k in INTERFACES if k in offered and k not in missing), None)
         if chosen is None or chosen in missing:
             raise NotSupported(next(iter(missing.values())))
-        if offered[chosen].needs_tool:
-            note = (f"{self.path.name} needs the tool that made it to be installed.",)
-        else:
-            note = ()  # type: ignore[assignment]
+        note = (f"{self.path.name} needs the tool that made it to be installed.",) if offered[chosen].needs_tool else ()
         if asked == "auto" and len(offered) > 1 and chosen == "model_exchange":
             return chosen, (*note, f"{self.path.name} offers both interfaces; Model Exchange is used, since there the "
                                    "integrator's error is ours to check.")
@@ -227,3 +256,144 @@ def same_model(path: str, copy: str, digest: str, options: Mapping[str, Any]) ->
 
 def _given(v: FmuVariable) -> NominalValue:
     return NominalValue(float(v.start or 0.0), v.lower, v.upper, v.unit)
+
+
+def as_path(given: Any) -> Path:
+    if not isinstance(given, (str, os.PathLike)):
+        raise ProblemError(f"FmuModel wants the path of an .fmu file, not {given!r}.")
+    return Path(given)
+
+
+def as_names(what: str, names: Any, faults: list[str]) -> list[str] | None:
+    """Names as a list; one name alone is a list of one."""
+    if names is None or isinstance(names, str):
+        return None if names is None else [names]
+    try:
+        given = list(names)
+    except TypeError:
+        faults.append(f"{what} = {names!r}; give a list of names.")
+        return []
+    faults += [f"{what}: {name!r} is not a name." for name in given if not isinstance(name, str)]
+    names = [name for name in given if isinstance(name, str)]
+    faults += [f"{what}: '{name}' is named twice." for name in dict.fromkeys(names) if names.count(name) > 1]
+    return names
+
+
+def numbers_by_name(values: Any, faults: list[str]) -> dict[str, float]:
+    """What `values` holds; what is no finite number is left out and said."""
+    try:
+        given = dict(values or {})
+    except (TypeError, ValueError):
+        faults.append(f"values are given by name, as in values={{'gain': 2.0}}, not as a {type(values).__name__}.")
+        return {}
+    found = {}
+    for name, value in given.items():
+        try:
+            number = math.nan if isinstance(value, str) else float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if math.isfinite(number):
+            found[str(name)] = number
+        else:
+            faults.append(f"values: '{name}' is {value!r}; give a finite number.")
+    return found
+
+
+def choice_faults(d: FmuDescription, inputs: Sequence[str], outputs: Sequence[str], values: Mapping[str, float]) -> list[str]:
+    """Names that the FMU does not have or that cannot serve so, and values that it cannot take."""
+    if not d.structured:
+        return [f"{d.path.name} cannot be used: its description holds no ModelStructure, so that its states are not known. "
+                "Export it again."]
+    return [*name_faults(d, "values", values, settable=True), *value_faults(d, values),
+            *name_faults(d, "inputs", inputs, roles=("input",)), *name_faults(d, "outputs", outputs),
+            *alias_faults(d, {"inputs": inputs, "values": tuple(values)})]
+
+
+def value_faults(d: FmuDescription, values: Mapping[str, float]) -> list[str]:
+    """Numbers that the type of their variable cannot hold."""
+    faults = []
+    for name, value in values.items():
+        v = d.variables.get(name)
+        if v is None or v.type not in NUMBER_TYPES:
+            continue
+        lowest, highest = type_limits(v, d.version)
+        if not v.real and value != round(value):
+            faults.append(f"values: '{name}' is {value:g}, but of type {v.type}; give a whole number.")
+        elif not lowest <= value <= highest:
+            faults.append(f"values: '{name}' is {value:g}, but of type {v.type}, which goes from {lowest:g} to "
+                          f"{highest:g}.")
+    return faults
+
+
+def alias_faults(d: FmuDescription, chosen: Mapping[str, Sequence[str]]) -> list[str]:
+    """One variable under two of its names, or in two roles that each give it a value."""
+    faults = []
+    met: dict[tuple[str, int, int], tuple[str, str]] = {}
+    for role, names in chosen.items():
+        for name in names:
+            if (v := d.variables.get(name)) is None:
+                continue
+            first, other = met.setdefault(v.place, (role, name))
+            if (first, other) == (role, name):
+                continue
+            both = f"'{name}'" if other == name else f"'{other}' and '{name}', two names of one variable,"
+            where = f"in {first} and in {role}" if first != role else f"in {role}"
+            faults.append(f"{both} {'stands' if other == name else 'stand'} {where}; keep one of the two.")
+    return faults
+
+
+def name_faults(d: FmuDescription, what: str, names: Iterable[str], roles: tuple[str, ...] = (), settable: bool = False
+                ) -> list[str]:
+    faults, variables, file = [], d.variables, d.path.name
+    for name in names:
+        v = variables.get(name)
+        if v is None:
+            near = difflib.get_close_matches(name, variables, n=MAX_NEAR_NAMES, cutoff=0.5)
+            near = near or [n for n in variables if name.lower() in n.lower()][:MAX_NEAR_NAMES]
+            hint = f" Near: {', '.join(near)}." if near else f" `dynident fmu info {file}` lists them."
+            faults.append(f"{what}: '{name}' is not a variable of {file}.{hint}")
+        elif v.type not in NUMBER_TYPES:
+            faults.append(f"{what}: '{name}' is a {v.type}, not a number.")
+        elif roles and v.causality not in roles:
+            faults.append(f"{what}: '{name}' is a {v.causality} of {file}, not an {roles[0]}.")
+        elif settable and not (v.settable_before_start or v.causality == "input"):
+            faults.append(f"{what}: '{name}' ({v.causality}, {v.variability}) cannot be set in {file}.")
+    return faults
+
+
+def option_faults(kind: Any, integrator: Any, alignment: Any, limit: Any) -> list[str]:
+    faults = []
+    for what, value, known in (("kind", kind, ("auto", *INTERFACES)), ("integrator", integrator, SCHEMES),
+                               ("alignment", alignment, ALIGNMENTS)):
+        if value not in known:
+            faults.append(f"{what} = {value!r} is not known to FmuModel.{did_you_mean(value, known)}")
+    number = isinstance(limit, (int, float, np.integer, np.floating)) and not isinstance(limit, bool)
+    if not number or not 0 < limit <= threading.TIMEOUT_MAX:
+        faults.append(f"time_limit = {limit!r}; give a positive number of seconds, at most {threading.TIMEOUT_MAX:.0g}.")
+    return faults
+
+
+def idle_option_faults(file: str, kind: str, integrator: str, alignment: str) -> list[str]:
+    """Options that would change nothing with the interface that is used."""
+    faults = []
+    if kind == "co_simulation" and integrator != USUAL_SCHEME:
+        faults.append(f"integrator = {integrator!r} serves Model Exchange, but {file} runs by Co-Simulation with a solver "
+                      "of its own; leave it out, or use kind=\"model_exchange\" where the FMU offers it.")
+    if kind == "model_exchange" and alignment != USUAL_ALIGNMENT:
+        faults.append(f"alignment = {alignment!r} serves Co-Simulation, but {file} runs by Model Exchange, where inputs "
+                      "and samples meet anyway; leave it out, or use kind=\"co_simulation\".")
+    return faults
+
+
+def complaint_notes(d: FmuDescription) -> tuple[str, ...]:
+    """What is wrong in the description of an FMU that is used all the same."""
+    said = [f"The description of {d.path.name} is not valid: {words.strip()}" for words in d.complaints[:MAX_COMPLAINTS]]
+    more = len(d.complaints) - MAX_COMPLAINTS
+    return (*said, f"`dynident fmu info {d.path.name}` says {more} more.") if more > 0 else tuple(said)
+
+
+def range_notes(d: FmuDescription, values: Mapping[str, float]) -> tuple[str, ...]:
+    """A sentence about each value for which the FMU was not made."""
+    fixed = ((d.variables[name], value) for name, value in values.items())
+    return tuple(f"'{v.name}' is fixed at {value:g}, but {d.path.name} is made for values from {v.lower:g} to {v.upper:g}."
+                 for v, value in fixed if not v.lower <= value <= v.upper)

@@ -5,15 +5,15 @@
 #define TRY(call_, expression) do { Status s_ = (expression); \
     if (BAD(s_)) { bad->call = (call_); bad->status = s_; return 0; } } while (0)
 
-#define NEWTON_LIMIT 25
-#define NEWTON_SMALL 1e-10
-#define NEWTON_ENOUGH 1e-6  /* where the change no longer falls: what is left is rounding */
+#define MAX_NEWTON_ITERATIONS 25
+#define NEWTON_SMALL 1e-10  /* FMU_NEWTON_STEP of tolerances.py */
+#define NEWTON_ENOUGH 1e-6  /* FMU_NEWTON_STALLED: where the change no longer falls, what is left is rounding */
 #define NEWTON_SIZE 1e-6    /* of a state beside its own, in its unit */
-#define SEEN_MOVE 2.2e-13   /* of the change of a step: a smaller move of a state drowns in the rounding of its rate */
-#define MOST_EVENTS 10000   /* in one step; more is chattering */
-#define MOST_DISCRETE 1000  /* iterations at one event */
-#define EVENT_CLOSE 1e-12   /* of a step: how close a state event is located */
-#define MOST_HALVINGS 60
+#define MIN_DIFFERENCE 2.2e-13   /* of the change of a step: a smaller move of a state drowns in the rounding of its rate */
+#define MAX_EVENTS 10000   /* in one step; more is chattering */
+#define MAX_EVENT_ITERATIONS 1000  /* iterations at one event */
+#define EVENT_CLOSE 1e-12   /* FMU_EVENT_TIME, of a step: how close a state event is located */
+#define MAX_BISECTIONS 60
 
 typedef Status (*Call0)(void *);
 typedef Status (*CallTime)(void *, double);
@@ -95,14 +95,14 @@ static int radau(Exchange *m, double now, double h, const double *x, double *nex
   if (!rates(m, now, x, f0, bad)) return 0;
   for (i = 0; i < n; i++) s[i] = x[i];
   for (j = 0; j < n; j++) {
-    const double move = fmax(1.5e-8 * fmax(fabs(x[j]), 1e-5), SEEN_MOVE * fabs(h * f0[j]));
+    const double move = fmax(1.5e-8 * fmax(fabs(x[j]), 1e-5), MIN_DIFFERENCE * fabs(h * f0[j]));
     s[j] = x[j] + move;
     if (!rates(m, now, s, g1, bad)) return 0;
     for (i = 0; i < n; i++) J[i * n + j] = (g1[i] - f0[i]) / (s[j] - x[j]);
     s[j] = x[j];
   }
   for (i = 0; i < 2 * n; i++) z[i] = 0;
-  for (iteration = 0; iteration < NEWTON_LIMIT; iteration++) {
+  for (iteration = 0; iteration < MAX_NEWTON_ITERATIONS; iteration++) {
     double change = 0;
     for (i = 0; i < n; i++) s[i] = x[i] + z[i];
     if (!rates(m, now + h / 3.0, s, g1, bad)) return 0;
@@ -155,7 +155,7 @@ static int handle_event(Exchange *m, int enter, const double *u, Failure *bad) {
       again = a; terminate = t; changed |= v; defined = d;
     }
     if (terminate) { bad->call = TERMINATED; bad->status = 0; return 0; }
-    if (++count > MOST_DISCRETE) { bad->call = ENDLESS; bad->status = 0; return 0; }
+    if (++count > MAX_EVENT_ITERATIONS) { bad->call = ENDLESS; bad->status = 0; return 0; }
   }
   TRY(CONTINUOUS, ((Call0)f->enter_continuous)(f->instance));
   m->next_event = defined ? next : INFINITY;
@@ -203,7 +203,7 @@ static int advance(Exchange *m, int scheme, double now, double end, Failure *bad
       if (f->indicators && crossed(m)) {
         double low = 0, high = h;
         int halvings;
-        for (halvings = 0; halvings < MOST_HALVINGS && high - low > EVENT_CLOSE * h; halvings++) {
+        for (halvings = 0; halvings < MAX_BISECTIONS && high - low > EVENT_CLOSE * h; halvings++) {
           const double middle = 0.5 * (low + high);
           if (!attempt(m, scheme, now, middle, bad)) return 0;
           if (crossed(m)) high = middle; else low = middle;
@@ -229,7 +229,7 @@ static int advance(Exchange *m, int scheme, double now, double end, Failure *bad
     if (event || step_event) {
       TRY(TIME, ((CallTime)f->set_time)(f->instance, now));
       if (!handle_event(m, 1, 0, bad)) return 0;
-      if (++events > MOST_EVENTS) { bad->call = ENDLESS; bad->status = 0; return 0; }
+      if (++events > MAX_EVENTS) { bad->call = ENDLESS; bad->status = 0; return 0; }
     }
   }
   return 1;

@@ -1,7 +1,7 @@
 """Model Exchange in Python: model_exchange.c without a compiler; the same arithmetic in the same order and bits.
 
-A loop leads from one frozen state to the next; functions have the names of those in C. The adaptive scheme "cvodes" is
-here alone.
+A loop leads from one frozen state to the next; functions have the names of those in C. The adaptive scheme "cvodes",
+which checks the fixed steps, is here alone.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ import ctypes
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from dynident.fmu.cvodes import CvodeSolver
+from dynident.errors import NotSupported
 from dynident.fmu.instance import FmuInstance, flag, number, pointer, real, size
-from dynident.fmu.simulation_spec import FmuInputs, StepSettings
+from dynident.fmu.simulation_spec import FmuInputs, StepSettings, ValueReferences
 from dynident.fmu.stepping_compiled import EXCHANGE_FUNCTIONS, StepCall, StepFailure
 from dynident.fmu.stepping_python import InstanceCalls, StepStopped
-from dynident.fmu.value_references import ValueReferences
+from dynident.tolerances import CVODE_TOLERANCE, FMU_EVENT_TIME, FMU_NEWTON_STALLED, FMU_NEWTON_STEP
 
 # as in model_exchange.c, where each has its reason
-NEWTON_LIMIT, NEWTON_SMALL, MOST_EVENTS, MOST_DISCRETE, EVENT_CLOSE, MOST_HALVINGS = 25, 1e-10, 10000, 1000, 1e-12, 60
-NEWTON_ENOUGH, NEWTON_SIZE, SEEN_MOVE = 1e-6, 1e-6, 2.2e-13
-
+MAX_NEWTON_ITERATIONS, MAX_EVENTS, MAX_EVENT_ITERATIONS, MAX_BISECTIONS = 25, 10000, 1000, 60
+NEWTON_SIZE, MIN_DIFFERENCE = 1e-6, 2.2e-13
+MIN_NOMINAL = 1e-3  # of a state in the absolute tolerance; the FMU's nominal values are often 1 whatever the state is
+MAX_CVODE_STEPS = 100_000  # inside of one step of the loop
 Rates = Callable[[float, np.ndarray], np.ndarray]
 
 
@@ -31,6 +33,66 @@ class _EventInfo2(ctypes.Structure):
     """fmi2EventInfo."""
 
     _fields_ = [(n, number) for n in ("again", "terminate", "nominals", "values", "defined")] + [("next", real)]
+
+
+class CvodeSolver:
+    """CVODE from a state at a time to the state a step later; `rates` raises what it likes where the model fails.
+
+    A handle of a solver in C, which calls back for states and rates: it is made at the first step.
+    """
+
+    def __init__(self) -> None:
+        self.rates: Rates = lambda _, x: x
+        self.x, self.time = np.zeros(0), 0.0
+        self.failure: Exception | None = None
+        self.solver: Any = None
+
+    def step(self, rates: Rates, now: float, h: float, x: np.ndarray) -> np.ndarray | None:
+        """None where the solver gave up."""
+        self.rates, self.x, self.failure = rates, x.copy(), None
+        if self.solver is None:
+            self.solver = self._create(now)
+        self.solver.reset(now)
+        try:
+            self.solver.step(now, now + h)
+        except RuntimeError:
+            if self.failure is None:
+                return None
+        if self.failure is not None:
+            raise self.failure
+        return self.x.copy()
+
+    def _create(self, now: float) -> Any:
+        try:
+            from fmpy.sundials import CVodeSolver
+        except Exception as error:  # the library may be missing for this platform
+            raise NotSupported(f"integrator = \"cvodes\" needs the SUNDIALS library of FMPy, which cannot be loaded here: "
+                               f"{error}. Use \"radau\".") from error
+        return CVodeSolver(nx=self.x.size, nz=0, get_x=self._get, set_x=self._set, get_dx=self._get_rates,
+                           get_z=lambda *_: 0, get_nominals=self._nominals, set_time=self._set_time, input=None,
+                           startTime=now, relativeTolerance=CVODE_TOLERANCE, maxNumSteps=MAX_CVODE_STEPS)
+
+    def _view(self, data: Any, count: int) -> np.ndarray:
+        return np.ctypeslib.as_array(ctypes.cast(data, ctypes.POINTER(ctypes.c_double)), (count,))
+
+    def _get(self, data: Any, count: int) -> None:
+        self._view(data, count)[:] = self.x
+
+    def _set(self, data: Any, count: int) -> None:
+        self.x[:] = self._view(data, count)
+
+    def _nominals(self, data: Any, count: int) -> None:
+        self._view(data, count)[:] = np.maximum(np.abs(self.x), MIN_NOMINAL)
+
+    def _set_time(self, now: float) -> None:
+        self.time = now
+
+    def _get_rates(self, data: Any, count: int) -> None:
+        try:
+            self._view(data, count)[:] = self.rates(self.time, self.x.copy())
+        except Exception as error:  # must not pass through the solver's C code
+            self.failure = self.failure or error
+            self._view(data, count)[:] = np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +177,7 @@ class ModelExchange:
             count += 1
             if terminate:
                 raise StepStopped(StepCall.TERMINATED)
-            if count > MOST_DISCRETE:
+            if count > MAX_EVENT_ITERATIONS:
                 raise StepStopped(StepCall.ENDLESS)
         self.calls.call(StepCall.CONTINUOUS, "EnterContinuousTimeMode")
         x, indicators = state.x.copy(), np.zeros(state.indicators.size)
@@ -149,8 +211,8 @@ class ModelExchange:
     def locate(self, state: ExchangeState, k: int, now: float, h: float) -> tuple[ExchangeState, float]:
         """Just behind the zero crossing of an event indicator within a step, by bisection."""
         low, high = 0.0, h
-        for _ in range(MOST_HALVINGS):
-            if not high - low > EVENT_CLOSE * h:
+        for _ in range(MAX_BISECTIONS):
+            if not high - low > FMU_EVENT_TIME * h:
                 break
             middle = 0.5 * (low + high)
             low, high = (low, middle) if event_crossed(state, self.attempt(state, k, now, middle)) else (middle, high)
@@ -173,7 +235,7 @@ class ModelExchange:
                 self.calls.call(StepCall.TIME, "SetTime", now, types=(real,))
                 state = self.handle_event(state, True, None)
                 events += 1
-                if events > MOST_EVENTS:
+                if events > MAX_EVENTS:
                     raise StepStopped(StepCall.ENDLESS)
         return state
 
@@ -215,9 +277,6 @@ def simulate_exchange(instance: FmuInstance, references: ValueReferences, inputs
     return None
 
 
-# schemes: from a state at a time to the state a step later
-
-
 def runge_kutta(rates: Rates, now: float, h: float, x: np.ndarray) -> np.ndarray:
     k1 = rates(now, x)
     k2 = rates(now + 0.5 * h, x + (0.5 * h) * k1)
@@ -231,13 +290,13 @@ def radau(rates: Rates, now: float, h: float, x: np.ndarray) -> np.ndarray:
     n = x.size
     f0, J, s = rates(now, x), np.zeros((n, n)), x.copy()
     for j in range(n):
-        s[j] = x[j] + max(1.5e-8 * max(abs(x[j]), 1e-5), SEEN_MOVE * abs(h * f0[j]))
+        s[j] = x[j] + max(1.5e-8 * max(abs(x[j]), 1e-5), MIN_DIFFERENCE * abs(h * f0[j]))
         J[:, j] = (rates(now, s) - f0) / (s[j] - x[j])
         s[j] = x[j]
     hj, one = h * J, np.eye(n)
     A = np.block([[one - (5.0 / 12.0) * hj, (1.0 / 12.0) * hj], [-0.75 * hj, one - 0.25 * hj]])
     z, before, twice = np.zeros(2 * n), math.inf, np.abs(np.concatenate([x, x]))
-    for _ in range(NEWTON_LIMIT):
+    for _ in range(MAX_NEWTON_ITERATIONS):
         g1, g2 = rates(now + h / 3.0, x + z[:n]), rates(now + h, x + z[n:])
         b = np.concatenate([h * ((5.0 / 12.0) * g1 - (1.0 / 12.0) * g2) - z[:n],
                             h * (0.75 * g1 + 0.25 * g2) - z[n:]])
@@ -245,7 +304,7 @@ def radau(rates: Rates, now: float, h: float, x: np.ndarray) -> np.ndarray:
             raise StepStopped(StepCall.NEWTON)
         z = z + b
         change = float(np.max(np.abs(b) / (NEWTON_SIZE + (twice + np.abs(z)))))
-        if change < NEWTON_SMALL or (change < NEWTON_ENOUGH and change >= before):
+        if change < FMU_NEWTON_STEP or (change < FMU_NEWTON_STALLED and change >= before):
             return x + z[n:]
         before = change
     raise StepStopped(StepCall.NEWTON)

@@ -1,26 +1,28 @@
-"""Simulator of an FMU: what a problem asks of it, in the names and numbers of the problem."""
+"""Simulator of an FMU: what a problem asks of it, by as many instances as threads ask, and an end to repeated crashes."""
 
 from __future__ import annotations
 
 import functools
 import json
 import math
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynident.errors import ProblemError, SimulationDiverged
-from dynident.fmu.communication_steps import equal_steps
-from dynident.fmu.instance import SimulationFailed
-from dynident.fmu.process.pool import SimulatorPool
-from dynident.fmu.simulation_spec import FmuInputs, SimulationSpec
+from dynident.errors import ProblemError, SimulationDiverged, SimulatorLost
+from dynident.fmu.in_process import InProcessSimulator
+from dynident.fmu.instance import MAX_MESSAGES, SimulationFailed
+from dynident.fmu.process import IsolatedSimulator
+from dynident.fmu.simulation_spec import FmuInputs, SimulationSpec, equal_steps
 
 if TYPE_CHECKING:
     from dynident.fmu.model import FmuModel
 
-MOST_QUOTED = 3  # messages of an FMU in a report; its log keeps them all
+MAX_QUOTED_MESSAGES = 3  # messages of an FMU in a report; its log keeps them all
+MAX_CRASHES = 3  # at different values; then the FMU is called broken
 
 
 class FmuSimulator:
@@ -56,8 +58,9 @@ class FmuSimulator:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        quoted = [f"{self.model.path.name} says: {text.strip()}" for text in self.log[:MOST_QUOTED]]
-        more = [f"{self.model.path.name} says {len(self.log) - MOST_QUOTED} more."] if len(self.log) > MOST_QUOTED else []
+        quoted = [f"{self.model.path.name} says: {text.strip()}" for text in self.log[:MAX_QUOTED_MESSAGES]]
+        left = len(self.log) - MAX_QUOTED_MESSAGES
+        more = [f"{self.model.path.name} says {left} more."] if left > 0 else []
         return (*self.model.notes, *dict.fromkeys(self.pool.notes), *quoted, *more)
 
     def __reduce__(self) -> tuple:
@@ -137,3 +140,63 @@ def _same_simulator(identity: str, declared: tuple[str, ...]) -> FmuRecordSimula
 def _diverged(error: SimulationFailed) -> SimulationDiverged:
     """In the FMU's words, which name the time; who tells it goes on with words of their own."""
     return SimulationDiverged(math.nan, 0, what=str(error).rstrip("."), lost=error.crash)
+
+
+class FmuBroken(SimulatorLost):
+    """The FMU cannot be loaded, or crashed or hung again and again; there is no use in going on."""
+
+
+class SimulatorPool:
+    """Idle simulators are kept; a trusted FMU runs in this process, one simulation at a time."""
+
+    def __init__(self, spec: SimulationSpec, trusted: bool, limit: float):
+        self.spec, self.trusted, self.limit = spec, trusted, limit
+        self.idle: list[InProcessSimulator | IsolatedSimulator] = []
+        self.lock, self.alone = threading.Lock(), threading.Lock()
+        self.crashes: dict[bytes, str] = {}
+        self.notes: list[str] = []
+        self.log: dict[str, None] = {}  # what the FMU said, warnings and worse, each once
+
+    def run(self, values: np.ndarray, inputs: FmuInputs, states: bool, directions: Sequence[int] = ()) -> np.ndarray:
+        if self.trusted:
+            with self.alone:
+                return self._run(values, inputs, states, directions)
+        return self._run(values, inputs, states, directions)
+
+    def _run(self, values: np.ndarray, inputs: FmuInputs, states: bool, directions: Sequence[int]) -> np.ndarray:
+        with self.lock:
+            simulator = self.idle.pop() if self.idle else None
+        try:
+            if simulator is None:
+                simulator = InProcessSimulator(self.spec) if self.trusted else IsolatedSimulator(self.spec, self.limit)
+            return simulator.run(values, inputs, states, directions)
+        except SimulationFailed as error:
+            if error.crash:
+                self._count(values, str(error))
+            if error.useless:
+                raise FmuBroken(str(error)) from None
+            raise
+        finally:
+            if simulator is not None:
+                self._put_back(simulator)
+
+    def _put_back(self, simulator: InProcessSimulator | IsolatedSimulator) -> None:
+        with self.lock:
+            self.notes += [n for n in simulator.notes if n not in self.notes]
+            simulator.notes = []
+            for message in simulator.messages()[:MAX_MESSAGES - len(self.log)]:
+                self.log.setdefault(message)
+            self.idle.append(simulator)
+
+    def _count(self, values: np.ndarray, sentence: str) -> None:
+        with self.lock:
+            self.crashes[values.tobytes()] = sentence
+            if len(self.crashes) >= MAX_CRASHES:
+                raise FmuBroken(f"{self.spec.file} failed at {len(self.crashes)} different points and was given up: "
+                                f"{sentence}")
+
+    def close(self) -> None:
+        with self.lock:
+            idle, self.idle = self.idle, []
+        for simulator in idle:
+            simulator.close()

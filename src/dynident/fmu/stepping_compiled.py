@@ -18,9 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynident.codegen.compiler import load_library
-from dynident.fmu.communication_steps import CommunicationSteps
-from dynident.fmu.simulation_spec import SCHEMES, FmuInputs, StepSettings
-from dynident.fmu.value_references import DirectionalReferences, ReferenceGroup, ValueReferences
+from dynident.fmu.simulation_spec import (
+    SCHEMES,
+    CommunicationSteps,
+    DirectionalReferences,
+    FmuInputs,
+    ReferenceGroup,
+    StepSettings,
+    ValueReferences,
+)
 
 if TYPE_CHECKING:
     from dynident.fmu.instance import FmuInstance

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.fmu.communication_steps import CommunicationSteps, past_end
 from dynident.fmu.instance import FmuInstance, SimulationFailed, flag, number, pointer, real
-from dynident.fmu.simulation_spec import FmuInputs, StepSettings
+from dynident.fmu.simulation_spec import CommunicationSteps, FmuInputs, StepSettings, ValueReferences, past_end
 from dynident.fmu.stepping_compiled import ASKED_TO_END, StepCall, StepFailure
-from dynident.fmu.value_references import ValueReferences
 
 ERROR = 3  # a status of FMI
 

@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.integrators.adaptive import CVODES
+from dynident.integrators.adaptive import CVODES, RADAU5
 from dynident.integrators.explicit import EULER, HEUN, RUNGE_KUTTA, SIMPSON
 from dynident.integrators.implicit import GAUSS_LEGENDRE, HERMITE_SIMPSON, RADAU, TRAPEZOID, gauss_legendre, radau
 from dynident.integrators.scheme import Integrator
@@ -15,7 +15,7 @@ from dynident.integrators.symplectic import LEAPFROG, SYMPLECTIC_EULER
 
 INTEGRATORS: tuple[Integrator, ...] = (
     EULER, HEUN, SIMPSON, RUNGE_KUTTA, SYMPLECTIC_EULER, LEAPFROG, TRAPEZOID, HERMITE_SIMPSON,
-    GAUSS_LEGENDRE, RADAU, CVODES)
+    GAUSS_LEGENDRE, RADAU, RADAU5, CVODES)
 PAPER_VARIANTS = {"leapfrog_printed": "dynident.papers.leapfrog_printed:LEAPFROG_PRINTED"}  # loaded when asked for
 OF_CHOSEN_DEGREE = {"gauss_legendre": gauss_legendre, "radau": radau}
 HIGHEST_DEGREE = 7  # beyond it the weights lose digits, and nobody needs the order

@@ -7,17 +7,17 @@ import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
-from dynident.integrators.propagation import Propagation, allocate, divergence_error
+from dynident.integrators.propagation import NO_WAY, Propagation, allocate, divergence_error
 from dynident.integrators.scheme import Adaptive
 from dynident.integrators.step_functions import symbols
 from dynident.models.equations import EquationModel
+from dynident.tolerances import CVODES_ABSOLUTE, CVODES_RELATIVE, RADAU_TOLERANCE
 
-RELATIVE_TOLERANCE = 1e-9
-ABSOLUTE_TOLERANCE = 1e-11
 MOST_STEPS = 20_000  # per interval; more means that the model blows up or the tolerance cannot be met
-NO_WAY = "the integrator cannot meet its tolerance"
 
-CVODES = Adaptive("cvodes", "cvodes", summary="chooses its own steps; hundreds of times slower where inputs jump")
+CVODES = Adaptive("cvodes", "cvodes", CVODES_RELATIVE,
+                  summary="chooses its own steps; hundreds of times slower where inputs jump")
+RADAU5 = Adaptive("radau5", "", RADAU_TOLERANCE, summary="Radau IIA of order 5 that chooses its own steps; for stiff models")
 
 
 class AdaptivePropagator:
@@ -37,7 +37,7 @@ class AdaptivePropagator:
             p[index] = f[place]
         rate = s["h"] * model.rate(s["t"] + tau * s["h"], s["x"], u, p)
         dae = {"x": s["x"], "p": f, "u": held, "t": tau, "ode": rate}
-        options = {"reltol": RELATIVE_TOLERANCE, "abstol": ABSOLUTE_TOLERANCE, "max_num_steps": MOST_STEPS,
+        options = {"reltol": CVODES_RELATIVE, "abstol": CVODES_ABSOLUTE, "max_num_steps": MOST_STEPS,
                    "disable_internal_warnings": True, "show_eval_warnings": False}
         self.plain = ca.integrator("march", integrator.plugin, dae, 0, 1, options)
         self.sensitive = _with_directions(self.plain, nx + nf)

@@ -1,7 +1,7 @@
 """Events: run a hybrid model along a record, through the transitions between its modes, with exact sensitivities.
 
 A step of the scheme ends where a transition begins to hold; that place is located by shorter and shorter steps of the
-same scheme, to 1e-14 of a step. The loop itself is `kernels/events.c` behind `event_location.c`, with the formulas;
+same scheme, to 1e-14 of a step. The loop itself is `codegen/events.c` behind `event_location.c`, with the formulas;
 `events_interpreted.py` is the same without a compiler.
 """
 

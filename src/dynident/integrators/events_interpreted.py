@@ -1,4 +1,4 @@
-"""Events interpreted: `kernels/events.c` in Python, for computers without a C compiler; the same steps and formulas."""
+"""Events interpreted: `codegen/events.c` in Python, for computers without a C compiler; the same steps and formulas."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 from dynident.integrators.events import NO_MODE, NOT_FINITE, TOO_MANY, TOUCHED, UNDEFINED, EventPropagatorKey, event_error
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import Propagation, allocate
+from dynident.tolerances import EVENT_AT_ONCE, EVENT_TIME, SAME_MOTION
 
-# the numbers of events.c, with its reasons
-MOST_EVENTS, SETTLED, AT_ONCE, MOST_LOOKS, MET, SMALLEST_PART = 100, 1e-14, 1e-9, 200, 1e-6, 45
+MOST_EVENTS, MOST_LOOKS, SMALLEST_PART = 100, 200, 45  # as in event_location.c, with its reasons
 
 
 class _Ended(Exception):
-    """The march cannot go on; `why` is one of the reasons of events.c."""
+    """The propagation cannot go on; `why` is one of the reasons of events.c."""
 
     def __init__(self, why: int):
         self.why = why
@@ -93,7 +93,7 @@ class _InterpretedSegment:
         self.mode, self.last, self.events, self.s, self.step, self.fresh = -1, -1, 0, 0.0, 0.0, False
 
     def begin(self, k: int, x: np.ndarray, first: bool, largest: np.ndarray) -> None:
-        on = not first and bool(np.all(np.abs(x - self.x) <= MET * largest))
+        on = not first and bool(np.all(np.abs(x - self.x) <= SAME_MOTION * largest))
         self.x, self.s = np.array(x, float), 0.0
         self.S, self.fresh = np.eye(*self.S.shape), not first and not on
         if on:
@@ -173,7 +173,7 @@ class _InterpretedSegment:
         return self.best_of(self.margins_after(s))
 
     def undefined_behind(self, s: float) -> bool:
-        return self.undefined(self.margins_after(s + AT_ONCE * self.step)) >= 0
+        return self.undefined(self.margins_after(s + EVENT_AT_ONCE * self.step)) >= 0
 
     def peak(self, s1: float, g1: np.ndarray, slope1: np.ndarray) -> tuple[float, float, int]:
         h = s1 - self.s
@@ -206,7 +206,7 @@ class _InterpretedSegment:
             raise _Ended(TOO_MANY)
 
     def stays(self, g: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        return g + AT_ONCE * self.step * slope > 0
+        return g + EVENT_AT_ONCE * self.step * slope > 0
 
     def settle(self) -> None:
         while True:
@@ -233,7 +233,7 @@ class _InterpretedSegment:
     def located(self, low: float, g_low: float, high: float, g_high: float, which: int) -> tuple[float, int]:
         before, side = high - low, 0
         for look in range(MOST_LOOKS):
-            if high - low <= SETTLED * self.step:
+            if high - low <= EVENT_TIME * self.step:
                 break
             slow = look % 3 == 2 and high - low > 0.5 * before
             s = 0.5 * (low + high) if slow else high - (high - low) * g_high / (g_high - g_low)
@@ -252,7 +252,7 @@ class _InterpretedSegment:
 
     def brink(self, s1: float) -> tuple[float, float, int, int]:
         low, high = self.s, s1
-        while high - low > SETTLED * self.step and low < 0.5 * (low + high) < high:
+        while high - low > EVENT_TIME * self.step and low < 0.5 * (low + high) < high:
             s = 0.5 * (low + high)
             g = self.margins_after(s)
             largest, which = self.best_of(g)

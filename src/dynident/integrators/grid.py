@@ -27,6 +27,8 @@ class Grid:
     first_mode: int = -1  # the mode in which it begins; -1: the first that is possible there
     finite_mask: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))  # (nodes, outputs) uint8: outputs that
     # must be finite, for models that are black boxes; of no columns: all
+    unknown_first: np.ndarray | None = None  # int32: states whose value at the begin is unknown; None: all. By the others no
+    # derivative is asked for in the first segment, and none need be carried
 
     @property
     def nodes(self) -> int:

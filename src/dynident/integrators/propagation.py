@@ -11,18 +11,23 @@ from typing import Any, Protocol
 import casadi as ca
 import numpy as np
 
-from dynident.codegen.c_source import QUICK, c_source, kernel_text
+from dynident.codegen.c_source import flags_by_size, kernel_text
 from dynident.codegen.compiler import load_library
 from dynident.codegen.pointers import address, addresses
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
-from dynident.integrators.scheme import Adaptive, Implicit, Integrator
-from dynident.integrators.step_functions import stage_functions
+from dynident.integrators.implicit import RADAU
+from dynident.integrators.rate_functions import STEP_TEXTS, step_source
+from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 
 FRONT, LOOPS = "elementary.c", ("propagate.c", "collocate.c")  # kernel texts before and behind the generated functions
+ADAPTIVE_LOOPS = "radau5.c", "propagate.c"
+TEXTS = FRONT, "sparse_algebra.c", *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
+PRINTED = 4  # raised with every change of what Python prints between them, so that kept libraries are made anew
 NO_ROOT = "an implicit step has no solution within reach"
+NO_WAY = "the integrator cannot meet its tolerance"
 
 
 def divergence_error(model: Model, grid: Grid, node: int, states: np.ndarray, outputs: np.ndarray) -> SimulationDiverged:
@@ -58,82 +63,99 @@ class Propagator(Protocol):
             reuse: Propagation | None = None) -> Propagation: ...
 
 
-def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> Propagator:
-    """The fastest march that this machine can have."""
+def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int, ...], derivatives: bool = True) -> Propagator:
+    """The fastest march that this machine can have; without `derivatives`, one that is made for simulations alone."""
     if model.hybrid:
         from dynident.integrators.events import event_propagator_for
 
         return event_propagator_for(model, integrator, free)
-    if isinstance(integrator, Adaptive):
+    if isinstance(integrator, Adaptive) and integrator.plugin:
         from dynident.integrators.adaptive import AdaptivePropagator
 
         return AdaptivePropagator(model, integrator, free)
-    compiled = _compiled(model.content_hash(), _PropagatorKey(model, integrator, free))
-    if compiled is not None:
-        return compiled
+    recipe = PropagatorKey(model, integrator, free)
+    library = _compiled(recipe, derivatives)
+    if library is not None:
+        return CompiledPropagator(recipe, library, derivatives)
+    if isinstance(integrator, Adaptive):
+        from dynident.integrators.radau5_interpreted import InterpretedRadau5
+
+        return InterpretedRadau5(model, integrator, free)
     from dynident.integrators.propagation_interpreted import InterpretedPropagator
 
     return InterpretedPropagator(model, integrator, free)
 
 
-class _PropagatorKey:
-    """Carries the arguments through the cache below without being part of its key beyond their content."""
+class PropagatorKey:
+    """A model, a scheme and the free parameters; equal where their content is."""
 
     def __init__(self, model: EquationModel, integrator: Integrator, free: tuple[int, ...]):
         self.model, self.integrator, self.free = model, integrator, free
         self.key = f"{model.content_hash()} {integrator.name} {free}"
+        self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
 
     def __hash__(self) -> int:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _PropagatorKey) and other.key == self.key
+        return isinstance(other, PropagatorKey) and other.key == self.key
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(_: str, recipe: _PropagatorKey) -> CompiledPropagator | None:
-    ours = hashlib.sha256(kernel_text(FRONT, *LOOPS).encode()).hexdigest()
-    library = load_library(f"march {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)  # type: ignore[attr-defined]
-    return None if library is None else CompiledPropagator(recipe.model, recipe.free, library)
+def _compiled(recipe: PropagatorKey, derivatives: bool) -> ctypes.CDLL | None:
+    """The compiled loop; one that only simulates does not depend on what is free."""
+    free = recipe.free if derivatives else ()
+    ours = hashlib.sha256(kernel_text(*TEXTS).encode()).hexdigest()
+    key = f"march {ours} {PRINTED} casadi {ca.__version__} {recipe.model.content_hash()} {recipe.integrator.name}"  # type: ignore[attr-defined]
 
+    def source() -> str:
+        integrator = recipe.integrator
+        if not isinstance(integrator, Adaptive):
+            step = step_source(recipe.model, integrator, free, derivatives)
+            return "\n".join([kernel_text(FRONT), "#define ADAPTIVE 0", step, kernel_text(*LOOPS)])
+        chosen = f"#define ADAPTIVE 1\n#define RELATIVE_TOLERANCE {integrator.relative_tolerance!r}"
+        step = step_source(recipe.model, RADAU, free, derivatives)
+        return "\n".join([kernel_text(FRONT), chosen, step, kernel_text(*ADAPTIVE_LOOPS)])
 
-def _source(recipe: _PropagatorKey) -> str:
-    model, integrator = recipe.model, recipe.integrator
-    stages = integrator.stages * len(model.states) if isinstance(integrator, Implicit) else 0
-    sizes = {"NX": len(model.states), "NU": len(model.inputs), "NP": len(model.parameters), "NF": len(recipe.free),
-             "NY": len(model.outputs), "NZ": stages}
-    defines = "\n".join(f"#define {name} {size}" for name, size in sizes.items())
-    generated = c_source(stage_functions(model, integrator, recipe.free))
-    return "\n".join([kernel_text(FRONT), generated, defines, kernel_text(*LOOPS)])
+    return load_library(f"{key} {free} {derivatives}", source, flags_by_size)
 
 
 class CompiledPropagator:
-    """The loop in C around the generated stage functions."""
+    """The loop in C around the generated rate."""
 
-    def __init__(self, model: EquationModel, free: tuple[int, ...], library: ctypes.CDLL):
-        self.model = model
-        self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
-        self.library = library
-        self.call = library.dynident_march
-        self.call.restype = ctypes.c_longlong
-        self.call.argtypes = [ctypes.c_longlong, *[ctypes.c_void_p] * 9, ctypes.c_int, *[ctypes.c_void_p] * 5]
+    def __init__(self, recipe: PropagatorKey, library: ctypes.CDLL, derivatives: bool):
+        self.recipe, self.sizes, self.derivatives = recipe, recipe.sizes, derivatives
+        self.library, self.call = library, _march_of(library)
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:
+        if sensitivities and not self.derivatives:
+            whole = propagator_for(self.recipe.model, self.recipe.integrator, self.recipe.free)
+            return whole.run(grid, first, nodes, p, sensitivities, reuse)
         out = allocate(grid, len(first) - 1, self.sizes, sensitivities, reuse)
         first = np.ascontiguousarray(first, dtype=np.int64)
         nodes = np.ascontiguousarray(nodes, dtype=float)
         p = np.ascontiguousarray(p, dtype=float)
         arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.output_mask]
         results = [out.states, out.outputs, out.jacobian, out.end_states, out.end_jacobian]
-        bad = self.call(len(first) - 1, *addresses(*arrays), int(sensitivities),
+        unknown = grid.unknown_first
+        bad = self.call(len(first) - 1, *addresses(*arrays), -1 if unknown is None else len(unknown),
+                        None if unknown is None else address(unknown), int(sensitivities),
                         *[None if a is None else address(a) for a in results])
         if bad >= 0:
-            raise divergence_error(self.model, grid, int(bad), out.states[bad], out.outputs[bad])
+            raise divergence_error(self.recipe.model, grid, int(bad), out.states[bad], out.outputs[bad])
         if bad <= -2:
-            node = int(-2 - bad)
-            raise SimulationDiverged(float(grid.time[node]), node, what=NO_ROOT)
+            node, adaptive = int(-2 - bad), isinstance(self.recipe.integrator, Adaptive)
+            raise SimulationDiverged(float(grid.time[node]), node, what=NO_WAY if adaptive else NO_ROOT)
         return out
+
+
+def _march_of(library: ctypes.CDLL) -> Any:
+    call = library.dynident_march
+    call.restype = ctypes.c_longlong
+    call.argtypes = [ctypes.c_longlong, *[ctypes.c_void_p] * 9, ctypes.c_int, ctypes.c_void_p, ctypes.c_int,
+                     *[ctypes.c_void_p] * 5]
+    return call
 
 
 def allocate(grid: Grid, segments: int, sizes: tuple[int, int, int, int], sensitivities: bool,

@@ -14,10 +14,9 @@ from dynident.integrators.propagation import NO_ROOT, Propagation, allocate, div
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.integrators.step_functions import stage_functions, symbolic_step, symbols
 from dynident.models.equations import EquationModel
+from dynident.tolerances import STAGE_NEWTON_ROUNDING, STAGE_NEWTON_STEP
 
-NEWTON_LIMIT = 25  # these three as in propagate.c
-NEWTON_SMALL = 1e-8
-NEWTON_NOISE = 1e-12
+NEWTON_LIMIT = 25  # as in implicit_stages.c
 CHUNK = 200  # steps per call; long enough to hide the call, short enough to build at once
 
 # (state and sensitivities, columns (t, h, inputs at both ends) of some steps, p) -> the same after each step;
@@ -46,7 +45,7 @@ class InterpretedPropagator:
             whole = np.zeros(width)
             whole[:nx] = nodes[i]
             if sensitivities:
-                whole[nx:] = np.eye(nx, nx + nf).ravel(order="F")
+                whole[nx:] = first_sensitivities(grid, i, nx, nf).ravel(order="F")
             history[begin] = whole
             ends = self._segment(advance, grid, int(begin), int(end), whole, p)
             history[begin + 1:end] = ends[:-1]
@@ -129,6 +128,14 @@ class InterpretedPropagator:
         return ca.vertcat(ca.densify(nxt), ca.vec(ca.densify(phi[:, :nx] @ S + _beside(nx, nx, phi[:, nx:]))))
 
 
+def first_sensitivities(grid: Grid, segment: int, nx: int, nf: int) -> np.ndarray:
+    """Derivatives at the begin of a segment; in the first one, by the states alone that are unknown there."""
+    whole = np.eye(nx, nx + nf)
+    if segment == 0 and grid.unknown_first is not None:
+        whole[:, np.setdiff1d(np.arange(nx), grid.unknown_first)] = 0
+    return whole
+
+
 def _beside(rows: int, zeros: int, right: ca.SX) -> ca.SX:
     return ca.horzcat(ca.SX.zeros(rows, zeros), right)
 
@@ -195,7 +202,7 @@ class _Implicit:
                 return z
             size = np.abs(correction)
             begun = size if begun is None else begun
-            noise = (size >= before / 2) & (size <= NEWTON_NOISE * np.max(np.abs(z))) if before is not None else False
-            settled = bool(np.all((size <= NEWTON_SMALL * (np.abs(z) + begun)) | noise))
+            noise = (size >= before / 2) & (size <= STAGE_NEWTON_ROUNDING * np.max(np.abs(z))) if before is not None else False
+            settled = bool(np.all((size <= STAGE_NEWTON_STEP * (np.abs(z) + begun)) | noise))
             before = size
         return z if settled else None

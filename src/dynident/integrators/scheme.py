@@ -62,7 +62,8 @@ class Adaptive:
     """An integrator that chooses its own steps to meet a tolerance."""
 
     name: str
-    plugin: str  # CasADi's name for it
+    plugin: str  # CasADi's name for it; none: our own loop in C
+    relative_tolerance: float
     position_velocity: bool = False
     summary: str = ""
 

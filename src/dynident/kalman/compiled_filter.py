@@ -23,9 +23,14 @@ from dynident.kalman.backend import (
     FilterStopped,
     SmoothedSamples,
 )
-from dynident.kalman.jacobian_codegen import output_jacobian, sparsity_tables, step_jacobian_by_rows, step_jacobian_scalar
 from dynident.kalman.method import COVARIANCE_UPDATES
-from dynident.kalman.model_functions import functions_without_derivatives
+from dynident.kalman.model_functions import (
+    functions_without_derivatives,
+    output_jacobian,
+    sparsity_tables,
+    step_jacobian_by_rows,
+    step_jacobian_scalar,
+)
 from dynident.kalman.setup import FilterExperiment, FilterSetup
 
 SCALAR_FUNCTIONS, SIMD_FUNCTIONS = "elementary.c", "elementary_simd.c"  # tanh of our own, for a number or for several

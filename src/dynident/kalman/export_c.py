@@ -13,7 +13,7 @@ from dynident import __version__
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate
-from dynident.estimate.filter_covariance import FilterCovariance
+from dynident.estimate.filter_result import FilterCovariance
 from dynident.integrators.operation_count import operation_counts
 from dynident.kalman.backend import FilterLayout
 from dynident.kalman.compiled_filter import compile_time_sizes, filter_text, memory_size, source_text, update_kernels
@@ -197,7 +197,7 @@ def _start_warm(setup: FilterSetup, estimate: Estimate) -> FilterSetup:
     names = [problem.unknowns[binding.parameter_unknown[i]].name for i in setup.augmented.free]
     coordinates = setup.augmented.coordinates
     theta = np.array([c.coordinate(estimate.values[n]) for n, c in zip(names, coordinates, strict=True)])
-    slopes = np.array([abs(float(c.slope(z))) for c, z in zip(coordinates, theta, strict=True)])
+    slopes = np.array([abs(float(c.derivative(z))) for c, z in zip(coordinates, theta, strict=True)])
     assert isinstance(estimate.uncertainty, FilterCovariance)
     std = np.array([estimate.uncertainty.std(n) for n in names]) / slopes
     return replace(setup, theta=theta, theta_std=std)

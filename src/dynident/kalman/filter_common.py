@@ -14,7 +14,7 @@ from dynident.kalman.model_functions import functions_with_jacobians
 from dynident.kalman.setup import FilterSetup
 from dynident.tolerances import COVARIANCE_NEGATIVE_PIVOT, COVARIANCE_PIVOT
 
-JITTER = 1e-6  # of a step: an interval longer by this needs no step more
+STEP_COUNT_ROUNDING = 1e-6  # of a step: an interval longer by this needs no step more
 
 
 class FilterFault(Exception):
@@ -49,7 +49,7 @@ class FilterModel:
     def substeps(self, begin: float, end: float, u_begin: np.ndarray, u_end: np.ndarray
                  ) -> Iterator[tuple[float, float, np.ndarray, np.ndarray, np.ndarray]]:
         """Time, length, inputs at both ends and process noise variance of each step over an interval."""
-        count = max(1, int(np.ceil((end - begin) / self.setup.max_step * (1 - JITTER))))
+        count = max(1, int(np.ceil((end - begin) / self.setup.max_step * (1 - STEP_COUNT_ROUNDING))))
         h = (end - begin) / count
         slope = self.first_order_hold * (u_end - u_begin) / count
         q = self.setup.q * (1 / count if self.settings["per_sample"] else h)

@@ -1,4 +1,5 @@
-"""Covariance through a linear step and a linear measurement, in NumPy; the twin of filter_linear.c."""
+"""Covariance through a linear step (prediction) and a linear measurement (update by the Kalman gain), in NumPy; the twin of
+filter_linear.c."""
 
 from __future__ import annotations
 

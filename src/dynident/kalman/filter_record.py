@@ -13,15 +13,15 @@ import numpy as np
 
 from dynident.codegen.jacobian import cheapest_jacobian
 from dynident.kalman.backend import NOT_FINITE, NOT_POSITIVE, TIME_GOES_BACK, FilterLayout, FilterStopped
-from dynident.kalman.filter_common import JITTER, FilterState
+from dynident.kalman.filter_common import STEP_COUNT_ROUNDING, FilterState
 from dynident.kalman.model_functions import measurement_function, next_states, symbols
 from dynident.kalman.setup import FilterExperiment, FilterSetup
 
-CHUNK = 100  # steps per call; long enough to hide the call, short enough to build at once
+CHUNK_STEPS = 100  # steps per call; long enough to hide the call, short enough to build at once
 
 
 class RecordLoop:
-    """The filter as one function of `CHUNK` steps."""
+    """The filter as one function of `CHUNK_STEPS` steps."""
 
     def __init__(self, setup: FilterSetup):
         self.layout, self.setup, self.settings = FilterLayout(setup), setup, setup.settings()
@@ -33,16 +33,16 @@ class RecordLoop:
         upper = np.triu_indices(self.layout.n)
         whole = np.concatenate([state.x, state.P[upper]])
         out = np.empty((len(columns), self.layout.sample_size))
-        filled, fixed = np.zeros((CHUNK, columns.shape[1])), np.tile(self.settings["p"], (CHUNK, 1))
-        wholes, fields = np.empty((CHUNK, whole.size)), np.empty((CHUNK, out.shape[1]))
+        filled, fixed = np.zeros((CHUNK_STEPS, columns.shape[1])), np.tile(self.settings["p"], (CHUNK_STEPS, 1))
+        wholes, fields = np.empty((CHUNK_STEPS, whole.size)), np.empty((CHUNK_STEPS, out.shape[1]))
         buffers: Any
         buffers, evaluate = self.chunk.buffer()  # a row of ours is a column of CasADi's: the same memory
         for place, array in enumerate((whole, filled, fixed)):
             buffers.set_arg(place, memoryview(array))  # type: ignore[arg-type]
         for place, array in enumerate((wholes, fields)):
             buffers.set_res(place, memoryview(array))  # type: ignore[arg-type]
-        for k in range(0, len(columns), CHUNK):
-            part = columns[k:k + CHUNK]
+        for k in range(0, len(columns), CHUNK_STEPS):
+            part = columns[k:k + CHUNK_STEPS]
             filled[:] = part[-1]  # a step of length zero without a measurement changes nothing
             filled[:, 1] = 0
             filled[:, -1 - self.layout.ny:] = 0
@@ -75,7 +75,7 @@ class RecordLoop:
         if np.any(gaps < 0):
             back_at = int(np.argmax(gaps < 0))
             raise FilterStopped(TIME_GOES_BACK, back_at, float(record.time[back_at]), record.name, self.setup.method)
-        counts = np.maximum(1, np.ceil(gaps / self.setup.max_step * (1 - JITTER))).astype(int)
+        counts = np.maximum(1, np.ceil(gaps / self.setup.max_step * (1 - STEP_COUNT_ROUNDING))).astype(int)
         k = np.repeat(np.arange(len(gaps)), counts)
         m = np.arange(k.size) - np.repeat(np.cumsum(counts) - counts, counts)
         h = (gaps / counts)[k]
@@ -105,7 +105,7 @@ def _build_chunk(setup: FilterSetup, layout: FilterLayout) -> ca.Function:
     found = ca.vertcat(x_new, ca.diag(P_new), *fields, projected)
     step = ca.Function("step", [ca.vertcat(x, packed), ca.vertcat(*c.values()), s["p"]],
                        ca.cse([ca.vertcat(x_new, *upper), found]))
-    return step.mapaccum(CHUNK)
+    return step.mapaccum(CHUNK_STEPS)
 
 
 def _unpacked(packed: ca.SX, n: int) -> ca.SX:

@@ -9,17 +9,16 @@ from itertools import count
 import numpy as np
 
 from dynident.kalman.backend import FilterStopped, backend_for
-from dynident.kalman.passes import run_pass
-from dynident.kalman.setup import READINGS, FilterSetup
+from dynident.kalman.run import run_pass
+from dynident.kalman.setup import TYPICAL_SIZE_SAMPLES, FilterSetup
 from dynident.solvers.solver_result import Iteration
-from dynident.tolerances import LIKELIHOOD_TOLERANCE
+from dynident.tolerances import LIKELIHOOD_TOLERANCE, NOISE_ABSENT
 from dynident.transcription.initial_guess import states_from_measurements
 
 FIRST_LEVELS = (1e-4, 1e-2, 1.0)  # of a state's typical size per second: where the search for process noise begins
-SEARCHED = 12.0  # natural logarithms to either side of the first guess
-NONE_FOUND = 0.5  # logarithms above the lower end: the data show no such noise
-IMPOSSIBLE = 1e3  # per measured value: a filter that breaks down is as unlikely as this
-DIFFERENCE = 1e-3  # of a logarithm, for derivatives: far above the rounding of the sum, far below its curvature
+LOG_SEARCH_RANGE = 12.0  # natural logarithms to either side of the first guess
+FAILED_LOG_LIKELIHOOD = 1e3  # per measured value: a filter that breaks down is as unlikely as this
+LOG_DIFFERENCE_STEP = 1e-3  # of a logarithm, for derivatives: far above the rounding of the sum, far below its curvature
 MAX_ITERATIONS = 60
 
 
@@ -37,18 +36,18 @@ def estimate_noise(setup: FilterSetup, tell: Callable[..., object] = lambda _: N
         total = log_likelihood(levels.setup_at(np.asarray(logs)))
         number = next(calls)
         if total is None:
-            return IMPOSSIBLE
+            return FAILED_LOG_LIKELIHOOD
         tell(Iteration(number, -2 * total, 0.0))
         return -total / levels.measured
 
     begin = min([levels.first(level) for level in (FIRST_LEVELS if setup.open_noise else (1.0,))], key=objective)
-    bounds = [(v - SEARCHED, v + SEARCHED) for v in begin]
+    bounds = [(v - LOG_SEARCH_RANGE, v + LOG_SEARCH_RANGE) for v in begin]
     from scipy import optimize  # here, because it takes a while to load
 
     best = optimize.minimize(objective, begin, method="L-BFGS-B", bounds=bounds,
-                             options={"finite_diff_rel_step": None, "eps": DIFFERENCE, "ftol": LIKELIHOOD_TOLERANCE,
+                             options={"finite_diff_rel_step": None, "eps": LOG_DIFFERENCE_STEP, "ftol": LIKELIHOOD_TOLERANCE,
                                       "maxiter": MAX_ITERATIONS}).x
-    absent = [i for i in range(len(setup.open_noise)) if best[i] < bounds[i][0] + NONE_FOUND]
+    absent = [i for i in range(len(setup.open_noise)) if best[i] < bounds[i][0] + NOISE_ABSENT]
     best[absent] = -np.inf
     return levels.setup_at(best), tuple(f"Maximum likelihood finds no process noise in '{setup.open_noise[i]}'."
                                         for i in absent)
@@ -91,7 +90,7 @@ class NoiseLevels:
         model, extents = self.setup.augmented.model, []
         for experiment in self.setup.problem.experiments:
             time = np.asarray(experiment.time)
-            states = states_from_measurements(model, experiment, np.linspace(time[0], time[-1], READINGS))
+            states = states_from_measurements(model, experiment, np.linspace(time[0], time[-1], TYPICAL_SIZE_SAMPLES))
             extents.append(np.max(np.where(np.isnan(states), 0.0, np.abs(states)), axis=0))
         return np.max(extents, axis=0)
 

@@ -1,21 +1,33 @@
-"""Kalman method: the options of a filter, checked once."""
+"""Kalman method: the options of a filter, checked once, and its run from a problem to an estimate."""
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dynident.codegen import compiler
 from dynident.errors import NotSupported
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Explicit, Integrator
 from dynident.methods.capabilities import Capabilities, Support
 from dynident.methods.method import Method
-from dynident.methods.options import check_options, is_number, one_of, option, plain_options, true_or_false, whole_number
+from dynident.methods.options import (
+    check_options,
+    documented,
+    is_number,
+    one_of,
+    option,
+    plain_options,
+    true_or_false,
+    whole_number,
+)
 from dynident.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -27,7 +39,7 @@ COVARIANCE_UPDATES = ("plain", "joseph", "square_root")  # in the kernels' order
 PROCESS_NOISE_UNITS = ("second", "sample")
 BOUND_HANDLING = ("project", "transform")
 ESTIMATE = "estimate"  # in the place of a noise level: find it by maximum likelihood
-LONGEST_HORIZON = 200  # samples; a longer one is a batch problem
+MAX_HORIZON = 200  # samples; a longer one is a batch problem
 
 
 # checks
@@ -69,51 +81,31 @@ def gate_width(name: str, value: Any) -> list[str]:
 
 
 def horizon_length(name: str, value: Any) -> list[str]:
-    return whole_number(1)(name, value) or ([] if value <= LONGEST_HORIZON else [
-        f"{name} = {value} is longer than {LONGEST_HORIZON} samples; use multiple_shooting()."])
+    return whole_number(1)(name, value) or ([] if value <= MAX_HORIZON else [
+        f"{name} = {value} is longer than {MAX_HORIZON} samples; use multiple_shooting()."])
 
 
 # options that both share
 
-
-def integrator_option() -> Any:
-    return option("runge_kutta", "An explicit integrator: a name from the table of integrators.", explicit_integrator)
-
-
-def substeps_option() -> Any:
-    return option(1, "Steps of the integrator between two samples.", whole_number(1))
-
-
-def process_noise_option() -> Any:
-    return option(None, 'By state or parameter the standard deviation that it adds, or "estimate"; what is not named has none. '
-                        "None estimates those of the velocities (of all states where the model has none).", noise_levels,
-                  keep_empty=True)  # an empty table is said: there is none
-
-
-def process_noise_unit_option() -> Any:
-    return option("second", 'Whether process noise is added in one "second" or in one "sample".', one_of(PROCESS_NOISE_UNITS))
-
-
-def initial_std_option() -> Any:
-    return option(dict, "By name; else from the prior, the bounds or the start value.", standard_deviations)
-
-
-def covariance_update_option() -> Any:
-    return option("joseph", '"joseph" (Joseph form), "square_root" (square-root filter) or "plain".',
-                  one_of(COVARIANCE_UPDATES))
-
-
-def passes_option() -> Any:
-    return option(1, "Over the data, each from the last one's parameters and the first covariance.", whole_number(1))
-
-
-def gate_option() -> Any:
-    return option(None, "Leave out measurements that are further off.", gate_width, unit="standard deviations")
-
-
-def bound_handling_option() -> Any:
-    return option("project", '"project" onto the bounds, or "transform" parameters so that they cannot leave.',
-                  one_of(BOUND_HANDLING))
+integrator_option = partial(
+    option, "runge_kutta", "An explicit integrator: a name from the table of integrators.", explicit_integrator)
+substeps_option = partial(option, 1, "Steps of the integrator between two samples.", whole_number(1))
+process_noise_option = partial(
+    option, None, 'By state or parameter the standard deviation that it adds, or "estimate"; what is not named has none. '
+    "None: what the problem states, else those of the velocities (of all states where there are none) are estimated.",
+    noise_levels,
+    keep_empty=True)  # an empty table is said: there is none
+process_noise_unit_option = partial(
+    option, "second", 'Whether process noise is added in one "second" or in one "sample".', one_of(PROCESS_NOISE_UNITS))
+initial_std_option = partial(option, dict, "By name; else from the prior, the bounds or the start value.", standard_deviations)
+covariance_update_option = partial(
+    option, "joseph", '"joseph" (Joseph form), "square_root" (square-root filter) or "plain".', one_of(COVARIANCE_UPDATES))
+passes_option = partial(
+    option, 1, "Over the data, each from the last one's parameters and the first covariance.", whole_number(1))
+gate_option = partial(option, None, "Leave out measurements that are further off.", gate_width, unit="standard deviations")
+bound_handling_option = partial(
+    option, "project", '"project" onto the bounds, or "transform" parameters so that they cannot leave.',
+    one_of(BOUND_HANDLING))
 
 
 class FilterMethod(Method):
@@ -150,9 +142,25 @@ class FilterMethod(Method):
         build_setup(self, problem)
 
     def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
-        from dynident.kalman.run import identify
+        """All passes; a filter that stops gives an estimate that says where and why."""
+        from dynident.kalman.backend import FilterStopped, backend_for
+        from dynident.kalman.likelihood import estimate_noise
+        from dynident.kalman.result import build_filter_estimate, stopped_estimate
+        from dynident.kalman.run import run_passes, smooth_pass
+        from dynident.kalman.setup import build_setup
 
-        return identify(self, problem, report)
+        began, compiled = time.perf_counter(), compiler.seconds_compiling
+        setup, remarks = estimate_noise(build_setup(self, problem), report)
+        backend = backend_for(setup)
+        try:
+            done, history = run_passes(setup, backend, report)
+            if self.smoother:
+                done = smooth_pass(setup, backend, done)
+        except FilterStopped as stop:
+            return stopped_estimate(setup, stop)
+        compiling = compiler.seconds_compiling - compiled
+        times = {"compile": compiling, "filter": time.perf_counter() - began - compiling}
+        return build_filter_estimate(setup, backend, done, remarks, history, times)
 
     def start(self, problem: Problem, experiment: int = 0) -> OnlineFilter:
         """The same filter sample by sample: `update(t, u, y)` returns what is known after it."""
@@ -161,9 +169,23 @@ class FilterMethod(Method):
         return start(self, problem, experiment)
 
 
+@documented
 @dataclass(frozen=True)
 class KalmanMethod(FilterMethod):
-    """Sample by sample, parameters as states that stand still; for online use and for disturbed systems."""
+    """Kalman filter over the augmented state, sample by sample; for online use and for systems with process noise.
+
+    Parameters are states that stand still. See the manual, methods/kalman.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=0.8, lower=0)])
+    >>> print(f"{di.identify(problem, di.kalman(process_noise={}, passes=5)).values['k']:.1f}")
+    0.5
+    """
 
     filter: str = option("extended", '"extended", "unscented" or "iterated".', one_of(FILTERS))
     integrator: str = integrator_option()
@@ -188,9 +210,23 @@ class KalmanMethod(FilterMethod):
         return plain_options(self, unread=() if self.filter == "iterated" else ("iterations",))
 
 
+@documented
 @dataclass(frozen=True)
 class MovingHorizon(FilterMethod):
-    """After each sample, Gauss-Newton steps over the last ones; steadier than a filter far from the answer."""
+    """After each sample, Gauss-Newton steps over the last ones; steadier than a filter far from the answer.
+
+    Moving horizon estimation with the covariance of a filter as arrival cost. See the manual, methods/kalman.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=0.8, lower=0)])
+    >>> print(f"{di.identify(problem, di.moving_horizon(horizon=3, process_noise={}, iterations=3)).values['k']:.1f}")
+    0.5
+    """
 
     horizon: int = option(10, "How many of the last samples are looked at.", horizon_length, unit="samples")
     integrator: str = integrator_option()

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.filter_result import FilterRecord
 from dynident.kalman.backend import FilterBackend, FilterStopped, backend_for
 from dynident.kalman.likelihood import estimate_noise
 from dynident.kalman.method import FilterMethod
-from dynident.kalman.result import to_user_units
-from dynident.kalman.setup import FilterExperiment, FilterSetup, build_setup
+from dynident.kalman.result import filter_record, to_user_units
+from dynident.kalman.setup import FilterExperiment, FilterSetup, build_setup, signals_of
 from dynident.problem.experiment import HOLDS, Experiment
 from dynident.problem.noise import Bounded
 from dynident.problem.problem import Problem, given_std
@@ -36,30 +37,28 @@ class FilterEstimate:
 
     @property
     def states(self) -> dict[str, float]:
-        values, names = self._user_units()[0], self._filter.names
-        return dict(zip(names[:self._filter.state_count], map(float, values), strict=False))
+        count = self._filter.state_count
+        return _by_name(self._filter.names[:count], self._user_units()[0][:count])
 
     @property
     def parameters(self) -> dict[str, float]:
         count = self._filter.state_count
-        return dict(zip(self._filter.names[count:], map(float, self._user_units()[0][count:]), strict=True))
+        return _by_name(self._filter.names[count:], self._user_units()[0][count:])
 
     @property
     def std(self) -> dict[str, float]:
         """Standard deviations of states and parameters."""
-        return dict(zip(self._filter.names, map(float, self._user_units()[1]), strict=True))
+        return _by_name(self._filter.names, self._user_units()[1])
 
     @property
     def predicted_outputs(self) -> dict[str, float]:
         """Outputs as predicted before the sample came."""
-        part = self._fields[self._filter.fields["predicted"]]
-        return dict(zip(self._filter.outputs, map(float, part), strict=True))
+        return _by_name(self._filter.outputs, self._fields[self._filter.fields["predicted"]])
 
     @property
     def whitened_innovations(self) -> dict[str, float]:
         """Innovations over their predicted standard deviation, independent of each other; NaN where missing or left out."""
-        part = self._fields[self._filter.fields["whitened"]]
-        return dict(zip(self._filter.outputs, map(float, part), strict=True))
+        return _by_name(self._filter.outputs, self._fields[self._filter.fields["whitened"]])
 
     @property
     def nis(self) -> float:
@@ -74,6 +73,10 @@ class FilterEstimate:
         std = self.std
         said = ", ".join(f"{n} = {v:.6g} ± {std[n]:.2g}" for n, v in {**self.states, **self.parameters}.items())
         return f"t = {self.time:g}: {said}"
+
+
+def _by_name(names: Sequence[str], values: np.ndarray) -> dict[str, float]:
+    return dict(zip(names, map(float, values), strict=True))
 
 
 class OnlineFilter:
@@ -136,26 +139,18 @@ class OnlineFilter:
 
         Standard deviations that the record gives are used; those that it leaves open are the filter's own.
         """
-        time = np.ascontiguousarray(experiment.time, float)
         faults = self._stretch_faults(experiment)
         if faults:
             raise ProblemError([f"{experiment.label}: {fault}" for fault in faults])
-        count, ny = experiment.samples, len(self.outputs)
-        inputs = np.column_stack([experiment.inputs[n] for n in self.inputs]) if self.inputs else np.zeros((count, 0))
-        outputs = np.column_stack([experiment.outputs.get(n, np.full(count, np.nan)) for n in self.outputs])
-        variance = np.tile(self._inside[1 + len(self.inputs) + ny:], (count, 1))
+        variance = np.tile(self._inside[1 + len(self.inputs) + len(self.outputs):], (experiment.samples, 1))
         for j, name in enumerate(self.outputs):
             given = given_std(experiment, name) if name in experiment.outputs else None
             variance[:, j] = variance[:, j] if given is None else given**2
-        part = FilterExperiment(experiment.name, time, np.ascontiguousarray(inputs, float),
-                                np.ascontiguousarray(outputs, float), variance, 0.0, np.zeros(0), np.zeros(0),
-                                self._first_order_hold)
+        part = FilterExperiment(experiment.name, *signals_of(experiment, self.inputs, self.outputs), variance, 0.0,
+                                np.zeros(0), np.zeros(0), self._first_order_hold)
         done = self.backend.filter_record(self._memory, part)
-        samples, self._memory[:] = done.samples, done.memory
-        self._last = float(time[-1])
-        values, std = to_user_units(self.setup, samples[:, self.fields["x"]], samples[:, self.fields["variance"]])
-        return FilterRecord(experiment.name, part.time, self.names, self.outputs, values, std,
-                            samples[:, self.fields["whitened"]].copy(), samples[:, self.fields["used"]] == 2)
+        self._memory[:], self._last = done.memory, float(part.time[-1])
+        return filter_record(self.setup, self.backend, part.name, part.time, done.samples)
 
     def _stretch_faults(self, experiment: Experiment) -> list[str]:
         """Why a stretch of samples cannot follow."""
@@ -231,10 +226,8 @@ class OnlineFilter:
         """Keep where the filter stands, as plain numbers; `resume` goes on from there."""
         kept: dict[str, Any] = {"memory": self._memory, "last": np.array(self._last),
                                 "recipe": np.array(self._recipe())}
-        target = Path(path)
-        aside = target.with_name(target.name + ".part.npz")
-        np.savez(aside, **kept)
-        aside.replace(target)
+        with atomic_write(path) as aside, aside.open("wb") as file:
+            np.savez(file, **kept)
 
     def resume(self, path: str | Path) -> None:
         """Go on where an earlier run of the same filter was saved."""
@@ -244,7 +237,7 @@ class OnlineFilter:
                                "start anew.")
         if memory.shape != self._memory.shape:
             raise ProblemError(f"{path} was saved by another version of dynident or on another kind of machine, which "
-                               "keeps its numbers in another order; remove it to start anew.")
+                               "keeps its numbers in another order; remove it to start again.")
         self._memory[:] = memory
         self._last = last
 
@@ -277,7 +270,7 @@ def _read(path: Path) -> tuple[np.ndarray, float, str]:
     except OSError as reason:
         raise ProblemError(f"{path} cannot be read: {reason.strerror or reason}.") from None
     except (ValueError, KeyError, EOFError, TypeError, IndexError, AttributeError, zipfile.BadZipFile, zlib.error):
-        raise ProblemError(f"{path} is not the saved state of a filter, or is damaged; remove it to start anew.") from None
+        raise ProblemError(f"{path} is not the saved state of a filter, or is damaged; remove it to start again.") from None
 
 
 def start(method: FilterMethod, problem: Problem, experiment: int = 0) -> OnlineFilter:

@@ -1,26 +1,30 @@
-"""Filter result: from the numbers of a filter to an estimate with its histories, uncertainty and remarks."""
+"""Filter result: from the numbers of a filter to an estimate, with checks of its steps: stable, and errors below the noise?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import casadi as ca
 import numpy as np
 
 from dynident.estimate.estimate import Estimate, Trajectory
-from dynident.estimate.filter_covariance import ASSUMED, FilterCovariance
-from dynident.estimate.filter_result import FilterRecord, FilterResult, consistency
-from dynident.kalman.backend import FilterBackend, FilterStopped
-from dynident.kalman.passes import FilterPass
+from dynident.estimate.filter_result import ASSUMED, FilterCovariance, FilterRecord, FilterResult, consistency
+from dynident.integrators.explicit import RUNGE_KUTTA
+from dynident.kalman.backend import FilterBackend, FilterStopped, backend_for
+from dynident.kalman.model_functions import measurement_function, next_states, symbols
+from dynident.kalman.run import FilterPass, run_pass
 from dynident.kalman.setup import FilterSetup
-from dynident.kalman.step_checks import step_notes
-from dynident.methods.build_estimate import all_noise_std, as_sentence, build_estimate
+from dynident.methods.build_estimate import as_sentence, build_estimate, trajectories_from
 from dynident.models.augmented import ParameterTransform
+from dynident.problem.problem import given_std
 from dynident.solvers.solver_result import Iteration
 from dynident.status import Status, StatusCode
+from dynident.tolerances import FILTER_BOUND_ROUNDING, STEP_HALVING_SHIFT, UNSTABLE_GROWTH
 
-BOUND_ROUNDING = 1e-12  # relative: a bound that went through a logarithm comes back so close
 MAX_OUTLIERS = 0.05  # of the measured values: with more left out, the gate keeps the truth outside
+EXAMINED_SAMPLES = 200  # samples at which a step is examined
+FINE_STEPS = 16  # Runge-Kutta steps in place of one: as good as exact beside it
 
 
 def build_filter_estimate(setup: FilterSetup, backend: FilterBackend, done: FilterPass, remarks: tuple[str, ...],
@@ -52,15 +56,12 @@ def stopped_estimate(setup: FilterSetup, stop: FilterStopped) -> Estimate:
     values = {name: float(c.value(z)) for name, z, c in zip(names, mean, coordinates, strict=True)}
     uncertainty = FilterCovariance(names, mean, np.diag(np.full(len(names), np.inf)), coordinates,
                                   dict.fromkeys(names, ASSUMED), setup.problem.fixed_values(), consistent=False)
-    model = setup.problem.model
-    empty = tuple(Trajectory(r.name, r.time, {n: np.full(r.time.size, np.nan) for n in model.states},
-                             {n: np.full(r.time.size, np.nan) for n in model.outputs}) for r in setup.records)
-    residuals = tuple({n: np.full(e.samples, np.nan) for n in e.outputs} for e in setup.problem.experiments)
-    return Estimate(problem=setup.problem, method=setup.method, values={**values, **setup.problem.fixed_values()},
-                    uncertainty=uncertainty, converged=False,
-                    status=Status.of(StatusCode.FILTER_STOPPED, why=stop), cost=float("nan"),
-                    trajectories=empty, residuals=residuals, noise_std=all_noise_std(setup.problem, setup.noise_std),
-                    counts={"samples": stop.sample})
+    states, outputs = ([np.full((r.time.size, len(names)), np.nan) for r in setup.records]
+                       for names in (setup.problem.model.states, setup.problem.model.outputs))
+    trajectories, residuals = trajectories_from(setup.problem, states, outputs)
+    return build_estimate(setup.problem, setup.method, values, uncertainty, trajectories, residuals, converged=False,
+                          status=Status.of(StatusCode.FILTER_STOPPED, why=stop), noise_std=setup.noise_std,
+                          counts={"samples": stop.sample})
 
 
 def to_user_units(setup: FilterSetup, x: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -69,23 +70,29 @@ def to_user_units(setup: FilterSetup, x: np.ndarray, variance: np.ndarray) -> tu
     values, std = x.copy(), np.sqrt(np.maximum(variance, 0.0))
     for place, c in enumerate(setup.augmented.coordinates):
         values[..., nx + place] = c.value(x[..., nx + place])
-        std[..., nx + place] *= np.abs(c.slope(np.asarray(x[..., nx + place])))
+        std[..., nx + place] *= np.abs(c.derivative(np.asarray(x[..., nx + place])))
     return values, std
 
 
 def _filtered_record(setup: FilterSetup, backend: FilterBackend, done: FilterPass, e: int) -> FilterRecord:
-    fields, samples, record = backend.layout.sample, done.samples[e], setup.records[e]
-    values, std = to_user_units(setup, samples[:, fields["x"]], samples[:, fields["variance"]])
-    whole = done.smoothed[e] if done.smoothed else None
+    record, whole = setup.records[e], done.smoothed[e] if done.smoothed else None
     smoothed = to_user_units(setup, whole.states, whole.variances) if whole else (None, None)
-    return FilterRecord(record.name, record.time, setup.augmented.names, setup.problem.model.outputs, values, std,
-                          samples[:, fields["whitened"]].copy(), samples[:, fields["used"]] == 2, *smoothed)
+    return filter_record(setup, backend, record.name, record.time, done.samples[e], *smoothed)
+
+
+def filter_record(setup: FilterSetup, backend: FilterBackend, name: str, time: np.ndarray, samples: np.ndarray,
+                  *smoothed: np.ndarray | None) -> FilterRecord:
+    """What the filter knew along a record, in the user's units; with what a smoother knows of it."""
+    fields = backend.layout.sample
+    return FilterRecord(name, time, setup.augmented.names, setup.problem.model.outputs,
+                        *to_user_units(setup, samples[:, fields["x"]], samples[:, fields["variance"]]),
+                        samples[:, fields["whitened"]].copy(), samples[:, fields["used"]] == 2, *smoothed)
 
 
 def _filtered(setup: FilterSetup, records: tuple[FilterRecord, ...], tests, loglik: float) -> FilterResult:
     nx = len(setup.augmented.model.states)
     names = setup.augmented.names
-    slopes = [1.0] * nx + [float(abs(c.slope(z))) for c, z in
+    slopes = [1.0] * nx + [float(abs(c.derivative(z))) for c, z in
                            zip(setup.augmented.coordinates, setup.theta, strict=True)]
     noise = {n: float(np.sqrt(q) * s) for n, q, s in zip(names, setup.q, slopes, strict=True) if q > 0}
     start = [*np.max([r.initial_std for r in setup.records], axis=0), *setup.theta_std]
@@ -97,16 +104,9 @@ def _filtered(setup: FilterSetup, records: tuple[FilterRecord, ...], tests, logl
 def _trajectories(setup: FilterSetup, backend: FilterBackend, done: FilterPass
                   ) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
     """States as known at each sample (with the whole record where smoothed); outputs as predicted one sample ahead."""
-    model, fields = setup.problem.model, backend.layout.sample
-    trajectories, residuals = [], []
-    for e, (samples, experiment) in enumerate(zip(done.samples, setup.problem.experiments, strict=True)):
-        states = done.smoothed[e].states if done.smoothed else samples[:, fields["x"]]
-        predicted = samples[:, fields["predicted"]]
-        trajectories.append(Trajectory(experiment.name, np.asarray(experiment.time),
-                                       {n: states[:, i].copy() for i, n in enumerate(model.states)},
-                                       {n: predicted[:, j].copy() for j, n in enumerate(model.outputs)}))
-        residuals.append({n: np.asarray(y) - trajectories[-1].outputs[n] for n, y in experiment.outputs.items()})
-    return tuple(trajectories), tuple(residuals)
+    fields = backend.layout.sample
+    states = [s.states for s in done.smoothed] if done.smoothed else [s[:, fields["x"]] for s in done.samples]
+    return trajectories_from(setup.problem, states, [s[:, fields["predicted"]] for s in done.samples])
 
 
 def _unknown_coordinates(setup: FilterSetup) -> tuple[tuple[str, ...], np.ndarray, tuple[ParameterTransform, ...]]:
@@ -170,7 +170,7 @@ def _out_of_bounds(setup: FilterSetup, known: FilterCovariance) -> list[str]:
     found = []
     for name, unknown, z, c in zip(known.names, setup.problem.unknowns, known.mean, known.coordinates, strict=True):
         value = float(c.value(z))
-        margin = BOUND_ROUNDING * abs(value)
+        margin = FILTER_BOUND_ROUNDING * abs(value)
         lower = max(unknown.lower, 0.0) if unknown.log else unknown.lower
         if not lower - margin <= value <= unknown.upper + margin:
             found.append(name)
@@ -204,3 +204,129 @@ def _notes(setup: FilterSetup, filtered: FilterResult, counts: Mapping[str, int]
         notes.append("The last pass began with the parameters of the one before; intervals are those of a single pass.")
     notes += [note for e in setup.problem.experiments for note in e.notes]
     return notes
+
+
+@dataclass(frozen=True)
+class StepQuality:
+    """One step of the scheme along a record, at the sampling time."""
+
+    growth: float  # largest eigenvalue of a step, as a modulus
+    true_growth: float  # of the exact flow at the same place
+    output_error: dict[str, float]  # error of one step in each output, root mean square
+    state_error: dict[str, float]
+
+    @property
+    def unstable(self) -> bool:
+        return self.growth > max(1.0, self.true_growth) + UNSTABLE_GROWTH
+
+
+def step_quality(setup: FilterSetup, record: int, states: np.ndarray) -> StepQuality:
+    """Examine steps that start from filtered states, (samples, size) in the filter's coordinates."""
+    its = setup.records[record]
+    count = len(its.time)
+    if count < 2:
+        return StepQuality(0.0, 0.0, {}, {})
+    rows = np.unique(np.linspace(0, count - 2, min(EXAMINED_SAMPLES, count - 1)).astype(int))
+    look = _step_error_function(setup)
+    h = np.minimum(np.diff(its.time)[rows], setup.max_step)
+    u0 = its.inputs[rows]
+    u1 = u0 + its.first_order_hold * (its.inputs[rows + 1] - u0) if u0.shape[1] else u0
+    growth, true_growth, moved, seen = [], [], [], []
+    for k, row in enumerate(rows):
+        F, A, dx, dy = (np.asarray(v) for v in look(its.time[row], h[k], states[row], u0[k], u1[k], setup.fixed))
+        if not (np.all(np.isfinite(F)) and np.all(np.isfinite(A))):
+            continue
+        growth.append(np.max(np.abs(np.linalg.eigvals(F))))
+        true_growth.append(np.exp(h[k] * np.max(np.linalg.eigvals(A).real)))
+        moved.append(dx.ravel())
+        seen.append(dy.ravel())
+    if not growth:
+        return StepQuality(np.inf, 1.0, {}, {})
+    worst = int(np.argmax(np.array(growth) - np.array(true_growth)))
+    model = setup.augmented.model
+    return StepQuality(float(growth[worst]), float(true_growth[worst]),
+                       dict(zip(model.outputs, np.sqrt(np.mean(np.square(seen), axis=0)), strict=True)),
+                       dict(zip(model.states, np.sqrt(np.mean(np.square(moved), axis=0)), strict=True)))
+
+
+def _step_error_function(setup: FilterSetup) -> ca.Function:
+    """(t, h, a, u0, u1, p) -> state Jacobian of a step, of the rates; error of a step in the states, in the outputs."""
+    augmented = setup.augmented
+    s = symbols(augmented)
+    nx = len(augmented.model.states)
+    x, p = augmented.split(s["a"], s["p"])
+    coarse = next_states(augmented, setup.integrator, s)
+    fine = s["a"]
+    for k in range(FINE_STEPS):
+        at = lambda m: s["u0"] + m / FINE_STEPS * (s["u1"] - s["u0"])  # noqa: E731
+        part = {**s, "h": s["h"] / FINE_STEPS, "t": s["t"] + k * s["h"] / FINE_STEPS, "a": fine, "u0": at(k), "u1": at(k + 1)}
+        fine = ca.vertcat(next_states(augmented, RUNGE_KUTTA, part), s["a"][nx:])
+    rate = augmented.model.rate(s["t"], x, s["u0"], p)
+    ends = [measurement_function(augmented, {**s, "t": s["t"] + s["h"], "u0": s["u1"], "a": ca.vertcat(end, s["a"][nx:])})
+            for end in (coarse, fine[:nx])]
+    return ca.Function("step_error", [s["t"], s["h"], s["a"], s["u0"], s["u1"], s["p"]],
+                       [ca.jacobian(coarse, s["a"])[:, :nx], ca.jacobian(rate, s["a"])[:, :nx], coarse - fine[:nx],
+                        ends[0] - ends[1]])
+
+
+def step_notes(setup: FilterSetup, filtered: FilterResult, done: FilterPass) -> list[str]:
+    """A sentence for each experiment whose steps are unstable or less accurate than the noise, and for parameters that
+    finer steps would move."""
+    remarks, reach = [], 0.0
+    nx = len(setup.augmented.model.states)
+    per_sample = setup.method.process_noise_unit == "sample"
+    for e, record in enumerate(filtered.records):
+        coordinates = record.values.copy()
+        for place, c in enumerate(setup.augmented.coordinates):
+            coordinates[:, nx + place] = [c.coordinate(v) for v in record.values[:, nx + place]]
+        quality = step_quality(setup, e, coordinates)
+        where = f" in '{record.experiment}'" if len(filtered.records) > 1 else ""
+        if quality.unstable:
+            remarks.append(f"{setup.integrator.name} is unstable at this sampling time{where}: an error grows by a "
+                           f"factor of {quality.growth:.3g} in a step where the model itself gives "
+                           f"{quality.true_growth:.3g}. Use more substeps, or a scheme of higher order.")
+        worst = _worst_error(setup, e, quality, per_sample)
+        if worst[1] > 1:
+            remarks.append(f"One step of {setup.integrator.name} errs by {worst[1]:.2g} standard deviations of the "
+                           f"{worst[0]}{where}: the discretization, not the data, decides. Use more substeps, or a "
+                           "scheme of higher order.")
+        # if every step errs the same way and each sample sees the sum of all, in standard deviations of what N tell
+        reach = max(reach, worst[1] * (setup.method.substeps * len(record.time)) ** 1.5)
+    return remarks + (halved_step_notes(setup, done) if reach > STEP_HALVING_SHIFT else [])
+
+
+def halved_step_notes(setup: FilterSetup, done: FilterPass) -> list[str]:
+    """One more pass with steps half as long: a sentence where it moves a parameter by a good part of its deviation."""
+    finer = replace(setup, max_step=setup.max_step / 2)
+    backend = backend_for(finer)
+    try:
+        again = run_pass(finer, backend, done.theta)
+    except FilterStopped as stop:
+        return [f"With steps half as long the filter stops: the discretization, not the data, decides. {stop}"]
+    fields, nx = backend.layout.sample, len(setup.augmented.model.states)
+    shifts: dict[str, float] = {}
+    for e, binding in enumerate(setup.problem.bindings):  # a shared one keeps what the last record says
+        coarse, fine = done.samples[e][-1], again.samples[e][-1]
+        std = np.sqrt(np.maximum(coarse[fields["variance"]], 0.0))[nx:]
+        moved = np.abs(fine[fields["x"]] - coarse[fields["x"]])[nx:]
+        for index, by, scale in zip(setup.augmented.free, moved, std, strict=True):
+            shifts[setup.problem.unknowns[binding.parameter_unknown[index]].name] = by / scale if scale > 0 else 0.0
+    said = ", ".join(f"{name} by {shift:.2g}" for name, shift in shifts.items() if shift > STEP_HALVING_SHIFT)
+    return [f"With steps half as long the answer moves, in standard deviations: {said}. The intervals do not hold this "
+            f"error of the discretization. Use substeps={2 * setup.method.substeps} or more, or a scheme of higher "
+            "order."] if said else []
+
+
+def _worst_error(setup: FilterSetup, e: int, quality: StepQuality, per_sample: bool) -> tuple[str, float]:
+    """What the error of a step exceeds most: the noise of an output, or the process noise of a state over one step."""
+    experiment, ratios = setup.problem.experiments[e], {}
+    for name, error in quality.output_error.items():
+        if name in experiment.outputs:
+            given = given_std(experiment, name)
+            size = setup.noise_std[name] if given is None else float(np.median(given))
+            ratios[f"noise of '{name}'"] = error / size
+    for i, (name, error) in enumerate(quality.state_error.items()):
+        if setup.q[i] > 0 and name not in setup.open_noise:  # an estimated level has the error in it
+            over = setup.q[i] / setup.method.substeps if per_sample else setup.q[i] * setup.max_step
+            ratios[f"process noise of '{name}'"] = error / np.sqrt(over)
+    return max(ratios.items(), key=lambda item: item[1]) if ratios else ("noise", 0.0)

@@ -1,38 +1,68 @@
-"""Run: filter the records of a problem and say what is known at the end, and how far to trust it."""
+"""Run: the filter over all records, pass after pass, and the smoother back over them."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.codegen import compiler
-from dynident.estimate.estimate import Estimate
-from dynident.kalman.backend import FilterBackend, FilterStopped, backend_for
-from dynident.kalman.likelihood import estimate_noise
-from dynident.kalman.method import FilterMethod
-from dynident.kalman.passes import FilterPass, run_pass, smooth_pass
-from dynident.kalman.result import build_filter_estimate, stopped_estimate
-from dynident.kalman.setup import FilterSetup, build_setup
-from dynident.problem.problem import Problem
+from dynident.kalman.backend import AdjointState, FilterBackend, SmoothedSamples
+from dynident.kalman.setup import FilterSetup
 from dynident.solvers.solver_result import Iteration
 
 
-def identify(method: FilterMethod, problem: Problem, tell: Callable[..., object]) -> Estimate:
-    """All passes; a filter that stops gives an estimate that says where and why."""
-    began, compiled = time.perf_counter(), compiler.seconds_compiling
-    setup, remarks = estimate_noise(build_setup(method, problem), tell)
-    backend = backend_for(setup)
-    try:
-        done, history = run_passes(setup, backend, tell)
-        if method.smoother:
-            done = smooth_pass(setup, backend, done)
-    except FilterStopped as stop:
-        return stopped_estimate(setup, stop)
-    compiling = compiler.seconds_compiling - compiled
-    times = {"compile": compiling, "filter": time.perf_counter() - began - compiling}
-    return build_filter_estimate(setup, backend, done, remarks, history, times)
+@dataclass(frozen=True, eq=False)
+class FilterPass:
+    """What one pass leaves behind, per experiment."""
+
+    theta: np.ndarray  # (free,) where it began
+    samples: tuple[np.ndarray, ...] = ()  # (samples, fields of layout.sample)
+    smoother_data: tuple[np.ndarray | None, ...] = ()
+    ends: tuple[tuple[np.ndarray, np.ndarray], ...] = ()  # mean and covariance when the record ends
+    smoothed: tuple[SmoothedSamples, ...] = ()
+
+
+def run_pass(setup: FilterSetup, backend: FilterBackend, theta: np.ndarray, for_smoother: bool = False) -> FilterPass:
+    """One pass from these parameters; shared parameters and their covariance go from record to record."""
+    nx = len(setup.augmented.model.states)
+    mean, block = theta.copy(), np.diag(setup.theta_std**2)
+    filtered, ends = [], []
+    for record in setup.records:
+        x = np.concatenate([record.initial, mean])
+        P = np.zeros((x.size, x.size))
+        P[:nx, :nx] = np.diag(record.initial_std**2)
+        P[nx:, nx:] = block
+        memory = backend.initialize(x, P, record.start, record.inputs[0])
+        filtered.append(backend.filter_record(memory, record, for_smoother))
+        end, P_end = backend.estimate(filtered[-1].memory)
+        ends.append((end, P_end))
+        mean, block = _carry_parameters(setup, theta, end[nx:], P_end[nx:, nx:])
+    return FilterPass(theta, tuple(f.samples for f in filtered), tuple(f.smoother_data for f in filtered), tuple(ends))
+
+
+def _carry_parameters(setup: FilterSetup, start: np.ndarray, mean: np.ndarray, block: np.ndarray
+                      ) -> tuple[np.ndarray, np.ndarray]:
+    """Parameters for the next record: shared ones go on, the others begin anew."""
+    both = np.outer(setup.shared, setup.shared)
+    return np.where(setup.shared, mean, start), np.where(both, block, 0.0) + np.diag(
+        np.where(setup.shared, 0.0, setup.theta_std**2))
+
+
+def smooth_pass(setup: FilterSetup, backend: FilterBackend, done: FilterPass) -> FilterPass:
+    """Back over every record, the last one first; what a later record says about shared parameters reaches all."""
+    nx, n = len(setup.augmented.model.states), setup.augmented.size
+    shared = np.zeros(n)
+    shared[nx:] = setup.shared
+    future, smoothed, ends = AdjointState.zero(n), [], []
+    for samples, smoother_data, (x, P) in zip(reversed(done.samples), reversed(done.smoother_data), reversed(done.ends),
+                                              strict=True):
+        assert smoother_data is not None
+        smoothed.append(backend.smooth(samples, smoother_data, future))
+        ends.append((x - P @ future.vector, P - P @ future.matrix @ P))  # with what later records say
+        start = smoothed[-1].start
+        future = AdjointState(start.vector * shared, start.matrix * np.outer(shared, shared))
+    return replace(done, smoothed=tuple(reversed(smoothed)), ends=tuple(reversed(ends)))
 
 
 def run_passes(setup: FilterSetup, backend: FilterBackend, tell: Callable[..., object]

@@ -14,14 +14,15 @@ from dynident.integrators.scheme import Explicit
 from dynident.kalman.method import ESTIMATE, FilterMethod, require_explicit
 from dynident.methods import noise_estimation
 from dynident.methods.capabilities import check_supports
-from dynident.models.augmented import Augmented, disturbed_states, reciprocal_parameters, transform_for
+from dynident.models.augmented import Augmented, ParameterTransform, disturbed_states, reciprocal_parameters, transform_for
+from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem, given_std
 from dynident.transcription.initial_guess import start_values, states_from_measurements
 
 RELATIVE_STD = 0.5  # of a start value: its standard deviation where nothing is given
 BOUNDED_STD = 0.25  # of the distance between two bounds: likewise
 INSIDE_MARGIN = 1e-3  # of the distance between two bounds: so far inside begins what starts on one and is transformed
-READINGS = 50  # instants of a record at which states are read off, for their typical size
+TYPICAL_SIZE_SAMPLES = 50  # instants of a record at which states are read off, for their typical size
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +66,19 @@ class FilterSetup:
 
     def settings(self) -> dict[str, Any]:
         """By the names of the kernels' struct; inputs move as in the first record unless a record says otherwise."""
-        bounds = [(c.coordinate(c.lower) if c.kind == "log" and c.lower > 0 else c.lower,
-                   c.coordinate(c.upper) if c.kind == "log" and np.isfinite(c.upper) else c.upper)
-                  if c.kind in ("value", "log") else (-np.inf, np.inf) for c in self.augmented.coordinates]
-        lower = np.array([-np.inf if c.kind == "log" and not c.lower > 0 else low
-                          for c, (low, _) in zip(self.augmented.coordinates, bounds, strict=True)])
+        coordinates = self.augmented.coordinates
         return {"p": self.fixed, "q": self.q, "per_sample": float(self.method.process_noise_unit == "sample"),
-                "lower": lower, "upper": np.array([high for _, high in bounds]),
+                "lower": np.array([_coordinate_bound(c, c.lower, -np.inf) for c in coordinates]),
+                "upper": np.array([_coordinate_bound(c, c.upper, np.inf) for c in coordinates]),
                 "first_order_hold": self.records[0].first_order_hold, "max_step": self.max_step,
                 "gate": self.method.gate or 0.0}
+
+
+def _coordinate_bound(c: ParameterTransform, bound: float, none: float) -> float:
+    """A bound in the filter's coordinates; `none` where it has no coordinate, or is kept by the transform."""
+    if c.kind == "value":
+        return bound
+    return float(c.coordinate(bound)) if c.kind == "log" and 0 < bound < np.inf else none
 
 
 def build_setup(method: FilterMethod, problem: Problem) -> FilterSetup:
@@ -93,10 +98,10 @@ def build_setup(method: FilterMethod, problem: Problem) -> FilterSetup:
     start = _initial_values(method, problem)
     values = np.array([start[binding.parameter_unknown[i]] for i in free])
     theta = np.array([c.coordinate(_move_inside(c, v)) for c, v in zip(coordinates, values, strict=True)])
-    slopes = np.array([float(c.slope(z)) for c, z in zip(coordinates, theta, strict=True)])
+    slopes = np.array([float(c.derivative(z)) for c, z in zip(coordinates, theta, strict=True)])
     std = np.array([_parameter_std(method, u, v) for u, v in zip(unknowns, values, strict=True)]) / slopes
     noise_std = noise_estimation.initial_noise_std(problem)
-    q, open_noise = _process_noise(method, augmented, slopes)
+    q, open_noise = _process_noise(method, problem, augmented, slopes)
     gaps = np.concatenate([np.diff(e.time) for e in problem.experiments])
     max_step = float(np.median(gaps)) / method.substeps if gaps.size else 1.0
     records = tuple(_record(method, problem, e, start, noise_std) for e in range(len(problem.experiments)))
@@ -161,12 +166,23 @@ def _parameter_std(method: FilterMethod, unknown, value: float) -> float:
     return float(min(size, BOUNDED_STD * span)) if np.isfinite(span) else float(size)
 
 
-def _process_noise(method: FilterMethod, augmented: Augmented, slopes: np.ndarray
+def _said_process_noise(method: FilterMethod, problem: Problem) -> Mapping[str, float | str]:
+    """By name the standard deviation or "estimate": what the method says, else the problem, else the usual."""
+    if isinstance(method.process_noise, Mapping):
+        return method.process_noise
+    if method.process_noise is None and problem.process_noise:
+        if method.process_noise_unit != "second":
+            raise NotSupported(f"{method.kind}: the problem states process noise per second, but process_noise_unit is "
+                               f"\"{method.process_noise_unit}\". Leave the unit out, or say process_noise in the method.")
+        return {name: ESTIMATE if noise.std is None else float(noise.std)  # type: ignore[arg-type]
+                for name, noise in problem.process_noise.items()}
+    return dict.fromkeys(disturbed_states(problem.model), ESTIMATE)
+
+
+def _process_noise(method: FilterMethod, problem: Problem, augmented: Augmented, slopes: np.ndarray
                    ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Variances, and the names whose level has to be found."""
-    given: Mapping[str, float | str] = (
-        method.process_noise if isinstance(method.process_noise, Mapping)
-        else dict.fromkeys(disturbed_states(augmented.model), ESTIMATE))
+    given = _said_process_noise(method, problem)
     levels = {name: 0.0 if value == ESTIMATE else float(value) for name, value in given.items()}
     scale = np.concatenate([np.ones(len(augmented.model.states)), slopes])
     q = (np.array([levels.get(name, 0.0) for name in augmented.names]) / scale) ** 2
@@ -187,21 +203,27 @@ def _variances(problem: Problem, e: int, noise_std: Mapping[str, float]) -> np.n
 def _record(method: FilterMethod, problem: Problem, e: int, start: np.ndarray, noise_std: Mapping[str, float]
             ) -> FilterExperiment:
     model, experiment = problem.model, problem.experiments[e]
-    samples = experiment.samples
-    inputs = np.column_stack([experiment.inputs[n] for n in model.inputs]) if model.inputs else np.zeros((samples, 0))
-    outputs = np.column_stack([experiment.outputs.get(n, np.full(samples, np.nan)) for n in model.outputs])
     _, x0 = problem.parameters_and_initial_state(start, e)
-    return FilterExperiment(experiment.name, np.ascontiguousarray(experiment.time), np.ascontiguousarray(inputs, float),
-                  np.ascontiguousarray(outputs, float), _variances(problem, e, noise_std), float(experiment.start or 0.0), x0,
-                  _state_std(method, problem, e, x0),
-                  np.array([float(experiment.hold[name] == "linear") for name in model.inputs]))
+    return FilterExperiment(experiment.name, *signals_of(experiment, model.inputs, model.outputs),
+                            _variances(problem, e, noise_std), float(experiment.start or 0.0), x0,
+                            _state_std(method, problem, e, x0),
+                            np.array([float(experiment.hold[name] == "linear") for name in model.inputs]))
+
+
+def signals_of(experiment: Experiment, inputs: tuple[str, ...], outputs: tuple[str, ...]
+               ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Time, inputs (samples, inputs) and outputs (samples, outputs) as the kernels read them; NaN where not measured."""
+    missing = np.full(experiment.samples, np.nan)
+    columns = [experiment.inputs[n] for n in inputs], [experiment.outputs.get(n, missing) for n in outputs]
+    u, y = (np.ascontiguousarray(np.array(part, float).reshape(len(part), experiment.samples).T) for part in columns)
+    return np.ascontiguousarray(experiment.time, float), u, y
 
 
 def _state_std(method: FilterMethod, problem: Problem, e: int, x0: np.ndarray) -> np.ndarray:
     """Given, none where the state is known, the prior's, or the typical size of the state, less within bounds."""
     model, experiment, binding = problem.model, problem.experiments[e], problem.bindings[e]
     time = np.asarray(experiment.time)
-    states = states_from_measurements(model, experiment, np.linspace(time[0], time[-1], READINGS))
+    states = states_from_measurements(model, experiment, np.linspace(time[0], time[-1], TYPICAL_SIZE_SAMPLES))
     readings = np.abs(np.vstack([states, x0]))
     typical = np.max(np.where(np.isnan(readings), 0.0, readings), axis=0)
     std = np.where(typical > 0, typical, 1.0)

@@ -5,6 +5,8 @@
 Each R is a triangle: the rows of a block are reflected until all but as many as it has own unknowns speak of shared
 ones only; those go to the border, where they add up to the Schur complement (as its square root: nothing is squared). Time
 and memory are linear in the number of blocks. Blocks of the same shape stand in one stack and are worked on together.
+
+`block_qr.py` is the same elimination with its orthogonal factor, for statistics: what each row adds to the estimate.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 from scipy.linalg.lapack import dgeqrf, dtrtrs
 
 from dynident.linalg.rank import truncated_svd
-from dynident.problem.losses import sum_of_squares
+from dynident.problem.noise import sum_of_squares
 from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_ROUNDING
 
 FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
@@ -102,7 +104,15 @@ class ArrowheadLeastSquares:
 
     def predicted_reduction(self, step: np.ndarray) -> float:
         """How much a step lowers the sum of squares."""
+        if (block := self.single_block) is not None:
+            return self.length**2 - sum_of_squares(block.triangle @ step[block.own] + block.residual)
         return self.length**2 - sum(sum_of_squares(left) for left in self.residuals(step))
+
+    @cached_property
+    def single_block(self) -> ArrowheadBlock | None:
+        """The one block of an experiment that shares nothing with another, as in every small fit; None where there are more."""
+        alone = not self.shared.size and len(self.stacks) == 1 and len(self.stacks[0].own) == 1
+        return ArrowheadBlock(self.stacks[0].own[0], self.stacks[0].rows[0]) if alone else None
 
     def gradient(self, step: np.ndarray) -> np.ndarray:
         """Half the gradient of the sum of squares after a step."""
@@ -131,6 +141,8 @@ class ArrowheadLeastSquares:
 
     def with_damping(self, lengths: np.ndarray) -> ArrowheadLeastSquares:
         """With one more row per unknown: length * step."""
+        if (block := self.single_block) is not None:
+            return ArrowheadLeastSquares(self.unknowns, (_damped(block, lengths[block.own]),), self.last)
         stacks = [(s.own, np.concatenate([s.rows, _diagonals(lengths[s.own], s.rows.shape[2])], axis=1)) for s in self.stacks]
         border = np.vstack([self.last.rows, _diagonals(lengths[None, self.shared], self.last.rows.shape[1])[0]])
         return arrowhead_of_stacks(self.unknowns, self.shared, stacks, border)
@@ -152,6 +164,10 @@ class ArrowheadLeastSquares:
         Along such a direction the least squares step is one rounding error divided by another: it would lead somewhere else
         on every processor.
         """
+        return self._without_null_space
+
+    @cached_property
+    def _without_null_space(self) -> ArrowheadLeastSquares:
         lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
         suspect = any(_may_be_rank_deficient(stack.triangle, lengths[stack.own]) for stack in self.stacks)
         if not suspect and not _may_be_rank_deficient(self.last.triangle, lengths[self.shared]):
@@ -228,6 +244,8 @@ def arrowhead_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tupl
         top, below = _householder(rows, own.shape[1])
         tops.append(ArrowheadStack(own, top))
         rest.append(below.reshape(-1, below.shape[2]))
+    if not shared.size:
+        return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, np.zeros((0, 1))))
     return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, _householder(np.vstack(rest), shared.size)[0]))
 
 
@@ -239,6 +257,20 @@ def _householder(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
     top = np.zeros((*rows.shape[:-2], own, rows.shape[-1]))
     top[..., :R.shape[-2], :] = R[..., :own, :]
     return top, R[..., own:, own:]
+
+
+def _damped(block: ArrowheadBlock, lengths: np.ndarray) -> ArrowheadStack:
+    """A block with a row length * step for each of its own unknowns, reflected to a triangle."""
+    k = block.own.size
+    rows = np.zeros((k + k, k + 1), order="F")
+    rows[:k] = block.rows
+    rows[_diagonal_below(k)] = lengths
+    return ArrowheadStack(block.own[None], _qr_triangle(rows)[None, :k])
+
+
+@lru_cache(maxsize=64)
+def _diagonal_below(k: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(k, k + k), np.arange(k)
 
 
 def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Bounded least squares: the step within bounds, exactly, by a primal active set method.
 
-It ends where the KKT conditions hold: free unknowns have no gradient, and each multiplier of an active bound points outwards.
+It ends where the KKT conditions hold: free unknowns have no gradient, and each Lagrange multiplier of an active
+bound points outwards.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dynident.linalg.finite_problem import SegmentChain
 
 def factor(chain: SegmentChain) -> np.ndarray:
     """Triangular factor of the whole chain in (first state, parameters | right-hand side), (n + 1, n + 1)."""
-    segments, nx, nf, ny = sizes(chain)
+    segments, nx, nf, ny = chain_shape(chain)
     library = _library()
     if library is None:
         return _factor(chain)
@@ -32,7 +32,7 @@ def factor(chain: SegmentChain) -> np.ndarray:
 
 def gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
     """Gradient in (first state, parameters) for other residuals and defects, with the derivatives of the chain."""
-    segments, nx, nf, ny = sizes(chain)
+    segments, nx, nf, ny = chain_shape(chain)
     library = _library()
     if library is None:
         return _gradient(chain, rhs, defect)
@@ -45,7 +45,7 @@ def gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.nda
 
 def expand(chain: SegmentChain, first_state: np.ndarray, parameters: np.ndarray, defect: np.ndarray) -> np.ndarray:
     """Increments of the states at the begin of every segment, (segments, states)."""
-    segments, nx, nf, _ = sizes(chain)
+    segments, nx, nf, _ = chain_shape(chain)
     ds = np.zeros((segments, nx))
     ds[0] = first_state
     library = _library()
@@ -71,7 +71,7 @@ class ChainFactors:
         return expand(self.chain, first_state, parameters, defect)
 
 
-def sizes(chain: SegmentChain) -> tuple[int, int, int, int]:
+def chain_shape(chain: SegmentChain) -> tuple[int, int, int, int]:
     """Segments, states, free parameters, outputs."""
     segments, nx, n = chain.transition.shape
     return segments, nx, n - nx, chain.jacobian.shape[1]
@@ -91,14 +91,14 @@ def _library() -> ctypes.CDLL | None:
     return library
 
 
-def _own(chain: SegmentChain, i: int) -> slice:
+def _segment_nodes(chain: SegmentChain, i: int) -> slice:
     last = i == chain.transition.shape[0] - 1
     return slice(int(chain.segment_starts[i]), int(chain.segment_starts[i + 1]) + last)
 
 
-def own_rows(chain: SegmentChain, i: int, rhs: np.ndarray | None = None) -> np.ndarray:
+def segment_rows(chain: SegmentChain, i: int, rhs: np.ndarray | None = None) -> np.ndarray:
     """The least squares rows of one segment in (its first state, parameters | right-hand side); only what is measured."""
-    own = _own(chain, i)
+    own = _segment_nodes(chain, i)
     weight = chain.weight[own].ravel()
     right = (chain.rhs if rhs is None else rhs)[own].ravel()
     rows = np.column_stack([chain.jacobian[own].reshape(weight.size, -1) * weight[:, None], right])
@@ -106,12 +106,12 @@ def own_rows(chain: SegmentChain, i: int, rhs: np.ndarray | None = None) -> np.n
 
 
 def _factor(chain: SegmentChain) -> np.ndarray:
-    segments, nx, nf, _ = sizes(chain)
+    segments, nx, nf, _ = chain_shape(chain)
     n = nx + nf
     T = np.zeros((n + 1, n + 1))
     future = np.zeros((0, n + 1))
     for i in reversed(range(segments)):
-        future = np.linalg.qr(np.vstack([future, own_rows(chain, i)]), mode="r")  # type: ignore[assignment]
+        future = np.linalg.qr(np.vstack([future, segment_rows(chain, i)]), mode="r")  # type: ignore[assignment]
         if i:
             moved = np.vstack([np.column_stack([chain.transition[i - 1], chain.defect[i - 1]]),
                                np.column_stack([np.zeros((nf + 1, nx)), np.eye(nf + 1)])])
@@ -121,13 +121,13 @@ def _factor(chain: SegmentChain) -> np.ndarray:
 
 
 def _gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
-    segments, nx, nf, _ = sizes(chain)
+    segments, nx, nf, _ = chain_shape(chain)
     shift = expand(chain, np.zeros(nx), np.zeros(nf), defect)
     g = np.zeros(nx + nf)
     for i in reversed(range(segments)):
         if i < segments - 1:
             g = np.concatenate([np.zeros(nx), g[nx:]]) + chain.transition[i].T @ g[:nx]
-        own = _own(chain, i)
+        own = _segment_nodes(chain, i)
         moved = rhs[own] + chain.weight[own] * (chain.jacobian[own][:, :, :nx] @ shift[i])
         g += np.tensordot(chain.weight[own] * moved, chain.jacobian[own], axes=2)
     return g

@@ -14,9 +14,9 @@ from dynident.linalg.arrowhead import ArrowheadLeastSquares, arrowhead_of_stacks
 from dynident.linalg.chain_qr import ChainFactors
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem
 from dynident.linalg.smoother_qr import SmootherFactors
-from dynident.problem.losses import sum_of_squares
+from dynident.problem.noise import sum_of_squares
 
-HELD, OWN, SHARED = range(3)  # what an unknown is to an experiment
+FIXED, OWN, SHARED = range(3)  # what an unknown is to an experiment
 LARGEST = 1e150  # of a derivative; squares of larger ones, summed up, are not finite
 
 
@@ -58,8 +58,8 @@ class CondensedProblem:
         """Gradient for the residuals and defects of another point, with this point's derivatives."""
         total = np.zeros(self.linear.unknowns)
         self.linear.priors.gather(evaluation.prior, total)
-        for swept, spread, rhs, defect in zip(self.factors, self.linear.unknown_maps, *self._rights(evaluation), strict=True):
-            spread.gather(swept.gradient(rhs, defect), total)
+        for swept, mapping, rhs, defect in zip(self.factors, self.linear.unknown_maps, *self._rights(evaluation), strict=True):
+            mapping.gather(swept.gradient(rhs, defect), total)
         return total
 
     def _rights(self, evaluation: Evaluation) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
@@ -76,16 +76,16 @@ class CondensedProblem:
         """Residuals of another point with this point's robust weights, so that steps towards one goal are compared."""
         if not evaluation.factors:
             return evaluation.weighted_residuals
-        return tuple(rhs * here / there for rhs, there, here in zip(
+        return tuple(rhs * mine / theirs for rhs, theirs, mine in zip(
             evaluation.weighted_residuals, evaluation.factors, self.linear.evaluation.factors, strict=True))
 
     def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Steps of the inner nodes that belong to a step of the unknowns and close the evaluation's defects."""
         nodes = []
-        for swept, spread, rhs, defect, correction in zip(self.factors, self.linear.unknown_maps, *self._rights(evaluation),
+        for swept, mapping, rhs, defect, correction in zip(self.factors, self.linear.unknown_maps, *self._rights(evaluation),
                                                           evaluation.stage_residuals, strict=True):
             chain, nx = swept.chain, swept.chain.transition.shape[1]
-            local = spread.scatter(step)
+            local = mapping.scatter(step)
             states = swept.expand(local[:nx], local[nx:], rhs, defect)
             own = states[1:] / chain.node_scale
             if correction.shape[1]:  # else they would be hung on for nothing, and copied
@@ -118,38 +118,39 @@ class _ExperimentGroup:
     @functools.cached_property
     def straight(self) -> bool:
         """Whether every number stands where it stood, as in a single experiment."""
-        there = np.arange(self.width - 1)
-        return np.array_equal(self.numbers, there) and bool(np.all(self.pointers == there))
+        columns = np.arange(self.width - 1)
+        return np.array_equal(self.numbers, columns) and bool(np.all(self.pointers == columns))
 
 
 @functools.lru_cache(maxsize=64)
-def _plan(unknowns: int, shape: tuple[int, ...], who: bytes) -> tuple[np.ndarray, tuple[_ExperimentGroup, ...]]:
+def _plan(unknowns: int, shape: tuple[int, ...], unknown_bytes: bytes) -> tuple[np.ndarray, tuple[_ExperimentGroup, ...]]:
     """Shared unknowns, and experiments by the roles of their numbers; the same for all points of a problem."""
-    unknown = np.frombuffer(who, dtype=np.int64).reshape(shape)  # of each experiment's numbers
+    unknown = np.frombuffer(unknown_bytes, dtype=np.int64).reshape(shape)  # of each experiment's numbers
     users = np.bincount(unknown[unknown >= 0], minlength=unknowns)
     shared = np.flatnonzero(users != 1)
     column = np.zeros(unknowns, dtype=int)  # of a shared unknown
     column[shared] = np.arange(shared.size)
-    role = np.where(unknown < 0, HELD, np.where(np.append(users, 0)[unknown] == 1, OWN, SHARED))
+    role = np.where(unknown < 0, FIXED, np.where(np.append(users, 0)[unknown] == 1, OWN, SHARED))
     groups: dict[bytes, list[int]] = {}
     for e, roles in enumerate(role):
         groups.setdefault(roles.tobytes(), []).append(e)
-    found = []
+    planned = []
     for alike in groups.values():
         private, common = (np.flatnonzero(role[alike[0]] == which) for which in (OWN, SHARED))
         own = unknown[alike][:, private]
-        there = np.tile(np.arange(private.size), (len(alike), 1))
-        places = np.hstack([there, private.size + column[unknown[alike][:, common]]])
-        found.append(_ExperimentGroup(np.array(alike), own, np.append(private, common), places, private.size + shared.size + 1))
-    return shared, tuple(found)
+        own_columns = np.tile(np.arange(private.size), (len(alike), 1))
+        places = np.hstack([own_columns, private.size + column[unknown[alike][:, common]]])
+        width = private.size + shared.size + 1
+        planned.append(_ExperimentGroup(np.array(alike), own, np.append(private, common), places, width))
+    return shared, tuple(planned)
 
 
 def _joined(linear: LinearizedProblem, triangles: list[np.ndarray]) -> ArrowheadLeastSquares:
     """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
-    unknown = np.array([spread.unknown for spread in linear.unknown_maps], dtype=np.int64)  # (experiments, numbers)
+    unknown = np.array([mapping.unknown for mapping in linear.unknown_maps], dtype=np.int64)  # (experiments, numbers)
     shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())
     rows = np.array(triangles)  # (experiments, numbers + 1, numbers | residual)
-    rows[:, :, :-1] *= np.array([spread.derivative for spread in linear.unknown_maps])[:, None, :]
+    rows[:, :, :-1] *= np.array([mapping.derivative for mapping in linear.unknown_maps])[:, None, :]
     prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
     prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.derivative, linear.evaluation.prior
     stacks: list[tuple[np.ndarray, np.ndarray]] = []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from dynident.problem.transforms import Transforms
+from dynident.linalg.block_rows import BlockRows
+from dynident.problem.parameter import Transforms
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +39,17 @@ class ResidualJacobian:
 
     values: np.ndarray  # (unknowns,) in problem.names order
     residuals: np.ndarray  # (rows,)
-    jacobian: np.ndarray  # (rows, unknowns)
+    blocks: BlockRows  # (rows, unknowns): the Jacobian, zero where an experiment knows nothing of an unknown
     rows: ResidualIndex
+
+    @classmethod
+    def dense(cls, values: np.ndarray, residuals: np.ndarray, jacobian: np.ndarray, rows: ResidualIndex) -> ResidualJacobian:
+        return cls(values, residuals, BlockRows.of(jacobian, rows.experiment), rows)
+
+    @cached_property
+    def jacobian(self) -> np.ndarray:
+        """(rows, unknowns), for who has few experiments."""
+        return self.blocks.dense()
 
 
 @dataclass(frozen=True, eq=False)

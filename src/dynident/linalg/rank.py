@@ -2,15 +2,22 @@
 
 Columns are brought to length one first, so that units do not matter; a direction counts where its singular value is larger
 than a tolerance times the largest one (`tolerances.py`). A matrix without any effect is rank deficient in every direction.
+Where columns are to be kept or left out as they stand, those that the earlier ones span are left out (`independent_columns`).
+
+Other questions, decided elsewhere: `ArrowheadLeastSquares.freeze_unobservable` rests what the data hardly see, an absolute
+limit in standard errors and on the gradient too, not a share of the largest singular value; `solve_bvp` asks of square
+systems how far their solution can be trusted; second derivatives (kalman/prediction_error) are judged by eigenvalues, which
+may be negative.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.tolerances import NO_EFFECT, SINGULAR_VALUE
+from dynident.tolerances import NO_EFFECT, SINGULAR_VALUE, SINGULAR_VALUE_CHOSEN
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +53,37 @@ class TruncatedSVD:
         """(columns, rows), zero along the null space."""
         return self.scaled_directions @ self.range_basis.T
 
+    def least_squares(self, target: np.ndarray) -> np.ndarray:
+        """The shortest x with the smallest |A x - target|; `target` (rows,) or (rows, several)."""
+        return np.asarray(self.scaled_directions @ (self.range_basis.T @ target))
+
 
 def truncated_svd(unit: np.ndarray, tolerance: float = SINGULAR_VALUE, null_space: bool = False) -> TruncatedSVD:
     """Of a matrix whose columns have length one (or zero); with `null_space` all right singular vectors are there."""
     left, s, right = np.linalg.svd(unit, full_matrices=null_space)
     s = np.concatenate([s, np.zeros(len(right) - s.size)])  # fewer rows than columns
     return TruncatedSVD(left, s, right, int(np.sum(s > tolerance * max(float(np.max(s, initial=0.0)), 1.0))))
+
+
+def independent_columns(unit: np.ndarray, order: Iterable[int], tolerance: float = SINGULAR_VALUE) -> list[int]:
+    """Columns, asked in this order, of which those kept before leave more than the tolerance (Gram-Schmidt)."""
+    basis = np.zeros((len(unit), 0))
+    kept: list[int] = []
+    for j in order:
+        rest = unit[:, j]
+        for _ in range(2):  # twice is enough for orthogonality to rounding
+            rest = rest - basis @ (basis.T @ rest)
+        size = float(np.linalg.norm(rest))
+        if size > tolerance:
+            basis = np.column_stack([basis, rest / size])
+            kept.append(int(j))
+    return kept
+
+
+def pseudo_inverse_of_independent(matrix: np.ndarray) -> np.ndarray:
+    """(columns, rows) of columns that were chosen to be independent: nothing is left out but what is null to rounding."""
+    lengths = column_lengths(matrix)
+    return truncated_svd(matrix / lengths, SINGULAR_VALUE_CHOSEN).pseudo_inverse() / lengths[:, None]
 
 
 def column_lengths(matrix: np.ndarray) -> np.ndarray:
@@ -68,7 +100,11 @@ def unit_columns(jacobian: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, 
     `scales` holds a typical magnitude per unknown, NaN where none is known.
     """
     lengths = column_lengths(jacobian)
-    peaks = np.max(np.abs(jacobian), axis=0, initial=0.0)
-    effects = np.where(peaks > 0, lengths, 0.0) * np.where(np.isfinite(scales), scales, 0.0)
-    dead = (peaks == 0) | ((effects > 0) & (effects < NO_EFFECT * np.max(effects, initial=0.0)))
+    dead = without_effect(np.max(np.abs(jacobian), axis=0, initial=0.0), lengths, scales)
     return np.where(dead, 0.0, jacobian / lengths), lengths, dead
+
+
+def without_effect(peaks: np.ndarray, lengths: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """(columns,) which have no effect at all, by their largest entries, their lengths and the scales of `unit_columns`."""
+    effects = np.where(peaks > 0, lengths, 0.0) * np.where(np.isfinite(scales), scales, 0.0)
+    return np.asarray((peaks == 0) | ((effects > 0) & (effects < NO_EFFECT * np.max(effects, initial=0.0))))

@@ -1,7 +1,13 @@
-"""Build estimate: from what a solver found to an estimate with its uncertainty, statistics and notes."""
+"""Build estimate: from what a solver found to an estimate with its uncertainty, information criteria and notes.
+
+Information criteria (AIC, BIC): the full Gaussian log-likelihood, constants included, so that values compare between tools
+and between models of the same data. A std that is estimated enters at its maximum-likelihood value sqrt(RSS / n) and counts
+as one more unknown. AIC = 2k - 2L, AICc = AIC + 2k(k + 1)/(n - k - 1), BIC = k log n - 2L.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,85 +15,99 @@ from typing import Any
 
 import numpy as np
 
-from dynident.estimate.estimate import Estimate, Trajectory
-from dynident.estimate.validation import fit_percent
+from dynident.estimate.estimate import Estimate, Trajectory, fit_percent
 from dynident.integrators.propagation import Propagation, mode_names
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.active_constraints import ActiveConstraints, count_fixed
-from dynident.methods.post_fit_checks import prior_conflicts, unequal_noise
-from dynident.methods.substeps import HARMLESS
-from dynident.problem.losses import loss_and_weights
+from dynident.problem.noise import loss_and_weights
 from dynident.problem.problem import Problem, given_std
 from dynident.solvers.solver_result import Iteration, SolverResult
+from dynident.statistics.active_bounds import ActiveConstraints, count_fixed
 from dynident.statistics.covariance import Covariance, covariance_from
-from dynident.statistics.information_criteria import information_criteria_of
-from dynident.statistics.residual_tests import noise_level, outliers
+from dynident.statistics.distributions import f_quantile, normal_quantile
+from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_SAMPLES, noise_level, outliers
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.status import Status, fit_status
-from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_EXACT
-from dynident.transcription.shooting import Shooting
+from dynident.tolerances import INTEGRATION_TOLERANCE, SINGULAR_VALUE, SINGULAR_VALUE_EXACT
+from dynident.transcription.transcribed_problem import SimulatedProblem
 
 ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed by independent errors that lie evenly about "
             "zero; they need not be normal, since the {loss} loss gives little weight to those far out")
+PRIOR_DECIDES = 1e-3  # what the data leave of a prior's variance; less, and they have no say that it could contradict
+STD_RATIO = 1.5  # times; records nearer than that weigh about right together, and slow noise alone may do as much
+LISTED = 4  # records named in a note; of more, the quietest and the loudest
 
 
 def build_estimate(problem: Problem, method: Any, values: Mapping[str, float], uncertainty: Uncertainty,
                    trajectories: tuple[Trajectory, ...], residuals: tuple[Mapping[str, np.ndarray], ...], *, converged: bool,
-                   status: Status, cost: float, noise_std: Mapping[str, float], notes: Sequence[str] = (),
-                   history: tuple[Iteration, ...] = (), counts: Mapping[str, int], times: Mapping[str, float],
-                   statistics: Mapping[str, float], interrupted: bool = False, **parts: Any) -> Estimate:
-    """The estimate of any method that fits: what all of them say in the same way is added here.
+                   status: Status, cost: float = math.nan, noise_std: Mapping[str, float] | None = None,
+                   notes: Sequence[str] = (), history: tuple[Iteration, ...] = (), counts: Mapping[str, int],
+                   times: Mapping[str, float] | None = None, statistics: Mapping[str, float] | None = None,
+                   interrupted: bool = False, **parts: Any) -> Estimate:
+    """The estimate of any method: what all of them say in the same way is added here.
 
-    `values` are those of the unknowns, `noise_std` those standard deviations that were estimated, `parts` what only some
-    methods have (`filtered`, `smoothed`).
+    `values` are those of the unknowns; `cost` is NaN where nothing was fitted, as in a proof; `noise_std` are those
+    standard deviations that were estimated, or None where errors have none; `parts` what only some methods have
+    (`filtered`, `smoothed`).
     """
+    fits = {} if math.isnan(cost) else fit_percents(problem, trajectories)
     return Estimate(
         problem=problem, method=method, values={**values, **problem.fixed_values()}, uncertainty=uncertainty,
         converged=converged, status=status, cost=cost, trajectories=trajectories, residuals=residuals,
-        noise_std=all_noise_std(problem, noise_std), notes=tuple(notes), history=history,
-        counts={**counts, **({"interrupted": 1} if interrupted else {})}, times=times,
-        statistics={**statistics, **fit_percents(problem, trajectories)}, **parts)
+        noise_std={} if noise_std is None else all_noise_std(problem, noise_std), notes=tuple(notes), history=history,
+        counts={**counts, **({"interrupted": 1} if interrupted else {})}, times=times or {},
+        statistics={**(statistics or {}), **fits}, **parts)
 
 
-def build_direct_estimate(problem: Problem, method: Any, finite: Shooting, outcome: SolverResult, sizes: Mapping[str, float],
-                          error: float, counts: Mapping[str, int], times: Mapping[str, float], solver: str = "",
-                          tight: ActiveConstraints | None = None) -> Estimate:
+def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProblem, outcome: SolverResult,
+                          noise_std: Mapping[str, float], error: float, counts: Mapping[str, int],
+                          times: Mapping[str, float], solver: str = "",
+                          constraints: ActiveConstraints | None = None) -> Estimate:
     """Everything that follows from the point which the solver of a direct method found."""
     began = time.perf_counter()
     trajectories, residuals = trajectories_of(problem, finite, finite.run_with_all_outputs(outcome.point))
     at = finite.linearization(outcome.point)
-    active = {name: "lower" if side < 0 else "upper" for name, side in zip(problem.names, outcome.held, strict=True) if side}
-    tied, limits = (tight or ActiveConstraints()).append_as_measurements(robust_linearization(at, finite.loss))
-    uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(sizes),
-                                  smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits)
-    fixed = count_fixed(outcome.held, tight)
+    active = {name: "lower" if side < 0 else "upper"
+              for name, side in zip(problem.names, outcome.active_bounds, strict=True) if side}
+    tied, limits = (constraints or ActiveConstraints()).append_as_measurements(robust_linearization(at, finite.loss))
+    uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(noise_std),
+                                  smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits,
+                                  on_demand=True)
+    fixed = count_fixed(outcome.active_bounds, constraints)
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
     values = dict(zip(problem.names, (float(v) for v in at.values), strict=True))
     cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
-    notes = direct_notes(problem, finite, at, uncertainty, sizes, error, fixed)
+    notes = direct_notes(problem, finite, at, uncertainty, noise_std, error, fixed)
     notes += prior_conflicts(problem, values, uncertainty)
     if finite.loss == "squared":  # a few samples far out say nothing about the noise of a record
-        notes += unequal_noise(problem, residuals, sizes, len(problem.names) - fixed)
+        notes += unequal_noise(problem, residuals, noise_std, len(problem.names) - fixed)
     return build_estimate(
         problem, method, values, uncertainty, trajectories, residuals, converged=outcome.converged, cost=cost,
-        status=fit_status(outcome.reason, outcome.converged, solver), noise_std=sizes, notes=notes, history=outcome.history,
+        status=fit_status(outcome.reason, outcome.converged, solver), noise_std=noise_std, notes=notes, history=outcome.history,
         counts=counts, times={**times, "statistics": time.perf_counter() - began}, interrupted=outcome.interrupted,
         statistics=information_criteria_of(problem, residuals, fixed=fixed))
 
 
-def trajectories_of(problem: Problem, finite: Shooting, marched: list[Propagation]
+def trajectories_of(problem: Problem, finite: SimulatedProblem, propagated: list[Propagation]
                     ) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
     """States and outputs at the samples, and measured minus model."""
-    model = problem.model
-    trajectories, residuals = [], []
-    for record, out, experiment in zip(finite.records, marched, problem.experiments, strict=True):
-        states, outputs = out.states[record.grid.offset:], out.outputs[record.grid.offset:]
+    offsets = [record.grid.offset for record in finite.records]
+    return trajectories_from(problem, [out.states[k:] for k, out in zip(offsets, propagated, strict=True)],
+                             [out.outputs[k:] for k, out in zip(offsets, propagated, strict=True)],
+                             [mode_names(problem.model, out, k) for k, out in zip(offsets, propagated, strict=True)])
+
+
+def trajectories_from(problem: Problem, states: Sequence[np.ndarray], outputs: Sequence[np.ndarray],
+                      modes: Sequence[np.ndarray | None] | None = None
+                      ) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
+    """By name, of (samples, states) and (samples, outputs) per experiment; and measured minus model."""
+    model, trajectories, residuals = problem.model, [], []
+    for e, experiment in enumerate(problem.experiments):
         trajectories.append(Trajectory(experiment.name, np.asarray(experiment.time),
-                                       {n: states[:, i].copy() for i, n in enumerate(model.states)},
-                                       {n: outputs[:, j].copy() for j, n in enumerate(model.outputs)},
-                                       mode_names(model, out, record.grid.offset)))
-        residuals.append({n: np.asarray(experiment.outputs[n]) - trajectories[-1].outputs[n] for n in experiment.outputs})
+                                       {n: states[e][:, i].copy() for i, n in enumerate(model.states)},
+                                       {n: outputs[e][:, j].copy() for j, n in enumerate(model.outputs)},
+                                       modes[e] if modes else None))
+        residuals.append({n: np.asarray(y) - trajectories[-1].outputs[n] for n, y in experiment.outputs.items()})
     return tuple(trajectories), tuple(residuals)
 
 
@@ -102,13 +122,15 @@ def robust_linearization(at: ResidualJacobian, loss: str) -> ResidualJacobian:
     def influence_function(r: np.ndarray) -> np.ndarray:
         return r * loss_and_weights(r, loss)[1] ** 2
 
-    slope = float(np.mean((influence_function(at.residuals + step) - influence_function(at.residuals - step)) / (2 * step)))
-    freedom = max(1, at.residuals.size - at.jacobian.shape[1])
-    spread = np.sqrt(float(influence @ influence) / freedom) / max(slope, 1e-3)
-    return replace(at, residuals=influence / (max(slope, 1e-3) * spread), jacobian=at.jacobian / spread)
+    change = influence_function(at.residuals + step) - influence_function(at.residuals - step)
+    derivative = float(np.mean(change / (2 * step)))
+    freedom = max(1, at.residuals.size - at.values.size)
+    std = np.sqrt(float(influence @ influence) / freedom) / max(derivative, 1e-3)
+    return replace(at, residuals=influence / (max(derivative, 1e-3) * std),
+                   blocks=at.blocks.with_columns(np.full(at.values.size, 1 / std)))
 
 
-def all_noise_std(problem: Problem, sizes: Mapping[str, float]) -> dict[str, float]:
+def all_noise_std(problem: Problem, noise_std: Mapping[str, float]) -> dict[str, float]:
     """One number per output with a measured value: given, estimated, or the mean of a given series."""
     levels = {}
     for name in problem.model.outputs:
@@ -116,32 +138,32 @@ def all_noise_std(problem: Problem, sizes: Mapping[str, float]) -> dict[str, flo
                  if name in e.outputs and np.any(np.isfinite(e.outputs[name]))]
         known = [np.mean(g) for g in given if g is not None]
         if given:
-            levels[name] = float(sizes[name] if name in sizes else np.mean(known))
+            levels[name] = float(noise_std[name] if name in noise_std else np.mean(known))
     return levels
 
 
 def fit_percents(problem: Problem, trajectories: tuple[Trajectory, ...]) -> dict[str, float]:
     """Fit % per output over all records together."""
-    found = {}
+    fit = {}
     for name in problem.model.outputs:
         pairs = [(np.asarray(e.outputs[name]), t.outputs[name])
                  for e, t in zip(problem.experiments, trajectories, strict=True) if name in e.outputs]
         if pairs:
-            found[f"fit_{name}"] = fit_percent(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
-    return found
+            fit[f"fit_{name}"] = fit_percent(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
+    return fit
 
 
-def direct_notes(problem: Problem, finite: Shooting, at: ResidualJacobian, uncertainty: Covariance, sizes: Mapping[str, float],
-            error: float, fixed: int = 0) -> list[str]:
-    """What the reader must know beside the numbers, most important first; `fixed` as in `information_of`."""
+def direct_notes(problem: Problem, finite: SimulatedProblem, at: ResidualJacobian, uncertainty: Covariance,
+                 noise_std: Mapping[str, float], error: float, fixed: int = 0) -> list[str]:
+    """What the reader must know beside the numbers, most important first; `fixed` as in `information_criteria_of`."""
     notes = [as_sentence(words) for words in uncertainty.combinations]
     notes += active_bound_notes(uncertainty)
-    notes += [f"{name} is practically unidentifiable (unbounded interval): these data hardly tell it."
+    notes += [f"{name} is practically unidentifiable (unbounded interval): these data hardly determine it."
               for name in uncertainty.practically_unidentifiable]
     measured = at.rows.output >= 0
-    if not sizes:
+    if not noise_std:
         seen = at.residuals[measured]
-        test = noise_level(float(seen @ seen), seen.size - at.jacobian.shape[1] + fixed)
+        test = noise_level(float(seen @ seen), seen.size - at.values.size + fixed)
         if not test.passed:
             notes.append(as_sentence(test.sentence))
     if uncertainty.default_kind == "corrected":
@@ -152,7 +174,8 @@ def direct_notes(problem: Problem, finite: Shooting, at: ResidualJacobian, uncer
                    f"the {finite.loss} loss gives them little weight")
         notes.append(as_sentence(far.sentence if finite.loss == "squared" else weighed))
     if error > 1:
-        notes.append(f"The integrator's error may move the estimate by up to {HARMLESS * error:.2g} standard errors "
+        moved = INTEGRATION_TOLERANCE * error
+        notes.append(f"The integrator's error may move the estimate by up to {moved:.2g} standard errors "
                      f"with {finite.substeps} sub-steps of {finite.integrator.name}; use more sub-steps or a scheme of "
                      "higher order.")
     notes += [note for e in problem.experiments for note in e.notes]
@@ -168,11 +191,112 @@ def active_bound_notes(uncertainty: Covariance) -> list[str]:
                  f"The constraint '{loose.text}' holds the estimate as if it were an equality")
         which = "the interval of {} allows" if len(others) == 1 else "the intervals of {} allow"
         allows = f", and {which.format(', '.join(others))} for values inside of it" if others else ""
-        told = np.isfinite(loose.std.get(uncertainty.default_kind, np.inf)) or not others
-        notes.append(f"{begin}{allows}." + ("" if told else f" The data do not tell it apart from {', '.join(others)}."))
+        determined = np.isfinite(loose.std.get(uncertainty.default_kind, np.inf)) or not others
+        notes.append(f"{begin}{allows}." + ("" if determined else f" The data do not tell it apart from {', '.join(others)}."))
     return notes
 
 
 def as_sentence(words: str) -> str:
     """Words as a sentence of their own; they must not begin with a name, which would become another one."""
     return f"{words[0].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"
+
+
+def information_criteria(residuals: Mapping[str, np.ndarray], noise: Mapping[str, np.ndarray | float | None],
+                unknowns: int) -> dict[str, float]:
+    """Criteria and chi-square from residuals per output in measured units (NaN = missing).
+
+    `noise` gives the std per output (a number or one per sample), None where it is estimated. An output with estimated
+    std adds to chi2 just what it adds to dof: its noise was chosen so, and says nothing about the fit.
+    """
+    likelihood, chi2, estimated, given, count = 0.0, 0.0, 0, 0, 0
+    for name, residual in residuals.items():
+        there = np.isfinite(residual)
+        r, n = residual[there], int(np.sum(there))
+        count += n
+        std = noise.get(name)
+        if n == 0:
+            continue
+        if std is None:
+            estimated += 1
+            rss = float(r @ r)
+            likelihood += -0.5 * n * (np.log(2 * np.pi * rss / n) + 1) if rss > 0 else np.inf
+        else:
+            given += n
+            s = np.broadcast_to(np.asarray(std, float), residual.shape)[there]
+            own = float(np.sum((r / s) ** 2))
+            chi2 += own
+            likelihood += -0.5 * (own + n * np.log(2 * np.pi)) - float(np.sum(np.log(s)))
+    dof = count - unknowns
+    share = dof / count if count else 0.0
+    chi2 += (count - given) * share
+    k = unknowns + estimated
+    aic = 2 * k - 2 * likelihood
+    return {"log_likelihood": float(likelihood), "aic": float(aic),
+            "aicc": float(aic + 2 * k * (k + 1) / (count - k - 1)) if count > k + 1 else np.inf,
+            "bic": float(k * np.log(max(count, 1)) - 2 * likelihood), "chi2": float(chi2), "dof": float(dof),
+            "reduced_chi2": float(chi2 / dof) if dof > 0 else np.inf}
+
+
+def information_criteria_of(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]], fixed: int = 0
+                            ) -> dict[str, float]:
+    """The same for a fitted problem; `residuals` per experiment, `fixed` unknowns ended on a bound and cost nothing."""
+    columns: dict[str, list[np.ndarray]] = {}
+    levels: dict[str, list[np.ndarray] | None] = {}
+    for experiment, own in zip(problem.experiments, residuals, strict=True):
+        for output, residual in own.items():
+            std = given_std(experiment, output)
+            key = output if std is None else f"{output}, given"
+            columns.setdefault(key, []).append(np.asarray(residual, float))
+            if std is None:
+                levels[key] = None
+            else:
+                known = levels.setdefault(key, [])
+                assert known is not None  # the key says that the std is given
+                known.append(std)
+    return information_criteria({key: np.concatenate(parts) for key, parts in columns.items()},
+                       {key: None if parts is None else np.concatenate(parts) for key, parts in levels.items()},
+                       len(problem.unknowns) - fixed)
+
+
+def prior_conflicts(problem: Problem, values: Mapping[str, float], uncertainty: Covariance) -> list[str]:
+    """Priors that the data contradict: standardised residuals beyond their 99 % band, all priors together."""
+    with_prior = [u for u in problem.unknowns if u.prior is not None]
+    notes = []
+    for u in with_prior:
+        assert u.prior is not None  # chosen so
+        i = uncertainty.names.index(u.name)
+        away = abs(values[u.name] - u.prior.mean) / u.prior.std
+        left = 1 - float(uncertainty.matrix[i, i]) / u.prior.std**2  # variance of that, for a prior that is right
+        if not left > PRIOR_DECIDES or away / np.sqrt(left) <= normal_quantile(1 - (1 - CONFIDENCE) / (2 * len(with_prior))):
+            continue
+        notes.append(f"The data contradict the prior of {u.name}: {values[u.name]:.4g} is {away:.2g} of the prior's standard "
+                     f"deviations away from its mean {u.prior.mean:.4g}. The prior or the model is wrong, and the interval "
+                     "believes both.")
+    return notes
+
+
+def unequal_noise(problem: Problem, residuals: Sequence[Mapping[str, np.ndarray]], noise_std: Mapping[str, float],
+                 unknowns: int) -> list[str]:
+    """Outputs whose noise is estimated as one size, though it clearly differs between records (F test of the extremes)."""
+    left = max(1 - unknowns / max(problem.measured_values, 1), 1e-3)  # of a degree of freedom, per measured value
+    notes = []
+    for output in noise_std:
+        record_std: dict[str, tuple[float, float]] = {}  # record -> std, degrees of freedom
+        for experiment, own in zip(problem.experiments, residuals, strict=True):
+            there = own[output][np.isfinite(own[output])] if output in own else np.zeros(0)
+            if there.size >= FEWEST_SAMPLES and given_std(experiment, output) is None:
+                record_std[experiment.label] = float(np.sqrt(np.mean(there**2) / left)), left * there.size
+        if len(record_std) < 2:
+            continue
+        by_std = sorted(record_std, key=lambda name: record_std[name][0])
+        (low, low_dof), (high, high_dof) = record_std[by_std[0]], record_std[by_std[-1]]
+        pairs = len(record_std) * (len(record_std) - 1) / 2
+        limit = np.sqrt(f_quantile(1 - (1 - CONFIDENCE) / (2 * pairs), high_dof, low_dof))
+        if high <= max(limit, STD_RATIO) * low:
+            continue
+        named = by_std if len(by_std) <= LISTED else [by_std[0], by_std[-1]]
+        listed = ", ".join(f"{record_std[name][0]:.3g} in {name}" for name in named)
+        notes.append(f"The noise of {output} is estimated as one size for all records, {noise_std[output]:.3g}, but their "
+                     f"residuals spread differently: {listed}. The quiet records weigh too little and the intervals are not "
+                     "right; give each record its own std, Gaussian(std).")
+    return notes

@@ -21,6 +21,10 @@ STATELESS = ("{method} needs a model with states, but this one has none: there i
              "single_shooting() or least_squares().")
 CONSTRAINTS = ("{method} takes bounds on parameters, but no other constraints, and the problem has '{constraint}'. Leave it "
                "out, or use {instead}.")
+PROCESS_NOISE = ("{method} takes the model as undisturbed, but the problem states process noise of {names}. Use "
+                 "prediction_error(), which takes it, or leave it out (problem.with_output_noise_only()) for output error.")
+INPUT_NOISE = ("{method} takes its inputs as exact, but the problem states noise of {names}. Use prediction_error(), which "
+               "takes it, or leave it out (problem.with_output_noise_only()) for output error.")
 STATE_BOUNDS = "{method} takes constraints between parameters, but no bounds on states ('{constraint}'); use {instead}."
 
 
@@ -53,6 +57,7 @@ class Capabilities:
     state_bounds: Support = Support.NO
     robust_losses: Support = Support.NO  # as an option of the method
     process_noise: Support = Support.NO  # a model that may err
+    input_noise: Support = Support.NO  # inputs whose sensor errs, or behind which something disturbs
     refusals: Mapping[str, str] = field(default_factory=dict)  # by feature: a sentence of the method's own
     instead: Mapping[str, str] = field(default_factory=dict)  # by feature: the way out
 
@@ -68,7 +73,8 @@ def check_supports(problem: Problem, name: str, takes: Capabilities) -> None:
 INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), full_discretization() or least_squares()"
 REFUSALS = {  # in the order in which they are looked for; what is missing here is refused by the methods themselves
     "black_boxes": "{method} needs a model with equations, not a {model}.", "hybrid_models": MODES, "bounded_noise": BOUNDED,
-    "models_without_states": STATELESS, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS}
+    "models_without_states": STATELESS, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
+    "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE}
 
 
 # which problems have a feature, and the facts of its sentence
@@ -104,6 +110,18 @@ def _state_bounds(problem: Problem) -> dict[str, Any] | None:
     return {"constraint": bounds[0]} if bounds else None
 
 
+def _process_noise(problem: Problem) -> dict[str, Any] | None:
+    disturbed = [name for name in problem.process_noise if name in problem.model.states]
+    return {"names": ", ".join(disturbed)} if disturbed else None
+
+
+def _input_noise(problem: Problem) -> dict[str, Any] | None:
+    behind = [name for name in problem.process_noise if name in problem.model.inputs]
+    noisy = [f"the input {name}" for name in (*problem.noisy_inputs, *behind)]
+    return {"names": ", ".join(noisy)} if noisy else None
+
+
 FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
     "black_boxes": _black_box, "hybrid_models": _hybrid, "bounded_noise": _bounded_noise,
-    "models_without_states": _without_states, "constraints": _constraints, "state_bounds": _state_bounds}
+    "models_without_states": _without_states, "constraints": _constraints, "state_bounds": _state_bounds,
+    "process_noise": _process_noise, "input_noise": _input_noise}

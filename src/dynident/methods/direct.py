@@ -14,21 +14,36 @@ from dynident.integrators import integrator_named
 from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
-from dynident.methods.active_constraints import ActiveConstraints
 from dynident.methods.build_estimate import build_direct_estimate
 from dynident.methods.capabilities import Capabilities, Support, check_supports
-from dynident.methods.direct_steps import DIRECT_LOOP, DirectSetup, OuterState, Transcription, initial_state, refusal
+from dynident.methods.direct_loop import run_direct
+from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
+from dynident.methods.integrator_choice import EXPLICIT
 from dynident.methods.method import Method
-from dynident.methods.options import check_options, known_integrator, known_loss, option, unchecked, whole_number
+from dynident.methods.options import (
+    AUTOMATIC,
+    check_options,
+    documented,
+    known_integrator,
+    known_loss,
+    known_or_automatic_integrator,
+    option,
+    plain_options,
+    unchecked,
+    whole_number,
+)
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.nlp import HESSIANS
-from dynident.solvers.solver_result import SolverResult
+from dynident.solvers.solver_result import Solver, SolverResult
+from dynident.statistics.active_bounds import ActiveConstraints
 from dynident.status import Status, StatusCode
+from dynident.tolerances import STATIC_STEP_TOLERANCE
 from dynident.transcription.full_discretization import FullDiscretization
 from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.transcription.shooting import Shooting, default_segments, segment_starts
+from dynident.transcription.transcribed_problem import SimulatedProblem, TranscribedProblem
 
 MAX_ITERATIONS = 200
 
@@ -45,6 +60,11 @@ def known_hessian(name: str, value: Any) -> list[str]:
 
 def integrator_option(default: str) -> Any:
     return option(default, "How the model is integrated: a name from the table of integrators.", known_integrator)
+
+
+def automatic_integrator_option() -> Any:
+    return option(AUTOMATIC, 'How the model is integrated: a name from the table of integrators; "auto" takes runge_kutta, or '
+                  "radau5 where the model is stiff.", known_or_automatic_integrator)
 
 
 def substeps_option() -> Any:
@@ -64,6 +84,16 @@ def max_iterations_option() -> Any:
     return option(MAX_ITERATIONS, "Iterations of the solver at the most.", whole_number(1))
 
 
+def known_guess(name: str, value: Any) -> list[str]:
+    good = value is None or isinstance(value, (Estimate, Mapping)) or (isinstance(value, str) and value == "measured")
+    return [] if good else [f'{name} = {value!r}; give an estimate, a table with "time" and states, or "measured".']
+
+
+def initial_guess_option() -> Any:
+    return option(None, 'Where to begin: an estimate, a table with "time" and columns of states (and values of unknowns), or '
+                  '"measured": states as the record shows them. None: the method finds its own.', known_guess)
+
+
 class DirectMethod(Method):
     """What all direct methods share: options in, one outer loop, an estimate out."""
 
@@ -71,28 +101,42 @@ class DirectMethod(Method):
     max_iterations: int
     substeps: int | str
     solver: str
+    initial_guess: Any
 
     @abstractmethod
-    def make_integrator(self) -> Integrator: ...
+    def make_integrator(self) -> Integrator:
+        """The integrator that its options name."""
 
     @abstractmethod
-    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any: ...
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> TranscribedProblem:
+        """The finite problem, for so many steps between samples and these standard deviations of the noise."""
 
     @abstractmethod
-    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting: ...
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+        """The same problem by shooting, whose residuals and Jacobian the statistics read."""
 
     @abstractmethod
-    def make_solver(self, finite: Any) -> Any: ...
+    def make_solver(self, finite: Any) -> Solver:
+        """The solver that its options name, for this finite problem."""
 
     @abstractmethod
-    def advice(self, problem: Problem) -> list[str]: ...
+    def advice(self, problem: Problem) -> list[str]:
+        """What to try where it does not converge, each a clause."""
 
     def objective_key(self) -> dict[str, Any]:
         return {"loss": self.loss}
 
+    def options(self) -> dict[str, Any]:
+        plain = self.initial_guess is None or self.initial_guess == "measured"
+        return plain_options(self, () if plain else ("initial_guess",))  # signals have no place in a table of options
+
     def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
         self.check_supports(problem)
-        return fit(self, problem, report)
+        if self.initial_guess is None:
+            return fit(self, problem, report)
+        from dynident.methods.start_trajectory import fit_from, start_trajectory  # which stands on this file
+
+        return fit_from(self, problem, start_trajectory(self.initial_guess, problem), report)
 
 
 class ShootingMethod(DirectMethod):
@@ -108,7 +152,7 @@ class ShootingMethod(DirectMethod):
 
     @property
     def simulation_integrator(self) -> str:
-        return self.integrator
+        return EXPLICIT if self.integrator == AUTOMATIC else self.integrator
 
     def check_supports(self, problem: Problem) -> None:
         check_supports(problem, self.kind, self.capabilities)
@@ -119,7 +163,7 @@ class ShootingMethod(DirectMethod):
             segment_starts(nodes, self.segments_for(each.samples), each.name)
 
     def make_integrator(self) -> Integrator:
-        return integrator_named(self.integrator)
+        return integrator_named(self.simulation_integrator)
 
     @abstractmethod
     def segments_for(self, samples: int) -> int:
@@ -132,22 +176,38 @@ class ShootingMethod(DirectMethod):
     def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
         return self.transcribe(problem, substeps, noise_std)
 
-    def make_solver(self, finite: Shooting) -> Any:
+    def make_solver(self, finite: Shooting) -> Solver:
         return solver_for(self.solver, finite, self.max_iterations, finite.problem)
 
     def for_initial_states(self, least_iterations: int) -> Method | None:
         return with_iterations(self, least_iterations)
 
 
+@documented
 @dataclass(frozen=True)
 class SingleShooting(ShootingMethod):
-    """One simulation per record from the initial state; small and exact, but needs a fair start."""
+    """One simulation per record from the initial state; small and exact, but needs a fair start.
 
-    integrator: str = integrator_option("runge_kutta")
+    Minimises the sum of squared weighted residuals over parameters and initial states. See the manual,
+    methods/single_shooting.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> print(f"{di.identify(problem, di.single_shooting()).values['k']:.2f}")
+    0.50
+    """
+
+    integrator: str = automatic_integrator_option()
     substeps: int | str = substeps_option()
     solver: str = solver_option("Levenberg-Marquardt, or Gauss-Newton with constraints")
     loss: str = loss_option()
     max_iterations: int = max_iterations_option()
+    initial_guess: Any = initial_guess_option()
     kind: ClassVar[str] = "single_shooting"
 
     def __post_init__(self) -> None:
@@ -160,17 +220,33 @@ class SingleShooting(ShootingMethod):
         return ["use multiple_shooting(), which starts from the measurements", *stiff_advice(self, problem)]
 
 
+@documented
 @dataclass(frozen=True)
 class MultipleShooting(ShootingMethod):
-    """Each record cut into segments that start from the measurements and must meet in the end; for poor starts."""
+    """Each record cut into segments that start from the measurements and must meet in the end; for poor starts.
+
+    The states at the starts of the segments are unknowns too, and matching conditions close the gaps (Bock 1981). See
+    the manual, methods/multiple_shooting.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> print(f"{di.identify(problem, di.multiple_shooting(segments=2)).values['k']:.2f}")
+    0.50
+    """
 
     segments: int | None = option(None, "Segments per record; None takes about 20, fewer for short records.",
                                   whole_number(1, None))
-    integrator: str = integrator_option("runge_kutta")
+    integrator: str = automatic_integrator_option()
     substeps: int | str = substeps_option()
     solver: str = solver_option("Gauss-Newton, or Levenberg-Marquardt where nothing has to meet")
     loss: str = loss_option()
     max_iterations: int = max_iterations_option()
+    initial_guess: Any = initial_guess_option()
     kind: ClassVar[str] = "multiple_shooting"
 
     def __post_init__(self) -> None:
@@ -184,9 +260,23 @@ class MultipleShooting(ShootingMethod):
         return [*ways, *stiff_advice(self, problem)]
 
 
+@documented
 @dataclass(frozen=True)
 class FullDiscretizationMethod(DirectMethod):
-    """States at every grid point as unknowns, a one-step scheme as equalities; for the poorest starts and stiff models."""
+    """States at every grid point as unknowns, a one-step scheme as equalities; for the poorest starts and stiff models.
+
+    See the manual, methods/full_discretization.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> print(f"{di.identify(problem, di.full_discretization()).values['k']:.2f}")
+    0.50
+    """
 
     integrator: str = integrator_option("hermite_simpson")
     degree: int | None = option(None, 'Of the polynomials of "radau" and "gauss_legendre".', unchecked)
@@ -196,6 +286,7 @@ class FullDiscretizationMethod(DirectMethod):
                                  known_hessian)
     loss: str = loss_option()
     max_iterations: int = max_iterations_option()
+    initial_guess: Any = initial_guess_option()
     kind: ClassVar[str] = "full_discretization"
 
     def __post_init__(self) -> None:
@@ -228,12 +319,12 @@ class FullDiscretizationMethod(DirectMethod):
         segments = [default_segments(e.samples) for e in problem.experiments]
         return Shooting(problem, self.make_integrator(), segments, substeps, noise_std, self.loss)
 
-    def make_solver(self, finite: FullDiscretization) -> Any:
+    def make_solver(self, finite: FullDiscretization) -> Solver:
         name = self.solver
         if name == "auto":
             name = "ipopt" if finite.problem.constraints else "gauss_newton"
         if name in ("ipopt", "sqp"):
-            return SOLVERS[name](**({"hessian": self.hessian} if self.hessian else {}), iterations=self.max_iterations)
+            return SOLVERS[name](**({"hessian": self.hessian} if self.hessian else {}), max_iterations=self.max_iterations)
         return solver_for(name, finite, self.max_iterations, finite.problem)
 
     def advice(self, problem: Problem) -> list[str]:
@@ -242,8 +333,13 @@ class FullDiscretizationMethod(DirectMethod):
 
 def fit(method: Transcription, problem: Problem, report: Callable[..., object]) -> Estimate:
     """The estimate of a direct method, converged or not; `report` takes each iteration."""
-    setup = DirectSetup(problem, method, report)
-    return direct_estimate(setup, DIRECT_LOOP.run(setup, initial_state(setup)))
+    return noted_estimate(*run_direct(method, problem, report))
+
+
+def noted_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
+    """With what there is to say about the integrator."""
+    estimate = direct_estimate(setup, state)
+    return replace(estimate, notes=(*estimate.notes, state.note)) if state.note else estimate
 
 
 def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
@@ -257,7 +353,7 @@ def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
     counts = {**state.log.counts, "compiled kernels": state.log.compiled_libraries, "substeps": state.substeps,
               "variables": len(finite.names) + finite.equality_count, "equalities": finite.equality_count}
 
-    def build(result: SolverResult, simulated: tuple[Shooting, Variables] | None = None) -> Estimate:
+    def build(result: SolverResult, simulated: tuple[SimulatedProblem, Variables] | None = None) -> Estimate:
         shooting, point = simulated or again.to_shooting(again.transfer(result.point, finite))
         return build_direct_estimate(
             setup.problem, setup.method, shooting, replace(result, point=point), state.noise_std, state.integration_error,
@@ -283,7 +379,7 @@ def with_iterations(method: Any, least: int) -> Any:
 def stiff_advice(method: ShootingMethod, problem: Problem) -> list[str]:
     if isinstance(method.make_integrator(), Adaptive) or problem.model.hybrid:  # events take an explicit scheme
         return []
-    return ['try integrator="cvodes" or "radau" if the model is stiff']
+    return ['try integrator="radau5" if the model is stiff']
 
 
 def check_integrator(problem: Problem, integrator: Integrator) -> None:
@@ -298,16 +394,17 @@ def check_solver(problem: Problem, name: str) -> None:
         raise NotSupported(f"{name} takes bounds on parameters, but no other constraints; use solver=\"gauss_newton\".")
 
 
-def solver_for(name: str, finite: FiniteProblem, max_iterations: int, problem: Problem) -> Any:
+def solver_for(name: str, finite: FiniteProblem, max_iterations: int, problem: Problem) -> Solver:
     """The named solver, or the one that suits the problem."""
     if name == "auto":
         name = "gauss_newton" if finite.equality_count or problem.constraints else "levenberg_marquardt"
     if not problem.constraints:
-        return SOLVERS[name](iterations=max_iterations)
+        static = not problem.model.states and name == "levenberg_marquardt"  # iterations cost next to nothing
+        return SOLVERS[name](max_iterations=max_iterations, **({"step_tolerance": STATIC_STEP_TOLERANCE} if static else {}))
     check_solver(problem, name)
     return constrained_solver(problem, finite, max_iterations)
 
 
-def constrained_solver(problem: Problem, finite: FiniteProblem, max_iterations: int) -> Any:
+def constrained_solver(problem: Problem, finite: FiniteProblem, max_iterations: int) -> Solver:
     """Gauss-Newton with the problem's constraints between parameters."""
     return GaussNewton(max_iterations, parameter_constraints(problem, finite.coordinates))

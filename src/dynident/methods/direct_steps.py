@@ -11,29 +11,31 @@ import numpy as np
 
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators.scheme import Adaptive, Integrator
-from dynident.linalg.finite_problem import Variables
-from dynident.methods.active_constraints import ActiveConstraints, count_fixed
+from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.noise_estimation import estimate_noise_std, initial_noise_std
-from dynident.methods.outer_loop import Listener, OuterLoop, RunLog, run_solver
+from dynident.methods.outer_loop import Listener, RunLog, run_solver
 from dynident.methods.relaxed_start import relaxed_start
+from dynident.methods.start_diagnosis import in_words, singular_states
 from dynident.methods.substeps import choose_substeps, integration_error
 from dynident.problem.noise import Gaussian
 from dynident.problem.problem import Problem
-from dynident.solvers.solver_result import SolverResult
-from dynident.solvers.stationary_start import (
+from dynident.solvers.safeguards import (
     escapes,
+    extrapolated_point,
     find_piecewise_constant,
     perturbed_points,
     reject_piecewise_constant,
+    reject_unbounded_minimum,
     stationary_unknowns,
 )
-from dynident.solvers.unbounded_minimum import extrapolated_point, reject_unbounded_minimum
+from dynident.solvers.solver_result import Solver, SolverResult
+from dynident.statistics.active_bounds import ActiveConstraints, count_fixed
 from dynident.statistics.residual_tests import follows_data
 from dynident.status import SPENT_SAID, Status, StatusCode
-from dynident.transcription.shooting import Shooting
+from dynident.tolerances import ALIAS_CHANGE, FAR_FROM_START, NOISE_STD_TOLERANCE
+from dynident.transcription.transcribed_problem import SimulatedProblem, TranscribedProblem
 
-NOISE_STD_CONVERGED = 1e-3  # relative change of an estimated noise std that no longer matters
-FAR_FROM_START = 1e3  # typical sizes from the start; who goes there may have passed the optimum on the way
+FINER = 4  # times the steps, with which a point that fits is asked again
 MAX_ROUNDS = 12  # of weights and steps; each is a warm start
 AT_START, REACHED = "At the start values", "At the values reached so far"
 
@@ -54,15 +56,16 @@ class Transcription(Protocol):
 
     def make_integrator(self) -> Integrator: ...
 
-    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any:
-        """The finite problem to solve: a FiniteProblem with `records`, `frame`, `counts`, `to_shooting` and `transfer`."""
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> TranscribedProblem:
+        """The finite problem to solve."""
         ...
 
-    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Shooting:
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]
+                               ) -> SimulatedProblem:
         """The same by shooting, to measure the integrator's error."""
         ...
 
-    def make_solver(self, finite: Any) -> Any: ...
+    def make_solver(self, finite: Any) -> Solver: ...  # for what `transcribe` gives
 
     def advice(self, problem: Problem) -> list[str]:
         """Ways out when the start is not finite."""
@@ -91,7 +94,7 @@ class DirectSetup:
         """The number of sub-steps is to be found."""
         return self.method.substeps == "auto" and not self.adaptive
 
-    def shooting_with(self, noise_std: Mapping[str, float]) -> Callable[[int], Shooting]:
+    def shooting_with(self, noise_std: Mapping[str, float]) -> Callable[[int], SimulatedProblem]:
         """The problem by shooting, by its number of sub-steps."""
         return partial(self.method.transcribe_by_shooting, self.problem, noise_std=noise_std)
 
@@ -100,7 +103,7 @@ class DirectSetup:
 class Solved:
     """A point of a finite problem, with the sub-steps and the weights that the problem was made for."""
 
-    finite: Any
+    finite: TranscribedProblem
     result: SolverResult
     substeps: int
     noise_std: Mapping[str, float]
@@ -116,12 +119,14 @@ class OuterState:
     start: Variables | None = None  # the user's own
     variables: Variables | None = None  # where the next solve begins
     solved: Solved | None = None  # by the last solve
-    simulated: tuple[Any, Variables] | None = None  # its result by shooting
+    simulated: tuple[SimulatedProblem, Variables] | None = None  # its result by shooting
     best: Solved | None = None  # to end with whenever it has to
     rounds: int = 0
     changed: bool = False  # weights or steps, so that another round follows
+    substeps_known: bool = False  # they were found before the first round
     coarsened: bool = False  # fewer steps were found to be enough; once only, or it might never end
     integration_error: float = 0.0  # relative to what is harmless
+    note: str = ""  # on the integrator
     perturbed: str = ""  # unknowns that the solver had to be moved away from their start
     solver: str = ""
     log: RunLog = field(default_factory=RunLog)
@@ -143,20 +148,22 @@ class OuterState:
         return replace(self, solved=end, best=end, substeps=end.substeps, simulated=None, integration_error=0.0)
 
 
-def initial_state(setup: DirectSetup) -> OuterState:
-    substeps = setup.method.substeps
-    return OuterState(1 if substeps == "auto" else int(substeps), initial_noise_std(setup.problem))
+def initial_state(setup: DirectSetup, substeps: int | None = None, note: str = "") -> OuterState:
+    """`substeps`: where they were found already."""
+    given = setup.method.substeps
+    return OuterState(substeps or (1 if given == "auto" else int(given)), initial_noise_std(setup.problem), note=note,
+                      substeps_known=substeps is not None)
 
 
 def choose_first_substeps(setup: DirectSetup, state: OuterState) -> OuterState:
     """Good enough at the start; a simulation that is lost there is refused at once."""
-    if not setup.automatic:
+    if not setup.automatic or state.substeps_known:
         return state
     try:
         return replace(state, substeps=choose_substeps(setup.shooting_with(state.noise_std))[0])
     except SimulationDiverged as bad:
         finite = setup.method.transcribe(setup.problem, state.substeps, state.noise_std)
-        raise refusal(setup, finite, finite.start(), bad) from None
+        raise refusal(setup, finite, finite.start(), bad) from (bad if bad.lost else None)  # what crashes is not tried again
 
 
 def transcribe(setup: DirectSetup, state: OuterState) -> OuterState:
@@ -176,12 +183,12 @@ def check_start(setup: DirectSetup, state: OuterState) -> OuterState:
     try:
         evaluation = finite.evaluate(start)
     except SimulationDiverged as bad:
-        raise refusal(setup, finite, start, bad) from None
+        raise refusal(setup, finite, start, bad) from (bad if bad.lost else None)
     state = replace(state, start=start, variables=start)
     if not finite.jacobian_is_cheap:  # the start alone is not worth the simulations that its intervals take
         return state
-    held = np.zeros(len(finite.names), int)
-    there = SolverResult(start, evaluation, False, Status.of(StatusCode.AT_START), (), held)
+    active_bounds = np.zeros(len(finite.names), int)
+    there = SolverResult(start, evaluation, False, Status.of(StatusCode.AT_START), (), active_bounds)
     return replace(state, best=Solved(finite, there, state.substeps, state.noise_std))
 
 
@@ -197,7 +204,8 @@ def relax(setup: DirectSetup, state: OuterState) -> OuterState:
         return state
     point = finite.from_states(begin.unknowns, begin.times, begin.states)
     if begin.outcome.interrupted:
-        return state.with_result(replace(begin.outcome, point=point, held=begin.outcome.held[:len(finite.names)]))
+        active = begin.outcome.active_bounds[:len(finite.names)]
+        return state.with_result(replace(begin.outcome, point=point, active_bounds=active))
     return replace(state, variables=point)
 
 
@@ -261,7 +269,8 @@ def escape_stationary_start(setup: DirectSetup, state: OuterState) -> OuterState
     assert state.solved is not None and state.start is not None
     finite, result = state.finite, state.solved.result
     stuck = stationary_unknowns(finite, result, state.start.unknowns)
-    if np.any(jumps := find_piecewise_constant(finite, result, stuck)):
+    initial = np.array([u.initial for u in setup.problem.unknowns], bool)  # moved alone they open the first link, no more
+    if np.any(jumps := find_piecewise_constant(finite, result, stuck & ~initial)):
         return state.with_result(reject_piecewise_constant(result, finite.names, jumps))
     for point in perturbed_points(finite, result.point, stuck):
         try:
@@ -282,14 +291,14 @@ def reweight(setup: DirectSetup, state: OuterState) -> OuterState:
     assert state.solved is not None and state.simulated is not None
     problem, finite, result = setup.problem, state.finite, state.solved.result
     shooting, there = state.simulated
-    fixed = count_fixed(result.held, ActiveConstraints.at(problem, finite.coordinates, result.point.unknowns))
+    fixed = count_fixed(result.active_bounds, ActiveConstraints.at(problem, finite.coordinates, result.point.unknowns))
     robust = setup.method.loss != "squared"
     noise_std = estimate_noise_std(problem, shooting.linearization(there), dict(state.noise_std), robust, fixed)
     change = max(abs(np.log(noise_std[name] / state.noise_std[name])) for name in noise_std)
     measured = {name for e in problem.experiments for name in e.outputs}
     alone = len(measured) == 1 and not finite.objective.priors and not robust and (
         all(isinstance(n, Gaussian) and n.std is None for n in problem.noise_of(next(iter(measured)))))
-    return replace(state, noise_std=noise_std, changed=state.changed or (not alone and change > NOISE_STD_CONVERGED))
+    return replace(state, noise_std=noise_std, changed=state.changed or (not alone and change > NOISE_STD_TOLERANCE))
 
 
 def refine(setup: DirectSetup, state: OuterState) -> OuterState:
@@ -301,10 +310,10 @@ def refine(setup: DirectSetup, state: OuterState) -> OuterState:
         return state
     assert state.solved is not None and state.simulated is not None
     shooting, there = state.simulated
-    make = setup.shooting_with(state.noise_std)
-    level = 1.0 if state.noise_std else _residual_level(state.finite, state.solved.result.evaluation.cost)
+    make = setup.shooting_with(state.noise_std) if state.noise_std else shooting.with_substeps  # the weights may have changed
+    level = 1.0 if state.noise_std else residual_level(state.finite, state.solved.result.evaluation.cost)
     if not setup.automatic:
-        coarse = make(state.substeps) if state.noise_std else shooting  # the weights may just have changed
+        coarse = make(state.substeps) if state.noise_std else shooting
         error = integration_error(coarse, make(2 * state.substeps), there, level, linked=True)
         return replace(state, integration_error=error)
     try:
@@ -317,13 +326,13 @@ def refine(setup: DirectSetup, state: OuterState) -> OuterState:
     return replace(state, substeps=substeps, coarsened=state.coarsened or fewer, changed=True, integration_error=error)
 
 
-def _residual_level(finite: Any, cost: float) -> float:
+def residual_level(finite: FiniteProblem, cost: float) -> float:
     """Size of the weighted residuals where they are smaller than the noise that was given, else 1."""
     freedom = max(1, finite.residual_count - len(finite.names))
     return min(1.0, float(np.sqrt(max(cost, finite.rounding_cost) / freedom)))
 
 
-def settled(setup: DirectSetup, state: OuterState) -> bool:
+def finished(setup: DirectSetup, state: OuterState) -> bool:
     """Nothing changes any more, the solver has failed, or there were enough rounds."""
     return state.solved is not None and (not state.converged or not state.changed or state.rounds >= MAX_ROUNDS)
 
@@ -337,7 +346,9 @@ def count_rounds(setup: DirectSetup, state: OuterState) -> OuterState:
     if state.changed:
         why = Status.of(StatusCode.NOISE_NOT_CONVERGED, why="")
         return state.with_result(replace(result, converged=False, reason=why))
-    reason = Status.of(StatusCode.CONVERGED, spent=state.log.spent(state.rounds))
+    identifiable = result.reason.code is StatusCode.CONVERGED_IDENTIFIABLE  # of the others the data say nothing
+    code = StatusCode.CONVERGED_IDENTIFIABLE if identifiable else StatusCode.CONVERGED
+    reason = Status.of(code, spent=state.log.spent(state.rounds))
     if state.perturbed:
         reason = Status.of(StatusCode.CONVERGED_PERTURBED_START, reason=reason, names=state.perturbed)
     if result.reason.code not in SPENT_SAID:
@@ -358,11 +369,26 @@ def safeguard(setup: DirectSetup, state: OuterState) -> OuterState:
         there, state = _solve_from(setup, state, further, logged=False)
     except SimulationDiverged:  # no word on what is beyond
         return state
+    if _is_alias(setup, state, there):
+        return state
     follows = not state.noise_std and follows_data(result.evaluation.cost, finite.residual_count - len(finite.names))
     return state.with_result(reject_unbounded_minimum(finite, result, begin, finite.names, follows, there))
 
 
-def refusal(setup: DirectSetup, finite: Any, point: Variables | None, bad: SimulationDiverged, where: str = AT_START
+def _is_alias(setup: DirectSetup, state: OuterState, there: SolverResult) -> bool:
+    """Whether a point fits only because of the integrator's steps: with finer ones it does not."""
+    if setup.adaptive or there.interrupted:
+        return False
+    shooting, point = state.finite.to_shooting(there.point)
+    try:
+        coarse = shooting.evaluate(point)
+        fine = setup.shooting_with(state.noise_std)(FINER * state.substeps).evaluate(point)
+    except SimulationDiverged:
+        return True
+    return fine.cost > (1 + ALIAS_CHANGE) * coarse.cost or fine.max_defect > coarse.max_defect + ALIAS_CHANGE
+
+
+def refusal(setup: DirectSetup, finite: FiniteProblem, point: Variables | None, bad: SimulationDiverged, where: str = AT_START
             ) -> ProblemError:
     """Why a fit cannot begin, with the values and the ways out."""
     assert point is not None
@@ -370,10 +396,5 @@ def refusal(setup: DirectSetup, finite: Any, point: Variables | None, bad: Simul
     listed = ", ".join(f"{n} = {v:.4g}" for n, v in zip(finite.names, values, strict=True))
     ways = ", or ".join(["Choose other start values", *setup.method.advice(setup.problem)])
     said = str(bad).rstrip(".")
-    return ProblemError(f"{where} {said}{f' ({listed})' if listed else ''}. {ways}.")
-
-
-DIRECT_LOOP: OuterLoop[DirectSetup, OuterState] = OuterLoop(
-    prepare=(choose_first_substeps, transcribe, check_start, relax),
-    round=(transcribe, solve, escape_stationary_start, reweight, refine),
-    conclude=(count_rounds, safeguard), settled=settled)
+    cause = in_words(singular_states(setup.problem, values))
+    return ProblemError(f"{where} {said}{f' ({listed})' if listed else ''}.{cause or f' {ways}.'}")

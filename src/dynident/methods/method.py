@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from dynident.estimate.estimate import Estimate
+from dynident.estimate.estimate import Estimate, Validation
 from dynident.methods.capabilities import Capabilities
 from dynident.methods.options import plain_options
+from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from dynident.transcription.transcribed_problem import TranscribedProblem
 
 # Options that say how to look for the smallest sum, and for no method which sum it is.
 HOW_TO_SEARCH = ("solver", "hessian", "segments", "max_restarts", "refine", "global_search")
@@ -56,8 +60,12 @@ class Method(Protocol):
         """By which integrator the model is simulated at the estimate."""
         return "runge_kutta"
 
-    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> Any | None:
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> TranscribedProblem | None:
         """The finite problem that it solves; None for a method that solves none."""
+        return None
+
+    def validation(self, estimate: Estimate, experiment: Experiment) -> Validation | None:
+        """Its own way to compare with another record; None for one that simulates."""
         return None
 
     def for_initial_states(self, least_iterations: int) -> Method | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.problem.noise import Bounded, Gaussian
+from dynident.problem.experiment import Experiment
+from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.problem import Problem, given_std
+from dynident.statistics.residual_statistics import NORMAL_MEDIAN
+from dynident.tolerances import RESIDUAL_ROUNDING
 
-FIRST_SHARE = 0.01  # of the signal's spread: a first weight, replaced by what the residuals say
-NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
-VANISHING = 1e-12  # of the signal's spread: residuals below it are rounding, and weights stay finite
+FIRST_NOISE_FRACTION = 0.01  # of the signal's spread: a first weight, replaced by what the residuals say
 
 
 def outputs_with_unknown_noise(problem: Problem) -> tuple[str, ...]:
@@ -21,8 +25,8 @@ def outputs_with_unknown_noise(problem: Problem) -> tuple[str, ...]:
 
 def signal_std(problem: Problem, output: str) -> float:
     """How far a signal moves, over all records; 1 for a signal that does not."""
-    seen = [np.asarray(e.outputs[output]) for e in problem.experiments if output in e.outputs]
-    values = np.concatenate(seen) if seen else np.zeros(0)
+    measured = [np.asarray(e.outputs[output]) for e in problem.experiments if output in e.outputs]
+    values = np.concatenate(measured) if measured else np.zeros(0)
     values = values[np.isfinite(values)]
     if not values.size:
         return 1.0
@@ -30,7 +34,7 @@ def signal_std(problem: Problem, output: str) -> float:
 
 
 def initial_noise_std(problem: Problem) -> dict[str, float]:
-    return {name: FIRST_SHARE * signal_std(problem, name) for name in outputs_with_unknown_noise(problem)}
+    return {name: FIRST_NOISE_FRACTION * signal_std(problem, name) for name in outputs_with_unknown_noise(problem)}
 
 
 def std_from_bounds(problem: Problem) -> dict[str, float]:
@@ -47,15 +51,24 @@ def estimate_noise_std(problem: Problem, at: ResidualJacobian, used: dict[str, f
     `fixed` unknowns rest on bounds or constraints and take none.
     """
     count = int(np.count_nonzero(at.rows.output >= 0))
-    left = max(count - at.jacobian.shape[1] + fixed, 1) / max(count, 1)
-    sizes = {}
+    left = max(count - at.values.size + fixed, 1) / max(count, 1)
+    estimated = {}
     for name, std in used.items():
         open_in = [e for e, run in enumerate(problem.experiments) if name in run.noise and given_std(run, name) is None]
-        here = (at.rows.output == problem.model.outputs.index(name)) & np.isin(at.rows.experiment, open_in)
-        own = at.residuals[here] * std
-        if not own.size:
-            sizes[name] = std
+        rows = (at.rows.output == problem.model.outputs.index(name)) & np.isin(at.rows.experiment, open_in)
+        residuals = at.residuals[rows] * std
+        if not residuals.size:
+            estimated[name] = std
             continue
-        size = np.median(np.abs(own)) / NORMAL_MEDIAN if robust else np.sqrt(np.mean(own**2) / left)
-        sizes[name] = max(float(size), VANISHING * signal_std(problem, name))
-    return sizes
+        level = np.median(np.abs(residuals)) / NORMAL_MEDIAN if robust else np.sqrt(np.mean(residuals**2) / left)
+        estimated[name] = max(float(level), RESIDUAL_ROUNDING * signal_std(problem, name))
+    return estimated
+
+
+def with_noise_std(experiment: Experiment, noise_std: Mapping[str, float]) -> Experiment:
+    """The record with the noise that it leaves open taken as known, where a level was estimated."""
+    def known(noise: Noise, level: float | None) -> Noise:
+        left_open = isinstance(noise, Gaussian) and noise.std is None
+        return Gaussian(level) if left_open and level and np.isfinite(level) else noise
+
+    return replace(experiment, noise={name: known(noise, noise_std.get(name)) for name, noise in experiment.noise.items()})

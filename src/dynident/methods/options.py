@@ -6,17 +6,25 @@ manual.
 
 from __future__ import annotations
 
+import inspect
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators import integrator_named
-from dynident.problem.losses import check_loss
+from dynident.problem.noise import check_loss
+
+AUTOMATIC = "auto"  # the integrator is chosen by whether the model is stiff
 
 Check = Callable[[str, Any], list[str]]  # of a name and a value: what is wrong with it, each a sentence
+T = TypeVar("T")
+FIRST_SECTION = re.compile(r"^(?=\w[\w ]*\n-{3,}$)", re.MULTILINE)
+DOCSTRING_WIDTH = 116  # of a line, indentation not counted
 
 
 def option(default: Any, doc: str, check: Check, unit: str = "", keep_empty: bool = False) -> Any:
@@ -62,6 +70,27 @@ def option_rows(method: type) -> list[OptionRow]:
                       f.metadata.get("doc", ""), f.metadata.get("unit", "")) for f in fields(method)]
 
 
+def documented(method: type[T]) -> type[T]:
+    """The class with the sections Parameters and Raises in its docstring, made from its fields, before its first section."""
+    text = inspect.cleandoc(method.__doc__ or "")
+    head, *rest = FIRST_SECTION.split(text, maxsplit=1)
+    hints = get_type_hints(method)
+    rows = "\n".join(_documented_option(row, hints[row.name]) for row in option_rows(method))
+    raises = "Raises\n------\nProblemError\n    With everything that is wrong about the options."
+    method.__doc__ = "\n\n".join([head.rstrip(), f"Parameters\n----------\n{rows}", raises, *rest]) + "\n"
+    return method
+
+
+def _documented_option(row: OptionRow, kind: Any) -> str:
+    """Its entry in the section Parameters."""
+    name = kind.__name__ if isinstance(kind, type) else re.sub(r"\w+\.", "", str(kind)).replace(" | ", " or ")
+    empty = row.default is None or (not isinstance(row.default, (str, tuple)) and row.default == {})
+    quoted = f'"{row.default}"' if isinstance(row.default, str) else repr(row.default)
+    doc = row.doc + (f" In {row.unit}." if row.unit else "")
+    lines = textwrap.indent(textwrap.fill(doc, DOCSTRING_WIDTH), "    ")
+    return f"{row.name} : {name.removesuffix(' or None')}, {'optional' if empty else f'default {quoted}'}\n{lines}"
+
+
 # checks
 
 
@@ -100,6 +129,10 @@ def true_or_false(name: str, value: Any) -> list[str]:
 def known_integrator(name: str, value: Any) -> list[str]:
     integrator_named(value)  # says itself what is wrong
     return []
+
+
+def known_or_automatic_integrator(name: str, value: Any) -> list[str]:
+    return [] if value == AUTOMATIC else known_integrator(name, value)
 
 
 def known_loss(name: str, value: Any) -> list[str]:

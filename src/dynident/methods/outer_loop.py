@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from dynident.codegen import compiler
 from dynident.errors import SimulatorLost
-from dynident.linalg.finite_problem import Variables
-from dynident.solvers.solver_result import Iteration, SolverResult, because, iterations_in_words
+from dynident.linalg.finite_problem import FiniteProblem, Variables
+from dynident.solvers.solver_result import Iteration, Solver, SolverResult, because, iterations_in_words
 from dynident.status import Status, StatusCode
 
 
@@ -37,13 +37,13 @@ class OuterLoop(Generic[SetupT, StateT]):
     prepare: tuple[Callable[[SetupT, StateT], StateT], ...]
     round: tuple[Callable[[SetupT, StateT], StateT], ...]
     conclude: tuple[Callable[[SetupT, StateT], StateT], ...]
-    settled: Callable[[SetupT, StateT], bool]
+    finished: Callable[[SetupT, StateT], bool]
 
     def states(self, setup: SetupT, state: StateT) -> Iterator[StateT]:
         """The state after each step."""
         for step in self.prepare:
             yield (state := step(setup, state))
-        while not self.settled(setup, state):
+        while not self.finished(setup, state):
             for step in self.round:
                 yield (state := step(setup, state))
         for step in self.conclude:
@@ -73,9 +73,10 @@ class Listener:
     report: Callable[..., object]
     place: tuple[int, ...]
 
-    def page(self, page: Iteration, number: int) -> Iteration:
+    def renumbered(self, iteration: Iteration, number: int) -> Iteration:
         """An iteration as the user knows it: its number in the whole run, and the unknowns of the problem alone."""
-        return replace(page, number=number, values=tuple(page.values[i] for i in self.place if i < len(page.values)))
+        values = tuple(iteration.values[i] for i in self.place if i < len(iteration.values))
+        return replace(iteration, number=number, values=values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +93,8 @@ class RunLog:
         """With counts added to those that are there."""
         return replace(self, counts={**self.counts, **{key: self.counts.get(key, 0) + n for key, n in more.items()}})
 
-    def with_pages(self, pages: tuple[Iteration, ...]) -> RunLog:
-        return replace(self, history=(*self.history, *pages))
+    def with_iterations(self, iterations: tuple[Iteration, ...]) -> RunLog:
+        return replace(self, history=(*self.history, *iterations))
 
     @property
     def compiled_libraries(self) -> int:
@@ -109,7 +110,7 @@ class RunLog:
         return iterations_in_words(self.counts["iterations"]) + (f" in {rounds} rounds" if rounds > 1 else "")
 
 
-def run_solver(solver: Any, finite: Any, variables: Variables, log: RunLog, listener: Listener | None
+def run_solver(solver: Solver, finite: FiniteProblem, variables: Variables, log: RunLog, listener: Listener | None
                ) -> tuple[SolverResult, RunLog]:
     """Solve a finite problem with `counts` of its own; without a listener nothing stands in the history.
 
@@ -117,13 +118,13 @@ def run_solver(solver: Any, finite: Any, variables: Variables, log: RunLog, list
     """
     before, first = dict(finite.counts), len(log.history)
 
-    def watch(page: Iteration) -> None:
+    def watch(iteration: Iteration) -> None:
         assert listener is not None
-        listener.report(listener.page(page, first + page.number))
+        listener.report(listener.renumbered(iteration, first + iteration.number))
 
     outcome = solver.solve(finite, variables, None if listener is None else watch)
     log = log.with_counts({"iterations": len(outcome.history) - 1,
                            **{key: count - before[key] for key, count in finite.counts.items()}})
     if listener is not None:
-        log = log.with_pages(tuple(listener.page(page, first + k) for k, page in enumerate(outcome.history)))
+        log = log.with_iterations(tuple(listener.renumbered(each, first + k) for k, each in enumerate(outcome.history)))
     return outcome, log

@@ -13,6 +13,7 @@ from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 
 METHODS = {  # name -> the frozen dataclass of its options
+    "automatic": "dynident.automatic.method:Automatic",
     "single_shooting": "dynident.methods.direct:SingleShooting",
     "multiple_shooting": "dynident.methods.direct:MultipleShooting",
     "full_discretization": "dynident.methods.direct:FullDiscretizationMethod",
@@ -20,7 +21,9 @@ METHODS = {  # name -> the frozen dataclass of its options
     "kalman": "dynident.kalman.method:KalmanMethod",
     "moving_horizon": "dynident.kalman.method:MovingHorizon",
     "boundary_value": "dynident.boundary.smoothing.method:BoundaryValueMethod",
+    "prediction_error": "dynident.kalman.prediction_error.method:PredictionError",
     "multistart": "dynident.verbs.multistart:MultiStart",
+    "inverse_dynamics": "dynident.inverse_dynamics.method:InverseDynamics",
     "set_membership": "dynident.set_membership.method:SetMembership",
 }
 
@@ -37,13 +40,16 @@ def __getattr__(name: str) -> type[Method]:
     raise AttributeError(f"module {__name__} has no attribute '{name}'")
 
 
-def usual_method(problem: Problem) -> Method:
-    """Where nothing is said: multiple shooting; full discretization, which takes all constraints; least squares for FMUs.
+def plain_method(problem: Problem) -> Method:
+    """The method of a first and a last fit: multiple shooting; full discretization, which takes all constraints; least
+    squares for FMUs; prediction error where noise of inputs or of the model is stated.
 
     A model without states has nothing to discretize; shooting takes its constraints.
     """
     if not isinstance(problem.model, EquationModel):
         return method_from("least_squares")
+    if problem.process_noise or problem.noisy_inputs:
+        return method_from("prediction_error")
     discretized = problem.constraints and problem.model.states and not problem.model.hybrid
     return method_from("full_discretization" if discretized else "multiple_shooting")
 
@@ -55,7 +61,7 @@ def method_from(options: Mapping[str, Any] | str | Method | None) -> Method:
     if isinstance(options, Method):
         return options
     table = {"kind": options} if isinstance(options, str) else dict(options or {})
-    kind = table.pop("kind", "multiple_shooting")
+    kind = table.pop("kind", "automatic")
     if not isinstance(kind, str) or kind not in METHODS:
         raise ProblemError(f"There is no method '{kind}'.{did_you_mean(str(kind), METHODS)}")
     made = method_class(kind)

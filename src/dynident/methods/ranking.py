@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from dynident.estimate.estimate import Estimate, StartResult
-from dynident.methods.noise_estimation import FIRST_SHARE, outputs_with_unknown_noise, signal_std
-from dynident.problem.losses import loss_and_weights
+from dynident.methods.noise_estimation import FIRST_NOISE_FRACTION, outputs_with_unknown_noise, signal_std
+from dynident.problem.noise import loss_and_weights
 from dynident.problem.problem import given_std
-from dynident.tolerances import STEP_TOLERANCE
+from dynident.tolerances import SAME_OPTIMUM, STEP_TOLERANCE
 
-SAME_COST = 1e-3  # of the best cost, and of 1 where that is smaller: 1e-3 of a squared standard error is 0.03 of one
-FINEST = FIRST_SHARE * STEP_TOLERANCE  # of a signal's spread: what solvers and integrators leave of data without noise
+FINEST = FIRST_NOISE_FRACTION * STEP_TOLERANCE  # of a signal's spread: what solvers and integrators leave of data without noise
 
 
 def criterion(estimate: Estimate) -> float:
@@ -29,7 +28,7 @@ def criterion(estimate: Estimate) -> float:
     """
     if estimate.filtered is not None:
         found = -2 * float(estimate.filtered.loglik)
-    elif "measurement_weight" in estimate.method.objective_key():
+    elif "measurement_noise" in estimate.method.objective_key():
         found = float(estimate.cost)
     else:
         found = float(estimate.cost) + sum(_cost_of_estimated_noise(estimate, name)
@@ -65,7 +64,7 @@ def best_of(ends: Iterable[StartResult]) -> StartResult | None:
 def same_optimum(end: StartResult, best: StartResult | None) -> bool:
     """Whether an end is the same optimum as the best one."""
     return best is not None and end.converged >= best.converged and bool(
-        end.criterion - best.criterion <= SAME_COST * max(best.cost, 1.0))
+        end.criterion - best.criterion <= SAME_OPTIMUM * max(best.cost, 1.0))
 
 
 def comparable_cost(end: StartResult, best: StartResult) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,12 +15,12 @@ from dynident.methods.capabilities import Capabilities, Support, check_supports
 from dynident.methods.noise_estimation import outputs_with_unknown_noise
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
-from dynident.solvers.solver_result import SolverResult
+from dynident.solvers.solver_result import Solver, SolverResult
 from dynident.tolerances import STEP_TOLERANCE
 from dynident.transcription.shooting import Shooting, default_segments
 
 GENTLE = 1e-9  # damping of a start that is known to be close
-ITERATIONS = 50
+MAX_ITERATIONS = 50
 TAKES = Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES,
                      instead={"constraints": "the interval of the estimate, which knows the constraint"})
 
@@ -32,13 +31,13 @@ class Refit:
     One simulation per record where that is possible at the estimate, else the segments of multiple shooting.
     """
 
-    def __init__(self, estimate: Estimate, what: str, settled: float = STEP_TOLERANCE):
+    def __init__(self, estimate: Estimate, what: str, step_tolerance: float = STEP_TOLERANCE):
         problem = estimate.problem
         refuse_other_sums(estimate, what)
         check_supports(problem, what, TAKES)
         if estimate.method.objective_key().get("loss", "squared") != "squared":
             raise NotSupported(f"{what} rests on the likelihood of normal errors; fit with loss=\"squared\" first.")
-        self.estimate, self.problem, self.settled = estimate, problem, settled
+        self.estimate, self.problem, self.step_tolerance = estimate, problem, step_tolerance
         self.values = np.array([float(estimate.values[name]) for name in problem.names])
         self.finite, self.point = self._transcribe([1] * len(problem.experiments))
         try:
@@ -49,9 +48,9 @@ class Refit:
 
     def _transcribe(self, segments: Sequence[int]) -> tuple[Shooting, Variables]:
         estimate = self.estimate
-        sizes = {name: estimate.noise_std[name] for name in outputs_with_unknown_noise(self.problem)}
+        noise_std = {name: estimate.noise_std[name] for name in outputs_with_unknown_noise(self.problem)}
         integrator = integrator_named(estimate.method.simulation_integrator)
-        finite = Shooting(self.problem, integrator, segments, int(estimate.counts.get("substeps", 1)), sizes)
+        finite = Shooting(self.problem, integrator, segments, int(estimate.counts.get("substeps", 1)), noise_std)
         nodes = []
         for record, trajectory in zip(finite.records, estimate.trajectories, strict=True):
             named = self.problem.model.states
@@ -64,10 +63,10 @@ class Refit:
         """Simulations so far, with and without derivatives."""
         return sum(self.finite.counts.values())
 
-    def make_solver(self) -> Any:
+    def make_solver(self) -> Solver:
         if self.finite.equality_count:
-            return GaussNewton(iterations=ITERATIONS)
-        return LevenbergMarquardt(iterations=ITERATIONS, settled=self.settled, damping=GENTLE)
+            return GaussNewton(max_iterations=MAX_ITERATIONS)
+        return LevenbergMarquardt(max_iterations=MAX_ITERATIONS, step_tolerance=self.step_tolerance, damping=GENTLE)
 
     def solve(self, start: Variables) -> SolverResult:
         """Solve with all unknowns free within their bounds."""

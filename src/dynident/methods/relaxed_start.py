@@ -4,6 +4,9 @@ in which they need not.
 1. Short segments that begin where the measurements say: nearly linear in the parameters, whatever the start.
 2. The usual segments, from there or from the user's start, whichever fits them better.
 3. The same with first states of their own, which takes away the bias that noise in the measurements brings.
+
+Nothing has to meet (`RelaxedShooting`), so errors of the start cannot grow along the record, and the parameters fall into
+place from far away.
 """
 
 from __future__ import annotations
@@ -15,16 +18,16 @@ import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.integrators.scheme import Integrator
-from dynident.linalg.finite_problem import Variables
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap, Variables, Workspace
 from dynident.methods.outer_loop import Listener, RunLog, run_solver
+from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import SolverResult
-from dynident.transcription.relaxed_shooting import RelaxedShooting
+from dynident.tolerances import RELAXED_STEP_TOLERANCE
 from dynident.transcription.shooting import SAMPLES_PER_SEGMENT, Shooting, default_segments
 
 ITERATIONS = 30  # for a start; what is not found by then is left to the method itself
-NEAR = 0.1  # standard errors; the noise in the nodes moves it by more
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +46,14 @@ def relaxed_start(problem: Problem, integrator: Integrator, substeps: int, noise
 
     None where records are too short to be cut, do not show every state, or the model diverges on every piece.
     """
-    solver = LevenbergMarquardt(min(max_iterations, ITERATIONS), settled=NEAR)
+    solver = LevenbergMarquardt(min(max_iterations, ITERATIONS), step_tolerance=RELAXED_STEP_TOLERANCE)
     samples = [e.samples for e in problem.experiments]
 
     def cut(segments: Sequence[int]) -> Shooting:
         return Shooting(problem, integrator, segments, substeps, noise_std, loss)
 
-    def solve(shooting: Shooting, begin: Variables, free_nodes: bool, log: RunLog) -> tuple[Variables, SolverResult, RunLog]:
-        relaxed = RelaxedShooting(shooting, begin, free_nodes)
+    def solve(shooting: Shooting, initial: Variables, free_nodes: bool, log: RunLog) -> tuple[Variables, SolverResult, RunLog]:
+        relaxed = RelaxedShooting(shooting, initial, free_nodes)
         outcome, log = run_solver(solver, relaxed, relaxed.start(), log, listener)
         return relaxed.shooting_variables(outcome.point), outcome, log
 
@@ -63,7 +66,7 @@ def relaxed_start(problem: Problem, integrator: Integrator, substeps: int, noise
         if short.equality_count > usual.equality_count:
             there, outcome, log = solve(short, short.start(), False, log)
             moved = replace(here, unknowns=there.unknowns)
-            better = _cost(usual, moved, True) < _cost(usual, here, False)  # as a rule, and its slopes are there then
+            better = _cost(usual, moved, True) < _cost(usual, here, False)  # as a rule, and its derivatives are there then
             here = moved if better else here
             if outcome.interrupted:
                 return _start(usual, here, outcome), log
@@ -75,9 +78,9 @@ def relaxed_start(problem: Problem, integrator: Integrator, substeps: int, noise
         return None, log
 
 
-def _cost(shooting: Shooting, point: Variables, slopes: bool) -> float:
+def _cost(shooting: Shooting, point: Variables, with_jacobian: bool) -> float:
     try:
-        return shooting.linearize(point).evaluation.cost if slopes else shooting.evaluate(point).cost
+        return shooting.linearize(point).evaluation.cost if with_jacobian else shooting.evaluate(point).cost
     except SimulationDiverged:
         return np.inf
 
@@ -85,3 +88,76 @@ def _cost(shooting: Shooting, point: Variables, slopes: bool) -> float:
 def _start(shooting: Shooting, point: Variables, outcome: SolverResult) -> RelaxedStart:
     states = [out.states for out in shooting.run(point, False)]
     return RelaxedStart(point.unknowns, [record.grid.time for record in shooting.records], states, outcome)
+
+
+class RelaxedShooting:
+    """A shooting problem without its matching conditions; nodes are held, or stand behind the unknowns of the problem."""
+
+    equality_count = 0
+
+    def __init__(self, shooting: Shooting, initial: Variables, free_nodes: bool):
+        self.shooting, self.initial, self.free_nodes = shooting, initial, free_nodes
+        self.nx = len(shooting.problem.model.states)
+        self.problem_unknowns = len(shooting.names)  # unknowns of the problem itself
+        nodes, c = sum(len(n) for n in initial.nodes) if free_nodes else 0, shooting.coordinates
+        scale = np.tile(shooting.objective.state_scale, nodes)
+        self.coordinates = Transforms(
+            np.append(c.log, np.zeros(scale.size, bool)), np.append(c.lower, np.full(scale.size, -np.inf)),
+            np.append(c.upper, np.full(scale.size, np.inf)), np.append(c.scale, scale))
+        self.names = shooting.names + tuple(f"node {k}" for k in range(scale.size))
+        self.residual_count, self.rounding_cost = shooting.residual_count, shooting.rounding_cost
+        self.jacobian_is_cheap, self.simulation_noise = shooting.jacobian_is_cheap, shooting.simulation_noise
+        self.node_step_norm, self.counts = shooting.node_step_norm, shooting.counts
+        nodes_of = [n.ravel() for n in initial.nodes] if free_nodes else []
+        self._start = Variables(np.concatenate([initial.unknowns, *nodes_of]))
+        self._last = self._start, initial  # a point and its linked form: one object for one point, which need not run twice
+
+    def shooting_variables(self, point: Variables) -> Variables:
+        """The same point as one of the shooting problem."""
+        if self._last[0] is not point:
+            self._last = point, self._with_nodes(point)
+        return self._last[1]
+
+    def _with_nodes(self, point: Variables) -> Variables:
+        if not self.free_nodes:
+            return Variables(point.unknowns, self.initial.nodes)
+        nodes, at = [], self.problem_unknowns
+        for each in self.initial.nodes:
+            nodes.append(point.unknowns[at:at + each.size].reshape(each.shape))
+            at += each.size
+        return Variables(point.unknowns[:self.problem_unknowns], tuple(nodes))
+
+    def start(self) -> Variables:
+        return self._start
+
+    def evaluate(self, point: Variables) -> Evaluation:
+        return _without_defects(self.shooting.evaluate(self.shooting_variables(point)))
+
+    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+        linear = self.shooting.linearize(self.shooting_variables(point), workspace)
+        evaluation = _without_defects(linear.evaluation)
+        if not self.free_nodes:
+            apart = tuple(replace(c, transition=np.zeros_like(c.transition), defect=np.zeros_like(c.defect))
+                          for c in linear.chains)
+            return replace(linear, evaluation=evaluation, chains=apart)
+        chains, maps, node = [], [], self.problem_unknowns
+        for chain, mapping in zip(linear.chains, linear.unknown_maps, strict=True):
+            derivative = np.append(np.ones(self.nx), mapping.derivative[self.nx:])
+            chains += [self._segment(chain, i) for i in range(len(chain.segment_starts) - 1)]
+            maps.append(mapping)
+            for _ in range(len(chain.segment_starts) - 2):
+                maps.append(UnknownMap(np.append(np.arange(node, node + self.nx), mapping.unknown[self.nx:]), derivative))
+                node += self.nx
+        return replace(linear, evaluation=evaluation, unknowns=len(self.names),
+                       chains=tuple(chains), unknown_maps=tuple(maps))
+
+    def _segment(self, chain: SegmentChain, i: int) -> SegmentChain:
+        """One segment as a chain of its own; its end belongs to the next one, that of the last one to itself."""
+        rows = slice(int(chain.segment_starts[i]), int(chain.segment_starts[i + 1]) + (i == len(chain.segment_starts) - 2))
+        return SegmentChain(np.array([0, rows.stop - rows.start - 1]), chain.jacobian[rows], chain.weight[rows],
+                            chain.rhs[rows], np.zeros_like(chain.transition[:1]), np.zeros((0, self.nx)))
+
+
+def _without_defects(evaluation: Evaluation) -> Evaluation:
+    """The max_defect stays, for whoever watches."""
+    return replace(evaluation, defects=(), stage_residuals=())

@@ -11,15 +11,14 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.propagation import Propagation
 from dynident.integrators.scheme import Adaptive
 from dynident.linalg.finite_problem import Variables
-from dynident.transcription.shooting import Shooting
+from dynident.tolerances import INTEGRATION_EXACT, INTEGRATION_TOLERANCE
+from dynident.transcription.transcribed_problem import SimulatedProblem
 
-HARMLESS = 0.02  # standard errors: an error of this length in weighted outputs moves no estimate by more
-EXACT = 1e-9  # relative to the signals: good enough where the noise is nearly nothing
 MOST = 64
 
 
-def integration_error(finite: Shooting, finer: Shooting, point: Variables, level: float = 1.0, linked: bool = False
-                      ) -> float:
+def integration_error(finite: SimulatedProblem, finer: SimulatedProblem, point: Variables, level: float = 1.0,
+                      linked: bool = False) -> float:
     """Length of the change in the weighted outputs when each step is halved; infinite where a simulation diverges.
 
     An estimate cannot move by more standard errors than this. Relative to what is harmless: 1 is just good enough.
@@ -28,17 +27,25 @@ def integration_error(finite: Shooting, finer: Shooting, point: Variables, level
     result is then that of a single segment, however the record is cut. Raises SimulationDiverged where the simulation itself is
     lost, which no other number of steps will mend.
     """
+    change, size = weighted_change(finite, finer, point, linked)
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = change / max(INTEGRATION_TOLERANCE * level, INTEGRATION_EXACT * size)
+    return float(length) if np.isfinite(length) else np.inf
+
+
+def weighted_change(finite: SimulatedProblem, finer: SimulatedProblem, point: Variables, linked: bool) -> tuple[float, float]:
+    """Length of the change in the weighted outputs from one problem to the other, and their own; as `integration_error`."""
     carried = linked and finite.equality_count > 0
     try:
         coarse = finite.run(point, carried)
     except SimulationDiverged as bad:
         if bad.lost:
             raise
-        return np.inf
+        return np.inf, 0.0
     try:
         fine = finer.run(point, False)
     except SimulationDiverged:
-        return np.inf
+        return np.inf, 0.0
     change = size = 0.0
     with np.errstate(over="ignore", invalid="ignore"):  # far from a solution signals may grow without bounds
         for record, a, b in zip(finite.records, coarse, fine, strict=True):
@@ -48,8 +55,7 @@ def integration_error(finite: Shooting, finer: Shooting, point: Variables, level
                 moved = moved + _carried_on(a, b, record.segment_starts)
             change += float(np.sum((moved[seen] * record.weight[seen]) ** 2))
             size += float(np.sum((b.outputs[seen] * record.weight[seen]) ** 2))
-        length = np.sqrt(change) / max(HARMLESS * level, EXACT * np.sqrt(size))
-    return float(length) if np.isfinite(length) else np.inf
+        return float(np.sqrt(change)), float(np.sqrt(size))
 
 
 def _carried_on(coarse: Propagation, fine: Propagation, first: np.ndarray) -> np.ndarray:
@@ -64,14 +70,14 @@ def _carried_on(coarse: Propagation, fine: Propagation, first: np.ndarray) -> np
     return moved
 
 
-def choose_substeps(make: Callable[[int], Shooting], point: Variables | None = None, level: float = 1.0,
+def choose_substeps(make: Callable[[int], SimulatedProblem], point: Variables | None = None, level: float = 1.0,
                     linked: bool = False) -> tuple[int, float]:
     """The smallest number of sub-steps (1, 2, 4, ...) that is good enough at a point, or at the start, and its error."""
     count, finite = 1, make(1)
     if isinstance(finite.integrator, Adaptive):
         return 1, 0.0
     while True:
-        finer = make(2 * count)
+        finer = finite.with_substeps(2 * count)
         error = integration_error(finite, finer, finite.start() if point is None else point, level, linked)
         if error <= 1 or count == MOST:
             return count, error

@@ -54,7 +54,7 @@ class ParameterTransform:
             return float(np.log((value - self.lower) / (self.upper - value)))
         return float(value)
 
-    def slope(self, z):
+    def derivative(self, z):
         """d value / d z."""
         value = self.value(z)
         if self.kind == "log":
@@ -96,12 +96,12 @@ class Augmented:
         """States, then the free parameters."""
         return (*self.model.states, *(self.model.parameters[i] for i in self.free))
 
-    def split(self, a: ca.SX, held: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """States and all parameters of the model, from the augmented vector and the held parameters."""
+    def split(self, a: ca.SX, fixed: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """States and all parameters of the model, from the augmented vector and the fixed parameters."""
         states = len(self.model.states)
-        p = ca.SX(held)
+        p = ca.SX(fixed)
         for index in self.inverted:
-            p[index] = 1 / held[index]
+            p[index] = 1 / fixed[index]
         for place, (index, coordinate) in enumerate(zip(self.free, self.coordinates, strict=True)):
             p[index] = coordinate.value(a[states + place])
         return a[:states], p
@@ -111,7 +111,7 @@ class Augmented:
 
 
 def reciprocal_parameters(model: EquationModel, free: tuple[int, ...]) -> tuple[int, ...]:
-    """Held parameters that the equations only divide by; a product with the inverse costs a tenth of a quotient."""
+    """Fixed parameters that the equations only divide by; a product with the inverse costs a tenth of a quotient."""
     t, x, u = ca.SX.sym("t"), ca.SX.sym("x", len(model.states)), ca.SX.sym("u", len(model.inputs))
     p = ca.SX.sym("p", len(model.parameters))
 

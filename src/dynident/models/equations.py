@@ -39,23 +39,60 @@ from dynident.models.definition import (
 from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
 from dynident.models.hybrid_functions import Maker, ModeFunctions, TransitionFunctions, read_automaton
 from dynident.models.tracing import take_functions
+from dynident.problem.model import NominalValue
 
 ITEMS = ("states", "modes", "transitions", "outputs", "inputs", "constants", "definitions", "parameters", "units",
          "name")
-BUILT_KEPT = 16  # models that arrived from another process and are kept
+MODEL_CACHE_SIZE = 16  # models that arrived from another process and are kept
 
 
 @final
 class EquationModel:
-    """Rates of the states and outputs as equations; frozen, compared by what it says.
+    """A model of ordinary differential equations, given as text or as Python functions; frozen, compared by its content.
 
-    As text, `states` and `outputs` map a name to its equation and `definitions` name parts of them; a name that is
-    declared nowhere is a parameter, unless `parameters` lists them all. As functions, `states` lists names,
-    `rate(t, x, u, p)` returns a rate per state (a dict, or a sequence in the order of the states) and
-    `output(t, x, u, p)` a dict of outputs; `x.q` and `x["q"]` read a state, `p` holds parameters and constants.
-    Without outputs, every state is measured under its own name. Time is `t`.
+    A name in the equations that is declared nowhere is a parameter, unless `parameters` lists them all. Time is `t`.
+    See the manual, reference/models.
 
-    With `modes`, each mode has its own rates and `transitions` lead from one to another; see `models/hybrid.py`.
+    Parameters
+    ----------
+    states : mapping of str to str, or sequence of str
+        The rate of each state as text (or a number); the names alone where `rate` or `modes` give the rates.
+    outputs : mapping of str to str, or sequence of str, optional
+        Measured quantities as text; left out, every state is measured under its own name.
+    inputs : sequence of str, default ()
+        Names of the inputs.
+    constants : mapping of str to float, optional
+        Known numbers by name.
+    definitions : mapping of str to str, optional
+        Parts of the equations with a name.
+    parameters : sequence of str, optional
+        All parameters, in this order; left out, they are found in the equations.
+    units : mapping of str to str, optional
+        By name, and of "time"; records are checked against them.
+    name : str, default ""
+        For reports.
+    rate : callable, optional
+        `rate(t, x, u, p)` returns a rate per state, as a dict or in the order of the states. It is traced once with symbols:
+        `x.q` and `x["q"]` read a state, `p` holds parameters and constants, functions come from `dynident.maths`.
+    output : callable, optional
+        `output(t, x, u, p)` returns a dict of outputs.
+    modes : mapping of str to Mode, optional
+        Modes of a hybrid model by name.
+    transitions : sequence of Transition, default ()
+        From mode to mode.
+
+    Raises
+    ------
+    ProblemError
+        With everything that is wrong; a caret stands under the character of an equation that cannot be read.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> mass = di.EquationModel(states={"q": "v", "v": "(u - d*v - k*q)/m"},
+    ...                         outputs={"position": "q"}, inputs=["u"])
+    >>> mass.parameters
+    ('d', 'k', 'm')
     """
 
     states: tuple[str, ...]
@@ -128,6 +165,15 @@ class EquationModel:
                 "transitions": motion.transitions(make), "output": make.function("output", measured, "y"),
                 "_definition": written.definition()}.items():
             object.__setattr__(self, key, value)
+
+    @property
+    def nominal_values(self) -> Mapping[str, NominalValue]:
+        """Empty, since equations hold no values."""
+        return {}
+
+    def why_not_estimable(self, name: str) -> str:
+        """Nothing: what is no parameter of equations does not occur in them."""
+        return ""
 
     @property
     def hybrid(self) -> bool:
@@ -255,6 +301,6 @@ def _built_once(content_hash: str, definition: Mapping[str, Any]) -> EquationMod
     """A model that arrives in this process; the same object if it has arrived before, since building takes a while."""
     if content_hash not in _built:
         _built[content_hash] = EquationModel.from_definition(definition)
-        while len(_built) > BUILT_KEPT:
+        while len(_built) > MODEL_CACHE_SIZE:
             _built.popitem(last=False)
     return _built[content_hash]

@@ -32,16 +32,32 @@ from dynident.models.definition import (
     taken_outputs,
     texts_of,
 )
-from dynident.models.guards import condition_pattern
+from dynident.models.hybrid_functions import condition_pattern
 from dynident.models.printer import expressions_to_text
 from dynident.models.tracing import arguments_of, symbols_of, trace, trace_condition
 
 
 @dataclass(frozen=True)
 class Mode:
-    """One way in which the states can move: as text per state, or as a function of (t, x, u, p).
+    """One mode of a hybrid model: how the states move in it, and where it is possible.
 
-    Rates that `EquationModel(states={...})` gives hold in every mode whose text does not say otherwise.
+    See the manual, howto/hybrid.
+
+    Parameters
+    ----------
+    rate : mapping of str to str, or callable, optional
+        Rates as text per state, or a function of (t, x, u, p). Rates that `EquationModel(states={...})` gives hold in every
+        mode that does not say otherwise.
+    invariant : str or callable, default ""
+        Condition under which the mode is possible; "": everywhere.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> ball = di.EquationModel(states=["h", "v"], modes={"fly": di.Mode({"h": "v", "v": "-9.81"}, invariant="h >= 0")},
+    ...                         transitions=[di.Transition("fly", "fly", when="h < 0", reset={"v": "-e*v"})])
+    >>> ball.parameters
+    ('e',)
     """
 
     rate: Mapping[str, Equation] | Callable[..., Any] = field(default_factory=dict)
@@ -50,7 +66,27 @@ class Mode:
 
 @dataclass(frozen=True)
 class Transition:
-    """From one mode to another (or the same) when a condition begins to hold; `reset` are new values of states."""
+    """From one mode to another (or the same) as soon as a condition begins to hold.
+
+    See the manual, howto/hybrid.
+
+    Parameters
+    ----------
+    source : str
+        The mode that is left.
+    target : str
+        The mode that is entered.
+    when : str or callable, default ""
+        The condition (guard), such as "v < 0".
+    reset : mapping of str to str, or callable, optional
+        New values of states, as text or as a function of (t, x, u, p); the others stay.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> di.Transition("slide", "rest", when="v < 0", reset={"v": 0}).target
+    'rest'
+    """
 
     source: str
     target: str

@@ -14,7 +14,7 @@ import casadi
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.definition import ONLY_MODE, TIME, ModelDefinition, ModeText, as_outputs, name_faults, names_of
-from dynident.models.guards import is_condition
+from dynident.models.hybrid_functions import is_condition
 from dynident.models.printer import expressions_to_text
 
 USE_MATHS = "Take sin, tanh, where, ... from dynident.maths: those of numpy and math do not know symbols."

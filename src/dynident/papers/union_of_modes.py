@@ -21,9 +21,16 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.models.equations import EquationModel
 from dynident.models.hybrid_functions import TransitionFunctions
 from dynident.set_membership.bisection import BisectionContext, Bisections
-from dynident.set_membership.flows.boxes import Boxes, IntervalStep, concatenate, stack_rows
+from dynident.set_membership.flows.boxes import (
+    BoundedSample,
+    Boxes,
+    IntervalStep,
+    Prediction,
+    concatenate,
+    intersect_measurement,
+    stack_rows,
+)
 from dynident.set_membership.flows.interval_automaton import IntervalAutomaton, StepSymbols, at_start
-from dynident.set_membership.flows.measurement_update import BoundedSample, Prediction, intersect_measurement
 from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow, find_invariant_box
 from dynident.set_membership.interval_observer import ObserverVariant
 from dynident.set_membership.intervals import Guarantee, make_interval_kernel
@@ -47,8 +54,7 @@ class UnionOfModesStep:
 
     @property
     def guarantee(self) -> Guarantee:
-        used = {r for flow in self.flows for r in flow.guarantees} | {self.automaton.output.guarantee}
-        return Guarantee.LIBM_MARGIN if Guarantee.LIBM_MARGIN in used else Guarantee.RIGOROUS
+        return Guarantee.weakest({self.automaton.output.guarantee, *(r for flow in self.flows for r in flow.guarantees)})
 
     def active_modes(self, boxes: Boxes) -> np.ndarray:
         """(boxes,) bit masks of the modes in which a box may be."""

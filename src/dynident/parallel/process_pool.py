@@ -1,39 +1,56 @@
-"""Process pool: processes of this machine that outlive the death of one of them, and never outlive the run."""
+"""Process pool: processes of this machine that survive the death of one of them; why a task failed, and whether to retry."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from typing import Any
 
-from pebble import ProcessPool
+from pebble import ProcessExpired, ProcessPool
 
-from dynident.errors import ProblemError
-from dynident.parallel.failures import WorkerLost
+from dynident._util.operating_system import available_cores, ignore_interrupts
+from dynident.errors import DynidentError, ProblemError
 
 MAX_BROKEN_POOLS = 3  # in a row, without a single task done: then it is no accident
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # one each: the workers fill the cores
+TRIED_BEFORE = "KilledWorker"  # Dask's name for a task whose workers died again and again: it has tried elsewhere itself
 
 
 def process_pool(workers: int | None = None) -> PoolExecutor:
-    """An executor over processes of this machine, as many as it has cores unless said.
+    """An executor over processes of this machine.
 
-    A worker that is killed costs its task and no other. In a script, what runs belongs below
-    `if __name__ == "__main__":`, since each worker reads the script anew.
+    A worker that is killed costs its task and no other. In a script, what runs belongs below `if __name__ == "__main__":`,
+    since each worker reads the script again. See the manual, howto/scripts.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Number of processes; that of the cores unless given.
+
+    Returns
+    -------
+    PoolExecutor
+        A `concurrent.futures.Executor`, to be used in a `with` statement.
+
+    Raises
+    ------
+    ProblemError
+        For a number of workers below 1.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> with di.process_pool(workers=1) as executor:
+    ...     print(executor.workers)
+    1
     """
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise ProblemError(f"workers = {workers!r}; give a whole number from 1 on.")
     return PoolExecutor(workers or available_cores())
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class PoolExecutor(Executor):
@@ -84,7 +101,7 @@ class PoolExecutor(Executor):
             self._broken_pools += 1
             if self._broken_pools >= MAX_BROKEN_POOLS:
                 raise WorkerLost("Worker processes die as soon as they are started. In a script, put what runs below "
-                                 '`if __name__ == "__main__":`, since each worker reads the script anew; else the '
+                                 '`if __name__ == "__main__":`, since each worker reads the script again; else the '
                                  "machine may be out of memory.")
         if self._pool is None:
             self._pool = ProcessPool(self.workers, context=multiprocessing.get_context("spawn"), initializer=_initialize_worker)
@@ -97,7 +114,7 @@ class PoolExecutor(Executor):
 
 def _initialize_worker() -> None:
     """In a new worker: Ctrl-C is for the main process, and the end of that is the end of this."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_interrupts()
     if "numpy" not in sys.modules:
         os.environ.update({name: os.environ.get(name, "1") for name in THREAD_VARIABLES})
     threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
@@ -108,3 +125,42 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+class WorkerLost(DynidentError):
+    """The processes that worked on a task ended before the task did."""
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the worker is gone, by no fault that the task itself could report."""
+    return isinstance(error, (ProcessExpired, BrokenExecutor, CancelledError)) or type(error).__name__ == TRIED_BEFORE
+
+
+def should_retry(error: BaseException) -> bool:
+    """After a lost worker; what the task says itself (an error of ours, with its reason) would be said again."""
+    return is_lost(error) and type(error).__name__ != TRIED_BEFORE
+
+
+def is_transient(error: BaseException) -> bool:
+    """As above, and whatever was not foreseen: a full memory, a network drive that was away, a task over its time."""
+    return should_retry(error) or not (isinstance(error, DynidentError) or is_lost(error))
+
+
+def describe(error: BaseException, attempts: int, limit: float | None = None) -> str:
+    """Why it failed, as a sentence for a table."""
+    times = f" in {attempts} attempts" if attempts > 1 else ""
+    if isinstance(error, ProcessExpired):
+        code = error.exitcode
+        how = f" (signal {-code})" if code < 0 else f" (exit code {code})" if code else ""
+        return f"The worker process was killed or crashed{how}{times}."
+    if isinstance(error, BrokenExecutor):
+        return (f"The worker processes ended before they began a task{times}. In a script, put what runs below "
+                '`if __name__ == "__main__":`, since each worker reads the script again.')
+    if is_lost(error):
+        return f"The worker process was killed or crashed{times}."
+    if isinstance(error, TimeoutError):
+        within = f" of {limit:g} s" if limit is not None else ""
+        return f"It ran over its time limit{within}{times}."
+    if isinstance(error, DynidentError):
+        return str(error)
+    return f"{type(error).__name__}: {error}{times}."

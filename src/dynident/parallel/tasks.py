@@ -1,11 +1,17 @@
 """Tasks: one function for many tasks, here or on an executor; a lost worker costs one more try, not the run.
 
 The one place through which every verb that takes `executor=` hands out its work. What the tasks have in common travels
-as a payload; only a few tasks are handed out ahead of those that are done, so that thousands need no memory.
+as a payload (a broadcast): serialised once, sent with each task under the hash of its content, and unpacked once per process.
+Nothing compiled travels: a model is text, built again from its definition, and finds its compiled kernels in the cache on
+disk. Only a few tasks are handed out ahead of those that are done, so that thousands need no memory.
 """
 
 from __future__ import annotations
 
+import hashlib
+import pickle
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing, nullcontext
@@ -14,15 +20,15 @@ from functools import partial
 from typing import Any
 
 from dynident.errors import DynidentError
-from dynident.parallel import payload
-from dynident.parallel.failures import WorkerLost, describe, is_lost, should_retry
-from dynident.parallel.process_pool import PoolExecutor
+from dynident.parallel.process_pool import PoolExecutor, WorkerLost, describe, is_lost, should_retry
 
-RETRIES = 1  # of a task whose worker was lost
+RETRIES = 1  # of a task whose worker was lost, or of a record whose task did not come to its end
 IN_FLIGHT = 1000  # tasks handed out and not yet done, where it is not known how many workers there are
 IN_FLIGHT_PER_WORKER = 2  # tasks, so that none has to wait for its next; more would have to be called back
-
 Function = Callable[..., Any]  # takes what is common, then the parts of a task
+CACHED = 4  # payloads per process; a run has one or two
+_unpacked: OrderedDict[str, Any] = OrderedDict()
+casadi_lock = threading.RLock()  # CasADi crashes where two threads of a process use it: they take turns
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +46,7 @@ def map_ordered(function: Function, common: Any, tasks: Iterable[tuple], executo
                 thread_safe: bool = False) -> Generator[Any]:
     """Values in the order of the tasks; an error of a task is raised when its turn comes.
 
-    `thread_safe`: threads of one process may run the function at the same time; see `payload.casadi_lock`.
+    `thread_safe`: threads of one process may run the function at the same time; see `casadi_lock`.
     """
     early: dict[int, TaskOutcome] = {}
     turn = 0
@@ -68,7 +74,7 @@ def as_completed(function: Function, common: Any, tasks: Iterable[tuple], execut
             handed_out(1)
             yield _run_here(function, common, number, task, again, retries)
         return
-    work = _TasksInFlight(executor, function, payload.pack(common), limit, thread_safe)
+    work = _TasksInFlight(executor, function, pack(common), limit, thread_safe)
     waiting = enumerate(tasks)
     try:
         while True:
@@ -92,7 +98,7 @@ def as_completed(function: Function, common: Any, tasks: Iterable[tuple], execut
 class _TasksInFlight:
     """Tasks that were handed to an executor and are not yet back."""
 
-    def __init__(self, executor: Executor, function: Function, common: payload.Payload, limit: float | None,
+    def __init__(self, executor: Executor, function: Function, common: Payload, limit: float | None,
                  thread_safe: bool):
         self.arguments = function, common, thread_safe
         self.in_flight: dict[Future, tuple[int, tuple, int]] = {}
@@ -109,10 +115,10 @@ class _TasksInFlight:
         self.in_flight[future] = number, task, attempt
 
 
-def _run_in_worker(function: Function, common: payload.Payload, thread_safe: bool, task: tuple, attempt: int) -> Any:
+def _run_in_worker(function: Function, common: Payload, thread_safe: bool, task: tuple, attempt: int) -> Any:
     """Runs in the worker."""
     content = common.unpack()
-    with nullcontext() if thread_safe else payload.casadi_lock:
+    with nullcontext() if thread_safe else casadi_lock:
         return function(content, *task)
 
 
@@ -133,3 +139,27 @@ def describe_loss(error: BaseException, attempts: int) -> BaseException:
     if isinstance(error, DynidentError) or not is_lost(error):
         return error
     return WorkerLost(describe(error, attempts))
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Content of all tasks, serialised: bytes and their hash."""
+
+    digest: str
+    content: bytes
+
+    def unpack(self) -> Any:
+        """The content; the same object for every task of this process."""
+        with casadi_lock:
+            if self.digest not in _unpacked:
+                _unpacked[self.digest] = pickle.loads(self.content)
+                while len(_unpacked) > CACHED:
+                    _unpacked.popitem(last=False)
+            _unpacked.move_to_end(self.digest)
+            return _unpacked[self.digest]
+
+
+def pack(content: Any) -> Payload:
+    """Serialise once what all tasks share."""
+    written = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    return Payload(hashlib.sha256(written).hexdigest(), written)

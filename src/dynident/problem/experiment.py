@@ -19,12 +19,53 @@ HOLDS = ("zero", "linear")
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Time, inputs, measured signals (NaN = missing), what is assumed of their errors, known initial states.
+    """One measured record: time, inputs, measured signals, what is assumed of their errors, known initial states.
 
-    `start` is the time at which the initial state holds (the first sample unless said otherwise).
-    Times given as dates (datetime64) are counted in seconds from the first, durations (timedelta64) in seconds.
-    `hold` says how an input moves between its samples: "zero" (constant, the default) or "linear".
-    A measured signal without an entry in `noise` has Gaussian errors of unknown size.
+    See the manual, howto/experiments.
+
+    Parameters
+    ----------
+    time : array of float, (samples,)
+        Rising, in seconds unless `units` says otherwise. Dates (datetime64) are counted in seconds from the first, durations
+        (timedelta64) in seconds.
+    inputs : mapping of str to array, optional
+        By name, one value per sample; each must be known everywhere.
+    outputs : mapping of str to array, optional
+        Measured signals by name, one value per sample; NaN is a missing one.
+    noise : mapping of str to Gaussian or Bounded, optional
+        Errors by measured signal. An output without an entry has Gaussian errors whose standard deviation is estimated; an
+        input without one is known exactly. `noise={"i": Gaussian(0.03)}` of an input says that its sensor errs, independently
+        from sample to sample: the plant felt the true input, and the record holds a noisy copy (errors in variables). What
+        acts behind an input that is known exactly is `process_noise` of the problem.
+    initial : mapping of str to float, optional
+        Known initial states; the others are estimated.
+    start : float, optional
+        Time at which the initial state holds; the first sample unless given.
+    hold : str or mapping of str to str, default "zero"
+        How inputs move between samples: "zero" (constant) or "linear", for all or by input.
+    name : str, default ""
+        For tables, and for quantities that each experiment has of its own.
+    units : mapping of str to str, optional
+        By signal, and of "time".
+    mode : str, default ""
+        In which mode a hybrid model begins; "": the first that is possible.
+    source : str, default ""
+        The file that it was read from; errors name it.
+    notes : tuple of str, default ()
+        What the reader understood beyond the plain case, as sentences.
+
+    Raises
+    ------
+    ProblemError
+        With everything that is wrong: lengths, gaps in inputs, time that goes back, names that are none.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> x = [1.0, 0.61, float("nan"), 0.22]
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": x}, initial={"x": 1})
+    >>> record.samples, record.window(1, 3).samples
+    (4, 3)
     """
 
     time: Any  # given as anything like an array of numbers, kept as a read-only copy; so are the signals
@@ -51,7 +92,7 @@ class Experiment:
             _check_time(time, faults)
             _check_columns(time, inputs, outputs, faults)
         hold = self._holds(inputs, faults)
-        noise = self._noise(outputs, time.size, faults)
+        noise = self._noise(inputs, outputs, time.size, faults)
         start = time[0] if self.start is None and time.size else self.start
         _check_start(start, time, inputs, faults)
         initial = {str(state): _finite(state, value, faults) for state, value in dict(self.initial).items()}
@@ -63,13 +104,25 @@ class Experiment:
 
     @property
     def label(self) -> str:
+        """What errors call it, which is its name or else its file."""
         return self.name or self.source or "experiment"
 
     @property
     def samples(self) -> int:
+        """Number of samples, missing ones included."""
         return int(np.asarray(self.time).size)
 
+    @property
+    def input_noise(self) -> dict[str, Gaussian]:
+        """Of each input whose sensor errs; a signal that is measured as an output, too, has the noise of the output."""
+        return {name: noise for name, noise in self.noise.items() if name not in self.outputs and isinstance(noise, Gaussian)}
+
+    def without_input_noise(self) -> Experiment:
+        """The same record with inputs that are taken as exact."""
+        return replace(self, noise={name: noise for name, noise in self.noise.items() if name in self.outputs})
+
     def with_name(self, name: str) -> Experiment:
+        """The same record under another name."""
         return replace(self, name=name)
 
     def window(self, begin: float, end: float) -> Experiment:
@@ -154,22 +207,28 @@ class Experiment:
                 faults.append(f"hold of '{name}' is '{hold}'; use \"zero\" or \"linear\".")
         return {name: given.get(name, "zero") for name in inputs}
 
-    def _noise(self, outputs: Mapping[str, np.ndarray], samples: int, faults: list[str]) -> dict[str, Noise]:
+    def _noise(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], samples: int, faults: list[str]
+               ) -> dict[str, Noise]:
         for name, noise in dict(self.noise).items():
-            if name not in outputs:
-                faults.append(f"noise names '{name}', which is not a measured signal.{did_you_mean(name, outputs)}")
+            if name not in outputs and name not in inputs:
+                faults.append(f"noise names '{name}', which is not a measured signal.{did_you_mean(name, [*outputs, *inputs])}")
+            elif name not in outputs and isinstance(noise, Bounded):
+                faults.append(f"noise of the input '{name}' is Bounded, for which there is no method; say Gaussian(std), or "
+                              "Gaussian() where its size is not known.")
             if not isinstance(noise, (Gaussian, Bounded)):
                 faults.append(f"noise of '{name}' must be Gaussian(std) or Bounded(radius), not {noise!r}.")
                 continue
             size = np.size(noise.radius if isinstance(noise, Bounded) else noise.std)  # type: ignore[arg-type]
             if size not in (1, samples):
                 faults.append(f"noise of '{name}' has {size} values for {samples} samples.")
-        return {name: _own(dict(self.noise).get(name, Gaussian())) for name in outputs}
+        known = {name: _frozen_noise(noise) for name, noise in self.noise.items() if isinstance(noise, (Gaussian, Bounded))}
+        of_inputs = {name: noise for name, noise in known.items() if name in inputs and name not in outputs}
+        return {name: known.get(name, Gaussian()) for name in outputs} | of_inputs
 
 
-def _own(noise: Noise) -> Noise:
+def _frozen_noise(noise: Noise) -> Noise:
     """The noise with sizes that nobody else can write to."""
-    sizes: Any = noise.radius if isinstance(noise, Bounded) else getattr(noise, "std", None)
+    sizes: Any = noise.radius if isinstance(noise, Bounded) else noise.std
     if not np.ndim(sizes) or _frozen(sizes):
         return noise
     own = np.array(sizes, dtype=float)

@@ -35,17 +35,30 @@ class Model(Protocol):
     @property
     def parameters(self) -> tuple[str, ...]: ...
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """In which the model counts its quantities; it may be silent about some or all."""
+        ...
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Names of the modes of a hybrid model; a model without modes has one, called ""."""
+        ...
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether there are modes to choose from, or states that jump."""
+        ...
+
+    @property
+    def nominal_values(self) -> Mapping[str, NominalValue]:
+        """Of parameters and initial states, as far as the model brings them along; equations bring none."""
+        ...
+
+    def why_not_estimable(self, name: str) -> str:
+        """Why a name that is not among the parameters is none; empty where the model does not know it either."""
+        ...
+
     def definition(self) -> dict:
         """The model as plain data (text and numbers, no code), from which it can be built again."""
         ...
-
-
-def nominal_values(model: Model) -> Mapping[str, NominalValue]:
-    """Values that the model brings along; equations bring none."""
-    return getattr(model, "given", {})
-
-
-def why_not_estimable(model: Model, name: str) -> str:
-    """Why a name that is not among the model's parameters is none; empty where the model does not know it either."""
-    say = getattr(model, "why_not_estimated", None)
-    return "" if say is None else say(name)

@@ -1,4 +1,4 @@
-"""What is assumed about the error of a measured signal."""
+"""Noise and loss: what is assumed about the error of a measured signal, and how much a large residual counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynident.errors import ProblemError
+from dynident.errors import ProblemError, did_you_mean
+
+# rho(z) of the squared weighted residual z, and its slope; rho(z) = z is least squares
+LOSSES = {
+    "squared": (lambda z: z, lambda z: np.ones_like(z)),
+    "huber": (lambda z: np.where(z <= 1, z, 2 * np.sqrt(np.maximum(z, 1)) - 1), lambda z: 1 / np.sqrt(np.maximum(z, 1))),
+    "soft_l1": (lambda z: 2 * (np.sqrt(1 + z) - 1), lambda z: 1 / np.sqrt(1 + z)),
+    "cauchy": (np.log1p, lambda z: 1 / (1 + z)),
+}
+LOSS_SCALE = 1.345  # residuals beyond this many standard deviations are weighted down; 95 % efficient under normal noise
 
 
 def _positive(value: ArrayLike, what: str) -> np.ndarray:
@@ -24,10 +33,29 @@ def _positive(value: ArrayLike, what: str) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """Independent normal errors; without `std` the standard deviation is estimated from the residuals.
+    """Independent normal errors of a measured signal.
 
-    `bound` says in addition that no error exceeds it, as a second statement of its own: methods of likelihood read the
-    standard deviation, set_membership reads the bound, and neither is ever made from the other.
+    See the manual, howto/noise.
+
+    Parameters
+    ----------
+    std : float or array of one value per sample, optional
+        Standard deviation, in the unit of the signal. Left out, it is estimated from the residuals.
+    bound : float, optional
+        A number that no error exceeds, in the unit of the signal. It is a statement of its own: likelihood methods read `std`,
+        `set_membership` reads `bound`, and neither is made from the other.
+
+    Raises
+    ------
+    ProblemError
+        For a value that is not positive and finite.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> record = di.Experiment([0, 1, 2], outputs={"x": [1.0, 0.6, 0.4]}, noise={"x": di.Gaussian(std=0.05)})
+    >>> record.noise["x"].std
+    0.05
     """
 
     std: ArrayLike | None = None
@@ -45,7 +73,27 @@ class Gaussian:
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """Errors that never exceed `radius`; nothing is assumed about how they are distributed inside."""
+    """Errors of a measured signal that never exceed a bound; their distribution inside of it is left open.
+
+    See the manual, methods/set_membership.
+
+    Parameters
+    ----------
+    radius : float or array of one value per sample
+        Largest absolute error, in the unit of the signal.
+
+    Raises
+    ------
+    ProblemError
+        For a radius that is not positive and finite.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> record = di.Experiment([0, 1, 2], outputs={"x": [1.0, 0.6, 0.4]}, noise={"x": di.Bounded(0.05)})
+    >>> record.noise["x"].radius
+    0.05
+    """
 
     radius: ArrayLike
 
@@ -69,3 +117,26 @@ def _same(a: ArrayLike | None, b: ArrayLike | None) -> bool:
     if a is None or b is None:
         return a is b
     return bool(np.array_equal(np.asarray(a, float), np.asarray(b, float)))
+
+
+def sum_of_squares(numbers: np.ndarray) -> float:
+    """Sum of the squares, by pairs: a plain sum of many loses digits, by which steps are judged."""
+    return float(np.sum(numbers * numbers))
+
+
+def loss_and_weights(residual: np.ndarray, loss: str) -> tuple[float, np.ndarray]:
+    """Cost of weighted residuals under a loss, and the factor for each row of the least squares problem that replaces it.
+
+    The cost is infinite where it is too large for the computer; a trial point is then rejected.
+    """
+    with np.errstate(over="ignore"):
+        if loss == "squared":
+            return sum_of_squares(residual), np.ones_like(residual)
+        rho, slope = LOSSES[loss]
+        z = (residual / LOSS_SCALE) ** 2
+        return float(LOSS_SCALE**2 * np.sum(rho(z))), np.sqrt(slope(z))  # type: ignore[operator]
+
+
+def check_loss(loss: str) -> None:
+    if not isinstance(loss, str) or loss not in LOSSES:
+        raise ProblemError(f"There is no loss '{loss}'.{did_you_mean(loss, LOSSES)}")

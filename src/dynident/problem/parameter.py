@@ -1,17 +1,36 @@
-"""Parameter and InitialState: what is unknown, and what is known about it beforehand."""
+"""Parameter and InitialState: what is unknown, what is known about it beforehand, and how a solver sees it (transforms)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from dynident.problem.problem import Problem
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Knowledge from elsewhere: the value is normally distributed with this mean and standard deviation."""
+    """Knowledge from elsewhere: the value is normally distributed with this mean and standard deviation.
+
+    See the manual, howto/unknowns.
+
+    Parameters
+    ----------
+    mean : float
+        In the unit of the parameter.
+    std : float
+        In the unit of the parameter.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> di.Parameter("M", start=80, unit="kg", prior=di.Prior(mean=95, std=5)).prior
+    Prior(mean=95, std=5)
+    """
 
     mean: float
     std: float
@@ -19,10 +38,42 @@ class Prior:
 
 @dataclass(frozen=True)
 class Parameter:
-    """An unknown constant of the model; `start` may be left out where the model brings one along, as FMUs do.
+    """A constant of the model that is estimated or fixed.
 
-    `scale` is a typical magnitude (found automatically if left out), `log=True` estimates the logarithm (the value
-    must be positive), `free=False` holds the value at `start`, `shared=False` gives each experiment its own value.
+    See the manual, howto/unknowns.
+
+    Parameters
+    ----------
+    name : str
+        As in the model.
+    start : float, optional
+        Start value, in `unit`; may be left out where the model brings one along, as FMUs do.
+    lower : float, default -inf
+        Lower bound, in `unit`.
+    upper : float, default inf
+        Upper bound, in `unit`.
+    scale : float, optional
+        Typical magnitude, in `unit`; found automatically if left out.
+    log : bool, default False
+        Whether the logarithm is estimated; the value is positive then.
+    unit : str, default ""
+        Unit of the value, for tables and for the check of units; "" says nothing.
+    free : bool, default True
+        Whether the value is estimated; False fixes it at `start`.
+    shared : bool, default True
+        Whether all experiments have one value; False gives each its own.
+    prior : Prior, optional
+        What is known of the value from elsewhere.
+
+    Notes
+    -----
+    What is wrong with a parameter is said by the `Problem` that it becomes part of.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> di.Parameter("M", start=50, lower=1, upper=500, unit="kg").upper
+    500
     """
 
     name: str
@@ -37,14 +88,49 @@ class Parameter:
     prior: Prior | None = None
 
     def faults(self) -> list[str]:
+        """Everything that is wrong with it, each as a sentence."""
         return _faults(f"parameter '{self.name}'", self)
 
 
 @dataclass(frozen=True)
 class InitialState:
-    """An initial state that is estimated or held; without `start` it starts from the measurements.
+    """An initial state that is estimated or fixed; one value per experiment unless `shared`.
 
-    One value per experiment by default, since records rarely begin alike; `shared=True` asks for one value for all.
+    See the manual, howto/initial_states.
+
+    Parameters
+    ----------
+    state : str
+        As in the model.
+    start : float, optional
+        Start value, in `unit`; left out, it is taken from the measurements.
+    lower : float, default -inf
+        Lower bound, in `unit`.
+    upper : float, default inf
+        Upper bound, in `unit`.
+    scale : float, optional
+        Typical magnitude, in `unit`; found automatically if left out.
+    log : bool, default False
+        Whether the logarithm is estimated; the value is positive then.
+    unit : str, default ""
+        Unit of the value; "" says nothing.
+    free : bool, default True
+        Whether the value is estimated; False fixes it at `start`.
+    shared : bool, default False
+        Whether all experiments begin at one value; records rarely begin alike.
+    prior : Prior, optional
+        What is known of the value from elsewhere.
+
+    Notes
+    -----
+    What is wrong with an initial state is said by the `Problem` that it becomes part of. Known initial states are better said
+    by `Experiment(initial=...)`, and those that nothing is said about are free.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> di.InitialState("q", start=0, lower=-0.1, upper=0.1, unit="m").shared
+    False
     """
 
     state: str
@@ -59,50 +145,95 @@ class InitialState:
     prior: Prior | None = None
 
     def faults(self) -> list[str]:
+        """Everything that is wrong with it, each as a sentence."""
         faults = _faults(f"initial state '{self.state}'", self)
         if not self.free and self.start is None:
-            faults.append(f"initial state '{self.state}' is held (free=False) but has no start value.")
+            faults.append(f"initial state '{self.state}' is fixed (free=False) but has no start value.")
         return faults
 
 
-def _faults(who: str, it: Parameter | InitialState) -> list[str]:
+def _faults(label: str, it: Parameter | InitialState) -> list[str]:
     """Everything wrong with one declaration, each as a sentence."""
-    faults = _type_faults(who, it)
+    faults = _type_faults(label, it)
     if faults:
         return faults
     if it.start is not None and not np.isfinite(it.start):
-        faults.append(f"{who}: start is {it.start}; give a finite number.")
+        faults.append(f"{label}: start is {it.start}; give a finite number.")
     if np.isnan(it.lower) or np.isnan(it.upper):
-        faults.append(f"{who}: a bound is NaN; leave it out for 'no bound'.")
+        faults.append(f"{label}: a bound is NaN; leave it out for 'no bound'.")
     elif it.lower > it.upper:
-        faults.append(f"{who}: lower = {it.lower:g} lies above upper = {it.upper:g}; swap them.")
+        faults.append(f"{label}: lower = {it.lower:g} lies above upper = {it.upper:g}; swap them.")
     elif it.lower == it.upper and it.free:
-        faults.append(f"{who}: lower equals upper; use free=False to hold a value.")
+        faults.append(f"{label}: lower equals upper; use free=False to fix a value.")
     elif it.start is not None and not it.lower <= it.start <= it.upper:
-        faults.append(f"{who}: start = {it.start:g} lies outside of its bounds [{it.lower:g}, {it.upper:g}].")
+        faults.append(f"{label}: start = {it.start:g} lies outside of its bounds [{it.lower:g}, {it.upper:g}].")
     if it.scale is not None and not (np.isfinite(it.scale) and it.scale > 0):
-        faults.append(f"{who}: scale = {it.scale} must be positive.")
+        faults.append(f"{label}: scale = {it.scale} must be positive.")
     if it.log and it.start is not None and it.start <= 0:
-        faults.append(f"{who}: log=True needs a positive start, not {it.start:g}.")
+        faults.append(f"{label}: log=True needs a positive start, not {it.start:g}.")
     if it.log and it.upper <= 0:
-        faults.append(f"{who}: log=True needs a positive upper bound, not {it.upper:g}.")
+        faults.append(f"{label}: log=True needs a positive upper bound, not {it.upper:g}.")
     if it.prior is not None and not (np.isfinite(it.prior.mean) and it.prior.std > 0):
-        faults.append(f"{who}: a prior needs a finite mean and a positive std.")
+        faults.append(f"{label}: a prior needs a finite mean and a positive std.")
     return faults
 
 
-def _type_faults(who: str, it: Parameter | InitialState) -> list[str]:
+def _type_faults(label: str, it: Parameter | InitialState) -> list[str]:
     """What is not even of the right kind, so that nothing else can be asked of it."""
-    faults = [f"{who}: {field} is {getattr(it, field)!r}; give one number." for field in ("start", "scale")
+    faults = [f"{label}: {field} is {getattr(it, field)!r}; give one number." for field in ("start", "scale")
               if getattr(it, field) is not None and not is_number(getattr(it, field))]
-    faults += [f"{who}: {field} is {getattr(it, field)!r}; give one number, or leave it out for 'no bound'."
+    faults += [f"{label}: {field} is {getattr(it, field)!r}; give one number, or leave it out for 'no bound'."
                for field in ("lower", "upper") if not is_number(getattr(it, field))]
     if it.prior is not None and not (isinstance(it.prior, Prior) and is_number(it.prior.mean)
                                      and is_number(it.prior.std)):
-        faults.append(f"{who}: prior is {it.prior!r}; write Prior(mean, std) with two numbers.")
+        faults.append(f"{label}: prior is {it.prior!r}; write Prior(mean, std) with two numbers.")
     return faults
 
 
 def is_number(value: Any) -> bool:
     """One real number, of Python or of numpy."""
     return isinstance(value, Real) or (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iuf")
+
+
+@dataclass(frozen=True, eq=False)
+class Transforms:
+    """One solver coordinate per unknown: its value, or the logarithm of its value."""
+
+    log: np.ndarray  # (unknowns,) bool
+    lower: np.ndarray  # in solver coordinates
+    upper: np.ndarray
+    scale: np.ndarray  # typical size of a change, NaN where nothing is known yet
+    value_bounds: tuple[np.ndarray, np.ndarray] | None = None  # as they were given, which rounding must not cross
+
+    def values(self, xi: np.ndarray) -> np.ndarray:
+        values = np.array(xi, dtype=float)
+        with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
+            np.exp(values, out=values, where=self.log)
+        if self.value_bounds is not None:  # exp(log(bound)) may lie beyond the bound by rounding
+            lower, upper = self.value_bounds
+            np.copyto(values, lower, where=self.log & (xi <= self.lower) & (values < lower))
+            np.copyto(values, upper, where=self.log & (xi >= self.upper) & (values > upper))
+        return values
+
+    def coordinates(self, values: np.ndarray) -> np.ndarray:
+        return np.where(self.log, np.log(np.where(self.log, values, 1.0)), values)
+
+    def derivative(self, xi: np.ndarray) -> np.ndarray:
+        """d value / d coordinate."""
+        return np.where(self.log, self.values(xi), 1.0)
+
+
+def transforms_of(problem: Problem, start: np.ndarray) -> Transforms:
+    """Coordinates for a problem; `start` are the values to begin with, since some come from the data."""
+    log = np.array([u.log for u in problem.unknowns], dtype=bool)
+    lower = np.array([u.lower for u in problem.unknowns], dtype=float)
+    upper = np.array([u.upper for u in problem.unknowns], dtype=float)
+    scale = np.array([u.scale if u.scale is not None else np.nan for u in problem.unknowns], dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(np.isnan(scale) & (start != 0), np.abs(start), scale)
+        span = upper - lower
+        scale = np.where(np.isnan(scale) & np.isfinite(span), span / 10, scale)
+        bounds = lower, upper
+        lower = np.where(log, np.log(np.where(log, np.maximum(lower, 0), 1)), lower)
+        upper = np.where(log, np.log(np.where(log, upper, 1)), upper)
+    return Transforms(log, lower, upper, np.where(log, 1.0, scale), bounds if np.any(log) else None)

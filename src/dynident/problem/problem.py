@@ -16,7 +16,7 @@ import numpy as np
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
-from dynident.problem.model import Model, nominal_values, why_not_estimable
+from dynident.problem.model import Model
 from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
 from dynident.problem.unit_checks import unit_faults, unknown_unit_faults
@@ -54,12 +54,54 @@ class ParameterMapping:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What every method must respect. An initial state that nothing is said about is free, one per experiment."""
+    """A model, its records and its unknowns, checked once and completely; what every method must respect.
+
+    See the manual, start.
+
+    Parameters
+    ----------
+    model : EquationModel or FmuModel
+        With inputs and outputs that the records hold.
+    experiments : sequence of Experiment
+        The records; they are fitted together.
+    parameters : sequence of Parameter or InitialState, default ()
+        What is unknown or fixed. Each parameter of the model must be declared; an initial state that nothing is said about is
+        free, one per experiment.
+    constraints : sequence of str, default ()
+        Equalities and inequalities between parameters ("m1 + m2 == 29", "Jx <= Jy + Jz") and bounds of states
+        ("-1 <= v <= 1").
+    process_noise : mapping of str to Gaussian, optional
+        What disturbs the model, by state or input; `Gaussian()` where its standard deviation is to be estimated. Of a state the
+        standard deviation that white noise adds in one second (it grows with the root of time); of an input that of a
+        disturbance behind it, in the input's unit, held over a sample and independent of the next.
+
+    Attributes
+    ----------
+    unknowns : tuple of Unknown
+        What is estimated, in the order of every vector and matrix.
+    bindings : tuple of ParameterMapping
+        Per experiment, where its parameters and initial states come from.
+
+    Raises
+    ------
+    ProblemError
+        With everything that is wrong, before any computation.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> problem.names
+    ('k', 'x(0)')
+    """
 
     model: Any  # a Model
     experiments: Sequence[Experiment]
     parameters: Sequence[Parameter | InitialState] = ()
     constraints: Sequence[Any] = ()  # "m1 + m2 == 29", "Jx <= Jy + Jz", "-1 <= v <= 1"
+    process_noise: Mapping[str, Gaussian] = field(default_factory=dict)  # by state or input: what disturbs the model
     unknowns: tuple[Unknown, ...] = field(init=False, repr=False)
     bindings: tuple[ParameterMapping, ...] = field(init=False, repr=False)
 
@@ -74,6 +116,7 @@ class Problem:
         faults += _experiment_faults(self.model, experiments)
         faults += _parameter_faults(self.model, experiments, parameters)
         constraints = _constraints(self.model, parameters, self.constraints, faults)
+        faults += _process_noise_faults(self.model, experiments, self.process_noise)
         if faults:
             raise ProblemError(faults)
         unknowns, bindings = _bind(self.model, experiments, parameters)
@@ -83,7 +126,7 @@ class Problem:
             raise ProblemError(f"{len(unknowns)} unknowns ({', '.join(u.name for u in unknowns)}) cannot be found from "
                                f"{data} measured values. Fix some of them, or measure more.")
         for key, value in {"experiments": experiments, "parameters": parameters, "constraints": constraints,
-                           "unknowns": unknowns,
+                           "unknowns": unknowns, "process_noise": dict(self.process_noise),
                            "bindings": bindings}.items():
             object.__setattr__(self, key, value)
 
@@ -94,6 +137,7 @@ class Problem:
 
     @property
     def measured_values(self) -> int:
+        """Number of measured values in all records, missing ones left out."""
         return sum(int(np.sum(np.isfinite(y))) for e in self.experiments for y in e.outputs.values())
 
     def parameters_and_initial_state(self, unknowns: np.ndarray, experiment: int) -> tuple[np.ndarray, np.ndarray]:
@@ -105,13 +149,14 @@ class Problem:
         return p, x0
 
     def fixed_parameters(self) -> dict[str, float]:
+        """Parameters that are not estimated, with their values."""
         return {p.name: float(p.start) for p in self.parameters  # type: ignore[arg-type]  # a held one has a value
                 if isinstance(p, Parameter) and not p.free}
 
     def fixed_values(self) -> dict[str, float]:
         """Parameters and initial states that are not estimated, by printed name."""
         held = {p.name: float(p.start or 0.0) for p in self.parameters if isinstance(p, Parameter) and not p.free}
-        silent = set(nominal_values(self.model)) - {p.state for p in self.parameters if isinstance(p, InitialState)}
+        silent = set(self.model.nominal_values) - {p.state for p in self.parameters if isinstance(p, InitialState)}
         for experiment, b in zip(self.experiments, self.bindings, strict=True):
             for i, state in enumerate(self.model.states):
                 if b.initial_unknown[i] < 0 and (state not in silent or state in experiment.initial):
@@ -119,16 +164,30 @@ class Problem:
         return held
 
     def noise_of(self, output: str) -> tuple[Noise, ...]:
+        """What is assumed of the errors of one output, per experiment that measures it."""
         return tuple(e.noise[output] for e in self.experiments if output in e.noise)
 
     def replace(self, **fields: Any) -> Problem:
-        """A copy with other `model`, `experiments`, `parameters` or `constraints`."""
+        """A copy with other `model`, `experiments`, `parameters`, `constraints` or `process_noise`."""
         return replace(self, **fields)
+
+    @property
+    def noisy_inputs(self) -> tuple[str, ...]:
+        """Inputs of which an experiment says that their sensor errs."""
+        return tuple(name for name in self.model.inputs if any(name in e.input_noise for e in self.experiments))
+
+    def with_output_noise_only(self) -> Problem:
+        """The problem of output error: inputs known exactly, a model that nothing disturbs."""
+        if not self.process_noise and not self.noisy_inputs:
+            return self
+        return self.replace(experiments=[e.without_input_noise() for e in self.experiments], process_noise={})
 
     def content_hash(self) -> str:
         """A hash of everything the answer depends on: model, data, unknowns."""
         digest = hashlib.sha256(json.dumps(self.model.definition(), sort_keys=True).encode())
         digest.update(repr((self.parameters, [c.text for c in self.constraints])).encode())
+        for name, disturbance in sorted(self.process_noise.items()):
+            digest.update(f"{name} disturbed {disturbance.std}".encode())
         for e in self.experiments:
             digest.update(repr((e.name, e.start, sorted(e.hold.items()), sorted(e.initial.items()))).encode())
             digest.update(e.mode.encode())
@@ -167,7 +226,7 @@ def _completed(model: Model, it: Parameter | InitialState) -> Parameter | Initia
 
     Tools write the largest number that there is for 'no bound'.
     """
-    given = nominal_values(model).get(it.name if isinstance(it, Parameter) else it.state)
+    given = model.nominal_values.get(it.name if isinstance(it, Parameter) else it.state)
     if given is not None:
         it = replace(it, start=given.start if it.start is None else it.start, unit=it.unit or given.unit,
                      lower=given.lower if it.lower == -np.inf else it.lower,
@@ -197,7 +256,7 @@ def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> lis
         for name in e.outputs:
             if name not in model.outputs:
                 faults.append(f"{e.label}: '{name}' is not an output of the model.{did_you_mean(name, model.outputs)}")
-        modes = [name for name in getattr(model, "modes", ()) if name]
+        modes = [name for name in model.modes if name]
         if e.mode and e.mode not in modes:
             faults.append(f"{e.label}: the model has no mode '{e.mode}'.{did_you_mean(e.mode, modes)}")
         for name in e.initial:
@@ -215,6 +274,23 @@ def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> lis
     return faults
 
 
+def _process_noise_faults(model: Model, experiments: tuple[Experiment, ...], said: Any) -> list[str]:
+    if not isinstance(said, Mapping):
+        return [f"process_noise is given by name, as in process_noise={{'v': Gaussian(0.1)}}, not as a {type(said).__name__}."]
+    faults = []
+    for name, noise in said.items():
+        if name not in model.states and name not in model.inputs:
+            faults.append(f"process_noise names '{name}', which is neither a state nor an input of the model."
+                          f"{did_you_mean(name, [*model.states, *model.inputs])}")
+        if not isinstance(noise, Gaussian) or np.ndim(noise.std) or noise.bound is not None:  # type: ignore[arg-type]
+            faults.append(f"process_noise of '{name}' must be Gaussian(std) with one number, or Gaussian() where it is to be "
+                          f"found; not {noise!r}.")
+        if any(name in e.input_noise for e in experiments):
+            faults.append(f"'{name}' has noise of its sensor (in an experiment) and a disturbance behind it (process_noise). "
+                          "One record cannot tell them apart; say the larger one.")
+    return faults
+
+
 def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
                       parameters: tuple[Parameter | InitialState, ...]) -> list[str]:
     faults = [fault for p in parameters for fault in p.faults()]
@@ -225,11 +301,11 @@ def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
     faults += [f"initial state '{n}' is declared {k} times." for n, k in initials.items() if k > 1]
     faults += [f"parameter '{p.name}' has no start value; give one." for p in parameters
                if isinstance(p, Parameter) and p.start is None and p.name in model.parameters]
-    missing = [n for n in model.parameters if n not in declared and n not in nominal_values(model)]
+    missing = [n for n in model.parameters if n not in declared and n not in model.nominal_values]
     for name in declared:
         if name not in model.parameters:
-            near = _near(name, missing or model.parameters)
-            faults.append(why_not_estimable(model, name) or f"'{name}' is not a parameter of the model.{near}")
+            near = _close_names(name, missing or model.parameters)
+            faults.append(model.why_not_estimable(name) or f"'{name}' is not a parameter of the model.{near}")
     faults += [f"the model's parameter '{n}' has no entry; add Parameter('{n}', start=...) or make it a constant."
                for n in missing]
     for name in initials:
@@ -242,7 +318,7 @@ def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
     return faults
 
 
-def _near(name: str, known: Sequence[str]) -> str:
+def _close_names(name: str, known: Sequence[str]) -> str:
     """A hint that stays short where a model has hundreds of parameters."""
     return did_you_mean(name, known if len(known) <= MOST_LISTED else get_close_matches(name, known, 5, 0.4))
 
@@ -300,7 +376,7 @@ def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[P
                 else:
                     held[i] = it.start
 
-    given = nominal_values(model)
+    given = model.nominal_values
     for i, name in enumerate(model.parameters):
         for binding in bindings:
             binding.parameters[i] = given[name].start if name in given else np.nan

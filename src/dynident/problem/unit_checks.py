@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
@@ -10,17 +10,12 @@ from dynident.problem.parameter import InitialState, Parameter
 from dynident.units import conversion
 
 
-def units_of(model: Model) -> Mapping[str, str]:
-    """The units in which the model counts its quantities; a model may be silent about some or all."""
-    return getattr(model, "units", {})
-
-
 def unit_faults(experiments: Sequence[Experiment], model: Model) -> list[str]:
     """Signals that a record counts in another unit than the model, or than the first record that says one."""
     faults = []
     for name in dict.fromkeys(name for e in experiments for name in e.units):
         saying = [e for e in experiments if e.units.get(name)]
-        if wanted := units_of(model).get(name):
+        if wanted := model.units.get(name):
             faults += _against_model(name, wanted, saying)
             continue
         for other in saying[1:]:
@@ -51,7 +46,7 @@ def unknown_unit_faults(parameters: Iterable[Parameter | InitialState], model: M
     faults = []
     for it in parameters:
         what, name = ("parameter", it.name) if isinstance(it, Parameter) else ("initial state", it.state)
-        wanted = units_of(model).get(name)
+        wanted = model.units.get(name)
         if it.unit and wanted and conversion(it.unit, wanted) != 1:
             faults.append(f"{what} '{name}' is declared in {it.unit}, but the model counts it in {wanted}; give its numbers "
                           f"in {wanted}, with unit='{wanted}' or without a unit.")

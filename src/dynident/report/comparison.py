@@ -1,4 +1,4 @@
-"""What do several estimates say side by side, and do they agree?"""
+"""What do several estimates say side by side, do they agree, and where did their starts end (waterfall)?"""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from dynident.errors import DynidentError, ProblemError
-from dynident.estimate.estimate import Estimate
-from dynident.methods.ranking import best_of, best_per_objective
-from dynident.report.number_format import format_number, percent, seconds
-from dynident.report.result_table import ResultRow, fits, result_rows, verdict
-from dynident.report.waterfall import Waterfall, waterfall
+from dynident.estimate.estimate import Estimate, StartResult
+from dynident.methods.ranking import best_of, best_per_objective, comparable_cost, same_optimum
+from dynident.report.result_table import ResultRow, fits, format_number, percent, result_rows, seconds, verdict
+from dynident.verbs.compare import Comparison
 
 ABSENT = "-"
 REACHED = "reached the best"
@@ -39,6 +40,30 @@ class Effort:
     said: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Waterfall:
+    """Ends that have a cost, in order; starts that could not be fitted at all are only counted."""
+
+    rank: np.ndarray
+    cost: np.ndarray
+    converged: np.ndarray  # bool
+    sentence: str
+    lost: int = 0  # starts that could not be fitted at all
+
+
+def waterfall(starts: Sequence[StartResult], best: StartResult | None = None) -> Waterfall:
+    """Counted from the best of these starts, or from a better one that another method found."""
+    own = best_of(starts)
+    ended = sorted((s for s in starts if np.isfinite(s.criterion)), key=lambda s: s.criterion)
+    reference = best or own
+    cost = np.array([comparable_cost(s, reference) for s in ended] if reference else [], float)
+    reached = sum(same_optimum(s, own) for s in ended)
+    lost = len(starts) - len(ended)
+    said = f"{reached} of {len(starts)} starts ended at the lowest cost"
+    said += f"; {lost} could not be fitted at all." if lost else "."
+    return Waterfall(np.arange(1, len(ended) + 1), cost, np.array([s.converged for s in ended], bool), said, lost)
+
+
 @dataclass(frozen=True)
 class ComparisonTable:
     """Several estimates side by side; `rows` are by label, then by name."""
@@ -61,7 +86,7 @@ class ComparisonTable:
 def build_comparison(estimates: Mapping[str, Estimate]) -> ComparisonTable:
     """Put the estimates side by side; labels are the keys. What `compare` gives also says which methods have none."""
     _require_labelled(estimates)
-    failed: Mapping[str, str] = getattr(estimates, "failed", {})
+    failed = estimates.failed if isinstance(estimates, Comparison) else {}
     if not estimates:
         why = "".join(f" {label}: {reason}" for label, reason in failed.items())
         raise DynidentError(f"there is nothing to compare: no method gave an estimate.{why}" if failed else

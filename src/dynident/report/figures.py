@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynident.boundary.solve_bvp.result import BoundarySolution
-from dynident.boundary.solve_bvp.root_finding import RootIteration
-from dynident.design.plan import Plan
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
-from dynident.report.charts import DOTS_UP_TO, with_unit
-from dynident.report.downsampling import kept_samples
-from dynident.report.signal_charts import TWO_SIDED_95, SignalRecord, fitted_records, mode_strips
-from dynident.statistics.profile_likelihood import LEVEL, Profile
-from dynident.transcription.nlp_structure import NlpStructure
+from dynident.report.charts import DOTS_UP_TO, TWO_SIDED_95, SignalRecord, fitted_records, kept_samples, mode_strips, with_unit
+from dynident.report.comparison import waterfall
+from dynident.statistics.uncertainty import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from dynident.boundary.solve_bvp.result import BoundarySolution
+    from dynident.boundary.solve_bvp.root_finding import RootIteration
+    from dynident.design.plan import Plan
+    from dynident.statistics.profile_likelihood import Profile
+    from dynident.transcription.nlp_structure import NlpStructure
 
 MEASURED, FITTED, RESIDUAL, SECOND, INK, LINE = "#8a949a", "#0072b2", "#5f7886", "#c65102", "#1b2226", "#dde2e4"
 MODES = ("#8a949a", "#0072b2", "#c65102", "#7a6a2f", "#5f7886")  # bands behind the curves, one colour per mode
@@ -227,7 +228,7 @@ def profile_figure(profile: Profile) -> Figure:
         figure, grid = plt.subplots(2, columns, figsize=(0.6 + 3.0 * columns, 4.6), sharex="col", squeeze=False)
         for (name, curve), (above, below) in zip(profile.curves.items(), grid.T, strict=True):
             i = profile.names.index(name)
-            limit = profile.reach(name, LEVEL) ** 2
+            limit = profile.threshold_root(name, LEVEL) ** 2
             above.plot(curve.values, curve.rise, "o-", color=FITTED, ms=3, lw=1.4)
             if np.isfinite(limit):
                 above.axhline(limit, color=SECOND, lw=1, ls="--")
@@ -266,4 +267,21 @@ def spy_figure(sizes: NlpStructure) -> Figure:
         axis.set_title(title)
         axis.set_xlabel(f"{matrix.shape[1]} variables, {matrix.nnz} nonzeros")
         axis.set_aspect("auto")
+    return figure
+
+
+def waterfall_figure(estimate: Estimate) -> Figure:
+    """The costs of all starts as a matplotlib figure."""
+    import matplotlib.pyplot as plt
+
+    if not estimate.starts:
+        raise DynidentError("this estimate comes from one start; use multistart(...) to draw several.")
+    steps = waterfall(estimate.starts)
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    axes.plot(steps.rank, steps.cost, color="0.8", lw=1, zorder=0)
+    for name, marker, shown in (("converged", "o", steps.converged), ("not converged", "x", ~steps.converged)):
+        axes.plot(steps.rank[shown], steps.cost[shown], marker, ms=5, label=name)
+    axes.set(xlabel="start, best first", ylabel="cost", yscale="log" if np.all(steps.cost > 0) else "linear",
+             title=steps.sentence)
+    axes.legend(frameon=False)
     return figure

@@ -8,17 +8,34 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from dynident._util.atomic import atomic_write
-from dynident.report.sections.section import filled
+from dynident.estimate.estimate import Estimate
 
 FOOTER = "Written by dynident. This page is one file: it opens offline and requests nothing from the network."
+ENVIRONMENT = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page; `body` asks the estimate what it holds, and gives nothing where there is nothing to show."""
+
+    anchor: str
+    title: str
+    body: Callable[[Estimate], Markup | None]
+
+
+def filled(template: str, **content: Any) -> Markup:
+    """The template with its content; whatever is not Markup is escaped."""
+    return Markup(ENVIRONMENT.from_string(template).render(**content))
 
 
 @dataclass(frozen=True)
@@ -73,4 +90,3 @@ def _policy(scripts: Sequence[str]) -> str:
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
     return (f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
             "base-uri 'none'; form-action 'none'")
-

@@ -6,27 +6,27 @@ Nothing is wrapped from sample to sample as in the recursion (the wrapping effec
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynident.estimate.enclosure import Refutation
+from dynident.set_membership.bisection import bisect_ends
 from dynident.set_membership.flows.boxes import IntervalStep
 from dynident.set_membership.flows.lohner import ROUNDING, LohnerFlow, OutputEnclosure
 from dynident.set_membership.flows.taylor_model_flow import TaylorModelFlow, make_flow
-from dynident.set_membership.intervals.arithmetic import Interval, round_down, round_up
+from dynident.set_membership.intervals.arithmetic import Interval
 from dynident.set_membership.result import SetMembershipResult
-from dynident.set_membership.setup import SetMembershipSetup
+from dynident.set_membership.setup import BoundedRecord, SetMembershipSetup
 from dynident.set_membership.verified_lp import bound_by_lp, bound_by_rows, certainly_inside
-from dynident.tolerances import HULL_SHRINKAGE
+from dynident.tolerances import HULL_SHRINKAGE, INFLATION_RATIO
 
 if TYPE_CHECKING:
     from dynident.set_membership.method import SetMembership
 
 MAX_INFLATION = 1024.0
-INFLATION_RATIO = 1.05  # relative accuracy of the smallest inflation
 MAX_LP_BOXES = 6  # boxes for which linear programs are worth their time
 BATCH_ORDER = 8  # of the Taylor polynomial
 ROUNDS, PAVING_ROUNDS = 20, 40  # of bisection and contraction
@@ -51,30 +51,17 @@ class SampleStretch:
     """Consecutive samples in one mode."""
 
     flow: LohnerFlow | TaylorModelFlow
-    steps: tuple[IntervalStep, ...]
-    low: np.ndarray  # (outputs, samples)
-    high: np.ndarray
+    record: BoundedRecord  # or a part of one
     known: Interval | None = None  # (samples, states)
     substeps: int = 1
 
     @property
     def samples(self) -> int:
-        return len(self.steps)
-
-    def truncate(self, samples: int) -> SampleStretch:
-        """Its first samples only."""
-        return replace(self, steps=self.steps[:samples], low=self.low[:, :samples], high=self.high[:, :samples])
-
-    def with_inflated_bounds(self, factor: float) -> SampleStretch:
-        """Every radius `factor` times as large."""
-        with np.errstate(invalid="ignore"):
-            more = (factor - 1) * 0.5 * (self.high - self.low)
-        more = np.where(np.isfinite(more), more, 0.0)
-        return replace(self, low=round_down(self.low - more), high=round_up(self.high + more))
+        return self.record.samples
 
     def enclose_outputs(self, lo: np.ndarray, hi: np.ndarray, samples: int) -> OutputEnclosure:
         known = None if self.known is None else (self.known[0][:samples], self.known[1][:samples])
-        return self.flow.enclose_outputs(lo, hi, self.steps[:samples], self.substeps, known)
+        return self.flow.enclose_outputs(lo, hi, self.record.steps[:samples], self.substeps, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +73,19 @@ class Paving:
     full: bool = False  # boxes were left to be bisected, and there was no room for their halves
 
     def hull(self) -> Interval | None:
-        both = np.concatenate([self.outer[0], self.inner[0]], axis=1), np.concatenate(
-            [self.outer[1], self.inner[1]], axis=1)
-        return None if not both[0].shape[1] else (both[0].min(axis=1), both[1].max(axis=1))
+        low, high = _join([self.outer, self.inner])
+        return None if not low.shape[1] else (low.min(axis=1), high.max(axis=1))
+
+
+def _join(parts: Sequence[Interval]) -> Interval:
+    return np.concatenate([part[0] for part in parts], axis=1), np.concatenate([part[1] for part in parts], axis=1)
 
 
 def invert_set(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: InversionOptions) -> Paving:
     """The part of the box [lo, hi] (unknowns,) that the stretch leaves; empty if it refutes all of it."""
     width = np.where(hi > lo, hi - lo, 1.0)
     box = lo[:, None], hi[:, None]
-    empty = np.zeros((lo.size, 0))
-    inner: list[Interval] = []
+    inner: list[Interval] = [(np.zeros((lo.size, 0)), np.zeros((lo.size, 0)))]
     small: list[Interval] = []
     samples = stretch.samples if options.paving else min(stretch.samples, 16)
     for _ in range(options.max_rounds):
@@ -115,16 +104,13 @@ def invert_set(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: 
             break
         samples = min(stretch.samples, 2 * samples)
         box = _bisect_largest(box, width, options)
-    outer, full = [*small, box], 2 * box[0].shape[1] > options.max_boxes
-    return Paving((np.concatenate([b[0] for b in outer], axis=1), np.concatenate([b[1] for b in outer], axis=1)),
-                  (np.concatenate([empty, *(b[0] for b in inner)], axis=1),
-                   np.concatenate([empty, *(b[1] for b in inner)], axis=1)), full)
+    return Paving(_join([*small, box]), _join(inner), 2 * box[0].shape[1] > options.max_boxes)
 
 
 def _contract_boxes(stretch: SampleStretch, rows: OutputEnclosure, box: Interval, samples: int,
                     options: InversionOptions) -> tuple[Interval, np.ndarray]:
     """The boxes without what the rows exclude, and which of them are inside for certain."""
-    low, high = stretch.low[:, :samples], stretch.high[:, :samples]
+    low, high = stretch.record.low[:, :samples], stretch.record.high[:, :samples]
     inside = certainly_inside(rows, low, high)
     d_lo, d_hi = bound_by_rows(rows, low, high, options.max_outliers)
     left = ~np.isnan(d_lo[0]) | inside
@@ -156,24 +142,14 @@ def _bisect_largest(box: Interval, width: np.ndarray, options: InversionOptions)
         return box
     relative = (hi - lo) / width[:, None]
     largest = np.argsort(-relative.max(axis=0))[:room]
-    return _bisect(box, width, largest)
-
-
-def _bisect(box: Interval, width: np.ndarray, chosen: np.ndarray) -> Interval:
-    lo, hi = box[0].copy(), box[1].copy()
-    relative = (hi - lo) / width[:, None]
-    rows = relative[:, chosen].argmax(axis=0)
-    middle = 0.5 * (lo[rows, chosen] + hi[rows, chosen])
-    other_lo, other_hi = lo[:, chosen].copy(), hi[:, chosen].copy()
-    hi[rows, chosen] = middle
-    other_lo[rows, np.arange(chosen.size)] = middle
-    return np.concatenate([lo, other_lo], axis=1), np.concatenate([hi, other_hi], axis=1)
+    rows = relative[:, largest].argmax(axis=0)
+    return bisect_ends(box, largest, rows, 0.5 * (lo[rows, largest] + hi[rows, largest]))
 
 
 def first_inconsistent(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: InversionOptions) -> int:
     """The first sample with which nothing fits any more, for a stretch that is refuted as a whole."""
     def refuted(k: int) -> bool:
-        return invert_set(stretch.truncate(k + 1), lo, hi, options).hull() is None
+        return invert_set(replace(stretch, record=stretch.record.part(0, k + 1)), lo, hi, options).hull() is None
 
     return bisect_first_true(refuted, 0, stretch.samples - 1)
 
@@ -189,7 +165,7 @@ def bisect_first_true(holds: Callable[[int], bool], first: int, last: int) -> in
 def smallest_inflation(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, options: InversionOptions) -> float:
     """The largest factor on all radii with which the stretch is still refuted."""
     def refuted(factor: float) -> bool:
-        return invert_set(stretch.with_inflated_bounds(factor), lo, hi, options).hull() is None
+        return invert_set(replace(stretch, record=stretch.record.with_inflated_bounds(factor)), lo, hi, options).hull() is None
 
     return largest_refuted_factor(refuted)
 
@@ -227,8 +203,7 @@ def _invert_record(method: SetMembership, setup: SetMembershipSetup, flow: Lohne
                    result: SetMembershipResult, e: int) -> SetMembershipResult:
     """What one record leaves of the bounds."""
     record, (lo, hi) = setup.records[e], setup.box(e, result.low, result.high)
-    stretch = SampleStretch(flow, record.steps, record.low, record.high,
-                            substeps=_choose_substeps(flow, record.steps[0], lo, hi))
+    stretch = SampleStretch(flow, record, substeps=_choose_substeps(flow, record.steps[0], lo, hi))
     options = InversionOptions(method.max_boxes, ROUNDS, method.tolerance, method.max_outliers)
     found = invert_set(stretch, lo, hi, options)
     hull, limit = found.hull(), f"max_boxes = {method.max_boxes} boxes"

@@ -16,6 +16,7 @@ import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.set_membership.flows.boxes import Boxes, concatenate
+from dynident.set_membership.intervals.arithmetic import Interval
 
 MORTON_BITS = 10  # per row of a Morton code: neighbours at a thousandth of the spread are neighbours in the list
 MAX_MERGE_ROUNDS = 40
@@ -152,11 +153,16 @@ def _check_bisections(result: Any, boxes: Boxes) -> Bisections:
 
 def bisect(boxes: Boxes, chosen: np.ndarray, rows: np.ndarray, points: np.ndarray) -> Boxes:
     """Each chosen box becomes two that share the point."""
-    lo, hi = boxes.lo.copy(), boxes.hi.copy()
+    return Boxes(*bisect_ends((boxes.lo, boxes.hi), chosen, rows, points), np.concatenate([boxes.mode, boxes.mode[chosen]]))
+
+
+def bisect_ends(box: Interval, chosen: np.ndarray, rows: np.ndarray, points: np.ndarray) -> Interval:
+    """The same of (rows, boxes) ends: the upper parts stand behind all others."""
+    lo, hi = box[0], box[1].copy()
     other_lo, other_hi = lo[:, chosen].copy(), hi[:, chosen].copy()
     hi[rows, chosen] = points
     other_lo[rows, np.arange(chosen.size)] = points
-    return concatenate([Boxes(lo, hi, boxes.mode), Boxes(other_lo, other_hi, boxes.mode[chosen])], lo.shape[0])
+    return np.concatenate([lo, other_lo], axis=1), np.concatenate([hi, other_hi], axis=1)
 
 
 def slice_widest(boxes: Boxes, row: int, slices: int) -> Boxes:

@@ -15,9 +15,15 @@ import numpy as np
 
 from dynident.models.equations import EquationModel
 from dynident.set_membership.bisection import BisectionContext, Strategy, bisect_most_urgent, merge_boxes, slice_widest
-from dynident.set_membership.flows.boxes import Boxes, IntervalStep, concatenate
+from dynident.set_membership.flows.boxes import (
+    BoundedSample,
+    Boxes,
+    IntervalStep,
+    Prediction,
+    concatenate,
+    update_with_measurement,
+)
 from dynident.set_membership.flows.interval_automaton import IntervalAutomaton, VariableLayout
-from dynident.set_membership.flows.measurement_update import BoundedSample, Prediction, update_with_measurement
 from dynident.set_membership.intervals import Guarantee
 from dynident.set_membership.intervals.arithmetic import Interval
 from dynident.set_membership.setup import BoundedRecord

@@ -13,7 +13,17 @@ import numpy as np
 from dynident.estimate.estimate import Estimate
 from dynident.methods.capabilities import Capabilities, Support
 from dynident.methods.method import Method
-from dynident.methods.options import Check, check_options, is_number, one_of, option, plain_options, true_or_false, unchecked
+from dynident.methods.options import (
+    check_options,
+    documented,
+    is_number,
+    one_of,
+    option,
+    plain_options,
+    true_or_false,
+    unchecked,
+    whole_number,
+)
 from dynident.problem.problem import Problem
 from dynident.set_membership.bisection import Strategy, resolve_strategy
 from dynident.set_membership.run import check_setup, run
@@ -23,16 +33,6 @@ MAX_ORDER = 20  # beyond it coefficients only round
 
 
 # checks
-
-
-def whole_from(least: int) -> Check:
-    return lambda name, value: [] if isinstance(value, (int, np.integer)) and value >= least else [
-        f"{name} = {value!r} must be a whole number of at least {least}."]
-
-
-def split_count(name: str, value: Any) -> list[str]:
-    good = value is None or (isinstance(value, (int, np.integer)) and value >= 0)
-    return [] if good else [f"{name} = {value!r} must be a whole number that is not negative."]
 
 
 def taylor_order(name: str, value: Any) -> list[str]:
@@ -66,26 +66,42 @@ def radius_table(name: str, value: Any) -> list[str]:
             for key, radius in value.items() if not is_number(radius) or not np.isfinite(radius) or radius < 0]
 
 
+@documented
 @dataclass(frozen=True)
 class SetMembership(Method):
-    """Bounds outside of which no value can explain the data, proved; for errors that never exceed a bound."""
+    """Bounds outside of which no value can explain the data, proved; for errors that never exceed a bound.
+
+    See the manual, methods/set_membership.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Bounded(0.02)}, initial={"x": 1})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0, upper=2)])
+    >>> low, high = di.identify(problem, di.set_membership()).uncertainty.interval("k")
+    >>> low < 0.5 < high
+    True
+    """
 
     algorithm: str = option("auto", '"batch" (all samples at once), "recursive" (box by box along the record), "paper" (as '
                             'published), or "auto".', one_of(ALGORITHMS))
-    max_boxes: int = option(300, "Boxes at a time.", whole_from(1))
-    subdivisions: int | None = option(None, "M: of a box, per sample.", split_count)
-    velocity_subdivisions: int = option(0, "M_v: of the state `velocity`.", whole_from(0))
+    max_boxes: int = option(300, "Boxes at a time.", whole_number(1))
+    subdivisions: int | None = option(None, "M: of a box, per sample.", whole_number(0, None))
+    velocity_subdivisions: int = option(0, "M_v: of the state `velocity`.", whole_number(0))
     velocity: str = option("", "The state that is divided.", state_name)
-    passes: int = option(1, "Over the record.", whole_from(1))
+    passes: int = option(1, "Over the record.", whole_number(1))
     reset: Mapping[str, str] = option(dict, '{"T": "speed"}: T may change once in each standstill, when the output `speed` has '
                                       "been measured as zero for `standstill_time`.", reset_table)
     standstill_time: float = option(0.0, "How long zero has to be measured.", seconds, unit="seconds")
-    max_outliers: int = option(0, "So many samples may be wrong.", whole_from(0))
+    max_outliers: int = option(0, "So many samples may be wrong.", whole_number(0))
     input_error: Mapping[str, float] = option(dict, "By input, the bound of its errors.", radius_table)
     tolerance: float = option(0.02, "Share of the first box below which a box is not divided.", fraction)
     order: int | None = option(None, "Of the Taylor polynomials in time.", taylor_order)
-    taylor_degree: int = option(1, "Of the polynomials in the unknowns (batch).", whole_from(1))
-    rigorous: bool = option(False, "Trust no libm.", true_or_false)
+    taylor_degree: int = option(1, "Of the polynomials in the unknowns (batch).", whole_number(1))
+    rigorous: bool = option(False, "Correctly rounded elementary functions (extra `verified`) in place of those of libm.",
+                             true_or_false)
     strategy: Strategy | str | None = option(None, "Which box is divided, and where: a name or a function.", unchecked)
     kind: ClassVar[str] = "set_membership"
 

@@ -3,6 +3,9 @@
 The recursion proves in which stretches every possible state moves in one mode, and bounds the state there. Each such
 window is then a smooth problem: its flow is linear in most unknowns, the curving ones are sliced, and linear programs
 with proved bounds (`VerifiedLinearProgram`) contract all of them together.
+
+beta*(u - T) is bilinear in beta and T, but linear in beta and w = beta*T. Where a parameter acts only through its product
+with another one, the product takes its place (`reparametrize`), and bounds of the parameter follow from those of both.
 """
 
 from __future__ import annotations
@@ -10,23 +13,60 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import casadi
 import numpy as np
 
 from dynident.set_membership.batch import SampleStretch, bisect_first_true
+from dynident.set_membership.bisection import bisect_ends
 from dynident.set_membership.flows.lohner import ROUNDING, OutputEnclosure
 from dynident.set_membership.flows.taylor_model_flow import make_flow
 from dynident.set_membership.interval_observer import ObserverResult
 from dynident.set_membership.intervals.arithmetic import Interval, intersect, mul, round_down, round_up
-from dynident.set_membership.reparametrization import ReparametrizedMode, reparametrize
 from dynident.set_membership.setup import SetMembershipSetup
 from dynident.set_membership.verified_lp import VerifiedLinearProgram
-from dynident.tolerances import HULL_SHRINKAGE
+from dynident.tolerances import HULL_SHRINKAGE, KNOWN_RADIUS
 
 MIN_WINDOW = 20  # samples: a shorter window says little
 FIRST_SAMPLES = 40
 MAX_FURTHER_ROUNDS = 4  # where fewer samples have already left little
 MAX_LP_SAMPLES = 60  # of a window that a linear program looks at, spread evenly
-MIN_LP_RADIUS = 1e-290  # radius of an unknown that is known
+
+
+@dataclass(frozen=True, eq=False)
+class ReparametrizedMode:
+    """A rate and an output in which some parameters are replaced by their product with another one."""
+
+    rate: casadi.Function
+    output: casadi.Function
+    products: dict[int, int]  # parameter -> the factor that it is multiplied by
+    curving: np.ndarray  # (states + parameters,): whether the Jacobian of the rate depends on it
+
+
+def reparametrize(rate: casadi.Function, output: casadi.Function, positive: np.ndarray) -> ReparametrizedMode:
+    """The mode with every possible product put in; `positive` are parameters that are so for certain."""
+    t, x, u, p = (casadi.SX.sym(n, rate.size1_in(k)) for k, n in enumerate("txup"))
+    f, y = rate(t, x, u, p), output(t, x, u, p)
+    products: dict[int, int] = {}
+    for k in range(p.numel()):
+        slope = casadi.jacobian(f, p[k])
+        if casadi.depends_on(slope, p[k]) or casadi.depends_on(y, p[k]):
+            continue
+        factor = next((j for j in range(p.numel()) if j != k and positive[j] and j not in products
+                       and k not in products.values() and _is_only_factor(slope, p, j)), None)
+        if factor is not None:
+            products[k] = factor
+            f = casadi.substitute(f, p[k], 0) + p[k] * casadi.jacobian(slope, p[factor])
+    unknowns = casadi.vertcat(x, p)
+    curvature = casadi.vec(casadi.jacobian(f, unknowns))
+    curving = np.array([casadi.depends_on(curvature, unknowns[k]) for k in range(unknowns.numel())], bool)
+    return ReparametrizedMode(casadi.Function("rate", [t, x, u, p], [casadi.densify(f)]), output, products, curving)
+
+
+def _is_only_factor(slope: casadi.SX, p: casadi.SX, j: int) -> bool:
+    """Whether slope = p[j] * (something without parameters)."""
+    second = casadi.jacobian(slope, p[j])
+    rest = casadi.simplify(casadi.substitute(slope, p[j], 0))
+    return bool(second.nnz()) and not casadi.depends_on(second, p) and casadi.densify(rest).is_zero()
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +126,7 @@ class WindowSolver:
         flow = make_flow(setup.automaton.layout, self.mode.rate, self.mode.output, options.order, options.taylor_degree,
                          setup.automaton.rigorous)
         part = slice(window.begin, window.end)
-        self.stretch = SampleStretch(flow, record.steps[part], record.low[:, part], record.high[:, part],
+        self.stretch = SampleStretch(flow, record.part(window.begin, window.end),
                                      (observed.low[part, :n], observed.high[part, :n]))
 
     def contract(self, lo: np.ndarray, hi: np.ndarray) -> Interval | None:
@@ -152,7 +192,7 @@ class WindowSolver:
         chosen = np.unique(np.linspace(0, samples - 1, min(samples, MAX_LP_SAMPLES)).astype(int))
         part = OutputEnclosure(rows.centre, rows.radius, rows.a[chosen], rows.offset[chosen], rows.error[chosen],
                                rows.low[chosen], rows.high[chosen])
-        low, high = self.stretch.low[:, chosen], self.stretch.high[:, chosen]
+        low, high = self.stretch.record.low[:, chosen], self.stretch.record.high[:, chosen]
         a, b = [], []
         for place, (k, j) in enumerate(self.mode.products.items()):
             for sign, bound in ((1.0, own[1][place, box]), (-1.0, own[0][place, box])):
@@ -175,7 +215,7 @@ class WindowSolver:
                         own: Interval) -> None:
         size = rows.centre.shape[0]
         for i in range(size):
-            if rows.radius[i, box] <= MIN_LP_RADIUS:
+            if rows.radius[i, box] <= KNOWN_RADIUS:
                 continue
             axis = np.zeros(size)
             axis[i] = 1.0
@@ -206,13 +246,8 @@ class WindowSolver:
         first = (high[rows] - low[rows]).max(axis=1)
         widest = rows[np.argmax((high[rows] - low[rows]) / np.where(first > 0, first, 1)[:, None], axis=0)]
         each = np.arange(low.shape[1])
-        middle = 0.5 * (low[widest, each] + high[widest, each])
-        other_low, other_high = low.copy(), high.copy()
-        high = high.copy()
-        high[widest, each] = middle
-        other_low[widest, each] = middle
-        return ((np.concatenate([low, other_low], axis=1), np.concatenate([high, other_high], axis=1)),
-                (np.tile(own[0], 2), np.tile(own[1], 2)))
+        halves = bisect_ends(boxes, each, widest, 0.5 * (low[widest, each] + high[widest, each]))
+        return halves, (np.tile(own[0], 2), np.tile(own[1], 2))
 
 
 def _hull_widths(boxes: Interval, own: Interval) -> np.ndarray:

@@ -12,6 +12,7 @@ from dynident.errors import SimulationDiverged
 from dynident.estimate.enclosure import Band, Enclosure, Refutation
 from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.integrators.grid import grid_of
+from dynident.methods.build_estimate import build_estimate, trajectories_from
 from dynident.set_membership.flows.boxes import Boxes
 from dynident.set_membership.intervals import Guarantee
 from dynident.set_membership.setup import SetMembershipSetup
@@ -42,7 +43,7 @@ class SetMembershipResult:
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee.LIBM_MARGIN if Guarantee.LIBM_MARGIN in self.guarantees else Guarantee.RIGOROUS
+        return Guarantee.weakest(self.guarantees)
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -68,13 +69,12 @@ def build_set_estimate(setup: SetMembershipSetup, method: SetMembership, algorit
         prior_high=setup.high.copy(), outer=outer, inner=inner, max_outliers=method.max_outliers,
         refutation=result.refutation, bands=result.bands, fixed=problem.fixed_values(),
         last=_last_boxes(setup, result.boxes, low, high))
-    values = {**dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True)), **problem.fixed_values()}
+    values = dict(zip(problem.names, (float(v) for v in 0.5 * (low + high)), strict=True))
     trajectories, residuals = _trajectories(setup, result)
     boxes = result.boxes.count if result.boxes is not None else sum(
         min(part.shape[2], MAX_KEPT_BOXES) for part in (result.outer, result.inner) if part is not None)
-    return Estimate(
-        problem=problem, method=method, values=values, uncertainty=enclosure, converged=True,
-        status=_status(result, algorithm), cost=float("nan"), trajectories=trajectories, residuals=residuals,
+    return build_estimate(
+        problem, method, values, enclosure, trajectories, residuals, converged=True, status=_status(result, algorithm),
         notes=(*reset, *result.notes), counts={"boxes": boxes}, times={"fit": seconds},
         statistics={"share_removed": enclosure.excluded_volume()})
 
@@ -108,30 +108,26 @@ def _last_boxes(setup: SetMembershipSetup, boxes: Boxes | None, low: np.ndarray,
     return ends[:, :, np.all(ends[0] <= ends[1], axis=0)]
 
 
-def _trajectories(setup: SetMembershipSetup, result: SetMembershipResult) -> tuple[tuple[Trajectory, ...], tuple[dict, ...]]:
+def _trajectories(setup: SetMembershipSetup, result: SetMembershipResult
+                  ) -> tuple[tuple[Trajectory, ...], tuple[Mapping[str, np.ndarray], ...]]:
     """Of the middle of the bounds; or, where there are bands, the middle of these: no solution, but never far from one."""
     model = setup.model
-    made, left = [], []
+    states_of, outputs_of = [], []
     last = {band.experiment: band for band in result.bands}
     for e, record in enumerate(setup.records):
         size = record.samples
-        states = {n: np.full(size, np.nan) for n in model.states}
+        states = np.full((size, len(model.states)), np.nan)
         parameters = np.array([_midpoint_values(setup, result, e)[0]] * size).T
         if record.label in last:
             band = last[record.label]
-            for n in model.states:
-                with np.errstate(invalid="ignore"):  # what has no end on either side has no middle
-                    states[n][:band.time.size] = 0.5 * (band.low[n] + band.high[n])
+            with np.errstate(invalid="ignore"):  # what has no end on either side has no middle
+                states[:band.time.size] = np.array([0.5 * (band.low[n] + band.high[n]) for n in model.states]).T
         elif result.refutation is None:
             states = _simulate_midpoint(setup, result, e)
-        x = np.array([states[n] for n in model.states])
         u = np.array([np.asarray(setup.problem.experiments[e].inputs[n]) for n in model.inputs]).reshape(-1, size)
-        y = np.asarray(model.output.map(size)(record.time[None], x, u, parameters))
-        outputs = {n: y[j] for j, n in enumerate(model.outputs)}
-        made.append(Trajectory(record.label, record.time, states, outputs))
-        measured = setup.problem.experiments[e].outputs
-        left.append({n: np.asarray(measured[n]) - outputs[n] for n in model.outputs if n in measured})
-    return tuple(made), tuple(left)
+        states_of.append(states)
+        outputs_of.append(np.asarray(model.output.map(size)(record.time[None], states.T, u, parameters)).T)
+    return trajectories_from(setup.problem, states_of, outputs_of)
 
 
 def _midpoint_values(setup: SetMembershipSetup, result: SetMembershipResult, e: int) -> tuple[np.ndarray, np.ndarray]:
@@ -139,13 +135,12 @@ def _midpoint_values(setup: SetMembershipSetup, result: SetMembershipResult, e: 
     return setup.problem.parameters_and_initial_state(0.5 * (result.low + result.high), e)
 
 
-def _simulate_midpoint(setup: SetMembershipSetup, result: SetMembershipResult, e: int) -> dict[str, np.ndarray]:
-    """States of a simulation; not known where it diverges, which says nothing about values that fit."""
+def _simulate_midpoint(setup: SetMembershipSetup, result: SetMembershipResult, e: int) -> np.ndarray:
+    """(samples, states) of a simulation; not known where it diverges, which says nothing about values that fit."""
     model, run = setup.model, setup.problem.experiments[e]
     grid = grid_of(model, run, everywhere=True)
     try:
         simulation = refine_steps(simulator_for(model, "runge_kutta", ()), *_midpoint_values(setup, result, e), grid)
-        states = simulation.states[grid.offset:]
     except SimulationDiverged:
-        states = np.full((run.time.size, len(model.states)), np.nan)
-    return {n: states[:, i].copy() for i, n in enumerate(model.states)}
+        return np.full((run.time.size, len(model.states)), np.nan)
+    return simulation.states[grid.offset:]

@@ -13,9 +13,8 @@ from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import stated_bound
 from dynident.problem.problem import Problem
-from dynident.set_membership.flows.boxes import IntervalStep, stack_rows
+from dynident.set_membership.flows.boxes import BoundedSample, IntervalStep, stack_rows
 from dynident.set_membership.flows.interval_automaton import IntervalAutomaton
-from dynident.set_membership.flows.measurement_update import BoundedSample
 from dynident.set_membership.intervals.arithmetic import Interval, round_down, round_up
 
 FIRST_PASSES = 20  # of contraction of the initial state by the first measurement
@@ -38,10 +37,10 @@ class BoundedRecord:
     def sample(self, k: int) -> BoundedSample:
         return BoundedSample(self.steps[k], self.low[:, k], self.high[:, k])
 
-    def truncate(self, samples: int) -> BoundedRecord:
-        """Its first samples only."""
-        return BoundedRecord(self.label, self.time[:samples], self.steps[:samples], self.low[:, :samples],
-                             self.high[:, :samples])
+    def part(self, begin: int, end: int) -> BoundedRecord:
+        """The samples from `begin` on, before `end`."""
+        own = slice(begin, end)
+        return BoundedRecord(self.label, self.time[own], self.steps[own], self.low[:, own], self.high[:, own])
 
     def with_inflated_bounds(self, factor: float) -> BoundedRecord:
         """The same with every radius `factor` times as large."""

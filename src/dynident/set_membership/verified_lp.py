@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynident.set_membership.flows.lohner import ROUNDING, OutputEnclosure
-from dynident.set_membership.intervals.arithmetic import TINY
-
-SMALL_SLOPE = 1e-300  # a coefficient below it bounds nothing
+from dynident.set_membership.intervals.arithmetic import TINY, UNIT
 
 
 def measurement_bounds(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +50,7 @@ def bound_by_rows(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, max_
                 from_, to = lower - others[1] - 2 * error, upper - others[0] + 2 * error
                 slope = rows.a[:, :, j]
                 one, two = from_ / slope, to / slope
-                flat = np.abs(slope) <= SMALL_SLOPE
+                flat = np.abs(slope) <= TINY  # a smaller coefficient bounds nothing
                 first = np.where(flat, -np.inf, np.minimum(one, two))
                 last = np.where(flat, np.inf, np.maximum(one, two))
                 first = np.nan_to_num(first - ROUNDING * np.abs(first), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
@@ -119,7 +117,7 @@ class VerifiedLinearProgram:
 
     def _weak_duality_bound(self, multipliers: np.ndarray, direction: np.ndarray) -> float:
         """-multipliers . b - |direction + A' multipliers| . radius, rounded down."""
-        count = (len(self.b) + 8) * 2.0**-52
+        count = (len(self.b) + 8) * UNIT
         left = direction + self.a.T @ multipliers
         left_error = count * (np.abs(direction) + np.abs(self.a).T @ multipliers)
         value = -(multipliers @ self.b) - (np.abs(left) + left_error) @ self.radius

@@ -32,27 +32,30 @@ STOPPED = (StatusCode.INTERRUPTED, StatusCode.SIMULATOR_LOST)  # from outside
 class GaussNewton:
     """Options: how many iterations at the most, and constraints between the unknowns."""
 
-    iterations: int = 200
-    between: ParameterConstraints | None = None
+    max_iterations: int = 200
+    constraints: ParameterConstraints | None = None
     name: str = "generalised Gauss-Newton"
 
     def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         """Unscaled first; where that does not converge, unknowns that the data hardly see are kept from wandering."""
-        constraints = self.between if self.between is not None and self.between.count else None
-        first = LeastSquaresLoop(NaturalMonotonicity(), LEVENBERG, min(self.iterations, UNSCALED_ITERATIONS),
+        constraints = self.constraints if self.constraints is not None and self.constraints.count else None
+        first = LeastSquaresLoop(NaturalMonotonicity(), LEVENBERG, min(self.max_iterations, UNSCALED_ITERATIONS),
                                  constraints=constraints, max_newton_step=UNBOUNDED_STEP)
         state = first.run(finite, point, watch)
-        free, used = outcome_of(finite, state), len(state.history) - 1
-        if free.converged or free.reason.code in STOPPED or infeasible(state.violations) or used >= self.iterations:
-            return free
-        begin = free.point if used >= UNSCALED_ITERATIONS else point  # a run that got stuck begins anew
-        second = replace(first, regularization=SCALED_TRUST, max_iterations=self.iterations - used, max_newton_step=np.inf)
-        held = outcome_of(finite, second.run(finite, begin, watch, state.history))
-        better = held.converged or held.reason.code in STOPPED or used < UNSCALED_ITERATIONS
-        return held if better or held.evaluation.cost < free.evaluation.cost else replace(free, history=held.history)
+        first_result, used = outcome_of(finite, state), len(state.history) - 1
+        stopped = first_result.converged or first_result.reason.code in STOPPED or infeasible(state.violations)
+        if stopped or used >= self.max_iterations:
+            return first_result
+        start = first_result.point if used >= UNSCALED_ITERATIONS else point  # a run that got stuck begins anew
+        second = replace(first, regularization=SCALED_TRUST, max_iterations=self.max_iterations - used, max_newton_step=np.inf)
+        scaled = outcome_of(finite, second.run(finite, start, watch, state.history))
+        better = scaled.converged or scaled.reason.code in STOPPED or used < UNSCALED_ITERATIONS
+        if better or scaled.evaluation.cost < first_result.evaluation.cost:
+            return scaled
+        return replace(first_result, history=scaled.history)
 
 
-def settled(finite: FiniteProblem, point: Variables) -> bool:
+def is_optimum(finite: FiniteProblem, point: Variables) -> bool:
     """Whether a point that another solver found passes for an optimum here."""
     try:
         state = initial_state(finite, point, LEVENBERG).rescaled(finite, 0.0, False)

@@ -12,17 +12,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import FiniteProblem, Variables
-from dynident.solvers.convergence import noise_floor
 from dynident.solvers.least_squares import LeastSquaresLoop
 from dynident.solvers.search_direction import SearchDirection
 from dynident.solvers.search_state import FIRST_GROWTH, SearchState, condense
 from dynident.solvers.solver_result import iterations_in_words
-from dynident.solvers.stopping import remaining_step, stalled
+from dynident.solvers.stopping import noise_floor, remaining_step, stalled
 from dynident.status import Status, StatusCode
-from dynident.tolerances import CONTRACTED_STEP, CONTRACTING_STEP, SUFFICIENT_REDUCTION, UNOBSERVABLE_STEP
+from dynident.tolerances import (
+    CONTRACTED_STEP,
+    CONTRACTING_STEP,
+    STALLED_STEP_TOLERANCE,
+    SUFFICIENT_REDUCTION,
+    UNOBSERVABLE_STEP,
+)
 
 FIRST_DAMPING = 1e-3  # of squared columns
 LEAST_DAMPING = 1e-15
@@ -36,14 +42,38 @@ LENGTHENING = 4.0  # times the last step length, at the most
 
 
 @dataclass(frozen=True)
+class Damping:
+    """Of a trust region on the cost: how much, and by how much more after a step that does not help (Nielsen's rule)."""
+
+    amount: float
+    growth: float = FIRST_GROWTH
+
+    @staticmethod
+    def accepts(reduction: float, predicted: float) -> bool:
+        """Whether a step gains enough of what the linearised problem promises."""
+        return reduction > SUFFICIENT_REDUCTION * predicted
+
+    def accepted(self, reduction: float, predicted: float) -> Damping:
+        ratio = reduction / predicted if predicted > 0 else 1.0
+        return Damping(max(self.amount * max(1 / 3, 1 - (2 * ratio - 1) ** 3), LEAST_DAMPING))
+
+    def rejected(self) -> Damping:
+        return Damping(self.amount * self.growth, 2 * self.growth)
+
+    def near_optimum(self, remaining: float) -> Damping:
+        """Less when less than a standard error remains, as its square: the last step doubles the digits, and saves one."""
+        near = max(NEAR_DAMPING, FIRST_DAMPING * remaining**2)
+        return replace(self, amount=min(self.amount, near)) if remaining < 1 else self
+
+
+@dataclass(frozen=True)
 class TrustRegion:
     """Damping that follows the ratio of actual to predicted reduction of the cost; takes no matching conditions."""
 
     def advance(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, newton: SearchDirection,
                 remaining: float) -> SearchState:
-        if remaining < 1 and not problem.jacobian_is_cheap:  # as its square: the last step doubles the digits, and saves one
-            near = max(NEAR_DAMPING, FIRST_DAMPING * remaining**2)
-            state = replace(state, regularization=min(state.regularization, near))
+        if not problem.jacobian_is_cheap:
+            state = changed(state, regularization=Damping(state.regularization).near_optimum(remaining).amount)
         here = state.variables
         while state.regularization < MOST_DAMPING and state.variables is here:
             state = self.trial(problem, state, loop.direction(problem, state, state.regularization))
@@ -51,7 +81,7 @@ class TrustRegion:
 
     def trial(self, problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> SearchState:
         """The state at the end of a step that lowers the cost, else the same one with more damping."""
-        state = replace(state, active_bounds=direction.active_bounds)
+        state, damping = changed(state, active_bounds=direction.active_bounds), Damping(state.regularization, state.growth)
         predicted = max(0.0, state.condensed.rows.predicted_reduction(direction.step))
         candidate = project_to_bounds(problem, replace(state.variables, unknowns=state.variables.unknowns + direction.step))
         try:
@@ -59,15 +89,14 @@ class TrustRegion:
             evaluation = ahead.evaluation if ahead else problem.evaluate(candidate)
             reduction = state.evaluation.cost - evaluation.cost
             condensed = (condense(ahead or problem.linearize(candidate, state.spare), with_nodes=False)
-                         if reduction > SUFFICIENT_REDUCTION * predicted else None)
+                         if damping.accepts(reduction, predicted) else None)
         except SimulationDiverged as divergence:  # never an abort: come back from where nothing is finite
-            return replace(state, last_divergence=divergence, regularization=DIVERGED_GROWTH * state.regularization)
+            return changed(state, last_divergence=divergence, regularization=DIVERGED_GROWTH * state.regularization)
+        damping = damping.rejected() if condensed is None else damping.accepted(reduction, predicted)
+        state = changed(state, regularization=damping.amount, growth=damping.growth)
         if condensed is None:
-            return replace(state, regularization=state.regularization * state.growth, growth=2 * state.growth)
-        ratio = reduction / predicted if predicted > 0 else 1.0
-        damping = max(state.regularization * max(1 / 3, 1 - (2 * ratio - 1) ** 3), LEAST_DAMPING)
-        length = float(np.linalg.norm(direction.step * state.column_scale))
-        return replace(state, regularization=damping, growth=FIRST_GROWTH).moved_to(problem, candidate, condensed, length)
+            return state
+        return state.moved_to(problem, candidate, condensed, float(np.linalg.norm(direction.step * state.column_scale)))
 
     def expects_success(self, problem: FiniteProblem, state: SearchState) -> bool:
         """The last trial helped, so the next probably will: its Jacobian is asked for at once and saves an evaluation."""
@@ -84,7 +113,10 @@ class TrustRegion:
         variance = min(1.0, after.residual_std(problem) ** 2)  # far from the data nothing could be told from what is wrong
         gained = before.evaluation.cost - after.evaluation.cost
         if gained < UNOBSERVABLE_STEP**2 * variance and self.observable_step(problem, loop, after) <= loop.step_tolerance:
-            return after.ended(True, Status.of(StatusCode.CONVERGED_IDENTIFIABLE, spent=spent))
+            left = remaining_step(problem, after, loop.direction(problem, after, loop.regularization.least))
+            all_of_it = left <= STALLED_STEP_TOLERANCE  # also along what the data hardly see
+            code = StatusCode.CONVERGED if all_of_it else StatusCode.CONVERGED_IDENTIFIABLE
+            return after.ended(True, Status.of(code, spent=spent))
         return after
 
     def observable_step(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState) -> float:
@@ -103,7 +135,7 @@ class NaturalMonotonicity:
             direction = newton if state.regularization == schedule.least else (
                 loop.direction(problem, state, state.regularization))
             state = line_search(problem, loop, state, direction, limit)
-        return replace(state, previous_step=(newton.step, state.step_length))
+        return changed(state, previous_step=(newton.step, state.step_length))
 
     def ending(self, problem: FiniteProblem, loop: LeastSquaresLoop, before: SearchState, after: SearchState,
                remaining: float, iteration: int) -> SearchState:
@@ -129,7 +161,7 @@ def aitken_step_length(state: SearchState, step: np.ndarray) -> float:
 def line_search(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, direction: SearchDirection, limit: float
                 ) -> SearchState:
     """As far along the direction as the natural monotonicity test allows; where that is nowhere, more regularisation."""
-    state = replace(state, active_bounds=direction.active_bounds, constraints=direction.constraints)
+    state = changed(state, active_bounds=direction.active_bounds, constraints=direction.constraints)
     length = state.length(problem, direction.step, direction.node_steps)
     step_length = min(limit, LENGTHENING * state.step_length)
     while step_length >= SHORTEST_STEP:
@@ -141,36 +173,36 @@ def line_search(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchSta
                 condensed = CondensedProblem(problem.linearize(candidate, state.spare))
                 return accept(loop, state, step_length, limit).moved_to(problem, candidate, condensed, step_length * length)
         except SimulationDiverged as divergence:
-            state, step_length = replace(state, last_divergence=divergence), step_length / 4
+            state, step_length = changed(state, last_divergence=divergence), step_length / 4
             continue
         excess = abs(follows - (1 - step_length) * length)
         step_length = min(step_length / 2, max(step_length / 10, step_length * length / max(2 * excess, 1e-300)))
     schedule = loop.regularization
-    return replace(state, step_length=1.0, regularization=max(state.regularization * schedule.factor, schedule.first))
+    return changed(state, step_length=1.0, regularization=max(state.regularization * schedule.factor, schedule.first))
 
 
 def accept(loop: LeastSquaresLoop, state: SearchState, step_length: float, limit: float) -> SearchState:
     """What a step of this length says about the regularisation of the next direction."""
     schedule, amount = loop.regularization, state.regularization
     if step_length == limit:
-        return replace(state, step_length=step_length, regularization=max(amount / schedule.factor, schedule.least))
+        return changed(state, step_length=step_length, regularization=max(amount / schedule.factor, schedule.least))
     if schedule.scaled and step_length < SHORT_STEP:
-        return replace(state, step_length=1.0, regularization=min(amount * schedule.factor, schedule.most))
-    return replace(state, step_length=step_length)
+        return changed(state, step_length=1.0, regularization=min(amount * schedule.factor, schedule.most))
+    return changed(state, step_length=step_length)
 
 
-def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: SearchDirection, there: Variables,
+def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: SearchDirection, candidate: Variables,
                          step_length: float) -> float:
     """Length of the simplified Newton step: residuals and defects of another point, derivatives of the present one.
 
     What regularises the step pulls on the other point too: in a linear problem nothing follows a full step, regularised
     or not.
     """
-    evaluation = problem.evaluate(there)
+    evaluation = problem.evaluate(candidate)
     gradient = state.condensed.gradient(evaluation) + direction.weights**2 * (step_length * direction.step)
-    tied, active = direction.constraints, direction.active_constraints
-    if tied is not None:
-        gradient += tied.pull(active, tied.between.at(there.unknowns)[0])
+    constraints, active = direction.constraints, direction.active_constraints
+    if constraints is not None:
+        gradient += constraints.gradient(active, constraints.constraints.at(candidate.unknowns)[0])
     step = direction.free_rows.newton_step(np.append(gradient, np.zeros(active.size)))[:gradient.size]
     return state.length(problem, step, state.condensed.expand(step, evaluation))
 

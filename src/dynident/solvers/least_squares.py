@@ -8,12 +8,13 @@ region on the cost, or a line search with the natural monotonicity test (`global
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from dynident.errors import SimulatorLost
+from dynident._util.frozen import changed
+from dynident.errors import SimulationDiverged, SimulatorLost
 from dynident.linalg.finite_problem import FiniteProblem, Variables, Workspace
 from dynident.solvers.search_direction import Regularization, SearchDirection, search_direction
 from dynident.solvers.search_state import SearchState, condense
@@ -65,6 +66,8 @@ class LeastSquaresLoop:
                     return state
             spent = iterations_in_words(self.max_iterations)
             return state.ended(False, Status.of(StatusCode.ITERATION_LIMIT, spent=spent))
+        except np.linalg.LinAlgError:  # entries too large or too small for a factorisation
+            return state.ended(False, Status.of(StatusCode.SINGULAR))
         except KeyboardInterrupt:
             return state.ended(False, Status.of(StatusCode.INTERRUPTED))
         except SimulatorLost as end:
@@ -73,7 +76,10 @@ class LeastSquaresLoop:
 
 def initial_state(problem: FiniteProblem, variables: Variables, regularization: Regularization,
                   history: tuple[Iteration, ...] = ()) -> SearchState:
-    condensed = condense(problem.linearize(variables, Workspace()), regularization.with_nodes)
+    try:
+        condensed = condense(problem.linearize(variables, Workspace()), regularization.with_nodes)
+    except np.linalg.LinAlgError:
+        raise SimulationDiverged(np.nan, 0, what="the derivatives are too large for the linear algebra") from None
     spare = Workspace() if regularization.with_nodes else condensed.linear.workspace  # nothing in it is referred to
     state = SearchState(variables, condensed, regularization.initial, np.zeros(len(problem.names)),
                         np.zeros(len(problem.names), dtype=int), spare, history=history)
@@ -104,9 +110,10 @@ def iterate(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, 
 
 def with_direction(state: SearchState, direction: SearchDirection) -> SearchState:
     """With what the undamped direction says about bounds and constraints here."""
-    tied = direction.constraints
-    violations = state.violations if tied is None else (*state.violations, float(np.max(tied.excess / tied.sizes)))
-    return replace(state, active_bounds=direction.active_bounds, constraints=tied, violations=violations)
+    constraints = direction.constraints
+    more = () if constraints is None else (float(np.max(constraints.violation / constraints.scale)),)
+    return changed(state, active_bounds=direction.active_bounds, constraints=constraints,
+                   violations=(*state.violations, *more))
 
 
 def outcome_of(problem: FiniteProblem, state: SearchState) -> SolverResult:
@@ -114,8 +121,8 @@ def outcome_of(problem: FiniteProblem, state: SearchState) -> SolverResult:
     assert state.ending is not None
     converged, reason = state.ending
     stopped = reason.code in (StatusCode.INTERRUPTED, StatusCode.SIMULATOR_LOST)
-    if not (converged or stopped) and state.constraints is not None and np.any(state.constraints.excess):
-        reason = Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=f": {state.constraints.complaint}")
+    if not (converged or stopped) and state.constraints is not None and np.any(state.constraints.violation):
+        reason = Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=f": {state.constraints.message}")
     return SolverResult(state.variables, state.evaluation, converged, reason, state.history,
                    bounds_met(problem, state.variables, state.active_bounds), reason.code is StatusCode.INTERRUPTED)
 

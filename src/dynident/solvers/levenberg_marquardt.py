@@ -26,10 +26,10 @@ class LevenbergMarquardt:
     A start that is known to be close is best taken with next to no damping.
     """
 
-    iterations: int = 200
+    max_iterations: int = 200
     name: str = "Levenberg-Marquardt"
     damping: float = FIRST_DAMPING
-    settled: float = STEP_TOLERANCE
+    step_tolerance: float = STEP_TOLERANCE
 
     def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         if finite.equality_count:
@@ -37,5 +37,5 @@ class LevenbergMarquardt:
                                f"{finite.equality_count}. Use segments=1, or the Gauss-Newton solver.")
         damping = Regularization(least=RANK_DAMPING, initial=self.damping, first=FIRST_DAMPING, most=MOST_DAMPING, factor=1.0,
                                  memory=MEMORY, with_nodes=False)
-        loop = LeastSquaresLoop(TrustRegion(), damping, self.iterations, self.settled)
+        loop = LeastSquaresLoop(TrustRegion(), damping, self.max_iterations, self.step_tolerance)
         return outcome_of(finite, loop.run(finite, point, watch))

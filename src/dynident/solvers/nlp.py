@@ -11,7 +11,7 @@ import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
-from dynident.solvers.gauss_newton import settled
+from dynident.solvers.gauss_newton import is_optimum
 from dynident.solvers.solver_result import IterationLog, SolverResult, Watch, iterations_in_words
 from dynident.status import Status, StatusCode
 from dynident.tolerances import NLP_ACTIVE_BOUND, NLP_FEASIBILITY, NLP_TOLERANCE, SQP_DUAL_TOLERANCE
@@ -27,7 +27,7 @@ UNSURE = {"Search_Direction_Becomes_Too_Small", "Solved_To_Acceptable_Level"}  #
 class Ipopt:
     """Interior point method; `hessian`: "exact", "gauss_newton" or "limited_memory"."""
 
-    iterations: int = 500
+    max_iterations: int = 500
     hessian: str = "exact"
 
     @property
@@ -36,7 +36,7 @@ class Ipopt:
 
     def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
         options: dict[str, Any] = {"ipopt": {
-            "print_level": 0, "sb": "yes", "max_iter": self.iterations, "tol": NLP_TOLERANCE,
+            "print_level": 0, "sb": "yes", "max_iter": self.max_iterations, "tol": NLP_TOLERANCE,
             "constr_viol_tol": NLP_FEASIBILITY, "acceptable_iter": 0, "bound_relax_factor": 0.0, "honor_original_bounds": "yes",
             "mu_strategy": "adaptive"}}
         if self.hessian == "limited_memory":
@@ -52,7 +52,7 @@ class Sqp:
     (a multiple of the identity as large as Gershgorin's circles ask for) turned 10 iterations into more than 200.
     """
 
-    iterations: int = 200
+    max_iterations: int = 200
     hessian: str = "gauss_newton"
 
     @property
@@ -63,7 +63,7 @@ class Sqp:
         if self.hessian == "limited_memory":
             raise NotSupported("the SQP method takes an exact or a Gauss-Newton Hessian; Ipopt() takes limited_memory.")
         options: dict[str, Any] = {
-            "qpsol": "piqp", "max_iter": self.iterations, "tol_pr": NLP_TOLERANCE, "tol_du": SQP_DUAL_TOLERANCE,
+            "qpsol": "piqp", "max_iter": self.max_iterations, "tol_pr": NLP_TOLERANCE, "tol_du": SQP_DUAL_TOLERANCE,
             "print_header": False, "print_iteration": False, "print_status": False,
             "qpsol_options": {"error_on_fail": False, "print_problem": False}}
         return _NlpSolve(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
@@ -119,17 +119,18 @@ class _NlpSolve:
                                "solver=\"gauss_newton\" or \"levenberg_marquardt\".")
         self.finite, self.start, self.exact = finite, point, hessian == "exact"
         self.program = NonlinearProgram(finite)
-        self.diary = IterationLog(finite.coordinates.values, watch)
+        self.log = IterationLog(finite.coordinates.values, watch)
         self.wall: SimulationDiverged | None = None
         self.interrupted = False
-        self.last: np.ndarray | None = None
+        self.last: np.ndarray | None = None  # iterate
+        self.memory: tuple[np.ndarray, Any] | None = None  # a point and its first derivatives
 
     def go(self, plugin: str, options: dict[str, Any], name: str) -> SolverResult:
         program, dense = self.program, ca.Sparsity.dense
         n, m = program.size, program.matching + program.between.count
         x, p, f, g = ("x", dense(n, 1)), ("p", dense(0, 1)), ("f", dense(1, 1)), ("g", dense(m, 1))
         jacobian, (curvature, take) = _sparsity(program.jacobian_pattern), _curvature(program, whole=plugin != "ipopt")
-        kept = [
+        callbacks = [
             CasadiCallback("nlp", [x, p], [f, g], lambda w, _: [np.atleast_1d(v) for v in program.values(w)], self),
             CasadiCallback("nlp_grad_f", [x, p], [f, ("grad_f_x", dense(n, 1))], lambda w, _: self.asked(w)[:2], self),
             CasadiCallback("nlp_jac_g", [x, p], [g, ("jac_g_x", jacobian)], lambda w, _: self.asked(w)[2:], self),
@@ -139,10 +140,11 @@ class _NlpSolve:
             CasadiCallback("nlp_jac_fg", [x, p], [f, ("grad_f_x", dense(n, 1)), g, ("jac_g_x", jacobian)],
                     lambda w, _: self.asked(w), self)]
         given: dict[str, Any] = {
-            "hess_lag": kept[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False, "show_eval_warnings": False,
-            "error_on_fail": False, "iteration_callback": self.watcher(n, m), "iteration_callback_ignore_errors": False}
-        given |= {"grad_f": kept[1], "jac_g": kept[2]} if plugin == "ipopt" else {"jac_fg": kept[4]}
-        solver = ca.nlpsol("fit", plugin, kept[0], {**given, **options})
+            "hess_lag": callbacks[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False,
+            "show_eval_warnings": False, "error_on_fail": False, "iteration_callback": self.watcher(n, m),
+            "iteration_callback_ignore_errors": False}
+        given |= {"grad_f": callbacks[1], "jac_g": callbacks[2]} if plugin == "ipopt" else {"jac_fg": callbacks[4]}
+        solver = ca.nlpsol("fit", plugin, callbacks[0], {**given, **options})
         lower, upper, low, high = program.bounds()
         w0 = np.clip(program.variables(self.start), lower, upper)
         try:
@@ -154,7 +156,7 @@ class _NlpSolve:
 
     def asked(self, w: np.ndarray) -> list[np.ndarray]:
         """Objective, gradient, constraints, Jacobian; a solver asks for them one by one at the same point."""
-        if not hasattr(self, "memory") or not np.array_equal(self.memory[0], w):  # type: ignore[has-type]
+        if self.memory is None or not np.array_equal(self.memory[0], w):
             self.memory = (w.copy(), self.program.first(w))
             self.finite.counts["jacobians"] += 1
         f, gradient, g, jacobian = self.memory[1]
@@ -187,31 +189,32 @@ class _NlpSolve:
                     run.interrupted = True
                 return [ca.DM(1 if run.interrupted else 0)]
 
-        self.kept = Watcher()
-        return self.kept
+        self.watching = Watcher()  # CasADi keeps no reference of its own
+        return self.watching
 
     def note(self, w: np.ndarray, objective: float, g: np.ndarray) -> None:
         step = 0.0 if self.last is None else float(np.max(np.abs(w - self.last)))
         self.last = w.copy()
-        self.diary.add(self.program.point(w).unknowns, objective / self.program.factor, step,
+        self.log.add(self.program.point(w).unknowns, objective / self.program.factor, step,
                        float(np.max(np.abs(g[:self.program.matching]), initial=0.0)))
 
     def outcome(self, w: np.ndarray, stats: dict[str, Any], lower: np.ndarray, upper: np.ndarray) -> SolverResult:
         status, (w, evaluation) = str(stats.get("return_status", "")), self.last_finite(w)
         point, n = self.program.point(w), self.program.unknowns
-        held = np.where(w[:n] - lower[:n] <= NLP_ACTIVE_BOUND, -1, np.where(upper[:n] - w[:n] <= NLP_ACTIVE_BOUND, 1, 0))
-        snapped = np.where(held < 0, lower[:n] * self.program.scale[:n],
-                           np.where(held > 0, upper[:n] * self.program.scale[:n], point.unknowns))
+        at_lower, at_upper = w[:n] - lower[:n] <= NLP_ACTIVE_BOUND, upper[:n] - w[:n] <= NLP_ACTIVE_BOUND
+        active_bounds = np.where(at_lower, -1, np.where(at_upper, 1, 0))
+        snapped = np.where(active_bounds < 0, lower[:n] * self.program.scale[:n],
+                           np.where(active_bounds > 0, upper[:n] * self.program.scale[:n], point.unknowns))
         point = Variables(snapped, point.nodes)
-        iterations = len(self.diary.pages)
+        iterations = len(self.log.iterations)
         if self.interrupted:
             stopped = Status.of(StatusCode.INTERRUPTED)
-            return SolverResult(point, evaluation, False, stopped, tuple(self.diary.pages), held, True)
+            return SolverResult(point, evaluation, False, stopped, tuple(self.log.iterations), active_bounds, True)
         converged = (status in GOOD and bool(stats.get("success"))) or (
-            status in UNSURE and not self.finite.problem.constraints and settled(self.finite, point))
+            status in UNSURE and not self.finite.problem.constraints and is_optimum(self.finite, point))
         spent = iterations_in_words(iterations)
         reason = Status.of(StatusCode.CONVERGED, spent=spent) if converged else self.why(status, spent)
-        return SolverResult(point, evaluation, converged, reason, tuple(self.diary.pages), held)
+        return SolverResult(point, evaluation, converged, reason, tuple(self.log.iterations), active_bounds)
 
     def last_finite(self, w: np.ndarray) -> tuple[np.ndarray, Evaluation]:
         """The end, or where the model cannot be computed there, the last iterate at which it can; at the worst the start."""
@@ -232,11 +235,11 @@ class _NlpSolve:
         return Status.of(StatusCode.SOLVER_FAILED, spent=spent, said=status, beyond=beyond)
 
 
-def _sparsity(found: SparsityPattern) -> ca.Sparsity:
+def _sparsity(pattern: SparsityPattern) -> ca.Sparsity:
     """CasADi's structure; the pattern stands column by column already."""
-    rows, columns = found.shape
-    colind = np.concatenate([[0], np.cumsum(np.bincount(found.columns, minlength=columns))])
-    return ca.Sparsity(rows, columns, colind.tolist(), found.rows.tolist())
+    rows, columns = pattern.shape
+    colind = np.concatenate([[0], np.cumsum(np.bincount(pattern.columns, minlength=columns))])
+    return ca.Sparsity(rows, columns, colind.tolist(), pattern.rows.tolist())
 
 
 def _curvature(program: NonlinearProgram, whole: bool) -> tuple[ca.Sparsity, np.ndarray]:

@@ -4,6 +4,10 @@
 
 Undamped it is the Gauss-Newton step. Regularisation is relative to the Jacobian's columns (Levenberg, Marquardt), so that
 units do not matter, or to typical sizes of the unknowns: then directions that the data hardly see rest (truncated SVD).
+
+Each constraint between unknowns gets an unknown of its own, its linearised value after the step, which has bounds like any
+other; heavy rows tie it to the step. So bounded least squares decides which constraints hold the step (active set), and a
+start that does not meet them is no special case.
 """
 
 from __future__ import annotations
@@ -13,13 +17,65 @@ from functools import cached_property
 
 import numpy as np
 
-from dynident.linalg.arrowhead import ArrowheadLeastSquares
+from dynident.linalg.arrowhead import FIRM, ArrowheadLeastSquares, arrowhead
 from dynident.linalg.bounded_least_squares import bounded_least_squares
 from dynident.linalg.finite_problem import FiniteProblem
-from dynident.solvers.linearized_constraints import LinearizedConstraints, linearize_constraints
 from dynident.solvers.search_state import SearchState
-from dynident.tolerances import RANK_DAMPING, UNOBSERVABLE_STEP
+from dynident.tolerances import CONSTRAINT_TOLERANCE, RANK_DAMPING, UNOBSERVABLE_STEP
 from dynident.transcription.parameter_constraints import ParameterConstraints
+
+
+@dataclass(frozen=True, eq=False)
+class LinearizedConstraints:
+    """Constraints linearised at a point: lower <= values + jacobian @ step <= upper."""
+
+    constraints: ParameterConstraints
+    values: np.ndarray  # (k,)
+    jacobian: np.ndarray  # (k, unknowns)
+    scale: np.ndarray  # (k,) of the terms that make a value, to compare rounding with
+    weights: np.ndarray  # (k,) of the rows that tie a constraint to the step
+
+    def augment(self, rows: ArrowheadLeastSquares) -> ArrowheadLeastSquares:
+        """The rows in the unknowns and, after them, the changes of the constraints' values."""
+        n, k = rows.unknowns, self.values.size
+        below = np.column_stack([self.weights[:, None] * self.jacobian, -np.diag(self.weights), np.zeros(k)])
+        above = np.zeros((n, n + k + 1))
+        triangle = rows.to_dense()
+        above[:, :n], above[:, -1] = triangle[:, :n], triangle[:, -1]
+        return arrowhead(n + k, np.arange(n + k), [], np.vstack([below, above]))
+
+    def bounds(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of a step, continued for the changes of the constraints' values."""
+        return (np.concatenate([lower, self.constraints.lower - self.values]),
+                np.concatenate([upper, self.constraints.upper - self.values]))
+
+    def gradient(self, active: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """What the constraints that hold a step (-1 below, +1 above) add to the gradient where their values are these."""
+        goal = np.where(active < 0, self.constraints.lower, np.where(active > 0, self.constraints.upper, values))
+        return self.jacobian.T @ (self.weights**2 * (values - goal))
+
+    @property
+    def violation(self) -> np.ndarray:
+        """(k,) by how much each is not met; 0 where it is, to rounding."""
+        beyond = np.maximum(self.constraints.lower - self.values, self.values - self.constraints.upper)
+        return np.where(beyond > CONSTRAINT_TOLERANCE * self.scale, beyond, 0.0)
+
+    @property
+    def message(self) -> str:
+        """What is not met, as a clause."""
+        worst = int(np.argmax(self.violation / self.scale))
+        return f"'{self.constraints.texts[worst]}' is off by {self.violation[worst]:.3g}"
+
+
+def linearize_constraints(constraints: ParameterConstraints, at: np.ndarray, unit: np.ndarray, row_norm: float
+                          ) -> LinearizedConstraints:
+    """At these unknowns, of these typical changes; `row_norm`: the largest effect of one of them on the rows."""
+    values, jacobian = constraints.at(at)
+    effect = np.linalg.norm(jacobian * unit, axis=1)
+    limits = np.where(np.isfinite(constraints.lower), constraints.lower, constraints.upper)
+    scale = np.abs(values) + np.abs(limits) + np.sum(np.abs(jacobian * at), axis=1) + 1e-300
+    weights = FIRM * row_norm / np.where(effect > 0, effect, row_norm * FIRM)
+    return LinearizedConstraints(constraints, values, jacobian, scale, weights)
 
 
 @dataclass(frozen=True)
@@ -84,11 +140,12 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
         rows = rows.freeze_unobservable(typical, UNOBSERVABLE_STEP * min(1.0, std))  # far from the data all counts
     rows = rows.with_damping(weights)
     lower, upper = problem.coordinates.lower - state.variables.unknowns, problem.coordinates.upper - state.variables.unknowns
-    tied = None
+    linearized = None
     if constraints is not None:
-        tied = linearize_constraints(constraints, state.variables.unknowns, scale, float(np.max(rows.column_norms * scale)))
-        rows, (lower, upper) = tied.tied(rows), tied.bounds(lower, upper)
+        row_norm = float(np.max(rows.column_norms * scale))
+        linearized = linearize_constraints(constraints, state.variables.unknowns, scale, row_norm)
+        rows, (lower, upper) = linearized.augment(rows), linearized.bounds(lower, upper)
     solution, active = bounded_least_squares(rows, lower, upper)
     step = solution[:len(scale)]
     nodes = state.condensed.expand(step, state.evaluation) if regularization.with_nodes else ()
-    return SearchDirection(len(scale), solution, active, rows, weights, nodes, tied, float(np.sum((paid * step) ** 2)))
+    return SearchDirection(len(scale), solution, active, rows, weights, nodes, linearized, float(np.sum((paid * step) ** 2)))

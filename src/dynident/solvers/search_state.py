@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import Evaluation, FiniteProblem, LinearizedProblem, Variables, Workspace
-from dynident.problem.losses import sum_of_squares
-from dynident.solvers.convergence import residual_std
-from dynident.solvers.linearized_constraints import LinearizedConstraints
+from dynident.problem.noise import sum_of_squares
 from dynident.solvers.solver_result import Iteration
+from dynident.solvers.stopping import residual_std
 from dynident.status import Status
+
+if TYPE_CHECKING:
+    from dynident.solvers.search_direction import LinearizedConstraints
 
 FIRST_GROWTH = 2.0  # of the damping after a failure; the next grows by twice as much
 
@@ -57,7 +61,7 @@ class SearchState:
         scale = np.where(scale > 0, scale, 1.0)  # where nothing is known, that which the data can tell
         if grown:
             scale = np.maximum(scale, np.abs(self.variables.unknowns))
-        return replace(self, column_scale=column_scale, variable_scale=scale)
+        return changed(self, column_scale=column_scale, variable_scale=scale)
 
     def length(self, problem: FiniteProblem, step: np.ndarray, node_steps: tuple[np.ndarray, ...]) -> float:
         """Of a step, in typical sizes of unknowns and nodes."""
@@ -68,13 +72,13 @@ class SearchState:
 
     def moved_to(self, problem: FiniteProblem, variables: Variables, condensed: CondensedProblem, step: float) -> SearchState:
         """At another point, which becomes a line of the history; the memory of this one is free for the next."""
-        return replace(self, variables=variables, condensed=condensed, spare=self.condensed.linear.workspace
+        return changed(self, variables=variables, condensed=condensed, spare=self.condensed.linear.workspace
                        ).logged(problem, step)
 
     def logged(self, problem: FiniteProblem, step: float) -> SearchState:
         values = tuple(problem.coordinates.values(self.variables.unknowns).tolist())
         here = Iteration(len(self.history), self.evaluation.cost, step, self.evaluation.max_defect, values)
-        return replace(self, history=(*self.history, here))
+        return changed(self, history=(*self.history, here))
 
     def ended(self, converged: bool, reason: Status) -> SearchState:
-        return replace(self, ending=(converged, reason))
+        return changed(self, ending=(converged, reason))

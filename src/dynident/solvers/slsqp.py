@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from dynident.errors import SimulationDiverged
 from dynident.tolerances import NLP_ACTIVE_BOUND, SLSQP_FEASIBILITY, SLSQP_STALLED_GRADIENT, SLSQP_TOLERANCE
@@ -84,6 +83,8 @@ def minimize_slsqp(evaluate: Callable[[np.ndarray], NlpEvaluation], start: np.nd
         constraints.append({"type": "eq", "fun": lambda x: (at(x).constraints - low)[equal],
                             "jac": lambda x: at(x).jacobian[equal]})
     box = [(a if np.isfinite(a) else None, b if np.isfinite(b) else None) for a, b in zip(*bounds, strict=True)]
+    from scipy.optimize import minimize  # here, because it takes a while to load, and few fits ask for it
+
     found = minimize(lambda x: (at(x).value, at(x).gradient), np.clip(start, *bounds), jac=True, bounds=box,
                      constraints=constraints, method="SLSQP", options={"maxiter": max_iterations, "ftol": SLSQP_TOLERANCE})
     point = np.clip(found.x, *bounds)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from dynident.errors import SimulatorLost
-from dynident.linalg.finite_problem import Evaluation, Variables
+from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
 from dynident.status import Status, StatusCode
 
 
@@ -21,6 +22,7 @@ class Iteration:
     step: float  # scaled length of the step that led here; 0 for the start
     max_defect: float = 0.0  # largest violated matching condition, scaled; 0 without such conditions
     values: tuple[float, ...] = ()  # the unknowns, in problem.names order
+    stage: str = ""  # what it is part of, in words, where there is more than one fit
 
 
 Watch = Callable[[Iteration], None]
@@ -35,8 +37,19 @@ class SolverResult:
     converged: bool
     reason: Status
     history: tuple[Iteration, ...]
-    held: np.ndarray  # per unknown: -1 on its lower bound, +1 on its upper bound, 0 free
+    active_bounds: np.ndarray  # per unknown: -1 on its lower bound, +1 on its upper bound, 0 free
     interrupted: bool = False
+
+
+class Solver(Protocol):
+    """What finds the minimum of a finite problem."""
+
+    @property
+    def name(self) -> str: ...
+
+    def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
+        """From this point; raises SimulationDiverged where it cannot even begin."""
+        ...
 
 
 @dataclass
@@ -47,16 +60,16 @@ class IterationLog:
     watch: Watch | None = None
 
     def __post_init__(self) -> None:
-        self.pages: list[Iteration] = []
+        self.iterations: list[Iteration] = []
 
     def write(self, point: Variables, evaluation: Evaluation, step: float) -> None:
         self.add(point.unknowns, evaluation.cost, step, evaluation.max_defect)
 
     def add(self, unknowns: np.ndarray, cost: float, step: float, max_defect: float) -> None:
-        page = Iteration(len(self.pages), cost, step, max_defect, tuple(self.values(unknowns).tolist()))
-        self.pages.append(page)
+        iteration = Iteration(len(self.iterations), cost, step, max_defect, tuple(self.values(unknowns).tolist()))
+        self.iterations.append(iteration)
         if self.watch:
-            self.watch(page)
+            self.watch(iteration)
 
 
 def iterations_in_words(iterations: int) -> str:

@@ -8,30 +8,56 @@ printed digit depends on, or as the simulation's own noise hides (the noise floo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynident.linalg.finite_problem import FiniteProblem
-from dynident.solvers.convergence import noise_floor, step_in_standard_errors
-from dynident.solvers.search_direction import SearchDirection
-from dynident.solvers.search_state import SearchState
 from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     CONSTRAINT_PROGRESS,
+    COST_ROUNDING,
     DEFECT_TOLERANCE,
     NODE_GAIN_TOLERANCE,
     NODE_STEP_TOLERANCE,
     ROUNDING_STEP,
+    SIMULATION_ROUNDING,
     STALLED_STEP_TOLERANCE,
 )
 
-PATIENCE = 10  # iterations in which constraints that are not met have to come closer
+if TYPE_CHECKING:
+    from dynident.solvers.search_direction import SearchDirection
+    from dynident.solvers.search_state import SearchState
+
+PROGRESS_WINDOW = 10  # iterations in which constraints that are not met have to come closer
+
+
+def residual_std(cost: float, finite: FiniteProblem) -> float:
+    """Of the weighted residuals: 1 where the noise is as large as said."""
+    return float(np.sqrt(max(cost, finite.rounding_cost) / max(1, finite.residual_count - len(finite.names))))
+
+
+def noise_floor(cost: float, finite: FiniteProblem) -> float:
+    """Below this length the simulation's own noise hides whether a step helps; 0 where it has none."""
+    return step_in_standard_errors(2 * np.sqrt(cost) * finite.simulation_noise + finite.simulation_noise**2, cost, finite)
+
+
+def step_in_standard_errors(gain: float, cost: float, finite: FiniteProblem) -> float:
+    """Length of a step in standard errors, from the fall of the cost that it promises.
+
+    Zero where the fall would drown in rounding, or where the cost itself is rounding.
+    """
+    residual = SIMULATION_ROUNDING * np.sqrt(finite.rounding_cost / max(1, finite.residual_count))  # rounding in one of them
+    if gain <= max(COST_ROUNDING * cost, 2 * np.sqrt(cost) * residual) or cost <= finite.rounding_cost:
+        return 0.0
+    freedom = max(1, finite.residual_count - len(finite.names))
+    return float(np.sqrt(gain * freedom / cost))
 
 
 def remaining_step(problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> float:
     """How far an undamped direction leads, in standard errors; infinite while segments do not meet, or constraints."""
     evaluation, nodes = state.evaluation, direction.node_steps
-    if direction.constraints is not None and np.any(direction.constraints.excess):
+    if direction.constraints is not None and np.any(direction.constraints.violation):
         return np.inf
     if state.length(problem, direction.step, nodes) <= ROUNDING_STEP:
         return 0.0
@@ -61,4 +87,4 @@ def stalled(problem: FiniteProblem, state: SearchState, remaining: float, helps:
 
 def infeasible(violations: Sequence[float]) -> bool:
     """Whether constraints have come no closer to being met for a while."""
-    return len(violations) > PATIENCE and violations[-1] > CONSTRAINT_PROGRESS * violations[-1 - PATIENCE]
+    return len(violations) > PROGRESS_WINDOW and violations[-1] > CONSTRAINT_PROGRESS * violations[-1 - PROGRESS_WINDOW]

@@ -1,4 +1,4 @@
-"""Active bounds: how far may a bound or an inequality that holds the estimate be off the truth, and what would follow it?
+"""Active bounds and constraints: what holds an estimate, how far may it be off the truth, and what would follow it?
 
 The fit says that the true value lies where the condition holds with equality, or further inside. How far inside is told by
 the fit without that condition; how the other unknowns follow, by the linearised problem with it moved. Both together widen
@@ -8,16 +8,23 @@ the intervals of the others to the side to which they would go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dynident.linalg.block_rows import BlockRows
+from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
+from dynident.linalg.rank import truncated_svd
+from dynident.problem.parameter import Transforms
+from dynident.problem.problem import Problem
 from dynident.statistics.autocorrelation import ColouredNoise, effective_dof
 from dynident.statistics.distributions import student_quantile
-from dynident.statistics.error_propagation import EstimatorGain, JacobianQR, estimator_gain
+from dynident.statistics.error_propagation import EstimatorGain, FullRankGain, JacobianQR, estimator_gain
 from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
+from dynident.transcription.parameter_constraints import parameter_constraints
 
 NOTICED = 0.1  # of the half width that an unknown has anyhow; one that follows by less is not named
+NO_ERROR = 1e6  # how many times more exactly a constraint says what the data say
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +40,8 @@ class BoundRelaxation:
     def inward_extent(self, level: float, kind: str) -> float:
         """How far inside the truth may lie at a level, to one side."""
         std, dof = self.std.get(kind, np.inf), self.dof.get(kind, np.inf)
-        told = student_quantile(level, dof) * std if dof > 0 and np.isfinite(std) else np.inf
-        return float(min(told, self.span))
+        length = student_quantile(level, dof) * std if dof > 0 and np.isfinite(std) else np.inf
+        return float(min(length, self.span))
 
     def effect_on(self, i: int, level: float, kind: str) -> float:
         """How far one unknown would follow, with its sign."""
@@ -54,18 +61,19 @@ class ActiveInequality:
 
 @dataclass(frozen=True, eq=False)
 class NoiseModel:
-    """The errors behind a linearised fit: what `limit_leeway` needs to ask again without one of its rows."""
+    """The errors behind a linearised fit: what `inequality_relaxation` needs to ask again without one of its rows."""
 
-    jacobian: np.ndarray
+    jacobian: BlockRows
     scales: np.ndarray
     experiment: np.ndarray
     variance: np.ndarray  # (rows,) of independent errors
     dof: float
     noise: ColouredNoise | None  # as autocorrelated as the residuals are
     one_minus_leverage: np.ndarray  # (rows,) one minus the leverage
+    enough: bool = True  # degrees of freedom for a noise model
 
 
-def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain, j: int, side: str, known: bool) -> np.ndarray:
+def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain, j: int, side: str, known: bool) -> np.ndarray:
     """(unknowns,) how the fitted ones make up for unknown j going inwards by a unit, the others on bounds held."""
     slope = -fit.gain @ (sensitivity.triangle[:, j] * sensitivity.lengths[j])
     if not known:  # what goes on without end must not be rounding
@@ -74,13 +82,12 @@ def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain, j: int, side:
     return np.asarray(slope if side == "lower" else -slope)
 
 
-def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit: EstimatorGain, free: Sequence[int],
-                          errors: NoiseModel, smallest: float = SINGULAR_VALUE) -> BoundRelaxation:
+def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain,
+                          free: Sequence[int], errors: NoiseModel, smallest: float = SINGULAR_VALUE) -> BoundRelaxation:
     """The same for an inequality: its row says where the unknowns go, the problem without it how far."""
-    slope = fit.gain @ sensitivity.basis[limit.row] * limit.weight
-    jacobian = errors.jacobian.copy()
-    jacobian[limit.row] = 0.0
-    without = JacobianQR.of(jacobian, errors.scales, errors.experiment)
+    touched, row = sensitivity.basis.part(np.array([limit.row]))
+    slope = fit.gain[:, touched] @ row[0] * limit.weight
+    without = JacobianQR.of(errors.jacobian.without_row(limit.row), errors.scales, errors.experiment)
     released = estimator_gain(without, free, smallest)
     move = limit.inward @ released.gain  # (k,) how errors move the length
     own = np.zeros_like(limit.inward)
@@ -89,9 +96,68 @@ def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit:
     if np.linalg.norm(own - seen) > NULL_SPACE_COMPONENT * np.linalg.norm(own):
         slope[np.abs(slope) * sensitivity.lengths < NULL_SPACE_COMPONENT * np.max(np.abs(slope) * sensitivity.lengths)] = 0.0
         return BoundRelaxation(limit.text, slope, {}, {}, limit.span)
-    std = {"plain": float(np.sqrt(move @ without.covariance(errors.variance) @ move))}
+    std = {"plain": float(np.sqrt(move @ without.covariance(errors.variance).dense() @ move))}
     dof = {"plain": errors.dof}
     if errors.noise is not None:
-        std["corrected"] = float(np.sqrt(move @ errors.noise.covariance_of(without.basis) @ move))
-        dof["corrected"] = float(effective_dof(errors.noise, without.influence(move[None, :]), errors.one_minus_leverage)[0])
+        std["corrected"] = float(np.sqrt(move @ without.coloured_covariance(errors.noise).dense() @ move))
+        dof["corrected"] = float(effective_dof(errors.noise, without.basis, lambda some: move[None, some],
+                                               errors.one_minus_leverage)[0])
     return BoundRelaxation(limit.text, slope, std, dof, limit.span)
+
+
+@dataclass(frozen=True, eq=False)
+class ActiveConstraints:
+    """Constraints that hold with equality where the solver ended."""
+
+    rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (constraints, unknowns), in the user's units
+    texts: tuple[str, ...] = ()
+    inward: np.ndarray = field(default_factory=lambda: np.zeros(0))  # 1 at a lower limit, -1 at an upper one, 0: an equality
+    room: np.ndarray = field(default_factory=lambda: np.zeros(0))  # between the two limits
+
+    @classmethod
+    def at(cls, problem: Problem, coordinates: Transforms, unknowns: np.ndarray) -> ActiveConstraints:
+        """Those that are active at solver coordinates; equalities are so anywhere."""
+        if not problem.constraints:  # the rule, and nothing is built for it
+            return cls()
+        between = parameter_constraints(problem, coordinates)
+        values, jacobian = between.at(unknowns)
+        on = np.flatnonzero(between.active(unknowns) | (between.lower == between.upper))
+        lower, upper = between.lower[on], between.upper[on]
+        nearer = np.where(values[on] - lower <= upper - values[on], 1.0, -1.0)
+        return cls((jacobian / coordinates.derivative(unknowns))[on], tuple(between.texts[i] for i in on),
+                   np.where(lower == upper, 0.0, nearer), upper - lower)
+
+    def equalities(self) -> ActiveConstraints:
+        """Those alone that hold wherever the estimate ends."""
+        equal = np.flatnonzero(self.inward == 0)
+        return ActiveConstraints(self.rows[equal], tuple(self.texts[i] for i in equal), self.inward[equal], self.room[equal])
+
+    def weights(self, lengths: np.ndarray, exact: float = NO_ERROR) -> np.ndarray:
+        """What makes each row so many times as exact as measurements whose weighted sensitivities have these lengths."""
+        std = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1), 0.0)  # of each unknown alone
+        effect = np.abs(self.rows) @ std
+        return exact / np.where(effect > 0, effect, 1.0)
+
+    def append_as_measurements(self, at: ResidualJacobian, exact: float = NO_ERROR
+                               ) -> tuple[ResidualJacobian, list[ActiveInequality]]:
+        """The same as measurements beside the others, so many times as exact, and which rows are inequalities."""
+        if not self.texts:
+            return at, []
+        weights = self.weights(np.where(at.blocks.column_peaks > 0, at.blocks.column_lengths, 0.0), exact)
+        none = np.full(len(self.texts), -1)
+        index = (np.concatenate([own, none]) for own in (at.rows.experiment, at.rows.output, at.rows.sample))
+        tied = replace(at, residuals=np.append(at.residuals, np.zeros(len(self.texts))), rows=ResidualIndex(*index),
+                       blocks=at.blocks.followed_by(self.rows * weights[:, None]))
+        return tied, [ActiveInequality(text, at.residuals.size + i, side * self.rows[i], side * weights[i], float(self.room[i]))
+                      for i, (text, side) in enumerate(zip(self.texts, self.inward, strict=True)) if side]
+
+
+def count_fixed(active_bounds: np.ndarray, constraints: ActiveConstraints | None) -> int:
+    """How many unknowns bounds and constraints fix: they cost the data no degree of freedom."""
+    free = np.flatnonzero(active_bounds == 0)
+    if constraints is None or not constraints.texts or not free.size:
+        return int(active_bounds.size - free.size)
+    rows = constraints.rows[:, free]
+    lengths = np.linalg.norm(rows, axis=1)
+    rank = truncated_svd((rows[lengths > 0] / lengths[lengths > 0, None]).T).rank if np.any(lengths > 0) else 0
+    return int(active_bounds.size - free.size + rank)

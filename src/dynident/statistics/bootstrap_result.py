@@ -1,4 +1,4 @@
-"""Bootstrap: what refits to redrawn data say about an estimate."""
+"""Bootstrap: what refits to resampled data say about an estimate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,36 @@ from dynident.statistics.uncertainty import LEVEL, Uncertainty, check_single_kin
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap(Uncertainty):
-    """Refits to redrawn data; keeps the contract of an uncertainty."""
+    """Refits to resampled data, as an uncertainty.
+
+    See the manual, explain/intervals.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The unknowns.
+    estimated : array, (unknowns,)
+        The estimate.
+    samples : array, (repeats, unknowns)
+        The refits.
+    resampling : str
+        What new data were drawn from: "parametric" or "residual_block".
+    failed : int
+        Refits that did not converge and are left out.
+    fixed : mapping of str to float
+        Quantities that were not estimated.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> estimate = di.identify(problem)
+    >>> di.bootstrap(estimate, repeats=50).samples.shape
+    (50, 2)
+    """
 
     names: tuple[str, ...]
     estimated: np.ndarray  # (unknowns,)
@@ -24,12 +53,14 @@ class Bootstrap(Uncertainty):
 
     @property
     def meaning(self) -> str:
-        drawn = ("normal errors of the size found" if self.resampling == "parametric" else
+        """What the intervals mean, and how many refits failed."""
+        drawn = ("normal errors of the standard deviation found" if self.resampling == "parametric" else
                  "blocks of the residuals themselves, so that their correlation in time is kept")
-        return (f"The interval holds the given share of {len(self.samples)} refits to data that were drawn anew from "
+        return (f"The interval holds the given share of {len(self.samples)} refits to data that were resampled from "
                 f"the fitted model with {drawn}; {self.failed} refits failed and are left out.")
 
     def std(self, name: str, kind: str | None = None) -> float:
+        """Standard deviation of the refits."""
         check_single_kind(kind)
         return 0.0 if name in self.fixed else float(np.std(self.samples[:, index_of(name, self.names)], ddof=1))
 

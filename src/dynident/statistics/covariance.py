@@ -1,13 +1,19 @@
-"""Covariance: which interval does the linearised problem promise for each unknown?"""
+"""Covariance: which confidence interval does the linearised problem give for each unknown?
+
+From the residuals' Jacobian; `hessian_covariance.py` has the same from a factor of the Hessian, where the model may err too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
+from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.problem import Problem
 from dynident.statistics.active_bounds import (
@@ -20,26 +26,87 @@ from dynident.statistics.active_bounds import (
 )
 from dynident.statistics.autocorrelation import ColouredNoise, Series, coloured_noise, effective_dof, series_of
 from dynident.statistics.distributions import student_quantile
-from dynident.statistics.error_propagation import FEWEST_DOF, EstimatorGain, JacobianQR, estimator_gain, independent_noise
+from dynident.statistics.error_propagation import (
+    FEWEST_DOF,
+    EstimatorGain,
+    FullRankGain,
+    JacobianQR,
+    estimator_gain,
+    independent_noise,
+)
 from dynident.statistics.identifiability import identifiability
-from dynident.statistics.residual_tests import CONFIDENCE, whiteness
+from dynident.statistics.residual_tests import CONFIDENCE, ResidualTest, whiteness
 from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
-from dynident.tolerances import SINGULAR_VALUE
+from dynident.tolerances import (
+    NO_WIDTH,
+    SINGULAR_VALUE,
+    UNIDENTIFIABLE_FACTOR,
+    UNIDENTIFIABLE_STD,
+    UNSURE_STD,
+)
 
 KINDS = ("plain", "corrected")
-OPEN_BEYOND = 10.0  # std over the start or scale; a linearised model says nothing that far away
-NO_WIDTH = 1e-5  # of what follows an inequality: less is the rounding of a constraint that counts as a measurement
-UNSURE = 0.5  # std over the value; above it not even the sign is sure, so a far start cannot be the reason
-OPEN_FACTOR = 10.0  # the same for logarithms: one standard deviation is a factor of ten
 
 
 @dataclass(frozen=True, eq=False)
 class Covariance(Uncertainty):
-    """Intervals from the linearised least-squares problem, plain and corrected for autocorrelated residuals.
+    """Intervals from the linearised least-squares problem, for independent errors and corrected for autocorrelated residuals.
 
-    `matrix` and `corrected` hold the covariance within what the data determine, in the user's units; an unknown on an
-    active bound is fixed there and has zero rows. `bound_std` is what such an unknown would have if it were released;
-    `leeway` is what that does to the intervals of the others, and the same for inequalities between parameters.
+    Matrices hold the covariance within what the data determine, in the user's units; an unknown at an active bound is fixed
+    there and has zero rows. See the manual, explain/intervals.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The unknowns, in the order of all matrices.
+    values : array, (unknowns,)
+        The estimate.
+    matrix : array, (unknowns, unknowns)
+        Covariance for independent errors.
+    dof : float
+        Degrees of freedom of the noise estimate; infinite where every standard deviation was given.
+    corrected : array, (unknowns, unknowns), or None
+        Covariance for errors as autocorrelated as the residuals are.
+    corrected_dof : array, (unknowns,), or None
+        Degrees of freedom that correlated noise leaves, per unknown.
+    default_kind : str
+        Which of the two `interval` uses: "plain" or "corrected".
+    reason : str
+        The reason for it, a sentence.
+    active : mapping of str to str
+        Unknowns at a bound: "lower" or "upper".
+    std_if_released : mapping
+        Per kind and name, the standard deviation that an unknown at a bound would have without it.
+    bound_relaxations : tuple of BoundRelaxation
+        What each active bound and inequality adds to the intervals of the others.
+    unidentifiable : tuple of str
+        Unknowns that take part in a direction which the data do not determine.
+    combinations : tuple of str
+        What of these is determined, in words.
+    null_space : array, (unknowns, k), or None
+        The undetermined directions.
+    practically_unidentifiable : tuple of str
+        Determined on paper, far beyond the range in which the linearised model holds.
+    logarithmic : tuple of str
+        Unknowns whose intervals are built in the logarithm.
+    fixed : mapping of str to float
+        Quantities that were not estimated.
+    assumed : str
+        Other assumptions than a model that is right, as they end the sentence of `meaning`.
+    deferred : callable or None
+        Makes the same with its corrected part, where that was not worth its time unasked.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> estimate = di.identify(problem)
+    >>> covariance = estimate.uncertainty
+    >>> print(covariance.names, f"{covariance.std('k'):.3f}")
+    ('k', 'x(0)') 0.010
     """
 
     names: tuple[str, ...]
@@ -59,14 +126,33 @@ class Covariance(Uncertainty):
     practically_unidentifiable: tuple[str, ...] = ()  # determined on paper, far beyond the linear range
     logarithmic: tuple[str, ...] = ()  # intervals of these are built in the logarithm
     fixed: Mapping[str, float] = field(default_factory=dict)
-    assumed: str = ""  # other assumptions than a model that is right, as they end the sentence on what is promised
+    assumed: str = ""  # other assumptions than a model that is right, as they end the sentence of `meaning`
+    deferred: Callable[[], Covariance] | None = field(default=None, repr=False, metadata={"saved": False})
+    # makes the same with its corrected part, where that was not worth its time unasked
+
+    @cached_property
+    def completed(self) -> Covariance:
+        """With all that is computed on demand."""
+        if self.deferred is None:
+            return self
+        whole = self.deferred()
+        return replace(self, corrected=whole.corrected, corrected_dof=whole.corrected_dof, deferred=None,
+                       std_if_released=whole.std_if_released, bound_relaxations=whole.bound_relaxations)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To be sent or kept: complete, without what it was computed from."""
+        return {f.name: getattr(self.completed, f.name) for f in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
 
     @property
     def meaning(self) -> str:
-        """What is promised, and under which assumptions."""
+        """What the interval means, and under which assumptions."""
         if self.assumed:
             return f"In repeated experiments the interval holds the true value with the stated probability, if {self.assumed}."
-        noise = "of the given size" if np.isinf(self.dof) else "whose size is estimated from the residuals"
+        given = np.isinf(self.dof)
+        noise = "of the given standard deviation" if given else "whose standard deviation is estimated from the residuals"
         if self.default_kind == "corrected":
             errors = f"measurement errors that are correlated in time as the residuals are ({self.reason})"
         else:
@@ -75,11 +161,13 @@ class Covariance(Uncertainty):
                 f"is right, nearly linear over the interval, and disturbed by {errors}.")
 
     def std(self, name: str, kind: str | None = None) -> float:
-        """Standard deviation; infinite where undetermined, zero where held; on a bound: if it were released.
+        """Standard deviation; infinite where undetermined, zero where fixed; on a bound: if it were released.
 
-        Of the others it is that with all unknowns on bounds fixed there; `interval` allows for their leeway.
+        Of the others it is that with all unknowns on bounds fixed there; `interval` allows for their relaxation.
         """
         kind = self._kind(kind)
+        if (own := self._holding(kind)) is not self:
+            return own.std(name, kind)
         if name in self.fixed:
             return 0.0
         i = index_of(name, self.names)
@@ -97,6 +185,8 @@ class Covariance(Uncertainty):
         """
         check_level(level)
         kind = self._kind(kind)
+        if (own := self._holding(kind)) is not self:
+            return own.interval(name, level, kind)
         if name in self.fixed:
             return self.fixed[name], self.fixed[name]
         i = index_of(name, self.names)
@@ -137,7 +227,8 @@ class Covariance(Uncertainty):
 
     def correlation(self, kind: str | None = None) -> np.ndarray:
         """(unknowns, unknowns); NaN in the rows of unknowns that are undetermined or fixed on a bound."""
-        matrix = self._matrix(self._kind(kind))
+        kind = self._kind(kind)
+        matrix = self._holding(kind)._matrix(kind)
         known = np.array([n not in self.unidentifiable and n not in self.active for n in self.names], bool)
         std = np.sqrt(np.where(known & (np.diag(matrix) > 0), np.diag(matrix), np.nan))
         return matrix / std / std[:, None]
@@ -152,15 +243,19 @@ class Covariance(Uncertainty):
     @property
     def kinds(self) -> tuple[str, ...]:
         """Independent errors, and errors as autocorrelated as the residuals are where these can be had."""
-        return KINDS if self.corrected is not None else KINDS[:1]
+        return KINDS if self.corrected is not None or self.deferred is not None else KINDS[:1]
 
     def _kind(self, kind: str | None) -> str:
         kind = self.default_kind if kind is None else kind
         if kind not in KINDS:
             raise ProblemError(f"kind = '{kind}' is not known; use \"plain\" or \"corrected\".")
-        if kind == "corrected" and self.corrected is None:
+        if kind not in self.kinds:
             raise ProblemError("this covariance holds no corrected intervals; use kind=\"plain\".")
         return kind
+
+    def _holding(self, kind: str) -> Covariance:
+        """This one, or the complete one where that alone holds the kind."""
+        return self.completed if kind == "corrected" and self.corrected is None else self
 
     def _matrix(self, kind: str) -> np.ndarray:
         return self.corrected if kind == "corrected" and self.corrected is not None else self.matrix
@@ -171,12 +266,14 @@ class Covariance(Uncertainty):
 
 
 def covariance_from(problem: Problem, linearization: ResidualJacobian, active: Mapping[str, str], noise_estimated: bool,
-                    smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = ()) -> Covariance:
+                    smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = (), on_demand: bool = False
+                    ) -> Covariance:
     """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
 
     `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
     then taken from its residuals, and the quantiles from the t distribution. `smallest` as in `identifiability`. `limits`
-    are the inequalities among the linearization's rows.
+    are the inequalities among the linearization's rows. `on_demand`: where no residual series is autocorrelated, so that the
+    plain interval is printed, the corrected ones are computed when they are asked for.
     """
     names, values = problem.names, np.asarray(linearization.values, float)
     for name in active:
@@ -184,43 +281,69 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
             raise ProblemError(f"'{name}' is said to be on a bound, but is not an unknown.{did_you_mean(name, names)}")
     free = [i for i, name in enumerate(names) if name not in active]
     scales = typical_values(problem, values)
-    sensitivity = JacobianQR.of(linearization.jacobian, scales, linearization.rows.experiment)
+    sensitivity = JacobianQR.of(linearization.blocks, scales, linearization.rows.experiment)
     fit = estimator_gain(sensitivity, free, smallest)
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
-    errors = _errors(problem, linearization, scales, fit.fitted_subspace(sensitivity.basis), noise_estimated)
+    failed = _not_white(problem, linearization)
+    fitted = fit.fitted_subspace(sensitivity.basis)
+    errors = _errors(problem, linearization, scales, fitted, noise_estimated, with_colour=bool(failed) or not on_demand)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
-        score_covariances["corrected"] = errors.noise.covariance_of(sensitivity.basis)
-        gain = fit.gain.copy()
-        for name, r in released.items():
-            gain[names.index(name)] = r.gain[names.index(name)]
-        corrected_dof = effective_dof(errors.noise, sensitivity.influence(gain), errors.one_minus_leverage)
-    default_kind, reason = _which(problem, linearization, errors.noise)
-    compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
-    known = identifiability([names[i] for i in free], values[free], scales[free], compact, smallest)
-    null = np.zeros((len(names), known.null_space.shape[1]))
-    null[free] = known.null_space
-    bound_std = {kind: {n: _released_std(r, meat, names.index(n)) for n, r in released.items()}
+        score_covariances["corrected"] = sensitivity.coloured_covariance(errors.noise)
+        gain = _with_released(fit, {names.index(name): r for name, r in released.items()})
+        corrected_dof = effective_dof(errors.noise, sensitivity.basis, gain, errors.one_minus_leverage)
+    default_kind, reason = _which(failed, errors.noise)
+    unidentifiable, combinations, null = _undetermined(problem, values, free, scales, sensitivity, smallest) if (
+        not fit.complete) else ((), (), np.zeros((len(names), 0)))
+    bound_std = {kind: {n: _released_std(r, meat.dense(), names.index(n)) for n, r in released.items()} if released else {}
                  for kind, meat in score_covariances.items()}
-    slopes = {n: bound_sensitivity(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
+    sensitivities = {n: bound_sensitivity(sensitivity, fit, names.index(n), side, bool(released[n].determined[names.index(n)]))
               for n, side in active.items()}
     covariance = Covariance(
         names=names, values=values, matrix=fit.covariance(score_covariances["plain"]), dof=errors.dof, active=dict(active),
         corrected=fit.covariance(score_covariances["corrected"]) if "corrected" in score_covariances else None,
         corrected_dof=corrected_dof, default_kind=default_kind, reason=reason, std_if_released=bound_std,
-        bound_relaxations=(*relax_bounds(problem, slopes, bound_std, errors.dof, corrected_dof),
+        bound_relaxations=(*relax_bounds(problem, sensitivities, bound_std, errors.dof, corrected_dof),
                 *(inequality_relaxation(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
-        unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null,
-        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values())
+        unidentifiable=unidentifiable, combinations=combinations, null_space=null,
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
+        deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits)
+                  if errors.noise is None and errors.enough and not failed else None))
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 
 
-def relax_bounds(problem: Problem, slopes: Mapping[str, np.ndarray], bound_std: Mapping[str, Mapping[str, float]],
+def _undetermined(problem: Problem, values: np.ndarray, free: list[int], scales: np.ndarray, sensitivity: JacobianQR,
+                  smallest: float) -> tuple[tuple[str, ...], tuple[str, ...], np.ndarray]:
+    """Names that take part in a direction which the data do not see, what of them is determined, and the directions."""
+    compact = sensitivity.triangle[:, free] * sensitivity.lengths[free]
+    known = identifiability([problem.names[i] for i in free], values[free], scales[free], compact, smallest)
+    return known.unidentifiable, known.combinations, among_all(known.null_space, free, len(values))
+
+
+def among_all(null_space: np.ndarray, free: list[int], unknowns: int) -> np.ndarray:
+    """Directions of the free unknowns (free, k) as directions of all, (unknowns, k)."""
+    null = np.zeros((unknowns, null_space.shape[1]))
+    null[free] = null_space
+    return null
+
+
+def _with_released(fit: EstimatorGain | FullRankGain, released: Mapping[int, EstimatorGain | FullRankGain]
+                   ) -> Callable[[np.ndarray], np.ndarray]:
+    """Columns of the gain, in which each unknown on a bound follows the errors as if it were released."""
+    if not released:
+        return fit.columns
+    gain = fit.gain.copy()
+    for i, r in released.items():
+        gain[i] = r.gain[i]
+    return lambda some: gain[:, some]
+
+
+def relax_bounds(problem: Problem, sensitivities: Mapping[str, np.ndarray], bound_std: Mapping[str, Mapping[str, float]],
               dof: float = np.inf, corrected_dof: np.ndarray | None = None) -> list[BoundRelaxation]:
     """What each unknown on a bound leaves open for the others; `slopes` by its name, per unit inwards."""
     found = []
-    for name, slope in slopes.items():
+    for name, slope in sensitivities.items():
         j = problem.names.index(name)
         own_dof = {"plain": dof} | ({} if corrected_dof is None else {"corrected": float(corrected_dof[j])})
         room = problem.unknowns[j].upper - problem.unknowns[j].lower
@@ -228,26 +351,28 @@ def relax_bounds(problem: Problem, slopes: Mapping[str, np.ndarray], bound_std: 
     return found
 
 
-def _errors(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: np.ndarray, noise_estimated: bool
-            ) -> NoiseModel:
+def _errors(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows, noise_estimated: bool,
+            with_colour: bool) -> NoiseModel:
     """What the residuals say about the errors; `fitted` (rows, rank) spans what the fit explains."""
     rows = linearization.rows
-    one_minus_leverage = 1 - np.sum(fitted**2, axis=1)  # (rows,): one minus the leverage
+    one_minus_leverage = 1 - fitted.row_squares
     variance, dof = independent_noise(problem, linearization, one_minus_leverage, noise_estimated)
     series = series_of(rows)
     enough = bool(series) and all(np.sum(one_minus_leverage[s.rows]) > FEWEST_DOF for s in series)  # for a noise model
-    noise = coloured_noise(linearization.residuals, rows, fitted) if enough else None
-    return NoiseModel(linearization.jacobian, scales, rows.experiment, variance, dof, noise, one_minus_leverage)
+    noise = coloured_noise(linearization.residuals, rows, fitted) if enough and with_colour else None
+    return NoiseModel(linearization.blocks, scales, rows.experiment, variance, dof, noise, one_minus_leverage, enough)
 
 
-def _which(problem: Problem, linearization: ResidualJacobian, noise: ColouredNoise | None) -> tuple[str, str]:
-    """Which interval is printed, and why: the corrected one where whiteness is rejected in any series."""
+def _not_white(problem: Problem, linearization: ResidualJacobian) -> list[ResidualTest]:
+    """Tests of whiteness that a residual series does not pass."""
     residuals, series = linearization.residuals, series_of(linearization.rows)
     confidence = 1 - (1 - CONFIDENCE) / max(len(series), 1)  # a hundred series are still one fit
-    failed = []
-    for s in series:
-        test = whiteness(s.in_order(residuals), _label(problem, s), confidence=confidence)
-        failed += [] if test.passed else [test]
+    tests = (whiteness(s.in_order(residuals), _label(problem, s), confidence=confidence) for s in series)
+    return [test for test in tests if not test.passed]
+
+
+def _which(failed: list[ResidualTest], noise: ColouredNoise | None) -> tuple[str, str]:
+    """Which interval is printed, and why: the corrected one where whiteness is rejected in any series."""
     if not failed:
         return "plain", "no autocorrelation was found in the residuals"
     worst = max(failed, key=lambda test: test.value)
@@ -259,8 +384,7 @@ def _which(problem: Problem, linearization: ResidualJacobian, noise: ColouredNoi
 
 def _label(problem: Problem, series: Series) -> str:
     output = problem.model.outputs[series.output]
-    several = len(problem.experiments) > 1
-    return f"{output} in {problem.experiments[series.experiment].name}" if several else output
+    return f"{output} in {problem.experiments[series.experiment].name}" if len(problem.experiments) > 1 else output
 
 
 def typical_values(problem: Problem, values: np.ndarray) -> np.ndarray:
@@ -270,7 +394,7 @@ def typical_values(problem: Problem, values: np.ndarray) -> np.ndarray:
     return np.array(sizes, float)
 
 
-def _released_std(released: EstimatorGain, score_covariance: np.ndarray, i: int) -> float:
+def _released_std(released: EstimatorGain | FullRankGain, score_covariance: np.ndarray, i: int) -> float:
     return float(np.sqrt(released.gain[i] @ score_covariance @ released.gain[i])) if released.determined[i] else np.inf
 
 
@@ -286,8 +410,8 @@ def find_practically_unidentifiable(problem: Problem, covariance: Covariance) ->
             continue
         expected = u.scale if u.scale is not None else abs(u.start) if u.start else np.inf  # inf: nothing was expected
         wide = std > u.upper - u.lower  # the bounds say more than the data
-        far = (std > np.log(OPEN_FACTOR) * value if u.log
-               else std > OPEN_BEYOND * expected and std > UNSURE * abs(value))
+        far = (std > np.log(UNIDENTIFIABLE_FACTOR) * value if u.log
+               else std > UNIDENTIFIABLE_STD * expected and std > UNSURE_STD * abs(value))
         if wide or far:
             found.append(u.name)
     return tuple(found)

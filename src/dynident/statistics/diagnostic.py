@@ -61,7 +61,7 @@ TEMPLATES: Mapping[DiagnosticCode, tuple[str, str, str]] = {
     DiagnosticCode.NO_EFFECT: (
         "error", "{combination}", "Fix it (free=False), or excite the part of the model in which it acts."),
     DiagnosticCode.STRUCTURALLY_UNIDENTIFIABLE: (
-        "error", "{combination}", "Structurally unidentifiable: the model hides it, and no input can tell. {advice}"),
+        "error", "{combination}", "Structurally unidentifiable: no input can tell. {advice}"),
     DiagnosticCode.NOT_EXCITED: (
         "error", "{combination}",
         "Not excited by this record: the model would show it with another input, which di.design_input (dynident design) "
@@ -75,7 +75,7 @@ TEMPLATES: Mapping[DiagnosticCode, tuple[str, str, str]] = {
         "Start it somewhere else: this is a place where its derivative vanishes, as that of a**2 at 0."),
     DiagnosticCode.UNIDENTIFIABLE_AT_START: (
         "error", "{combination} at {starts}, though elsewhere more is",
-        "It is the start that hides it. Start them somewhere else, each at its own place."),
+        "It is a property of this start. Start them somewhere else, each at its own place."),
     DiagnosticCode.PIECEWISE_CONSTANT: (
         "error", "piecewise constant effect (zero derivative): what is measured depends on it in jumps only, and every method "
         "that uses derivatives leaves it where it starts", "{ways_out}."),
@@ -184,12 +184,31 @@ class Diagnostic:
 
 @dataclass(frozen=True)
 class Check:
-    """What was found before a fit, most severe first; `ok` means that nothing stands in its way."""
+    """What `check` found before a fit, most severe first.
+
+    See the manual, howto/check.
+
+    Attributes
+    ----------
+    findings : tuple of Diagnostic
+        Each with a `code`, a `severity` ("error", "warning" or "info"), the names that it is about, a sentence and advice.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> found = di.check(di.Problem(decay, [record], [di.Parameter("k", start=1)]))
+    >>> found.ok, [str(code) for code in found.codes]
+    (True, ['few_data', 'short_record'])
+    """
 
     findings: tuple[Diagnostic, ...]
 
     @property
     def ok(self) -> bool:
+        """Whether no finding is of severity "error", so that nothing stands in the way of a fit."""
         return not any(finding.severity == "error" for finding in self.findings)
 
     @property

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from dynident.linalg.block_qr import Part, block_qr
+from dynident.linalg.block_qr import BlockQR, ScoreCovariance, TriangleInverse, block_qr
+from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
-from dynident.linalg.rank import truncated_svd, unit_columns
+from dynident.linalg.rank import truncated_svd, without_effect
 from dynident.problem.problem import Problem, given_std
+from dynident.statistics.autocorrelation import ColouredNoise
 from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
 FEWEST_DOF = 0.5  # degrees of freedom; with fewer the residuals hold no word about the noise
@@ -18,37 +21,39 @@ FEWEST_DOF = 0.5  # degrees of freedom; with fewer the residuals hold no word ab
 
 @dataclass(frozen=True, eq=False)
 class JacobianQR:
-    """The Jacobian as basis @ triangle * lengths: all later algebra is (unknowns, unknowns), units taken out."""
+    """The Jacobian as basis @ triangle * lengths, by blocks, units taken out: columns of the triangle have length one or 0."""
 
-    basis: np.ndarray  # (rows, k) orthonormal
-    triangle: np.ndarray  # (k, unknowns), columns of length one or zero
-    parts: tuple[Part, ...]  # where the basis is not zero
+    factors: BlockQR
     lengths: np.ndarray  # (unknowns,)
 
     @classmethod
-    def of(cls, jacobian: np.ndarray, scales: np.ndarray, experiment: np.ndarray | None = None) -> JacobianQR:
-        """`experiment` (rows,) says to which one each row belongs, -1 for none; without it all are one."""
-        unit, lengths, _ = unit_columns(jacobian, scales)
-        return cls(*block_qr(unit, np.zeros(len(unit), int) if experiment is None else experiment), lengths)
+    def of(cls, jacobian: BlockRows, scales: np.ndarray, experiment: np.ndarray) -> JacobianQR:
+        """`experiment` (rows,) says to which one each row belongs, -1 for none."""
+        lengths = jacobian.column_lengths
+        factors = np.where(without_effect(jacobian.column_peaks, lengths, scales), 0.0, 1 / lengths)
+        return cls(block_qr(jacobian.with_columns(factors), experiment), lengths)
 
     @property
     def unknowns(self) -> int:
         return int(self.lengths.size)
 
-    def covariance(self, variance: np.ndarray) -> np.ndarray:
-        """(k, k) covariance of basis' @ errors for independent errors of the given variances (rows,)."""
-        score_covariance = np.zeros((self.basis.shape[1], self.basis.shape[1]))
-        for rows, columns in self.parts:
-            own = self.basis[np.ix_(rows, columns)]
-            score_covariance[np.ix_(columns, columns)] += own.T @ (variance[rows, None] * own)
-        return score_covariance
+    @property
+    def basis(self) -> BlockRows:
+        """(rows, k) orthonormal."""
+        return self.factors.basis
 
-    def influence(self, gain: np.ndarray) -> np.ndarray:
-        """(rows, unknowns): how each error moves each unknown, for the gain of a response."""
-        moves = np.empty((self.basis.shape[0], gain.shape[0]))
-        for rows, columns in self.parts:
-            moves[rows] = self.basis[np.ix_(rows, columns)] @ gain[:, columns].T
-        return moves
+    @property
+    def triangle(self) -> np.ndarray:
+        """(k, unknowns), dense."""
+        return self.factors.triangle
+
+    def covariance(self, variance: np.ndarray) -> ScoreCovariance:
+        """Of basis' @ errors, for independent errors of the given variances (rows,)."""
+        return self.factors.score_covariance(variance)
+
+    def coloured_covariance(self, noise: ColouredNoise) -> ScoreCovariance:
+        """The same for autocorrelated errors."""
+        return ScoreCovariance(self.factors, noise.covariances_of(self.basis))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +64,63 @@ class EstimatorGain:
     fitted: np.ndarray  # (k, rank) orthonormal; basis @ fitted spans what the fit can explain
     determined: np.ndarray  # (unknowns,) bool; False where an undetermined direction takes part, or not fitted
 
-    def fitted_subspace(self, basis: np.ndarray) -> np.ndarray:
+    def fitted_subspace(self, basis: BlockRows) -> BlockRows:
         """Orthonormal columns (rows, rank) that span what the fit can explain; the basis itself where that is all."""
-        return basis if self.fitted.shape[0] == self.fitted.shape[1] else basis @ self.fitted
+        return basis if self.fitted.shape[0] == self.fitted.shape[1] else BlockRows.of(basis.dense() @ self.fitted)
 
-    def covariance(self, score_covariance: np.ndarray) -> np.ndarray:
+    def covariance(self, score_covariance: ScoreCovariance) -> np.ndarray:
         """(unknowns, unknowns) from the covariance of basis' @ errors: a sandwich, with the score's covariance as its meat."""
-        covariance = self.gain @ score_covariance @ self.gain.T
+        covariance = self.gain @ score_covariance.dense() @ self.gain.T
         return 0.5 * (covariance + covariance.T)
 
+    def columns(self, some: np.ndarray) -> np.ndarray:
+        """(unknowns, some) of the gain."""
+        return self.gain[:, some]
 
-def estimator_gain(sensitivity: JacobianQR, columns: Sequence[int], smallest: float = SINGULAR_VALUE) -> EstimatorGain:
+    @property
+    def complete(self) -> bool:
+        """Every unknown is determined, beyond doubt."""
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class FullRankGain:
+    """The same where every unknown is fitted and determined beyond doubt: the inverse of the triangle, by its parts."""
+
+    inverse: TriangleInverse
+    lengths: np.ndarray
+
+    @cached_property
+    def gain(self) -> np.ndarray:
+        return self.inverse.dense() / self.lengths[:, None]
+
+    @property
+    def determined(self) -> np.ndarray:
+        return np.ones(self.lengths.size, bool)
+
+    def fitted_subspace(self, basis: BlockRows) -> BlockRows:
+        return basis
+
+    def covariance(self, score_covariance: ScoreCovariance) -> np.ndarray:
+        covariance = self.inverse.sandwich(score_covariance)
+        covariance /= self.lengths
+        covariance /= self.lengths[:, None]
+        return covariance
+
+    def columns(self, some: np.ndarray) -> np.ndarray:
+        return self.inverse.columns(some) / self.lengths[:, None]
+
+    @property
+    def complete(self) -> bool:
+        return True
+
+
+def estimator_gain(sensitivity: JacobianQR, columns: Sequence[int], smallest: float = SINGULAR_VALUE
+                   ) -> EstimatorGain | FullRankGain:
     """Fit only these columns, the other unknowns fixed; from the singular values, never from normal equations."""
     columns = list(columns)
+    if len(columns) == sensitivity.unknowns and (inverse := sensitivity.factors.inverse(smallest)) is not None:
+        return FullRankGain(inverse, sensitivity.lengths)
     svd = truncated_svd(sensitivity.triangle[:, columns], smallest)
     gain = np.zeros((sensitivity.unknowns, len(svd.left)))
     gain[columns] = svd.pseudo_inverse() / sensitivity.lengths[columns, None]
@@ -100,11 +149,13 @@ def independent_noise(problem: Problem, linearization: ResidualJacobian, one_min
 
 def _noise_groups(problem: Problem, rows: ResidualIndex) -> list[tuple[np.ndarray, bool]]:
     """Rows that share one noise size, and whether that size is estimated; priors keep theirs."""
-    label = np.full(rows.count, -1)
+    outputs = problem.model.outputs
+    size = np.full((len(problem.experiments) + 1, len(outputs) + 1), -1)  # the last ones: of no experiment, of no output
     for e, experiment in enumerate(problem.experiments):
-        for o, output in enumerate(problem.model.outputs):
+        for o, output in enumerate(outputs):
             if output in experiment.outputs and given_std(experiment, output) is None:
-                label[(rows.experiment == e) & (rows.output == o)] = o
+                size[e, o] = o
+    label = size[rows.experiment, rows.output]
     if not np.any(label >= 0):
         label[rows.experiment >= 0] = 0  # every std was given, yet the caller asks for their common factor
     return [(np.flatnonzero(label == k), bool(k >= 0)) for k in np.unique(label)]

@@ -1,6 +1,4 @@
-"""Covariance from a Hessian factor: which interval does a sum of weighted squares promise, of measurements and of model
-errors?
-"""
+"""Covariance from the Hessian: which interval does a minimum promise where the model may err too?"""
 
 from __future__ import annotations
 
@@ -11,7 +9,13 @@ import numpy as np
 
 from dynident.linalg.rank import column_lengths, truncated_svd
 from dynident.problem.problem import Problem
-from dynident.statistics.covariance import Covariance, find_practically_unidentifiable, relax_bounds, typical_values
+from dynident.statistics.covariance import (
+    Covariance,
+    among_all,
+    find_practically_unidentifiable,
+    relax_bounds,
+    typical_values,
+)
 from dynident.statistics.identifiability import identifiability
 from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
@@ -32,14 +36,13 @@ def covariance_from_hessian_factor(problem: Problem, values: np.ndarray, triangl
     matrix = np.zeros((len(names), len(names)))
     matrix[np.ix_(free, free)] = _inverse(triangle[:, free], smallest, _part(score_covariance, free))
     answer = _inverse(triangle[:, free], smallest, None) @ triangle[:, free].T
-    null = np.zeros((len(names), known.null_space.shape[1]))
-    null[free] = known.null_space
-    released, slopes = {}, {}
+    null = among_all(known.null_space, free, len(names))
+    released, sensitivities = {}, {}
     for name, side in active.items():
-        slopes[name] = np.zeros(len(names))
-        slopes[name][free] = answer @ triangle[:, names.index(name)] * (-1 if side == "lower" else 1)
-        effects = np.linalg.norm(triangle * slopes[name], axis=0)
-        slopes[name][effects < NULL_SPACE_COMPONENT * np.max(effects, initial=0.0)] = 0.0
+        sensitivities[name] = np.zeros(len(names))
+        sensitivities[name][free] = answer @ triangle[:, names.index(name)] * (-1 if side == "lower" else 1)
+        effects = np.linalg.norm(triangle * sensitivities[name], axis=0)
+        sensitivities[name][effects < NULL_SPACE_COMPONENT * np.max(effects, initial=0.0)] = 0.0
         which = sorted([*free, names.index(name)])
         spread = _inverse(triangle[:, which], smallest, _part(score_covariance, which))
         at = which.index(names.index(name))
@@ -47,7 +50,7 @@ def covariance_from_hessian_factor(problem: Problem, values: np.ndarray, triangl
         released[name] = np.inf if name in alone.unidentifiable else float(np.sqrt(spread[at, at]))
     covariance = Covariance(
         names=names, values=values, matrix=matrix, active=dict(active), std_if_released={"plain": released},
-        bound_relaxations=tuple(relax_bounds(problem, slopes, {"plain": released})),
+        bound_relaxations=tuple(relax_bounds(problem, sensitivities, {"plain": released})),
         unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null, assumed=assumed,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values())
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))

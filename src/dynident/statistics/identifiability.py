@@ -1,4 +1,7 @@
-"""Identifiability: what can the data determine, and which parameters cannot be told apart?"""
+"""Identifiability: what can these data determine, which parameters cannot be told apart, and which could no experiment ever?
+
+Practical at a point with the data at hand; structural (`StructuralIdentifiability`) of the model itself.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import qr, subspace_angles
 
 from dynident.errors import DynidentError
 from dynident.linalg.rank import truncated_svd, unit_columns
 from dynident.statistics.identifiable_combinations import identifiable_combinations
-from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
+from dynident.tolerances import COLLINEAR, NEGLIGIBLE_COEFFICIENT, NULL_SPACE_COMPONENT, SAME_SUBSPACE, SINGULAR_VALUE
 
-COLLINEAR = 10.0  # condition index from which columns are near-collinear: two that correlate by 0.98 (Brun et al. 2001)
 TAKES_PART = 0.25  # of the largest entry of a weak direction; parameters above it are named as its group
+ROUND = 1e-4  # a coefficient this close to a whole number is written as one
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Identifiability:
     null_space: np.ndarray  # (unknowns, unknowns - rank) directions in the user's units that change nothing
     no_effect: tuple[str, ...]
     unidentifiable: tuple[str, ...]  # names that take part in an undetermined direction (those without effect included)
-    tied: tuple[tuple[str, ...], ...]  # the undetermined names by independent group
+    unidentifiable_groups: tuple[tuple[str, ...], ...]  # the undetermined names by independent group
     combinations: tuple[str, ...]  # what of each group is determined, in words
     groups: tuple[CollinearGroup, ...]  # nearly, not exactly, undetermined
     std: np.ndarray  # (unknowns,) for residuals of standard deviation one; infinite where undetermined
@@ -82,7 +86,7 @@ def identifiability(names: Sequence[str], values: np.ndarray, scales: np.ndarray
         condition=float(s[0] / s[-1]) if len(names) and rank == len(names) else (np.inf if len(names) else 1.0),
         no_effect=tuple(n for n, d in zip(names, dead, strict=True) if d),
         unidentifiable=tuple(n for n, t in zip(names, touched, strict=True) if t),
-        tied=tuple(tied for tied, _ in words), combinations=tuple(text for _, text in words),
+        unidentifiable_groups=tuple(tied for tied, _ in words), combinations=tuple(text for _, text in words),
         groups=_groups(names, unit, s[:rank], svd.row_basis),
         std=std, relative_std=relative)
 
@@ -101,3 +105,115 @@ def _groups(names: tuple[str, ...], unit: np.ndarray, s: np.ndarray, right: np.n
         smallest = np.linalg.svd(np.linalg.qr(unit[:, list(members)], mode="r"), compute_uv=False)[-1]
         found.append(CollinearGroup(tuple(names[i] for i in members), float(1 / max(smallest, np.finfo(float).tiny))))
     return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class StructuralIdentifiability:
+    """Generic rank of the sensitivities, found at random values with rich random inputs: a property of the model itself.
+
+    Local: it does not see that two distant sets of values may give the same outputs. With probability one it errs only towards
+    'unidentifiable', where the inputs or the time were too poor. See the manual, explain/identifiability.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Parameters, and initial states that are not known.
+    rank : int
+        How many independent combinations the outputs determine.
+    unidentifiable : tuple of str
+        Names that are not determined by themselves.
+    groups : tuple of tuple of str
+        These by independent group.
+    combinations : tuple of str
+        What of each group is determined, in words.
+    base : tuple of str
+        Base parameters where the relations are linear with fixed coefficients, else nothing.
+    weakest : float
+        Smallest singular value that counts, relative; close to 1e-8 the answer is not sure.
+    jumps : tuple of str
+        Names with a piecewise constant effect: seen by differences, and by no derivative.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> model = di.EquationModel(states={"x": "-a*b*x"})
+    >>> found = di.structural_identifiability(model, {"a": 1, "b": 2}, duration=2)
+    >>> found.identifiable, found.rank, found.names
+    (False, 2, ('a', 'b', 'x(0)'))
+    """
+
+    names: tuple[str, ...]
+    rank: int
+    unidentifiable: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]  # the undetermined names by independent group
+    combinations: tuple[str, ...]  # what of each group is determined, in words
+    base: tuple[str, ...]  # base parameters where the ties are linear with fixed coefficients, else nothing
+    weakest: float  # smallest singular value that counts, relative; close to 1e-8 the verdict is not sure
+    jumps: tuple[str, ...] = ()  # names that act in jumps only: seen by differences, and by no derivative
+
+    @property
+    def identifiable(self) -> bool:
+        """Whether all unknowns are determined."""
+        return self.rank == len(self.names)
+
+    def shows(self, name: str) -> bool:
+        """Whether an unknown is determined by itself."""
+        return name not in self.unidentifiable
+
+    def __str__(self) -> str:
+        jumps = [f"{', '.join(self.jumps)}: piecewise constant effect, seen by no derivative, where inputs are held between "
+                 "samples or a condition stands inside of where()."] if self.jumps else []
+        if self.identifiable:
+            return "\n".join([f"The model shows all {len(self.names)} unknowns: {', '.join(self.names)}. An input that is rich "
+                              "enough can tell them apart.", *jumps])
+        lines = [f"The model shows {self.rank} of {len(self.names)} unknowns; no input can tell the rest apart:",
+                 *(f"  {words}" for words in self.combinations)]
+        return "\n".join([*lines, *jumps, *([f"  base parameters: {', '.join(self.base)}"] if self.base else [])])
+
+
+def structural_identifiability_from(seen: Sequence[tuple[Identifiability, np.ndarray]]) -> StructuralIdentifiability:
+    """From what was found at several random points, each with its Jacobian (rows, unknowns)."""
+    best, jacobian = max(seen, key=lambda each: (each[0].rank, _weakest(each[0])))
+    equal = [(known, J) for known, J in seen if known.rank == best.rank]
+    return StructuralIdentifiability(best.names, best.rank, best.unidentifiable, best.unidentifiable_groups, best.combinations,
+                     _base(best, jacobian) if _fixed_ties([known for known, _ in equal]) else (), _weakest(best))
+
+
+def _weakest(known: Identifiability) -> float:
+    s = known.singular_values[:known.rank]
+    return float(s[-1] / s[0]) if s.size else 1.0
+
+
+def _fixed_ties(points: Sequence[Identifiability]) -> bool:
+    """Whether the directions that change nothing are the same at all points: ties that are linear."""
+    touched = [points[0].names.index(name) for name in points[0].unidentifiable]
+    first = points[0].null_space[touched]
+    if not first.size or len(points) < 2:
+        return False
+    unit = np.linalg.norm(first, axis=1)[:, None]  # units taken out, the same at all points
+    angles = [subspace_angles(first / unit, other.null_space[touched] / unit) for other in points[1:]]
+    return all(float(np.max(angle)) < SAME_SUBSPACE for angle in angles)
+
+
+def _base(known: Identifiability, jacobian: np.ndarray) -> tuple[str, ...]:
+    """Independent columns by pivoting; each base parameter takes up the dependent ones with their coefficients."""
+    lengths = np.linalg.norm(jacobian, axis=0)
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    _, R, order = qr(jacobian / lengths, mode="economic", pivoting=True)
+    rank = known.rank
+    share = np.linalg.solve(R[:rank, :rank], R[:rank, rank:])  # (rank, dependent), columns of length one
+    words = []
+    for i, own in enumerate(order[:rank]):
+        terms = [known.names[own]]
+        for j, other in enumerate(order[rank:]):
+            if abs(share[i, j]) > NEGLIGIBLE_COEFFICIENT:
+                terms.append(_term(share[i, j] * lengths[other] / lengths[own], known.names[other]))
+        words.append("".join(terms))
+    return tuple(words)
+
+
+def _term(coefficient: float, name: str) -> str:
+    size = abs(coefficient)
+    whole = round(size)
+    text = f"{whole:d}" if whole and abs(size - whole) < ROUND * whole else f"{size:.4g}"
+    return f"{' - ' if coefficient < 0 else ' + '}{'' if text == '1' else f'{text} '}{name}"

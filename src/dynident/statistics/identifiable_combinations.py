@@ -7,10 +7,10 @@ from itertools import combinations
 
 import numpy as np
 
+from dynident.tolerances import INTEGER_TOLERANCE, NULL_SPACE_COMPONENT
+
 NOT_SHOWN = "nothing measured depends on"  # how it begins of parameters without any effect; other words name a combination
 LARGEST_INTEGER = 4  # larger coefficients read like noise; the direction itself is printed then
-INTEGER_TOLERANCE = 2e-3  # a coefficient this close to an integer is that integer: directions carry derivative errors
-NEGLIGIBLE_ENTRY = 1e-5  # of a scaled null direction; smaller entries are rounding
 MOST_CHOICES = 500  # pivot sets that are tried per group; more than this no reader would want spelt out
 
 
@@ -22,17 +22,17 @@ def identifiable_combinations(names: Sequence[str], values: np.ndarray, null: np
     null / norms. The words hold locally: a product and a sum can look alike at one point, and then both are said. They never
     begin with a name, which would become another one at the begin of a sentence.
     """
-    return tuple(_say([names[i] for i in members], values[list(members)], (basis / norms[list(members)]).T)
+    return tuple(_describe([names[i] for i in members], values[list(members)], (basis / norms[list(members)]).T)
                  for members, basis in _separate(null))
 
 
 def _separate(null: np.ndarray) -> list[tuple[tuple[int, ...], np.ndarray]]:
     """Independent groups: the reduced echelon form of the null space, split where its rows share no parameter."""
     rows = _echelon(null.T)
-    rows[np.abs(rows) <= NEGLIGIBLE_ENTRY] = 0.0
+    rows[np.abs(rows) <= NULL_SPACE_COMPONENT] = 0.0
     groups: list[tuple[set[int], list[np.ndarray]]] = []
     for row in rows:
-        support = set(np.flatnonzero(np.abs(row) > NEGLIGIBLE_ENTRY).tolist())
+        support = set(np.flatnonzero(np.abs(row) > NULL_SPACE_COMPONENT).tolist())
         joined = [row]
         apart = []
         for members, basis in groups:
@@ -57,7 +57,7 @@ def _echelon(rows: np.ndarray) -> np.ndarray:
     return rows
 
 
-def _say(names: list[str], values: np.ndarray, directions: np.ndarray) -> tuple[tuple[str, ...], str]:
+def _describe(names: list[str], values: np.ndarray, directions: np.ndarray) -> tuple[tuple[str, ...], str]:
     """`directions` (parameters, k) in the user's units."""
     if len(names) == directions.shape[1]:
         return tuple(names), f"{NOT_SHOWN} {' or '.join(names)}"
@@ -101,7 +101,7 @@ def _integer_combinations(directions: np.ndarray) -> np.ndarray | None:
 def _change_nothing(rows: np.ndarray, directions: np.ndarray) -> bool:
     """Whether what the terms of each sum change by cancels; a coefficient 1e-4 of a parameter 1e4 times as large is no zero."""
     terms = np.abs(rows) @ np.abs(directions)
-    room = NEGLIGIBLE_ENTRY * np.abs(rows) @ np.max(np.abs(directions), axis=1, keepdims=True)
+    room = NULL_SPACE_COMPONENT * np.abs(rows) @ np.max(np.abs(directions), axis=1, keepdims=True)
     return bool(np.all(np.abs(rows @ directions) <= INTEGER_TOLERANCE * terms + room))
 
 

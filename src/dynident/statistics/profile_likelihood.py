@@ -1,4 +1,4 @@
-"""Profile: how far can a parameter be moved before the data object, when all others may follow?"""
+"""Profile likelihood: how far can a parameter be moved, all others refitted, before the fit becomes significantly worse?"""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from dynident._util import hooks
 from dynident.errors import ProblemError, did_you_mean
 from dynident.statistics.covariance import Covariance
 from dynident.statistics.distributions import student_quantile
 from dynident.statistics.uncertainty import LEVEL, Uncertainty, check_single_kind
+from dynident.tolerances import FLAT_PROFILE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PARTNER_SHARE = 0.25  # of the largest effect among those that follow; smaller ones are not named
+PARTNER_FRACTION = 0.25  # of the largest effect among those that follow; smaller ones are not named
 FOLLOWS = 0.1  # of the parameter's own effect; what follows with less does not make up for it
-FLAT = 1e-3  # rise of the weighted sum of squares; a profile that stays below it is flat
 
 IDENTIFIABLE = "identifiable"
 ONE_SIDE = "practically unidentifiable: no {side} limit"
@@ -53,22 +52,57 @@ class ProfileCurve:
 
     @property
     def flat(self) -> bool:
-        return bool(np.max(self.rise) < FLAT)
+        return bool(np.max(self.rise) < FLAT_PROFILE)
 
-    def crossing(self, reach: float) -> tuple[float, float]:
+    def crossing(self, threshold_root: float) -> tuple[float, float]:
         """Where the root passes -reach and +reach; infinite where it never does."""
         root = np.maximum.accumulate(self.root)
         keep = np.concatenate([[True], np.diff(root) > 0])
         if np.count_nonzero(keep) < 2:
             return -np.inf, np.inf
+        from scipy.interpolate import PchipInterpolator  # here, because it takes a while to load, and few fits ask for it
+
         inverse = PchipInterpolator(root[keep], self.values[keep])
-        low = float(inverse(-reach)) if root[0] <= -reach else -np.inf
-        return low, float(inverse(reach)) if root[-1] >= reach else np.inf
+        low = float(inverse(-threshold_root)) if root[0] <= -threshold_root else -np.inf
+        return low, float(inverse(threshold_root)) if root[-1] >= threshold_root else np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Profile(Uncertainty):
-    """Intervals from likelihood profiles; an unknown that was not profiled keeps its linearised interval."""
+    """Intervals from profile likelihoods; an unknown that was not profiled keeps its linearised interval.
+
+    See the manual, methods/profile.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All unknowns.
+    estimated : array, (unknowns,)
+        The estimate.
+    effects : array, (unknowns,)
+        Length of what a unit of each unknown does to the weighted residuals.
+    curves : mapping of str to ProfileCurve
+        Per profiled unknown: its values, the rise of the cost, and the path of the others.
+    base : Covariance
+        The linearised intervals.
+    traced : float
+        Confidence level up to which the curves reach.
+    logarithmic : tuple of str
+        Unknowns that were moved in the logarithm.
+    notes : tuple of str
+        What the reader must know beside the numbers, as sentences.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> estimate = di.identify(problem)
+    >>> print(di.profile(estimate, "k").identifiability("k"))
+    identifiable
+    """
 
     names: tuple[str, ...]
     estimated: np.ndarray  # (unknowns,) the estimate
@@ -81,6 +115,7 @@ class Profile(Uncertainty):
 
     @property
     def meaning(self) -> str:
+        """What the intervals mean, and under which assumptions."""
         errors = "independent normal measurement errors"
         if self.base.default_kind == "corrected":
             errors = ("measurement errors that are correlated in time as the residuals are (the threshold is widened "
@@ -97,7 +132,7 @@ class Profile(Uncertainty):
         if not 0 < level <= self.traced:
             raise ProblemError(f"level = {level}: the profiles were traced up to {self.traced:g}. Ask for less, or "
                                f"profile again with level={level}.")
-        low, high = self.curves[name].crossing(self.reach(name, level))
+        low, high = self.curves[name].crossing(self.threshold_root(name, level))
         rests, value = self.base.active.get(name), float(self.estimated[self.names.index(name)])
         return (value if rests == "lower" else low), (value if rests == "upper" else high)
 
@@ -105,9 +140,9 @@ class Profile(Uncertainty):
         """The linearised one: a profile has no standard deviation."""
         return self.base.std(name, kind)
 
-    def reach(self, name: str, level: float) -> float:
+    def threshold_root(self, name: str, level: float) -> float:
         """The root of the rise that counts as too much at a level, of a t distribution where noise was estimated."""
-        return reach(self.base, name, level)
+        return threshold_root(self.base, name, level)
 
     def remark(self, name: str) -> str:
         if name not in self.curves:
@@ -129,13 +164,13 @@ class Profile(Uncertainty):
         return ONE_SIDE.format(side="lower" if np.isinf(low) else "upper")
 
     def partners(self, name: str) -> tuple[str, ...]:
-        """Unknowns that follow when this one is moved and so make up for it, the strongest first."""
-        curve, own = self._curve(name), self.names.index(name)
-        near = slice(max(curve.best - 1, 0), curve.best + 2)  # the effects are those at the estimate
-        moved = np.ptp(curve.path[near], axis=0) * self.effects
-        others = [i for i in range(len(self.names)) if i != own]
+        """Unknowns that follow when this one is moved and so compensate it, the strongest first."""
+        curve, index = self._curve(name), self.names.index(name)
+        around = slice(max(curve.best - 1, 0), curve.best + 2)  # the effects are those at the estimate
+        moved = np.ptp(curve.path[around], axis=0) * self.effects
+        others = [i for i in range(len(self.names)) if i != index]
         largest = max((moved[i] for i in others), default=0.0)
-        chosen = [i for i in others if moved[i] >= max(PARTNER_SHARE * largest, FOLLOWS * moved[own]) and moved[i] > 0]
+        chosen = [i for i in others if moved[i] >= max(PARTNER_FRACTION * largest, FOLLOWS * moved[index]) and moved[i] > 0]
         return tuple(self.names[i] for i in sorted(chosen, key=lambda i: -moved[i]))
 
     def correlation(self, kind: str | None = None) -> np.ndarray:
@@ -161,7 +196,7 @@ class Profile(Uncertainty):
         return self.curves[name]
 
 
-def reach(base: Covariance, name: str, level: float) -> float:
+def threshold_root(base: Covariance, name: str, level: float) -> float:
     """Root of the rise that counts as too much; on a linear model it gives the linearised interval exactly."""
     if base.dof <= 0:
         return np.inf

@@ -27,7 +27,7 @@ class Uncertainty(Protocol):
 
     @property
     def meaning(self) -> str:
-        """One or two sentences for the reader of a report: what is promised, under which assumptions."""
+        """One or two sentences for the reader of a report: what the interval means, under which assumptions."""
         ...
 
     def interval(self, name: str, level: float = LEVEL, kind: str | None = None) -> tuple[float, float]:

@@ -84,8 +84,8 @@ class FullDiscretization:
         """The states of a simulation from the start; where it diverges, those at the start (a first guess only)."""
         grid = self.records[e].grid
         try:
-            march = propagator_for(self.problem.model, self.integrator, self.free)
-            return march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False).states
+            propagator = propagator_for(self.problem.model, self.integrator, self.free)
+            return propagator.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False).states
         except SimulationDiverged:
             return np.tile(x0, (grid.nodes, 1))
 

@@ -1,4 +1,10 @@
-"""Initial guess: states and unknowns to begin with, read off the measurements where they show them."""
+"""Initial guess: states and unknowns to begin with, read off the measurements where they show them.
+
+States by local parabolas; parameters by gradient matching: over windows of time the change of each state is compared with
+the integral of its rate, with states from the measurements. Nothing is simulated, so that nothing can become unstable
+however far off the parameters are, and rates are often nearly linear in them. Noise in the states biases the answer: it is
+a start, not an estimate.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +15,21 @@ import casadi as ca
 import numpy as np
 
 from dynident.errors import NotSupported
+from dynident.integrators.grid import grid_of
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
+from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
 
 WINDOW = 25  # samples to either side from which a value and a slope are read; 50 ms at 1 kHz
 NARROWEST = 3  # samples to either side, where the signal bends too much for more
 BENT = 1.5  # times the noise: a parabola that misses by more cannot follow the signal over its window
-AT_ONCE = 4096  # times fitted together; their windows fit into the cache
+BATCH = 4096  # times fitted together; their windows fit into the cache
 ALIKE = 1e-9  # of a sampling interval; times that far apart ask for the same parabola
 WORTHWHILE = 200  # times that lie alike among their neighbours; fewer are as quickly fitted each on its own
+WINDOWS = 40  # at least, in a record
+MATCHING_EVALUATIONS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +39,7 @@ class ObservedState:
     output: str
     gain: float
     offset: float
-    slope: bool
+    derivative: bool
 
 
 def observed_states(model: Model) -> dict[int, ObservedState]:
@@ -45,7 +55,7 @@ def _sights(model: EquationModel) -> dict[int, ObservedState]:
     except NotSupported:
         positions, velocities = _chains(model)
     for q, v in zip(positions, velocities, strict=True):
-        if q in seen and v not in seen and not seen[q].slope:
+        if q in seen and v not in seen and not seen[q].derivative:
             seen[v] = ObservedState(seen[q].output, seen[q].gain, 0.0, True)
     return seen
 
@@ -92,12 +102,12 @@ def states_from_measurements(model: Model, experiment: Experiment, times: np.nda
     for state, sight in observed_states(model).items():
         y = np.asarray(experiment.outputs.get(sight.output, ()), float)
         present = np.isfinite(y)
-        if np.count_nonzero(present) > int(sight.slope):
+        if np.count_nonzero(present) > int(sight.derivative):
             if sight.output not in read:
                 read[sight.output] = _read_off(np.asarray(experiment.time)[present], y[present], np.asarray(times), window,
                                                jumps)
             value, slope = read[sight.output]
-            guess[:, state] = slope / sight.gain if sight.slope else (value - sight.offset) / sight.gain
+            guess[:, state] = slope / sight.gain if sight.derivative else (value - sight.offset) / sight.gain
     return guess
 
 
@@ -142,7 +152,7 @@ def _local_fit(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int, sid
 
 
 def _parts(which: np.ndarray) -> list[np.ndarray]:
-    return [which[begin:begin + AT_ONCE] for begin in range(0, len(which), AT_ONCE)]
+    return [which[begin:begin + BATCH] for begin in range(0, len(which), BATCH)]
 
 
 def _alike(t: np.ndarray, times: np.ndarray, near: np.ndarray) -> list[np.ndarray]:
@@ -203,3 +213,87 @@ def start_values(problem: Problem) -> np.ndarray:
             guess = unknown.scale or 1.0
         start[i] = np.clip(guess, unknown.lower, unknown.upper)
     return start
+
+
+def gradient_matching_start(problem: Problem, coordinates: Transforms, start: np.ndarray) -> np.ndarray | None:
+    """Coordinates of the unknowns, with parameters that match; None where the records do not show every state."""
+    records = [_MatchedRecord(problem, e) for e in range(len(problem.experiments))]
+    moved = np.array([not u.initial for u in problem.unknowns], dtype=bool)
+    if not np.any(moved) or not all(np.all(np.isfinite(s.states)) for s in records):
+        return None
+
+    def with_parameters(part: np.ndarray) -> np.ndarray:
+        full = start.copy()
+        full[moved] = part
+        return full
+
+    def residuals(part: np.ndarray) -> np.ndarray:
+        values = coordinates.values(with_parameters(part))
+        return np.concatenate([s.residuals(problem.parameters_and_initial_state(values, e)[0]) for e, s in enumerate(records)])
+
+    def jacobian(part: np.ndarray) -> np.ndarray:
+        xi = with_parameters(part)
+        values, by = coordinates.values(xi), coordinates.derivative(xi)
+        blocks = []
+        for e, s in enumerate(records):
+            rows = s.jacobian(problem.parameters_and_initial_state(values, e)[0])
+            unknown = problem.bindings[e].parameter_unknown
+            block = np.zeros((len(rows), len(values)))
+            block[:, unknown[unknown >= 0]] = rows[:, unknown >= 0]
+            blocks.append(block * by)
+        return np.vstack(blocks)[:, moved]
+
+    from scipy.optimize import least_squares  # here, because it takes a while to load, and few fits ask for it
+
+    low, high = coordinates.lower[moved], coordinates.upper[moved]
+    inside = np.clip(start[moved], low, high)
+    with np.errstate(all="ignore"):
+        if not np.all(np.isfinite(residuals(inside))):
+            return None
+        try:
+            fit = least_squares(residuals, inside, jacobian, bounds=(low, high), x_scale="jac", loss="linear",
+                                max_nfev=MATCHING_EVALUATIONS)
+        except (ValueError, np.linalg.LinAlgError):  # it stepped to where a rate is not finite; there is no start from here
+            return None
+    return with_parameters(fit.x) if np.all(np.isfinite(fit.x)) else None
+
+
+class _MatchedRecord:
+    """One record: states at the samples, and how far their changes over windows are from what the rates say."""
+
+    def __init__(self, problem: Problem, e: int):
+        model, experiment = problem.model, problem.experiments[e]
+        self.grid = grid_of(model, experiment)
+        samples = self.grid.nodes
+        self.window = int(np.clip(samples // WINDOWS, 1, WINDOW))
+        self.states = states_from_measurements(model, experiment, self.grid.time, self.window)
+        x, u = ca.SX.sym("x", len(model.states)), ca.SX.sym("u", len(model.inputs))
+        t, p = ca.SX.sym("t"), ca.SX.sym("p", len(model.parameters))
+        rate = model.rate(t, x, u, p)
+        depending = [i for i in range(len(model.states)) if any(ca.which_depends(rate[i], p, 1, False))]  # by parameters
+        self.depending, rate = depending, rate[depending]
+        self.rate = ca.Function("rate", [t, x, u, p], [ca.densify(rate)]).map(samples - 1)
+        jacobian = ca.densify(ca.vec(ca.jacobian(rate, p)))
+        self.rate_jacobian = ca.Function("rate_jacobian", [t, x, u, p], [jacobian]).map(samples - 1)
+        change = self._windows(np.diff(self.states[:, depending], axis=0))
+        scale = np.sqrt(np.mean(change**2, axis=0))
+        self.change, self.scale = change, np.where(scale > 0, scale, 1.0)
+
+    def _windows(self, steps: np.ndarray) -> np.ndarray:
+        """Sums over windows of what happens in the intervals, (windows, ...)."""
+        total = np.concatenate([np.zeros((1, *steps.shape[1:])), np.cumsum(steps, axis=0)])
+        return total[self.window:] - total[:-self.window]
+
+    def _integral(self, function: ca.Function, p: np.ndarray) -> np.ndarray:
+        g, x = self.grid, self.states
+        at = [function(g.time[None, k:len(x) - 1 + k], x[k:len(x) - 1 + k].T, u.T, p) for k, u in
+              ((0, g.u_begin), (1, g.u_end))]
+        return np.diff(g.time)[:, None] / 2 * (np.asarray(at[0]) + np.asarray(at[1])).T
+
+    def residuals(self, p: np.ndarray) -> np.ndarray:
+        return ((self._windows(self._integral(self.rate, p)) - self.change) / self.scale).ravel()
+
+    def jacobian(self, p: np.ndarray) -> np.ndarray:
+        """(windows x states, parameters)"""
+        steps = self._integral(self.rate_jacobian, p).reshape(len(self.states) - 1, p.size, len(self.depending)).swapaxes(1, 2)
+        return (self._windows(steps) / self.scale[:, None]).reshape(-1, p.size)

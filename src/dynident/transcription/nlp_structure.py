@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from dynident.transcription.full_discretization import FullDiscretization
 from dynident.transcription.nonlinear_program import NonlinearProgram
 from dynident.transcription.shooting import Shooting
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +63,8 @@ def _of_program(program: NonlinearProgram) -> NlpStructure:
         gradient[columns[columns >= 0]] = True
     gradient[[i for i, _ in program.finite.objective.priors]] = True
     j, h = program.jacobian_pattern, program.hessian_pattern
-    used = h.rows.size > 0
     return NlpStructure(program.size, j.shape[0], gradient, _ones(j.rows, j.columns, j.shape),
-                 _ones(h.rows, h.columns, h.shape) if used else sparse.csc_matrix(h.shape))
+                 _ones(h.rows, h.columns, h.shape))
 
 
 def _of_shooting(finite: Shooting) -> NlpStructure:
@@ -93,6 +94,8 @@ def _of_shooting(finite: Shooting) -> NlpStructure:
 
 
 def _ones(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sparse.csc_matrix:
+    from scipy import sparse  # here, because it takes a while to load, and only a comparison counts entries
+
     matrix = sparse.coo_matrix((np.ones(rows.size), (rows, columns)), shape).tocsc()
     matrix.data[:] = 1.0  # entries that met were added
     return matrix

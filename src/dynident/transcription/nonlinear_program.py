@@ -246,7 +246,7 @@ class NonlinearProgram:
         return Evaluation(evaluation.cost, rhs, evaluation.prior, (), (), 0.0), weights, derivatives
 
     def _parts(self, e: int, point: Variables) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Held parameters (all), coordinates of the free ones, states at the nodes, end blocks."""
+        """Fixed parameters (all), coordinates of the free ones, states at the nodes, end blocks."""
         values = self.finite.objective.values(point)
         p, _ = self.problem.parameters_and_initial_state(values, e)
         unknown = self.problem.bindings[e].parameter_unknown[list(self.finite.free)]

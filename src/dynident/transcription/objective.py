@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,41 +13,19 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.linalg.finite_problem import (
     Evaluation,
-    FiniteProblem,
     LinearizedProblem,
     SegmentChain,
     UnknownMap,
     Variables,
     Workspace,
 )
-from dynident.problem.losses import loss_and_weights
+from dynident.problem.noise import loss_and_weights, sum_of_squares
+from dynident.problem.parameter import Transforms, transforms_of
 from dynident.problem.problem import Problem, given_std
-from dynident.problem.transforms import Transforms, transforms_of
 from dynident.tolerances import RESIDUAL_ROUNDING
 from dynident.transcription.initial_guess import start_values, states_from_measurements
 
-LOOKS = 50  # places at which a record is asked how large its states are
-
-
-class TranscribedProblem(FiniteProblem, Protocol):
-    """A finite problem that was made of a problem in time: what a fit asks of it beside what a solver does."""
-
-    problem: Problem
-    objective: Objective
-    loss: str
-    records: Sequence[WeightedData]  # per experiment, with `grid` and `segment_starts`
-
-    def from_states(self, unknowns: np.ndarray, times: list[np.ndarray], states: list[np.ndarray]) -> Variables:
-        """A point from trajectories on other grids."""
-        ...
-
-    def transfer(self, point: Variables, before: Any) -> Variables:
-        """A point of the same problem with other weights or steps."""
-        ...
-
-    def to_shooting(self, point: Variables) -> tuple[Any, Variables]:
-        """The same point by shooting, for trajectories and derivatives along time."""
-        ...
+SCALE_SAMPLES = 50  # places at which a record is asked how large its states are
 
 
 class WeightedData:
@@ -72,30 +51,43 @@ class WeightedData:
         return np.where(self.weight > 0, outputs - self.measured, 0.0) * self.weight
 
 
-_seen: WeakKeyDictionary[Problem, tuple[np.ndarray, np.ndarray]] = WeakKeyDictionary()
+@dataclass(frozen=True, eq=False)
+class _ProblemFacts:
+    """What follows from a problem alone, whatever its transcription; arrays of a few numbers per unknown."""
+
+    start: np.ndarray  # (unknowns,)
+    state_scale: np.ndarray  # (states,) typical sizes
+    free: np.ndarray  # parameters of the model that follow an unknown in any experiment
+    coordinates: Transforms
+    sources: tuple[np.ndarray, ...]  # per experiment: the unknown that each first state and free parameter follows, or -1
 
 
-def _read_off(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Start values and typical sizes of the states; a fit makes many frames of one problem, the records are read once."""
-    if problem not in _seen:
+_facts: WeakKeyDictionary[Problem, _ProblemFacts] = WeakKeyDictionary()
+
+
+def _facts_of(problem: Problem) -> _ProblemFacts:
+    """A fit makes many objectives of one problem; its records are read once."""
+    if problem not in _facts:
         start = start_values(problem)
         scale = _state_scale(problem, start)
-        for array in (start, scale):
+        free = np.array(sorted({int(i) for b in problem.bindings for i in np.flatnonzero(b.parameter_unknown >= 0)}), dtype=int)
+        sources = tuple(np.concatenate([b.initial_unknown, b.parameter_unknown[free]]) for b in problem.bindings)
+        for array in (start, scale, free, *sources):
             array.flags.writeable = False
-        _seen[problem] = start, scale
-    return _seen[problem]
+        _facts[problem] = _ProblemFacts(start, scale, free, transforms_of(problem, start), sources)
+    return _facts[problem]
 
 
 def _state_scale(problem: Problem, start: np.ndarray) -> np.ndarray:
     """Typical size of each state, from the record where it shows it."""
-    sizes = []
+    scaled = []
     for e, experiment in enumerate(problem.experiments):
-        looks = np.linspace(experiment.time[0], experiment.time[-1], LOOKS)
-        readings = states_from_measurements(problem.model, experiment, looks)
+        times = np.linspace(experiment.time[0], experiment.time[-1], SCALE_SAMPLES)
+        readings = states_from_measurements(problem.model, experiment, times)
         x0 = problem.parameters_and_initial_state(start, e)[1]
-        sizes.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
-    size = np.max(sizes, axis=0)
-    return np.where(size > 0, size, 1.0)
+        scaled.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
+    largest = np.max(scaled, axis=0)
+    return np.where(largest > 0, largest, 1.0)
 
 
 class Objective:
@@ -103,12 +95,11 @@ class Objective:
 
     def __init__(self, problem: Problem, loss: str = "squared", start_values: np.ndarray | None = None):
         self.problem, self.loss = problem, loss
-        self.free = np.array(sorted({int(i) for b in problem.bindings for i in np.flatnonzero(b.parameter_unknown >= 0)}),
-                             dtype=int)
         self.names = problem.names
-        first, self.state_scale = _read_off(problem)
-        self.coordinates: Transforms = transforms_of(problem, first)
-        self.start_values = first if start_values is None else start_values
+        facts = _facts_of(problem)
+        self.free, self.state_scale, self._sources = facts.free, facts.state_scale, facts.sources
+        self.coordinates: Transforms = facts.coordinates
+        self.start_values = facts.start if start_values is None else start_values
         self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
 
     def values(self, point: Variables) -> np.ndarray:
@@ -126,39 +117,43 @@ class Objective:
         return RESIDUAL_ROUNDING**2 * sum(float(np.sum((s.measured * s.weight) ** 2)) for s in signals)
 
     def evaluation(self, point: Variables, signals: Sequence[WeightedData], outputs: Sequence[np.ndarray],
-                   defects: Sequence[np.ndarray], corrections: Sequence[np.ndarray]) -> tuple[Evaluation, list[np.ndarray]]:
-        """Cost and weighted residuals, and the factor that the loss puts on each row."""
+                   defects: Sequence[np.ndarray], corrections: Sequence[np.ndarray]) -> tuple[Evaluation, list[Any]]:
+        """Cost and weighted residuals, and the factor that the loss puts on each row: one number where it is that for all."""
         cost, rhs, factors = 0.0, [], []
-        for own, y in zip(signals, outputs, strict=True):
-            residual = own.residuals(y)
-            part, factor = loss_and_weights(residual, self.loss)
-            cost += part
-            rhs.append(residual if self.loss == "squared" else residual * factor)
+        for data, y in zip(signals, outputs, strict=True):
+            residual = data.residuals(y)
+            if self.loss == "squared":
+                factor: Any = 1.0
+                with np.errstate(over="ignore"):  # judged below
+                    cost += sum_of_squares(residual)
+            else:
+                part, factor = loss_and_weights(residual, self.loss)
+                cost, residual = cost + part, residual * factor
+            rhs.append(residual)
             factors.append(factor)
         values = self.coordinates.values(point.unknowns) if self.priors else np.zeros(0)
         prior = np.array([(values[i] - known.mean) / known.std for i, known in self.priors])
         cost += float(prior @ prior)
         if not np.isfinite(cost):
             raise SimulationDiverged(np.nan, 0, what="the sum of squares is too large for the computer")
-        sizes = [(d / self.state_scale).ravel() for d in defects if d.size]
-        max_defect = max((float(max(each.max(), -each.min())) for each in sizes), default=0.0)
+        scaled = [(d / self.state_scale).ravel() for d in defects if d.size]
+        max_defect = max((float(max(each.max(), -each.min())) for each in scaled), default=0.0)
         weighed = () if self.loss == "squared" else tuple(factors)
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), max_defect, weighed), factors
 
     def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain], workspace: Workspace
                ) -> LinearizedProblem:
         """Chains of the experiments joined at the unknowns."""
-        slope = self.coordinates.derivative(point.unknowns)
-        spreads = tuple(self.unknown_map(e, slope) for e in range(len(chains)))
+        derivative = self.coordinates.derivative(point.unknowns)
+        maps = tuple(self.unknown_map(e, derivative) for e in range(len(chains)))
         at = np.array([i for i, _ in self.priors], dtype=int)
-        priors = UnknownMap(at, slope[at] / np.array([known.std for _, known in self.priors]))
-        return LinearizedProblem(evaluation, len(self.names), tuple(chains), spreads, priors, workspace)
+        priors = UnknownMap(at, derivative[at] / np.array([known.std for _, known in self.priors]))
+        return LinearizedProblem(evaluation, len(self.names), tuple(chains), maps, priors, workspace)
 
-    def unknown_map(self, e: int, slope: np.ndarray) -> UnknownMap:
+    def unknown_map(self, e: int, derivative: np.ndarray) -> UnknownMap:
         """How first state and free parameters of one experiment follow the unknowns; `slope` is d value / d unknown."""
-        binding = self.problem.bindings[e]
-        unknown = np.concatenate([binding.initial_unknown, binding.parameter_unknown[self.free]])
-        return UnknownMap(unknown, np.append(slope, 0.0)[unknown])
+        unknown = self._sources[e]
+        return UnknownMap(unknown, np.append(derivative, 0.0)[unknown])
 
     def node_step_norm(self, nodes: Sequence[np.ndarray]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""

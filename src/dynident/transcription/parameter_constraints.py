@@ -10,8 +10,8 @@ import numpy as np
 
 from dynident.models.parser import parse_expression
 from dynident.problem.constraint import Constraint
+from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
-from dynident.problem.transforms import Transforms
 from dynident.tolerances import ACTIVE_CONSTRAINT
 
 

@@ -1,4 +1,5 @@
-"""Shooting: cut time into segments and ask that they meet; one segment is single shooting."""
+"""Shooting: cut time into segments and ask that they meet (continuity or matching conditions); one segment is single
+shooting."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, SimulationDiverged
-from dynident.integrators.adaptive import RELATIVE_TOLERANCE
 from dynident.integrators.grid import Grid, grid_of
 from dynident.integrators.propagation import Propagation, Propagator, propagator_for
 from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.linalg.block_rows import stacked
 from dynident.linalg.finite_problem import (
     Evaluation,
     LinearizedProblem,
@@ -51,9 +52,16 @@ class ExperimentData(WeightedData):
     def __init__(self, problem: Problem, index: int, segments: int, substeps: int, std: Mapping[str, float]):
         experiment = problem.experiments[index]
         self.name = experiment.name
-        self.grid: Grid = grid_of(problem.model, experiment, substeps)
+        unknown = np.flatnonzero(problem.bindings[index].initial_unknown >= 0).astype(np.int32)
+        self.grid: Grid = replace(grid_of(problem.model, experiment, substeps), unknown_first=unknown)
         self.segment_starts = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
+
+    def with_substeps(self, substeps: int) -> ExperimentData:
+        """On a grid of other steps; what is measured and where it is cut stays."""
+        changed = copy.copy(self)
+        changed.grid = self.grid.with_substeps(substeps)
+        return changed
 
     def with_outputs(self, outputs: Mapping[int, np.ndarray]) -> ExperimentData:
         """With other measured values of some outputs, by their number; what was missing stays missing."""
@@ -87,13 +95,13 @@ class Shooting:
         """`start_values` of the unknowns, where they are not those of the problem."""
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
         self.objective = Objective(problem, loss, start_values)
-        self.march: Propagator = propagator_for(problem.model, integrator, tuple(int(i) for i in self.objective.free))
+        self.propagator: Propagator = propagator_for(problem.model, integrator, tuple(int(i) for i in self.objective.free))
         self.records = [ExperimentData(problem, e, segments[e], substeps, std) for e in range(len(problem.experiments))]
         self.names, self.coordinates = self.objective.names, self.objective.coordinates
         self.residual_count = self.objective.residual_count(self.records)
         self.equality_count = sum((len(r.segment_starts) - 2) * len(problem.model.states) for r in self.records)
         self.rounding_cost = self.objective.rounding_cost(self.records)
-        self.jacobian_is_cheap = not isinstance(integrator, Adaptive)
+        self.jacobian_is_cheap = not (isinstance(integrator, Adaptive) and integrator.plugin)
         self.counts = {"simulations": 0, "jacobians": 0}
         self.node_step_norm = self.objective.node_step_norm
         self._scratch = Workspace()  # of evaluations, which keep nothing of it
@@ -103,11 +111,22 @@ class Shooting:
         """The same problem within other bounds, in solver coordinates; what is compiled and known serves both."""
         return self._with(coordinates=replace(self.coordinates, lower=lower, upper=upper))
 
+    def with_substeps(self, substeps: int) -> Shooting:
+        """The same problem with other steps between the samples; what does not depend on these is shared."""
+        return self._with(substeps=substeps, records=[record.with_substeps(substeps) for record in self.records],
+                          counts={"simulations": 0, "jacobians": 0}, _scratch=Workspace(), _last_runs={})
+
     def with_data(self, outputs: Sequence[Mapping[str, np.ndarray]]) -> Shooting:
         """The same problem with other measured values, by record and output; what was missing stays missing."""
         names = self.problem.model.outputs
         return self._with(records=[record.with_outputs({names.index(name): y for name, y in own.items()})
                                    for record, own in zip(self.records, outputs, strict=True)])
+
+    def simulated_by(self, integrator: Integrator) -> Shooting:
+        """The same problem by another integrator, for simulations alone; they are not counted."""
+        propagator = propagator_for(self.problem.model, integrator, (), derivatives=False)
+        return self._with(integrator=integrator, propagator=propagator, counts={"simulations": 0, "jacobians": 0},
+                          _scratch=Workspace(), _last_runs={})
 
     def _with(self, **changes: Any) -> Shooting:
         changed = copy.copy(self)
@@ -117,7 +136,7 @@ class Shooting:
     @property
     def simulation_noise(self) -> float:
         """What an integrator that chooses its own steps adds to the weighted residuals; no other adds any."""
-        tolerance = RELATIVE_TOLERANCE if isinstance(self.integrator, Adaptive) else 0.0
+        tolerance = self.integrator.relative_tolerance if isinstance(self.integrator, Adaptive) else 0.0
         return tolerance * float(np.sqrt(sum(float(np.sum((r.measured * r.weight) ** 2)) for r in self.records)))
 
     # where to begin
@@ -161,7 +180,7 @@ class Shooting:
         part = Grid(g.time[begin:end + 1], 0, g.substeps[begin:end], g.u_begin[begin:end], g.u_end[begin:end],
                     g.u_node[begin:end + 1], np.zeros(end - begin + 1, np.uint8))
         try:
-            return self.march.run(part, np.array([0, end - begin]), x[None], p, False).end_states[0]
+            return self.propagator.run(part, np.array([0, end - begin]), x[None], p, False).end_states[0]
         except SimulationDiverged:
             return x  # a start value only: the solver will say what it makes of it
 
@@ -199,25 +218,25 @@ class Shooting:
         values = self.objective.values(point)
         self.counts["jacobians" if sensitivities else "simulations"] += 1
         arrays = workspace.arrays
-        marched = []
+        propagated = []
         for e, record in enumerate(self.records):
             p, x0 = self.problem.parameters_and_initial_state(values, e)
             nodes = np.vstack([x0, point.nodes[e]])
             grid = replace(record.grid, output_mask=np.ones_like(record.grid.output_mask)) if everywhere else record.grid
             try:
-                out = self.march.run(grid, record.segment_starts, nodes, p, sensitivities, arrays.get((e, sensitivities)))
+                out = self.propagator.run(grid, record.segment_starts, nodes, p, sensitivities, arrays.get((e, sensitivities)))
             except SimulationDiverged as bad:
                 raise bad.within(record.name) from None
             arrays[e, sensitivities] = out
-            marched.append(out)
-        return marched
+            propagated.append(out)
+        return propagated
 
     def evaluate(self, point: Variables) -> Evaluation:
         return self._evaluation(point, self._ran(point, False, self._scratch).results)[0]
 
-    def _evaluation(self, point: Variables, marched: list[Propagation]) -> tuple[Evaluation, list[np.ndarray]]:
-        defects = [out.end_states[:-1] - inner for out, inner in zip(marched, point.nodes, strict=True)]
-        return self.objective.evaluation(point, self.records, [out.outputs for out in marched], defects,
+    def _evaluation(self, point: Variables, propagated: list[Propagation]) -> tuple[Evaluation, list[Any]]:
+        defects = [out.end_states[:-1] - inner for out, inner in zip(propagated, point.nodes, strict=True)]
+        return self.objective.evaluation(point, self.records, [out.outputs for out in propagated], defects,
                                      [np.zeros((len(d), 0)) for d in defects])
 
     def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
@@ -229,7 +248,8 @@ class Shooting:
         chains = []
         for e, (record, out, factor) in enumerate(zip(self.records, ran.results, factors, strict=True)):
             assert out.jacobian is not None and out.end_jacobian is not None
-            chains.append(SegmentChain(record.segment_starts, out.jacobian, record.weight * factor,
+            weight = record.weight * factor if evaluation.factors else record.weight
+            chains.append(SegmentChain(record.segment_starts, out.jacobian, weight,
                                        evaluation.weighted_residuals[e], out.end_jacobian, evaluation.defects[e]))
         return self.objective.linear(point, evaluation, chains, workspace)
 
@@ -252,26 +272,23 @@ class Shooting:
             return self._linearization(point)
 
     def _linearization(self, point: Variables) -> ResidualJacobian:
-        marched = self._ran(point, True, Workspace()).results
+        propagated = self._ran(point, True, Workspace()).results
         values = self.coordinates.values(point.unknowns)
         blocks, residuals, where = [], [], []
-        for e, (record, out) in enumerate(zip(self.records, marched, strict=True)):
+        for e, (record, out) in enumerate(zip(self.records, propagated, strict=True)):
             seen = record.weight > 0
             node, output = np.nonzero(seen)
             unknown = self.objective.unknown_map(e, np.ones(len(values))).unknown
-            rows = np.zeros((node.size, len(values)))
-            rows[:, unknown[unknown >= 0]] = total_jacobian(out, record.segment_starts)[seen][:, unknown >= 0]
-            blocks.append(rows * record.weight[seen][:, None])
+            total = total_jacobian(out, record.segment_starts)[seen][:, unknown >= 0]
+            blocks.append((unknown[unknown >= 0], total * record.weight[seen][:, None]))
             residuals.append(record.residuals(out.outputs)[seen])
             where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
         for i, known in self.objective.priors:
-            row = np.zeros((1, len(values)))
-            row[0, i] = 1 / known.std
-            blocks.append(row)
+            blocks.append((np.array([i]), np.array([[1 / known.std]])))
             residuals.append(np.array([(values[i] - known.mean) / known.std]))
             where.append(np.array([[-1, -1, i]]))
         index = np.vstack(where)
-        return ResidualJacobian(values, np.concatenate(residuals), np.vstack(blocks), ResidualIndex(*index.T))
+        return ResidualJacobian(values, np.concatenate(residuals), stacked(blocks, len(values)), ResidualIndex(*index.T))
 
 
 def total_jacobian(out: Propagation, first: np.ndarray) -> np.ndarray:

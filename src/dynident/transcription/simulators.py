@@ -98,11 +98,11 @@ class EquationSimulator:
     def __init__(self, model: EquationModel, integrator: str):
         self.model, self.integrator, self.static = model, integrator, not model.states
         self.adaptive = isinstance(integrator_named(integrator), Adaptive)
-        self.march = propagator_for(model, integrator_named(integrator), ())
-        self.stiff_alternative = "" if model.hybrid else 'integrator="cvodes"'
+        self.propagator = propagator_for(model, integrator_named(integrator), (), derivatives=False)
+        self.stiff_alternative = "" if model.hybrid else 'integrator="radau5"'
 
     def run(self, p: np.ndarray, x0: np.ndarray, grid: Grid, states: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        out = self.march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False)
+        out = self.propagator.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False)
         return out.outputs, out.states
 
     def derivatives(self, p: np.ndarray, x0: np.ndarray, grid: Grid, by_parameters: np.ndarray, by_initials: np.ndarray
@@ -112,7 +112,7 @@ class EquationSimulator:
     def modes(self, p: np.ndarray, x0: np.ndarray, grid: Grid) -> np.ndarray | None:
         if not self.model.hybrid:
             return None
-        return mode_names(self.model, self.march.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False))
+        return mode_names(self.model, self.propagator.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False))
 
     def __reduce__(self) -> tuple:
         return _same_simulator, (_DefinitionKey(self.model.definition()), self.integrator)

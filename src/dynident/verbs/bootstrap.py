@@ -10,17 +10,16 @@ import numpy as np
 
 from dynident._util import hooks
 from dynident.errors import DynidentError, NotConverged, ProblemError, SimulationDiverged, did_you_mean
-from dynident.estimate.estimate import Estimate
-from dynident.estimate.validation import Validation
+from dynident.estimate.estimate import Estimate, Validation
 from dynident.methods.refit import Refit, refuse_other_sums
 from dynident.parallel.tasks import map_ordered
 from dynident.problem.problem import given_std
 from dynident.statistics.bootstrap_result import Bootstrap
+from dynident.tolerances import REFIT_STEP_TOLERANCE
 from dynident.verbs.identify import identify
 from dynident.verbs.multistart import with_start
 
 KINDS = ("parametric", "residual_block")
-SETTLED = 1e-3  # standard errors that a refit may leave
 CHUNKS = 8  # tasks per call of an executor; the draws do not depend on it
 FEWEST = 20  # repeats below which no interval can be read off
 MOST_FAILED = 0.1  # share of refits that may fail before the rest is no fair sample
@@ -28,10 +27,51 @@ MOST_FAILED = 0.1  # share of refits that may fail before the rest is no fair sa
 
 def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, seed: int = 0, block: int | None = None,
               executor: Executor | None = None) -> Bootstrap:
-    """Draw the data anew from the fitted model and fit again, many times, warm-with_start.
+    """Refit many times to data that are resampled from the fitted model; each refit starts from the estimate.
 
-    `kind`: "parametric" (normal errors of the given or estimated size) or "residual_block" (blocks of `block` residuals
-    in a row; as long as they are correlated, unless given). The same seed gives the same numbers on any executor.
+    See the manual, explain/intervals.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        A converged one.
+    kind : str, default "parametric"
+        "parametric" draws normal errors of the given or estimated standard deviation, "residual_block" blocks of residuals in a
+        row, so that their correlation in time is kept.
+    repeats : int, default 200
+        Number of refits.
+    seed : int, default 0
+        The same seed gives the same numbers on any executor.
+    block : int, optional
+        Samples in a block of residuals; as long as they are correlated, unless given.
+    executor : concurrent.futures.Executor, optional
+        Runs the refits side by side.
+
+    Returns
+    -------
+    Bootstrap
+        All refits, with intervals, standard deviations and bias.
+
+    Raises
+    ------
+    ProblemError
+        For options that make no sense.
+    NotConverged
+        Where so many refits fail that the rest would be no fair sample.
+    NotSupported
+        For an estimate by a method that does not simulate whole records, such as a filter, and one by a robust loss.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> estimate = di.identify(problem)
+    >>> refits = di.bootstrap(estimate, repeats=50)
+    >>> print(f"{refits.std('k'):.2f}")
+    0.01
     """
     faults = [f"kind = '{kind}'.{did_you_mean(kind, KINDS)}"] * (kind not in KINDS)
     if repeats < FEWEST:
@@ -54,7 +94,7 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
 
 def _part(common: tuple[Estimate, str, int | None, int], numbers: Sequence[int]) -> list[np.ndarray | None]:
     estimate, kind, block, seed = common
-    refit = Refit(estimate, "bootstrap", SETTLED)
+    refit = Refit(estimate, "bootstrap", REFIT_STEP_TOLERANCE)
     fitted = refit.solve(refit.point).point
     rows: list[np.ndarray | None] = []
     for number in numbers:
@@ -106,7 +146,7 @@ def _block_length(residual: np.ndarray) -> int:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """The estimate without one record, and how well it foretells that record."""
+    """The estimate without one record, and how well it predicts that record."""
 
     experiment: str
     estimate: Estimate | None
@@ -116,7 +156,27 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """One estimate per record, each made without it."""
+    """One estimate per record, each made without it.
+
+    See the manual, howto/experiments.
+
+    Attributes
+    ----------
+    whole : Estimate
+        Of all records.
+    parts : tuple of LeftOut
+        Per record: the estimate without it, the validation on it, or why there is none.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> first = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]}, name="first")
+    >>> second = di.Experiment([0, 1, 2, 3], outputs={"x": [2.0, 1.20, 0.74, 0.45]}, name="second")
+    >>> estimate = di.identify(di.Problem(decay, [first, second], [di.Parameter("k", start=1, lower=0)]))
+    >>> print(di.leave_one_out(estimate).parts[0].experiment)
+    first
+    """
 
     whole: Estimate
     parts: tuple[LeftOut, ...]
@@ -135,12 +195,42 @@ class LeaveOneOut:
             moved = [f"{self.shifts(n).get(part.experiment, np.nan):+.2f}" for n in shared]
             fits = part.validation.fit.items() if part.validation else ()
             rows.append([part.experiment, *moved, part.reason or ", ".join(f"{o} {v:.1f} %" for o, v in fits)])
-        return "Change without each record, in standard deviations, and how well it is foretold:\n" + hooks.call(
+        return "Change without each record, in standard deviations, and how well it is predicted:\n" + hooks.call(
             "text_table", ["without", *shared, "fit of it"], rows)
 
 
 def leave_one_out(estimate: Estimate, executor: Executor | None = None) -> LeaveOneOut:
-    """Fit again without each record in turn, and validate on it."""
+    """Fit again without each record in turn, and validate on it.
+
+    See the manual, howto/experiments.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        A converged one, of several records.
+    executor : concurrent.futures.Executor, optional
+        Runs the fits side by side.
+
+    Returns
+    -------
+    LeaveOneOut
+        One estimate and one validation per record.
+
+    Raises
+    ------
+    ProblemError
+        For an estimate of a single record.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> first = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]}, name="first")
+    >>> second = di.Experiment([0, 1, 2, 3], outputs={"x": [2.0, 1.20, 0.74, 0.45]}, name="second")
+    >>> estimate = di.identify(di.Problem(decay, [first, second], [di.Parameter("k", start=1, lower=0)]))
+    >>> list(di.leave_one_out(estimate).shifts("k"))
+    ['first', 'second']
+    """
     count = len(estimate.problem.experiments)
     if count < 2:
         raise ProblemError("leave_one_out needs at least two experiments, and this estimate has one.")

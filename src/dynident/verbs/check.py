@@ -11,30 +11,60 @@ import numpy as np
 from dynident.black_box.method import linearize_by_differences
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.active_constraints import ActiveConstraints
-from dynident.methods.linearize_at import linearize_at
+from dynident.methods.linearize_at import linearize_at, with_secant_columns
 from dynident.methods.noise_estimation import initial_noise_std, std_from_bounds
-from dynident.methods.secant_jacobian import with_secant_columns
 from dynident.models.equations import EquationModel
-from dynident.problem.parameter import Parameter
+from dynident.problem.parameter import Parameter, Transforms, transforms_of
 from dynident.problem.problem import Problem
-from dynident.problem.transforms import Transforms, transforms_of
-from dynident.solvers.stationary_start import WAYS_OUT
+from dynident.robots.model import RobotModel
+from dynident.solvers.safeguards import WAYS_OUT
+from dynident.statistics.active_bounds import ActiveConstraints
 from dynident.statistics.diagnostic import Check, Diagnostic, DiagnosticCode
 from dynident.statistics.diagnostics import diagnose
-from dynident.statistics.structural_result import StructuralIdentifiability
+from dynident.statistics.identifiability import StructuralIdentifiability
+from dynident.tolerances import CONSTRAINT_CHECK
 from dynident.transcription.parameter_constraints import parameter_constraints
-from dynident.verbs.structural_identifiability import structure_of
+from dynident.verbs.structural_identifiability import SEED, structure_of
 
 AS_EXACT_AS_DATA = 1.0  # an equality as one more measurement: enough for the rank, and it makes nothing look collinear
-SEED = 1  # of the places beside a start
 BESIDE = (0.2, 0.6)  # of an unknown's size: how far away these are
 UNDETERMINED = (DiagnosticCode.UNIDENTIFIABLE, DiagnosticCode.NO_EFFECT)  # for a reason that is yet to be found
-MET = 1e-4  # relative; a constraint that is off by less is met
 
 
 def check(problem: Problem) -> Check:
-    """Excitation, rank, collinear groups, constraints, scaling, sampling, with advice; around the start values."""
+    """What the data can tell, before any fit: excitation, rank, collinear groups, constraints, scaling, sampling, with advice.
+
+    The model is linearised at the start values. See the manual, howto/check.
+
+    Parameters
+    ----------
+    problem : Problem
+        Model, records and unknowns.
+
+    Returns
+    -------
+    Check
+        Findings, most severe first; `ok` where none of them is an error.
+
+    Raises
+    ------
+    ProblemError
+        Where the model cannot be simulated at the start values.
+    NotSupported
+        For a robot, whose torques say it in the fit itself.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> twice = di.EquationModel(states={"x": "-a*b*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]})
+    >>> found = di.check(di.Problem(twice, [record], [di.Parameter("a", start=1), di.Parameter("b", start=1)]))
+    >>> found.ok
+    False
+    """
+    if isinstance(problem.model, RobotModel):
+        raise NotSupported("check() linearises a simulation, and an arm is identified without one: inverse_dynamics() takes a "
+                           "second and says itself what the torques tell (estimate.base).")
     at, jumps = _with_jumps(problem, linearization_at_start(problem))
     coordinates = transforms_of(problem, at.values)
     constraints = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities()
@@ -48,7 +78,7 @@ def _with_jumps(problem: Problem, at: ResidualJacobian) -> tuple[ResidualJacobia
     if not isinstance(problem.model, EquationModel):
         return at, []
     jacobian, found = with_secant_columns(problem, at, functools.partial(linearization_at_start, problem))
-    return replace(at, jacobian=jacobian), [
+    return ResidualJacobian.dense(at.values, at.residuals, jacobian, at.rows), [
         Diagnostic.of(DiagnosticCode.PIECEWISE_CONSTANT, [problem.names[i]], ways_out=WAYS_OUT) for i in found]
 
 
@@ -72,7 +102,7 @@ def _contradictions(problem: Problem, coordinates: Transforms, start: np.ndarray
     sizes = np.abs(limits) + np.sum(np.abs(between.at(found.x)[1]) * scale, axis=1)
     missed = np.abs(off(found.x))
     worst = int(np.argmax(missed / sizes))
-    if missed[worst] <= MET * sizes[worst]:
+    if missed[worst] <= CONSTRAINT_CHECK * sizes[worst]:
         return []
     certain = between.hessian.nnz_out(0) == 0  # constraints that are linear have no second place to look at
     code = DiagnosticCode.INFEASIBLE_CONSTRAINTS if certain else DiagnosticCode.PERHAPS_INFEASIBLE_CONSTRAINTS

@@ -26,7 +26,28 @@ LARGEST_LOOKED_AT = 200_000  # variables; beyond it counting nonzeros takes long
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Mapping[str, Estimate]):
-    """Estimates by label; a method that could not run, or was never reached, stands in `failed` with the reason."""
+    """Estimates by label, one per method; prints as a table that says whether they agree.
+
+    See the manual, choose.
+
+    Attributes
+    ----------
+    estimates : mapping of str to Estimate
+        By label; `comparison["kalman"]` reads one. A method that did not converge keeps its best point.
+    failed : mapping of str to str
+        Methods that could not run, or were never reached, with the reason.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> comparison = di.compare(problem, ["single_shooting", "set_membership"])
+    >>> list(comparison), list(comparison.failed)
+    (['single_shooting'], ['set_membership'])
+    """
 
     estimates: Mapping[str, Estimate]
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -53,10 +74,44 @@ class Comparison(Mapping[str, Estimate]):
 
 def compare(problem: Problem, methods: Wanted | Iterable[Wanted], executor: Executor | None = None,
             progress: Callable[..., object] | bool | None = None, starts: int = 1) -> Comparison:
-    """Fit a problem by each method; one that does not converge keeps its best point, marked.
+    """Fit a problem by each of several methods.
 
-    With `starts` above 1 each method begins that often, at the same points, and it is counted how often each reaches the
-    best optimum that any method found which minimises the same sum: with the same loss, or the same weights.
+    See the manual, choose.
+
+    Parameters
+    ----------
+    problem : Problem
+        Model, records and unknowns.
+    methods : method, str or mapping, or iterable of these
+        As in `identify`.
+    executor : concurrent.futures.Executor, optional
+        Runs the methods side by side; with several starts, the starts of each.
+    progress : callable or bool, optional
+        Called with each iteration; False for silence.
+    starts : int, default 1
+        Start points of each method, the same for all. Beyond 1 it is counted how often each method reaches the best optimum
+        that any method found which minimises the same sum (same loss, same weights).
+
+    Returns
+    -------
+    Comparison
+        Estimates by label, converged or not, and why a method could not run.
+
+    Raises
+    ------
+    ProblemError
+        For a method that there is not, or options that make no sense.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> comparison = di.compare(problem, [di.single_shooting(), di.multiple_shooting(segments=2)])
+    >>> [f"{estimate.values['k']:.2f}" for estimate in comparison.values()]
+    ['0.50', '0.50']
     """
     check_starts(starts)
     estimates: dict[str, Estimate] = {}

@@ -6,26 +6,73 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
+from dynident._util.blas_threads import single_thread
 from dynident._util.progress import reporter
 from dynident.errors import NotConverged
 from dynident.estimate.estimate import Estimate
 from dynident.methods.method import Method
-from dynident.methods.presets import method_from, usual_method
+from dynident.methods.presets import method_from
+from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
+from dynident.robots.model import RobotModel
 
 
 def identify(problem: Problem, method: Method | str | Mapping[str, Any] | None = None, executor: Executor | None = None,
              progress: Callable[..., object] | bool | None = None) -> Estimate:
-    """Find the unknowns of a problem; without a method, by the one that suits it (see `usual_method`).
+    """Find the unknowns of a problem.
 
-    Raises NotConverged, with the best point attached as `.estimate`, where no optimum was reached, Ctrl-C included.
-    `executor` runs side by side what a method has to do many times, the starts of `multistart` or the runs of a black box;
-    methods that have one thing to do after the other do not use it. `progress` takes a callable for each iteration, or False
-    for silence.
+    See the manual, start.
+
+    Parameters
+    ----------
+    problem : Problem
+        Model, records and unknowns.
+    method : method, str or mapping, optional
+        A method (`di.multiple_shooting(segments=20)`), its name, or a table of `kind` and options; left out, `automatic()`.
+    executor : concurrent.futures.Executor, optional
+        Runs side by side what a method has to do many times: the starts of `multistart`, the simulations of a black box.
+        Methods that do one thing after the other do not use it.
+    progress : callable or bool, optional
+        Called with each iteration; False for silence.
+
+    Returns
+    -------
+    Estimate
+        A converged one.
+
+    Raises
+    ------
+    NotConverged
+        Where no optimum was reached, Ctrl-C included; the best point found is its `estimate`.
+    NotSupported
+        Where the method does not take such a problem; the text names one that does.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> print(f"{di.identify(problem).values['k']:.2f}")
+    0.50
     """
-    with reporter(progress) as tell:
-        chosen = usual_method(problem) if method is None else method_from(method)
+    problem, method = _for_robots(problem, method)
+    chosen = method_from(method)
+    with reporter(progress) as tell, single_thread():
         estimate = chosen.identify(problem, executor, tell)
     if not estimate.converged:
         raise NotConverged(estimate.status, estimate)
     return estimate
+
+
+def _for_robots(problem: Problem, method: Method | str | Mapping[str, Any] | None
+                ) -> tuple[Problem, Method | str | Mapping[str, Any] | None]:
+    """An arm by inverse dynamics, where no method is named; by any other one as its forward dynamics in equations."""
+    arm = problem.model
+    if not isinstance(arm, RobotModel):
+        return problem, method
+    chosen = method_from("inverse_dynamics" if method is None else method)
+    if chosen.kind == "inverse_dynamics":
+        return problem, chosen
+    declared = [p.name for p in problem.parameters if isinstance(p, Parameter)]
+    return problem.replace(model=arm.forward(declared)), chosen

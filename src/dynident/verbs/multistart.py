@@ -15,10 +15,10 @@ from dynident.errors import DynidentError, NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate, StartResult
 from dynident.methods.capabilities import Capabilities
 from dynident.methods.method import Method
-from dynident.methods.options import check_options, option, unchecked, whole_number
+from dynident.methods.options import check_options, documented, option, unchecked, whole_number
 from dynident.methods.presets import method_from
 from dynident.methods.ranking import best_of, criterion, rank, same_optimum
-from dynident.parallel.failures import describe, is_lost
+from dynident.parallel.process_pool import describe, is_lost
 from dynident.parallel.tasks import as_completed
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
@@ -32,11 +32,24 @@ def start_points_given(name: str, value: Any) -> list[str]:
             for k, place in enumerate(value) if not isinstance(place, Mapping)]
 
 
+@documented
 @dataclass(frozen=True)
 class MultiStart(Method):
     """Any method from many start points inside the bounds; says how often the best optimum was found.
 
-    The problem's own start is the first of them. Seeds are derived per run, so that one worker and many give the same.
+    The problem's own start is the first of them. Seeds are derived per run, so that one worker and many give the same. See
+    the manual, methods/multistart.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0, upper=5)])
+    >>> estimate = di.identify(problem, di.multistart(di.single_shooting(), starts=3))
+    >>> print(len(estimate.starts), f"{estimate.values['k']:.2f}")
+    3 0.50
     """
 
     method: Any = option(None, "The method, its name or its [method] table; None: multiple_shooting.", unchecked)
@@ -47,7 +60,7 @@ class MultiStart(Method):
 
     def __post_init__(self) -> None:
         check_options(self)
-        object.__setattr__(self, "method", method_from(self.method))
+        object.__setattr__(self, "method", method_from(self.method or "multiple_shooting"))
         object.__setattr__(self, "points", tuple(self.points))
 
     def options(self) -> dict[str, Any]:
@@ -130,7 +143,8 @@ class MultiStart(Method):
         if not whole:
             share += f"; stopped by the user after {len(results)} of {asked} starts"
         counts = {**best.counts, "starts": len(results), "reached the best": reached}
-        return replace(best, problem=problem, method=self, starts=tuple(results), converged=best.converged and whole,
+        return replace(best, problem=problem, method=replace(self, method=best.method), starts=tuple(results),
+                       converged=best.converged and whole,
                        status=Status(f"{share}. {best.status.replace(' from one start', '')}",
                                      best.status.code if whole else StatusCode.INTERRUPTED),
                        counts=counts if whole else {**counts, "interrupted": 1})

@@ -1,4 +1,4 @@
-"""Profile: refits along one unknown at a time, to both sides, until the data object."""
+"""Profile: refits along one unknown at a time, to both sides, until the fit is significantly worse."""
 
 from __future__ import annotations
 
@@ -16,27 +16,58 @@ from dynident.linalg.finite_problem import Variables
 from dynident.methods.noise_estimation import outputs_with_unknown_noise
 from dynident.methods.refit import Refit, refuse_other_sums
 from dynident.parallel.tasks import map_ordered
-from dynident.statistics.covariance import Covariance, covariance_from, typical_values
-from dynident.statistics.error_propagation import JacobianQR
-from dynident.statistics.profile_likelihood import FLAT, Profile, ProfileCurve, reach
+from dynident.statistics.covariance import Covariance, covariance_from
+from dynident.statistics.profile_likelihood import Profile, ProfileCurve, threshold_root
+from dynident.tolerances import FLAT_PROFILE, PROFILE_DISTANCE, PROFILE_FALL, PROFILE_SHORTEST_STEP, PROFILE_STEP_TOLERANCE
 from dynident.verbs.structural_identifiability import shown_by_model
 
-SETTLED = 3e-3  # standard errors that a refit may leave: the rise is then right to 1e-5
 ROOT_STEP = 0.9  # how much the root of the rise should grow from point to point
 OVERSHOOT = 2.2  # times the wanted growth; more is halved, so that a curve has no blind stretch
 GROWTH = 4.0  # of a step, at the most, where the profile is flat
-FAR = 1e3  # times the estimate's own size; beyond it a profile that has not risen will not
 FIRST_SHARE = 0.05  # of the magnitude: the first step where the data give no standard deviation
-SHORTEST = 1e-9  # of the first step; a profile that cannot even do this stands at a wall
 MOST_POINTS = 80  # to one side
-BELOW = 1e-2  # a fall of the sum of squares that says that the estimate was no optimum
 
 
 def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level: float = 0.99,
             executor: Executor | None = None) -> Profile:
-    """Likelihood profiles of some unknowns (all, unless named), traced as far as `level` asks.
+    """Profile likelihoods of some unknowns: intervals without the linearisation, and which unknowns compensate each other.
 
-    Each point is a refit of all other unknowns, warm-started along the path; sides run in parallel on the executor.
+    Each point is a refit of all other unknowns, warm-started along the path. See the manual, methods/profile.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        A converged one by a least-squares method.
+    names : str or sequence of str, optional
+        Unknowns to profile; all, if left out.
+    level : float, default 0.99
+        Confidence level up to which curves are traced.
+    executor : concurrent.futures.Executor, optional
+        Runs the two sides of each unknown side by side.
+
+    Returns
+    -------
+    Profile
+        Curves, intervals and a statement on the identifiability of each unknown.
+
+    Raises
+    ------
+    ProblemError
+        For names that are no unknowns, a level that is no probability, and an estimate that did not converge.
+    NotSupported
+        For an estimate by a method that does not simulate whole records, such as a filter, and one by a robust loss.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> estimate = di.identify(problem)
+    >>> low, high = di.profile(estimate, "k").interval("k")
+    >>> print(f"{low:.2f} to {high:.2f}")
+    0.48 to 0.52
     """
     if not estimate.converged:
         raise ProblemError("A profile starts from an optimum, and this estimate did not converge.")
@@ -44,13 +75,13 @@ def profile(estimate: Estimate, names: str | Sequence[str] | None = None, level:
     known = estimate.problem.names
     wanted = _unknowns_to_profile(known, names, level)
     base, effects = _base(estimate)
-    tasks = [(name, side, reach(base, name, level)) for name in wanted for side in (-1, 1)]
+    tasks = [(name, side, threshold_root(base, name, level)) for name in wanted for side in (-1, 1)]
     sides = list(map_ordered(_side, (estimate, base), tasks, executor))
     values = np.array([float(estimate.values[n]) for n in known])
     curves, notes = {}, []
     for name, below, above in zip(wanted, sides[::2], sides[1::2], strict=True):
         curves[name] = _joined(estimate, name, values, below, above)
-        if np.min(curves[name].rise) < -BELOW:
+        if np.min(curves[name].rise) < -PROFILE_FALL:
             notes.append(f"Along the profile of {name} a point was found that describes the data better than the "
                          f"estimate (by {-np.min(curves[name].rise):.3g} in the weighted sum of squares): the estimate "
                          "is a local optimum. Fit again from there, or with multistart().")
@@ -76,7 +107,7 @@ def _base(estimate: Estimate) -> tuple[Covariance, np.ndarray]:
     """The linearised covariance, and the length of each unknown's effect on the weighted residuals."""
     refit = Refit(estimate, "profile")
     at = refit.finite.linearization(refit.point)
-    lengths = JacobianQR.of(at.jacobian, typical_values(estimate.problem, at.values)).lengths
+    lengths = at.blocks.column_lengths
     known = estimate.uncertainty.linearized
     if known is None:
         known = covariance_from(estimate.problem, at, {}, noise_estimated=bool(outputs_with_unknown_noise(estimate.problem)))
@@ -101,7 +132,7 @@ class _ProfileWalk:
     """Steps of one unknown in solver coordinates, each followed by a refit of the others."""
 
     def __init__(self, estimate: Estimate, base: Covariance, name: str, side: int, target: float):
-        self.refit = Refit(estimate, "profile", SETTLED)
+        self.refit = Refit(estimate, "profile", PROFILE_STEP_TOLERANCE)
         self.index, self.side, self.target = estimate.problem.names.index(name), side, target
         self.lowest = self.refit.finite.evaluate(self.refit.point).cost
         c = self.refit.box
@@ -111,7 +142,7 @@ class _ProfileWalk:
         std = base.std(name, "plain") / slope[self.index]
         self.size = float(c.scale[self.index]) if np.isfinite(c.scale[self.index]) else max(abs(here), 1.0)
         self.first = float(ROOT_STEP * std) if np.isfinite(std) and std > 0 else FIRST_SHARE * self.size
-        self.farthest = FAR * max(self.size, abs(here))
+        self.farthest = PROFILE_DISTANCE * max(self.size, abs(here))
         self.tangent = self._tangent(base, slope)
         self.points: list[tuple[Variables, float]] = [(self.refit.point, 0.0)]
         self.resting = np.array([{"lower": -1, "upper": 1}.get(base.active.get(n, ""), 0) for n in base.names])
@@ -137,15 +168,15 @@ class _ProfileWalk:
             grown = np.nan if found is None else _root(found[1]) - _root(rise)
             if found is None or grown > OVERSHOOT * ROOT_STEP:
                 step /= 2
-                if step < SHORTEST * self.first:
+                if step < PROFILE_SHORTEST_STEP * self.first:
                     end = "wall"
                     break
                 continue
-            if self.flat_so_far and rise < FLAT <= found[1] and self.partner_held:
+            if self.flat_so_far and rise < FLAT_PROFILE <= found[1] and self.partner_held:
                 end = "partner"
                 break
             self.points.append(found)
-            self.flat_so_far = found[1] < FLAT
+            self.flat_so_far = found[1] < FLAT_PROFILE
             if _root(found[1]) >= self.target:
                 end = "reached"
                 break
@@ -168,7 +199,8 @@ class _ProfileWalk:
             except SimulationDiverged:
                 continue
             if outcome.converged:
-                met = (outcome.held != 0) & (outcome.held != self.resting)  # those of the estimate hold the data's optimum too
+                active = outcome.active_bounds
+                met = (active != 0) & (active != self.resting)  # those of the estimate hold the data's optimum too
                 self.partner_held = bool(np.any(np.delete(met, self.index)))
                 return outcome.point, outcome.evaluation.cost - self.lowest
         return None

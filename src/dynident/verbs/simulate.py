@@ -11,20 +11,55 @@ from dynident.errors import ProblemError, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Trajectory
 from dynident.integrators.grid import grid_of
 from dynident.problem.experiment import Experiment
-from dynident.problem.model import Model, nominal_values, why_not_estimable
+from dynident.problem.model import Model
 from dynident.problem.unit_checks import unit_faults
+from dynident.robots.model import RobotModel
 from dynident.transcription.simulators import MOST_SUBSTEPS, RefinedSimulation, refine_steps, simulator_for
 
 
 def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, integrator: str = "runge_kutta",
              substeps: int | str = "auto") -> Trajectory:
-    """States and outputs at the samples of a record; `values` holds parameters, and initial states as 'q(0)' or by
-    the record's `initial`; what an FMU brings along may be left out. With substeps="auto" steps are halved until
-    nothing changes."""
+    """States and outputs of a model at the samples of a record.
+
+    See the manual, reference/models.
+
+    Parameters
+    ----------
+    model : EquationModel or FmuModel
+        What is simulated.
+    values : mapping of str to float
+        Parameters by name, and initial states as "q(0)" unless the record's `initial` holds them. What an FMU brings along may
+        be left out. The `values` of an estimate will do.
+    experiment : Experiment
+        Times and inputs; its outputs are not read.
+    integrator : str, default "runge_kutta"
+        A name from the table of integrators.
+    substeps : int or str, default "auto"
+        Steps between two samples; "auto" halves them until nothing changes.
+
+    Returns
+    -------
+    Trajectory
+        States and outputs by name, without noise.
+
+    Raises
+    ------
+    ProblemError
+        For missing values, unknown names, and a simulation that does not stay finite.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> run = di.simulate(decay, {"k": 0.5, "x(0)": 1}, di.Experiment([0, 1, 2]))
+    >>> print(run.states["x"].round(3))
+    [1.    0.607 0.368]
+    """
     if substeps != "auto" and (not isinstance(substeps, (int, np.integer)) or substeps < 1):
         raise ProblemError(f'substeps = {substeps!r}; give a whole number from 1 on, or "auto".')
     if faults := unit_faults([experiment], model):
         raise ProblemError(faults)
+    model = model.equations if isinstance(model, RobotModel) else model
     p, x0, given = _values(model, values, experiment)
     simulator = simulator_for(model, integrator, given)
     grid = grid_of(model, experiment, everywhere=True)
@@ -48,7 +83,7 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
 def _values(model: Model, values: Mapping[str, float], experiment: Experiment
             ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Parameters, initial state, and the names of those that were given."""
-    given = nominal_values(model)
+    given = model.nominal_values
     faults = _name_faults(model, values) + [f"simulate: '{n}' is {value!r}; give a finite number."
                                             for n, value in values.items() if not _is_finite(value)]
     faults += [f"simulate needs a value for the parameter '{n}'.{did_you_mean(n, values)}"
@@ -60,7 +95,7 @@ def _values(model: Model, values: Mapping[str, float], experiment: Experiment
                "record's `initial`; keep one of the two." for n, known in experiment.initial.items()
                if in_values.get(n) is not None and in_values[n] != known]
     faults += [f"{experiment.label}: '{n}' in `initial` is not a state of the model. "
-               f"{why_not_estimable(model, n) or did_you_mean(n, model.states).strip()}".strip()
+               f"{model.why_not_estimable(n) or did_you_mean(n, model.states).strip()}".strip()
                for n in experiment.initial if n not in model.states]
     initial = {n: experiment.initial.get(n, value) for n, value in in_values.items()}
     faults += [f"simulate needs the initial state of '{n}': give '{n}(0)' in the values, or `initial` in the record."
@@ -84,7 +119,7 @@ def _value_in(values: Mapping[str, float], name: str, experiment: Experiment) ->
 def _name_faults(model: Model, values: Mapping[str, float]) -> list[str]:
     """Names that mean nothing to the model; those of other records are no fault."""
     known = [*model.parameters, *(f"{n}(0)" for n in model.states)]
-    why = {name: "" if name in model.states else why_not_estimable(model, str(name)) for name in values}
+    why = {name: "" if name in model.states else model.why_not_estimable(str(name)) for name in values}
     return [f"simulate: {why[name]}" if why[name] else
             f"simulate: the model has no parameter and no initial state '{name}'.{did_you_mean(name, known)}"
             for name in values if name not in known and str(name).partition("[")[0] not in known]

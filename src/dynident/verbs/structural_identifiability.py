@@ -1,4 +1,4 @@
-"""Structure: is it the model or the record that hides a parameter?"""
+"""Structure: which parameters does the model itself determine, whatever the record?"""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.linearize_at import linearize_at
-from dynident.methods.secant_jacobian import with_secant_columns
+from dynident.methods.linearize_at import linearize_at, with_secant_columns
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem, Unknown
 from dynident.statistics.covariance import typical_values
-from dynident.statistics.identifiability import Identifiability, identifiability
-from dynident.statistics.structural_result import StructuralIdentifiability, structural_identifiability_from
+from dynident.statistics.identifiability import (
+    Identifiability,
+    StructuralIdentifiability,
+    identifiability,
+    structural_identifiability_from,
+)
 from dynident.transcription.initial_guess import start_values
 
 POINTS = 4  # random values at which the rank is taken
@@ -28,16 +31,51 @@ CALMER = 0.5  # values and inputs come this much closer after a simulation that 
 TRIES = 8
 SAMPLES = 300  # of a random record: several times the unknowns of any model here
 LEVELS = 24  # steps of a random input
-SEED = 1
+SEED = 1  # of random values, inputs and places beside a start
 
 
 def structural_identifiability(model: EquationModel, values: Mapping[str, float], duration: float,
               inputs: Mapping[str, float] | float = 1.0, initial: Mapping[str, float] | None = None,
               outputs: Sequence[str] | None = None, seed: int = SEED) -> StructuralIdentifiability:
-    """What the model itself shows of its parameters, whatever the input.
+    """What the model itself shows of its parameters, whatever the record.
 
-    `values` say where to look (random points around them are taken), `duration` how long, `inputs` how large the inputs
-    are. Initial states in `initial` are known, the others are unknown too. `outputs`: what is measured, all by default.
+    The generic rank of the sensitivities, at random points with rich random inputs. See the manual, explain/identifiability.
+
+    Parameters
+    ----------
+    model : EquationModel
+        What is looked at.
+    values : mapping of str to float
+        Parameters around which random points are taken.
+    duration : float
+        Length of the simulated records, in the unit of time.
+    inputs : mapping of str to float, or float, default 1.0
+        Magnitude of the inputs, for all or by name.
+    initial : mapping of str to float, optional
+        Known initial states; the others are unknown too.
+    outputs : sequence of str, optional
+        What is measured; all, if left out.
+    seed : int, default 1
+        Of the random points and inputs.
+
+    Returns
+    -------
+    StructuralIdentifiability
+        Rank, and which combinations are determined where single parameters are not.
+
+    Raises
+    ------
+    ProblemError
+        For missing values and names that are none.
+    NotSupported
+        Where simulations do not stay finite, however small the inputs.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> model = di.EquationModel(states={"x": "-a*b*x"})
+    >>> di.structural_identifiability(model, {"a": 1, "b": 2}, duration=2).unidentifiable
+    ('a', 'b')
     """
     time = np.linspace(0, duration, SAMPLES)
     measured = {name: np.zeros(SAMPLES) for name in (model.outputs if outputs is None else outputs)}
@@ -98,7 +136,7 @@ def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator, j
         measured = at.rows.experiment >= 0  # a prior is no property of the model
         J = jacobian[measured]
         return identifiability(problem.names, moved, typical_values(problem, moved), J), J
-    raise NotSupported("the simulation blows up at random values and inputs, however small, so the structure of the "
+    raise NotSupported("the simulation diverges at random values and inputs, however small, so the structure of the "
                        "model cannot be tested. Give values around which it can be simulated.")
 
 

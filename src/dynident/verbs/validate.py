@@ -1,4 +1,4 @@
-"""Validate: what an estimate foretells about a record that it was not fitted to."""
+"""Validate: what an estimate predicts about a record that it was not fitted to."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynident.errors import NotConverged, NotSupported, ProblemError, did_you_mean
-from dynident.estimate.estimate import Estimate
-from dynident.estimate.validation import Validation, validation_metrics
+from dynident.errors import DynidentError, NotConverged, NotSupported, ProblemError, did_you_mean
+from dynident.estimate.estimate import Estimate, Validation, validation_metrics
+from dynident.kalman.prediction_error.k_step import fit_ahead
 from dynident.methods.direct import MAX_ITERATIONS
-from dynident.methods.noise_estimation import outputs_with_unknown_noise
+from dynident.methods.noise_estimation import outputs_with_unknown_noise, with_noise_std
 from dynident.methods.presets import method_from
+from dynident.models.augmented import disturbed_states
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
-from dynident.problem.model import nominal_values
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
@@ -29,6 +29,8 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     Initial states that the record does not give are the only thing fitted to it; parameters are held.
     """
     experiment = experiment if experiment.name else experiment.with_name("validation")
+    if (own := estimate.method.inner_method.validation(estimate, experiment)) is not None:
+        return own
     if not experiment.outputs:
         raise ProblemError(f"{experiment.label}: it holds no measured signal to compare with.")
     strange = [name for name in experiment.outputs if name not in estimate.problem.model.outputs]
@@ -42,7 +44,7 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     held = [Parameter(p.name, start=_value(estimate, p), free=False)
             for p in estimate.problem.parameters if isinstance(p, Parameter)]
     values = {p.name: float(p.start) for p in held}  # type: ignore[arg-type]
-    brought = set(nominal_values(estimate.problem.model)) - {s.state for s in estimate.problem.parameters
+    brought = set(estimate.problem.model.nominal_values) - {s.state for s in estimate.problem.parameters
                                                         if isinstance(s, InitialState)}
     missing = [s for s in estimate.problem.model.states if s not in experiment.initial and s not in brought]
     notes = _drift_notes(estimate, values)
@@ -53,7 +55,31 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
         notes += (f"The initial state was not given and was fitted to this record: {listed}.",)
     trajectory = simulate(estimate.problem.model, values, experiment, estimate.method.simulation_integrator)
     dof = estimate.statistics.get("dof", np.inf) if outputs_with_unknown_noise(estimate.problem) else np.inf
-    return replace(validation_metrics(experiment, trajectory, estimate.noise_std, max(dof, 1.0)), notes=notes)
+    compared = validation_metrics(experiment, trajectory, estimate.noise_std, max(dof, 1.0))
+    return replace(compared, notes=notes, ahead=_fit_ahead(estimate, experiment, held, missing))
+
+
+def _fit_ahead(estimate: Estimate, experiment: Experiment, held: list[Parameter], missing: list[str]
+               ) -> dict[int, dict[str, float]]:
+    """Fit in percent by the number of samples that are predicted, per output; empty for models without a filter.
+
+    The noise is what this record shows under the fitted parameters: output error knows none of its own.
+    """
+    model = estimate.problem.model
+    if not isinstance(model, EquationModel) or model.hybrid or not model.states:
+        return {}
+    initial = _unknown_initial_states(estimate, missing)
+    disturbed = estimate.process_noise or dict.fromkeys(disturbed_states(model))
+    record = with_noise_std(experiment.without_input_noise(), estimate.noise_std if estimate.process_noise else {})
+    problem = Problem(model, [record], [*held, *initial], process_noise=dict.fromkeys(disturbed, Gaussian()))
+    try:
+        found = method_from("prediction_error").identify(problem, None, lambda _: None)
+        if not found.converged:
+            return {}
+        known = np.column_stack([found.trajectories[0].states[name] for name in model.states])  # by the filter, or simulated
+        return fit_ahead(problem, known, found.method.simulation_integrator, int(found.counts.get("substeps", 1)))
+    except DynidentError:
+        return {}
 
 
 def _drift_notes(estimate: Estimate, values: Mapping[str, float]) -> tuple[str, ...]:
@@ -77,11 +103,16 @@ def _value(estimate: Estimate, parameter: Parameter) -> float:
                        "record. Fit it as shared, or add the record to the problem.")
 
 
+def _unknown_initial_states(estimate: Estimate, missing: list[str]) -> list[InitialState]:
+    known = {s.state: s for s in estimate.problem.parameters if isinstance(s, InitialState)}
+    return [known[s] if s in known and not known[s].free else InitialState(s) for s in missing]
+
+
 def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Parameter], missing: list[str]
                     ) -> dict[str, float]:
-    known = {s.state: s for s in estimate.problem.parameters if isinstance(s, InitialState)}
-    initial = [known[s] if s in known and not known[s].free else InitialState(s) for s in missing]
-    problem = Problem(estimate.problem.model, [_with_noise_std(experiment, estimate)], [*held, *initial])
+    initial = _unknown_initial_states(estimate, missing)
+    known = with_noise_std(experiment.without_input_noise(), estimate.noise_std)
+    problem = Problem(estimate.problem.model, [known], [*held, *initial])
     careful = method_from("single_shooting" if isinstance(problem.model, EquationModel) else "least_squares")
     method = estimate.method.inner_method.for_initial_states(MAX_ITERATIONS) or careful
     try:
@@ -92,13 +123,3 @@ def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Param
         raise NotConverged(f"{experiment.label}: no initial state was found from which the model follows the record "
                            f"({found.status}). Give it as `initial`.", found)
     return {f"{s}(0)": float(found.values[f"{s}(0)"]) for s in missing}
-
-
-def _with_noise_std(experiment: Experiment, estimate: Estimate) -> Experiment:
-    """Noise sizes that the record leaves open are those of the fit."""
-    noise = {}
-    for name, n in experiment.noise.items():
-        level = estimate.noise_std.get(name)
-        open_size = isinstance(n, Gaussian) and n.std is None and level and np.isfinite(level)
-        noise[name] = Gaussian(level) if open_size else n
-    return replace(experiment, noise=noise)

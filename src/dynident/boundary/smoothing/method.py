@@ -1,4 +1,4 @@
-"""Method: what a user can say about the weights of the boundary value method, checked once."""
+"""Method: what a user can say about the noise of the boundary value method, checked once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Adaptive, Explicit, Implicit
 from dynident.methods.capabilities import Capabilities, Support
 from dynident.methods.method import Method
-from dynident.methods.options import check_options, is_number, known_integrator, one_of, option, true_or_false, whole_number
+from dynident.methods.options import (
+    check_options,
+    documented,
+    is_number,
+    known_integrator,
+    one_of,
+    option,
+    true_or_false,
+    whole_number,
+)
 from dynident.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -21,36 +30,52 @@ if TYPE_CHECKING:
 
 SOLVERS = ("smoother", "davidenko", "newton", "musn")
 MEASUREMENTS = ("discrete", "continuous")
-Weight = Mapping[str, float] | float | None
+NoiseStd = Mapping[str, float] | float | None
 
 
 # checks
 
 
-def finite_weight(name: str, value: Any) -> list[str]:
-    return _weight_faults(name, value)
+def noise_std(name: str, value: Any) -> list[str]:
+    return _number_faults(name, value)
 
 
-def model_weight(name: str, value: Any) -> list[str]:
-    return _weight_faults(name, value, infinite=True)
+def noise_std_or_zero(name: str, value: Any) -> list[str]:
+    return _number_faults(name, value, zero=True)
 
 
-def weight_table(name: str, value: Any) -> list[str]:
-    return _weight_faults(name, value, table=True)
+def noise_table(name: str, value: Any) -> list[str]:
+    return _number_faults(name, value, table=True)
 
 
+@documented
 @dataclass(frozen=True)
 class BoundaryValueMethod(Method):
-    """States and parameters under a model that may err, at a price; for models that are not quite right.
+    """States and parameters under a model with process noise (weak constraint); for models that are not quite right.
 
-    The smallest weighted sum of model errors, measurement errors and what is known of the first state, (3.6) of the thesis.
+    Minimises the weighted sum of model errors, measurement errors and what is known of the first state, (3.6) of the thesis.
+    See the manual, methods/boundary_value.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]},
+    ...                        noise={"x": di.Gaussian(0.01)})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> print(f"{di.identify(problem, di.boundary_value(process_noise=0.01)).values['k']:.2f}")
+    0.50
     """
 
-    model_weight: Weight = option(
-        None, "W: a number for all states, or a table by state; a parameter named in it may drift, all others stand still. "
-        "Infinite: the model is right there. None: small errors are allowed where forces act.", model_weight)
-    measurement_weight: Weight = option(None, "V: a number or a table by output; None: 1/std^2 of each sample.", finite_weight)
-    initial_weight: Mapping[str, float] = option(dict, "R0: by state or parameter, towards its start value.", weight_table)
+    process_noise: NoiseStd = option(
+        None, "Standard deviation that model errors add in one second (W is 1/variance): a number for all states, or a table "
+        "by state; a parameter named in it may drift, all others stand still. 0: the model is right there. None: what the "
+        "problem states, else small errors are allowed where forces act.", noise_std_or_zero)
+    measurement_noise: NoiseStd = option(
+        None, "Standard deviation by which residuals are weighed (V is 1/variance): a number or a table by output; None: that "
+        "of each sample.", noise_std)
+    initial_noise: Mapping[str, float] = option(
+        dict, "Standard deviation of a start value (R0 is 1/variance): a table by state or parameter.", noise_table)
     measurements: str = option("discrete", '"discrete" weighs each sample, "continuous" the integral over time.',
                                one_of(MEASUREMENTS))
     solver: str = option("smoother", '"smoother", "davidenko", "newton", or "musn", a Newton method that keeps its Jacobian '
@@ -63,7 +88,6 @@ class BoundaryValueMethod(Method):
     kind: ClassVar[str] = "boundary_value"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "model_weight", _with_infinity(self.model_weight))
         check_options(self, [*self._refine_faults(), *self._integrator_faults()])
 
     def _refine_faults(self) -> list[str]:
@@ -88,11 +112,17 @@ class BoundaryValueMethod(Method):
         one = self.refine or self.solver != "smoother"
         return Capabilities(process_noise=Support.YES, several_experiments=Support.NO if one else Support.YES)
 
+    def measurement_std(self, output: str) -> float:
+        """What `measurement_noise` says of an output, where it is given."""
+        said = self.measurement_noise
+        return float(said[output] if isinstance(said, Mapping) else said)  # type: ignore[arg-type]
+
     @property
     def simulation_integrator(self) -> str:
         return self.integrator
 
     def make_integrator(self) -> Explicit | Implicit:
+        """The integrator that its options name."""
         integrator = integrator_named(self.integrator)
         assert not isinstance(integrator, Adaptive)
         return integrator
@@ -108,26 +138,19 @@ class BoundaryValueMethod(Method):
         return identify(self, problem, report)
 
 
-def _with_infinity(weight: Any) -> Any:
-    """A saved result says "inf", since JSON has no other word for it."""
-    if isinstance(weight, Mapping):
-        return {name: _with_infinity(value) for name, value in weight.items()}
-    return np.inf if isinstance(weight, str) and weight == "inf" else weight
-
-
-def _weight_faults(option: str, weight: Any, infinite: bool = False, table: bool = False) -> list[str]:
-    """A weight is positive; 0 would say that nothing is known, which leaving it out says too."""
-    if weight is None:
+def _number_faults(option: str, given: Any, zero: bool = False, table: bool = False) -> list[str]:
+    """A number, or one per name: positive, or zero where that has a meaning."""
+    if given is None:
         return []
-    if not isinstance(weight, Mapping):
+    if not isinstance(given, Mapping):
         if table:
-            return [f"{option} is a table from name to weight, not {weight!r}."]
-        weight = {"": weight}
-    faults = []
-    for name, value in weight.items():
+            return [f"{option} is a table from name to standard deviation, not {given!r}."]
+        given = {"": given}
+    faults, wanted = [], "a positive number, or zero" if zero else "a positive number"
+    for name, value in given.items():
         of = f" of '{name}'" if name else ""
-        if not is_number(value) or np.isnan(value) or value <= 0:
-            faults.append(f"{option}{of} is {value!r}; give a positive number.")
-        elif np.isinf(value) and not infinite:
+        if not is_number(value) or np.isnan(value) or value < 0 or (value == 0 and not zero):
+            faults.append(f"{option}{of} is {value!r}; give {wanted}.")
+        elif np.isinf(value):
             faults.append(f"{option}{of} is infinite; give a finite number.")
     return faults

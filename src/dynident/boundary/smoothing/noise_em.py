@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,56 +20,56 @@ from dynident.boundary.smoothing.setup import SmoothingSetup
 from dynident.boundary.smoothing.smoother_covariance import SmootherCovariance
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.linalg.finite_problem import Variables
-from dynident.methods.noise_estimation import VANISHING, signal_std
+from dynident.methods.noise_estimation import signal_std
 from dynident.problem.problem import given_std
+from dynident.tolerances import EM_NOISE_CONVERGED, EM_NOISE_KNOWN, EM_STEP_ROUNDING, RESIDUAL_ROUNDING
 
-SETTLED = 0.01  # of a size that is estimated: so much of the way left no longer matters
-VAGUE = 1.0  # standard error of a size's logarithm; a size known to a factor of e only is not known
-LEAST_SEEN = 1e-9  # of a size; two steps shorter than that differ by rounding
 FARTHEST = 10.0  # times larger or smaller in one round, unless a plain step goes farther
 
 
-class NoiseEM:
-    """Sizes that are estimated, round by round."""
+class NoiseUpdate(NamedTuple):
+    """What a round says of the noise."""
 
-    def __init__(self, setup: SmoothingSetup):
-        self.setup = setup
-        self.last: np.ndarray | None = None  # the last plain step, in logarithms
+    noise_std: Mapping[str, float] | None  # None: they have settled, or there are none to estimate
+    last_step: np.ndarray | None  # the last plain step, in logarithms
 
-    def better(self, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]
-          ) -> dict[str, float] | None:
-        """New sizes, or None where there are none to estimate or they have settled."""
-        if not used:
-            return None
-        seen = _seen(self.setup, finite, point, used)
-        if any(it.untold for it in seen.values()):
-            return dict(used)  # smaller ones say even less: they do not settle
-        found = {name: self.not_less(name, used[name] * seen[name].growth) for name in used}
-        step = np.array([np.log(found[name] / used[name]) for name in used])
-        length, before, self.last = float(np.linalg.norm(step)), self.last, step
-        if length == 0:  # as small as sizes get; a short step says nothing: on the way to a size of none, steps vanish too
-            return None
-        if before is None or np.linalg.norm(before) < LEAST_SEEN:
-            return found
-        factor = length / float(np.linalg.norm(before))
-        if factor < 1 - self.least_told(finite) and length * factor / (1 - factor) <= SETTLED:
-            return None
-        return self.farther(used, step, factor)
 
-    def farther(self, used: Mapping[str, float], step: np.ndarray, factor: float) -> dict[str, float]:
-        """The whole of a way whose steps shrink by a factor."""
-        longest = max(1.0, np.log(FARTHEST) / float(np.linalg.norm(step)))
-        reach = min(1 / (1 - factor) if factor < 1 else np.inf, longest)
-        self.last = None  # a long step is followed by two plain ones
-        return {name: self.not_less(name, used[name] * np.exp(reach * s)) for name, s in zip(used, step, strict=True)}
+def update_noise_std(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float],
+                     last_step: np.ndarray | None) -> NoiseUpdate:
+    """Better standard deviations, by those that were used and the step that led to them."""
+    if not used:
+        return NoiseUpdate(None, last_step)
+    seen = residual_variances(setup, finite, point, used)
+    if any(it.untold for it in seen.values()):
+        return NoiseUpdate(dict(used), last_step)  # smaller ones say even less: they do not settle
+    found = {name: _not_less(setup, name, used[name] * seen[name].growth) for name in used}
+    step = np.array([np.log(found[name] / used[name]) for name in used])
+    length = float(np.linalg.norm(step))
+    if length == 0:  # as small as sizes get; a short step says nothing: on the way to a size of none, steps vanish too
+        return NoiseUpdate(None, step)
+    if last_step is None or np.linalg.norm(last_step) < EM_STEP_ROUNDING:
+        return NoiseUpdate(found, step)
+    factor = length / float(np.linalg.norm(last_step))
+    if factor < 1 - _least_told(finite) and length * factor / (1 - factor) <= EM_NOISE_CONVERGED:
+        return NoiseUpdate(None, step)
+    return NoiseUpdate(_extrapolated(setup, used, step, factor), None)  # a long step is followed by two plain ones
 
-    def not_less(self, name: str, size: float) -> float:
-        return max(float(size), VANISHING * signal_std(self.setup.problem, name))
 
-    def least_told(self, finite: WeakConstraintProblem) -> float:
-        """1 - factor where the data tell the logarithm of a size to VAGUE: it is the share of 2 N, what they would tell if
-        the model could not err, that they do tell (the missing information principle)."""
-        return 1 / (2 * finite.residual_count * VAGUE**2)
+def _extrapolated(setup: SmoothingSetup, used: Mapping[str, float], step: np.ndarray, factor: float) -> dict[str, float]:
+    """The whole of a way whose steps shrink by a factor."""
+    longest = max(1.0, np.log(FARTHEST) / float(np.linalg.norm(step)))
+    reach = min(1 / (1 - factor) if factor < 1 else np.inf, longest)
+    return {name: _not_less(setup, name, used[name] * np.exp(reach * s)) for name, s in zip(used, step, strict=True)}
+
+
+def _not_less(setup: SmoothingSetup, name: str, size: float) -> float:
+    return max(float(size), RESIDUAL_ROUNDING * signal_std(setup.problem, name))
+
+
+def _least_told(finite: WeakConstraintProblem) -> float:
+    """1 - factor where the data tell the logarithm of a size to EM_NOISE_KNOWN: it is the share of 2 N, what they would tell
+    if the model could not err, that they do tell (the missing information principle)."""
+    return 1 / (2 * finite.residual_count * EM_NOISE_KNOWN**2)
 
 
 @dataclass(frozen=True)
@@ -87,15 +88,15 @@ class ResidualVariance:
 
     @property
     def untold(self) -> bool:
-        """Whether the size shrinks where residuals no longer tell its logarithm to VAGUE: they tell at most twice their degrees
-        of freedom, the sum of 1 - variance (2 tr A^2 <= 2 tr A, the residuals being A times what was measured). Those shrink
-        with the size, so that it has no end but none at all."""
-        vague = not 2 * (self.count - self.variances) * VAGUE**2 >= 1  # true where there is no variance
+        """Whether the size shrinks where residuals no longer tell its logarithm to EM_NOISE_KNOWN: they tell at most twice
+        their degrees of freedom, the sum of 1 - variance (2 tr A^2 <= 2 tr A, the residuals being A times what was measured).
+        Those shrink with the size, so that it has no end but none at all."""
+        vague = not 2 * (self.count - self.variances) * EM_NOISE_KNOWN**2 >= 1  # true where there is no variance
         return self.count > 0 and vague and not self.growth > 1
 
 
-def _seen(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]
-          ) -> dict[str, ResidualVariance]:
+def residual_variances(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, used: Mapping[str, float]
+                       ) -> dict[str, ResidualVariance]:
     evaluation = finite.evaluate(point)
     variances = SmootherCovariance(finite, point).output_variances()
     found = {}

@@ -1,32 +1,120 @@
-"""Bvp: the estimation problem of one record as a boundary value problem, and its solution as a point of the smoother.
+"""Optimality conditions (costates, Euler-Lagrange equations) of one record as a boundary value problem, and its solution as a
+point of the smoother.
 
-Nodes are the samples. Continuous measurements act on the costates all along (3.13b); single samples make them jump, which
-happens at the begin of the segment that starts there (and at the end of the last one).
+The estimation model of the thesis, (3.5): x' = Phi(x, u, t) + xi, m = psi(x, u, t) + zeta, where x holds the states and the
+parameters that are estimated. Half the sum of xi' W xi, zeta' V zeta over time and of the first state's own weight R0, (3.6),
+is smallest where, with the costates lambda = W xi,
+
+    x'      = Phi + W^-1 lambda                                  (3.13a)
+    lambda' = -(dPhi/dx)' lambda - (dpsi/dx)' V (m - psi)        (3.13b)
+    lambda(begin) = R0 (x(begin) - x0),  lambda(end) = 0         (3.14)
+
+Derivatives come from the equations themselves. Nodes are the samples. Continuous measurements act on the costates all along;
+single samples make them jump by -(dpsi/dx)' V (m - psi), which happens at the begin of the segment that starts there (and at
+the end of the last one).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import hashlib
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import casadi as ca
 import numpy as np
 
-from dynident.boundary.smoothing.costates import OptimalityModel, with_parameters_as_states
-from dynident.boundary.smoothing.setup import SmoothingSetup, stretches
+from dynident.boundary.smoothing.setup import SmoothingSetup, stretches, with_parameters_as_states
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
-from dynident.boundary.solve_bvp.boundary_conditions import LinearBoundaryConditions
+from dynident.boundary.solve_bvp.problem import LinearBoundaryConditions
 from dynident.boundary.solve_bvp.root_finding import Singular
-from dynident.boundary.solve_bvp.segment_propagation import PropagatedSegments, SegmentEnds
-from dynident.boundary.solve_bvp.shooting_system import ShootingSystem
+from dynident.boundary.solve_bvp.systems import PropagatedSegments, SegmentEnds, ShootingSystem
 from dynident.codegen.batched import BatchedFunction
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import propagator_for
 from dynident.linalg.finite_problem import Variables
+from dynident.models.equations import EquationModel
 from dynident.problem.parameter import Parameter
+from dynident.tolerances import CURVATURE_ROUNDING
 
-FLAT = 1e-6  # of the largest bend: what the data do not see may bend down by rounding
+COSTATE, MEASURED, WEIGHT, FREEDOM = "costate ", "measured ", "weight ", "freedom "  # before a name that belongs to another
+
+
+@dataclass(frozen=True)
+class OptimalityModel:
+    """Looks like a model to a march: the augmented states, then their costates.
+
+    Inputs: those of the model, what was measured of each output, and the weight of each (0 where nothing was). Parameters:
+    those of the model, then W^-1 of each state; 0 where the model does not err.
+    """
+
+    model: EquationModel  # parameters that are estimated are states already
+    hybrid: ClassVar[bool] = False
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return (*self.model.states, *(COSTATE + name for name in self.model.states))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (*self.model.inputs, *(MEASURED + name for name in self.model.outputs),
+                *(WEIGHT + name for name in self.model.outputs))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.model.outputs
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return (*self.model.parameters, *(FREEDOM + name for name in self.model.states))
+
+    @property
+    def rate(self) -> ca.Function:
+        s = _Symbols(self)
+        Phi = self.model.rate(s.t, s.x, s.u, s.p)
+        return ca.Function("rate", s.arguments, [ca.densify(ca.vertcat(
+            Phi + s.freedom * s.costate, -ca.jtimes(Phi, s.x, s.costate, True) + s.pull()))])
+
+    @property
+    def jump(self) -> ca.Function:
+        """States and costates behind a single sample, from those before it."""
+        s = _Symbols(self)
+        return ca.Function("jump", s.arguments, [ca.densify(ca.vertcat(s.x, s.costate + s.pull()))])
+
+    @property
+    def output(self) -> ca.Function:
+        s = _Symbols(self)
+        return ca.Function("output", s.arguments, [ca.densify(s.y)])
+
+    @property
+    def cost_rate(self) -> ca.Function:
+        """Integrand of the functional (3.6), without its factor 1/2: xi' W xi + zeta' V zeta, with xi = W^-1 lambda."""
+        s = _Symbols(self)
+        missed = s.measured - s.y
+        return ca.Function("cost_rate", s.arguments, [
+            ca.dot(s.freedom * s.costate, s.costate) + ca.dot(s.weight * missed, missed)])
+
+    def content_hash(self) -> str:
+        return hashlib.sha256(f"optimality {self.model.content_hash()}".encode()).hexdigest()
+
+
+class _Symbols:
+    """The arguments of the whole, cut into what they mean."""
+
+    def __init__(self, whole: OptimalityModel):
+        model = whole.model
+        nx, nu, ny, np_ = len(model.states), len(model.inputs), len(model.outputs), len(model.parameters)
+        t, X = ca.SX.sym("t"), ca.SX.sym("x", 2 * nx)
+        given, p = ca.SX.sym("u", nu + 2 * ny), ca.SX.sym("p", np_ + nx)
+        self.arguments = [t, X, given, p]
+        self.t, self.x, self.costate = t, X[:nx], X[nx:]
+        self.u, self.measured, self.weight = given[:nu], given[nu:nu + ny], given[nu + ny:]
+        self.p, self.freedom = p[:np_], p[np_:]
+        self.y = model.output(self.t, self.x, self.u, self.p)
+
+    def pull(self) -> ca.SX:
+        """-(dpsi/dx)' V (m - psi)"""
+        return -ca.jtimes(self.y, self.x, self.weight * (self.measured - self.y), True)
 
 
 class BoundaryValueProblem:
@@ -72,9 +160,7 @@ class BoundaryValueProblem:
                        u_node=joined(grid.u_node, slice(None)), output_mask=np.zeros_like(grid.output_mask))
 
     def _weight(self, output: int) -> float:
-        V = self.setup.method.measurement_weight
-        name = self.setup.problem.model.outputs[output]
-        return float(V[name] if isinstance(V, Mapping) else V)  # type: ignore[arg-type]  # continuous: it is given
+        return 1 / self.setup.method.measurement_std(self.setup.problem.model.outputs[output]) ** 2
 
     def _ends(self) -> LinearBoundaryConditions:
         """(3.14): the first costate is R0 (x - x0), or the first state is known; the last costate is zero."""
@@ -154,7 +240,7 @@ class BoundaryValueProblem:
         with np.errstate(all="ignore"):
             P = np.linalg.lstsq(course[:n].T, course[n:].T, rcond=None)[0]
         bends = np.linalg.eigvalsh((P + P.T) / 2)
-        return len(set(signs)) == 1 and bool(bends[0] >= -FLAT * np.max(np.abs(bends)))
+        return len(set(signs)) == 1 and bool(bends[0] >= -CURVATURE_ROUNDING * np.max(np.abs(bends)))
 
     def condition(self, point: Variables) -> float:
         """How far the solution moves per unit change of a condition at the ends, each state and costate in its size at this

@@ -12,11 +12,10 @@ from dynident.boundary.smoothing.optimality_bvp import BoundaryValueProblem
 from dynident.boundary.smoothing.setup import SmoothingSetup
 from dynident.boundary.smoothing.smoother_covariance import SmootherCovariance
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
-from dynident.boundary.solve_bvp.adaptive import BADLY_CONDITIONED
 from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.estimate.smoother_result import PseudoTimeStep, SmootherRecord, SmootherResult
 from dynident.methods.build_estimate import active_bound_notes, as_sentence, build_estimate
-from dynident.methods.noise_estimation import VANISHING, signal_std
+from dynident.methods.noise_estimation import signal_std
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import given_std
 from dynident.solvers.solver_result import SolverResult
@@ -24,12 +23,13 @@ from dynident.statistics.covariance import Covariance
 from dynident.statistics.hessian_covariance import covariance_from_hessian_factor
 from dynident.statistics.residual_tests import noise_level
 from dynident.status import fit_status
+from dynident.tolerances import BADLY_CONDITIONED, RESIDUAL_ROUNDING
 
 ROUNDING = 1e-9  # of a course: so far outside of a bound is on it
-AS_WEIGHTED = ("model errors and measurement errors are independent and normal, with the inverse of their weights as "
-               "variances, and the model is nearly linear over the interval")
-NO_MODEL_ERROR = ("the model is right and nearly linear over the interval, and measurement errors are independent and normal "
-                  "with a standard deviation {}; the weights are not taken as variances")
+AS_STATED = ("model errors and measurement errors are independent and normal, with process_noise and the noise of the record "
+             "as standard deviations, and the model is nearly linear over the interval")
+MODEL_IS_RIGHT = ("the model is right and nearly linear over the interval, and measurement errors are independent and normal "
+                  "with a standard deviation {}; process_noise and measurement_noise weigh the errors and do not size them")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +52,9 @@ def assemble(found: SmoothingOutcome) -> Estimate:
     problem, place = setup.problem, setup.place()
     values = finite.coordinates.values(outcome.point.unknowns)[place]
     active = {name: "lower" if side < 0 else "upper" for name, side in
-              zip(problem.names, outcome.held[place], strict=True) if side}
+              zip(problem.names, outcome.active_bounds[place], strict=True) if side}
     trajectories, residuals = _trajectories(found)
-    spreads = SmootherCovariance(finite, outcome.point, outcome.held)
+    spreads = SmootherCovariance(finite, outcome.point, outcome.active_bounds)
     uncertainty = _uncertainty(found, spreads, values, active, residuals)
     smoothed = _smoothed(found, spreads)
     return build_estimate(
@@ -102,12 +102,12 @@ def _uncertainty(found: SmoothingOutcome, spreads: SmootherCovariance, values: n
     slope = finite.coordinates.derivative(found.outcome.point.unknowns)
     place = setup.place()
     triangle = (spreads.triangle / slope)[:, place]
-    if setup.method.measurement_weight is None:
-        return covariance_from_hessian_factor(setup.problem, values, triangle, active, AS_WEIGHTED)
+    if setup.method.measurement_noise is None:
+        return covariance_from_hessian_factor(setup.problem, values, triangle, active, AS_STATED)
     estimated = _given_sizes(setup, residuals)
     std = [_true_std(found, e, estimated) for e in range(len(finite.records))]
     middle = (spreads.influence(std) / slope / slope[:, None])[np.ix_(place, place)]
-    assumed = NO_MODEL_ERROR.format("as large as the residuals'" if estimated else "as given")
+    assumed = MODEL_IS_RIGHT.format("as large as the residuals'" if estimated else "as given")
     return covariance_from_hessian_factor(setup.problem, values, triangle, active, assumed, middle)
 
 
@@ -125,7 +125,7 @@ def _true_std(found: SmoothingOutcome, e: int, estimated: Mapping[str, float]) -
 def _smoothed(found: SmoothingOutcome, spreads: SmootherCovariance) -> SmootherResult:
     setup, finite, point = found.setup, found.finite, found.outcome.point
     errors = finite.model_errors(point)
-    variances = spreads.along() if setup.method.measurement_weight is None else None  # else the weights are no variances
+    variances = spreads.along() if setup.method.measurement_noise is None else None  # else the weights are no variances
     usual = spreads.error_std(variances) if variances is not None else []
     records = []
     for e, record in enumerate(finite.records):
@@ -146,7 +146,7 @@ def _costs(found: SmoothingOutcome, smoothed: SmootherResult, fixed: int) -> dic
     parts = {"measurement_cost": sum(float(np.sum(rhs**2)) for rhs in found.outcome.evaluation.weighted_residuals),
              "model_cost": sum(smoothed.share_of_cost().values())}
     dof = finite.residual_count - len(finite.names) + fixed
-    if found.setup.method.measurement_weight is not None or dof <= 0:
+    if found.setup.method.measurement_noise is not None or dof <= 0:
         return parts
     return {"chi2": cost, "dof": float(dof), "reduced_chi2": cost / dof, **parts}
 
@@ -155,24 +155,24 @@ def _notes(found: SmoothingOutcome, uncertainty: Covariance, smoothed: SmootherR
     setup, finite, outcome = found.setup, found.finite, found.outcome
     notes = [as_sentence(words) for words in uncertainty.combinations]
     notes += active_bound_notes(uncertainty)
-    notes += [f"{name} is practically unidentifiable (unbounded interval): these data hardly tell it."
+    notes += [f"{name} is practically unidentifiable (unbounded interval): these data hardly determine it."
               for name in uncertainty.practically_unidentifiable]
     if smoothed.drifting:
         notes.append(f"{', '.join(smoothed.drifting)} may drift: what is printed holds at the begin of the record; the course "
                      "is among the smoothed signals.")
     notes += _beyond_bounds(setup, smoothed)
     notes += _conditioned(found)
-    if setup.method.measurement_weight is None and not found.sizes:
+    if setup.method.measurement_noise is None and not found.sizes:
         test = noise_level(outcome.evaluation.cost, finite.residual_count - len(finite.names) + len(uncertainty.active),
-                           "all errors with their weights")
+                           "all errors with their standard deviations")
         if not test.passed:
-            way = "smaller model weights, or larger" if test.value > 1 else "larger model weights, or smaller"
-            notes.append(as_sentence(f"{test.sentence.split(';')[0]}; the weights do not fit the errors: {way} standard "
-                                     "deviations, would"))
-    follows = ("model errors of the given weights follow every sample. Larger model weights, or a std, would tell the two apart"
+            way = "more process noise, or larger" if test.value > 1 else "less process noise, or smaller"
+            notes.append(as_sentence(f"{test.sentence.split(';')[0]}; the noise that was given does not fit the errors: {way} "
+                                     "standard deviations of the measurements, would"))
+    follows = ("model errors of this process noise follow every sample. Less process noise, or a std, would tell the two apart"
                if setup.weights else "the model follows every sample to the last digit")
     notes += [f"Nothing is left that an error of '{name}' would explain: {follows}." for name, size in found.sizes.items()
-              if size <= 2 * VANISHING * signal_std(setup.problem, name)]
+              if size <= 2 * RESIDUAL_ROUNDING * signal_std(setup.problem, name)]
     where = smoothed.largest()
     if where is not None:
         record, name, begin, end = where
@@ -190,9 +190,9 @@ def _beyond_bounds(setup: SmoothingSetup, smoothed: SmootherResult) -> list[str]
             course = np.concatenate([r.values[:, r.names.index(it.name)] for r in smoothed.records])
             low, high, slack = float(np.min(course)), float(np.max(course)), ROUNDING * float(np.max(np.abs(course)))
             if low < it.lower - slack or high > it.upper + slack:
-                notes.append(f"{it.name} leaves its bounds, {it.lower:.4g} to {it.upper:.4g}, as it drifts: its course lies "
-                             f"between {low:.4g} and {high:.4g}. Bounds hold the first value only; a larger model_weight of "
-                             f"{it.name} keeps it closer to that.")
+                notes.append(f"{it.name} leaves its bounds, {it.lower:.4g} to {it.upper:.4g}, as it drifts: its trajectory "
+                             f"lies between {low:.4g} and {high:.4g}. Bounds apply to the first value only; a smaller "
+                             f"process_noise of {it.name} keeps it closer to that.")
     return notes
 
 

@@ -6,23 +6,26 @@ become priors. What remains is an ordinary problem, and a weight per state for t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynident.boundary.smoothing.costates import with_parameters_as_states
 from dynident.boundary.smoothing.method import BoundaryValueMethod
+from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.methods import noise_estimation
 from dynident.methods.capabilities import check_supports
+from dynident.methods.outer_loop import Listener
 from dynident.models.augmented import disturbed_states
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian, Noise
-from dynident.problem.parameter import InitialState, Parameter, Prior
+from dynident.problem.parameter import InitialState, Parameter, Prior, Transforms
 from dynident.problem.problem import Problem
-from dynident.problem.transforms import Transforms
+from dynident.solvers.solver_result import SolverResult
+from dynident.statistics.residual_tests import follows_data
 from dynident.transcription.initial_guess import start_values
 from dynident.transcription.objective import Objective
 
@@ -39,6 +42,35 @@ class SmoothingSetup:
     inner: Problem
     weights: Mapping[str, float]  # W by state of the inner model, finite ones only
     drifting: tuple[str, ...]  # parameters that are states of the inner model
+    report: Callable[..., object] = lambda *_: None  # is told of each iteration
+
+    @property
+    def substeps(self) -> int | None:
+        """Steps between two samples; None where they are to be found."""
+        return None if self.method.substeps == "auto" else int(self.method.substeps)
+
+    @functools.cached_property
+    def first_noise_std(self) -> dict[str, float]:
+        """Outputs of the inner problem whose std is estimated, and a first value."""
+        return noise_estimation.initial_noise_std(self.inner)
+
+    @functools.cached_property
+    def listener(self) -> Listener:
+        return Listener(self.report, tuple(self.place()))
+
+    @property
+    def weights_are_variances(self) -> bool:
+        """All weights are inverse variances that were given."""
+        return not self.first_noise_std and self.method.measurement_noise is None
+
+    def expects(self, finite: WeakConstraintProblem, outcome: SolverResult) -> bool:
+        """The weights are variances, and the sum of squares is not larger than these let expect."""
+        return self.weights_are_variances and follows_data(
+            outcome.evaluation.cost, finite.residual_count - len(finite.names))
+
+    def transcribe(self, substeps: int, noise_std: Mapping[str, float]) -> WeakConstraintProblem:
+        """The inner problem on a grid, in the user's coordinates."""
+        return WeakConstraintProblem(self.inner, self.method.make_integrator(), substeps, noise_std, self.weights)
 
     def logarithmic(self, inner: Problem | None = None) -> Problem:
         """The inner problem, or one like it, with logarithms of parameters that are positive at the start and may stay so."""
@@ -82,8 +114,22 @@ def setup_of(method: BoundaryValueMethod, problem: Problem) -> SmoothingSetup:
     augmented = with_parameters_as_states(model, drifting)
     experiments = [_weighted(method, e) for e in problem.experiments]
     parameters = _declared(method, problem, drifting)
-    inner = problem.replace(model=augmented, experiments=experiments, parameters=parameters)
+    inner = problem.replace(model=augmented, experiments=experiments, parameters=parameters, process_noise={})
     return SmoothingSetup(problem, method, inner, {n: w for n, w in weights.items() if np.isfinite(w)}, drifting)
+
+
+def with_parameters_as_states(model: EquationModel, names: Sequence[str]) -> EquationModel:
+    """The augmented state of (3.3): the named parameters stand behind the states, and stand still."""
+    return _augmented(model, tuple(names)) if names else model
+
+
+@functools.lru_cache(maxsize=32)
+def _augmented(model: EquationModel, names: tuple[str, ...]) -> EquationModel:
+    """Kept for the next fit of the same model, whose reading it would be."""
+    said = model.definition()
+    said["states"] = {**said["states"], **dict.fromkeys(names, "0")}
+    said["parameters"] = [name for name in said["parameters"] if name not in names]
+    return EquationModel.from_definition(said)
 
 
 def _refuse_several(method: BoundaryValueMethod, experiments: int) -> None:
@@ -99,58 +145,58 @@ def _refuse_several(method: BoundaryValueMethod, experiments: int) -> None:
 def _name_faults(method: BoundaryValueMethod, problem: Problem, free: tuple[str, ...]) -> list[str]:
     model, known = problem.model, (*problem.model.states, *free)
     faults = []
-    for option in ("model_weight", "initial_weight"):
+    for option in ("process_noise", "initial_noise"):
         said = getattr(method, option)
         for name in said if isinstance(said, Mapping) else ():
             if name in model.parameters and name not in free:
-                faults.append(f"{option} names '{name}', which is held (free=False); let it free, or leave it out.")
+                faults.append(f"{option} names '{name}', which is fixed (free=False); let it free, or leave it out.")
             elif name not in known:
                 faults.append(f"{option} names '{name}', which is neither a state nor a parameter."
                               f"{did_you_mean(name, known)}")
-    if isinstance(method.measurement_weight, Mapping):
-        faults += [f"measurement_weight names '{name}', which is not an output.{did_you_mean(name, model.outputs)}"
-                   for name in method.measurement_weight if name not in model.outputs]
+    if isinstance(method.measurement_noise, Mapping):
+        faults += [f"measurement_noise names '{name}', which is not an output.{did_you_mean(name, model.outputs)}"
+                   for name in method.measurement_noise if name not in model.outputs]
         measured = {name for e in problem.experiments for name in e.outputs}
-        faults += [f"measurement_weight says nothing about the measured output '{name}'; add it, or give one number for all."
-                   for name in sorted(measured - set(method.measurement_weight))]
-    for name in method.initial_weight:
+        faults += [f"measurement_noise says nothing about the measured output '{name}'; add it, or give one number for all."
+                   for name in sorted(measured - set(method.measurement_noise))]
+    for name in method.initial_noise:
         declared = next((p for p in problem.parameters if name in (getattr(p, "name", ""), getattr(p, "state", ""))), None)
         if declared is not None and declared.prior is not None:
-            faults.append(f"initial_weight and a prior both speak of '{name}'; keep one of the two.")
+            faults.append(f"initial_noise and a prior both speak of '{name}'; keep one of the two.")
         if name in model.states:
             if any(name in e.initial for e in problem.experiments) or (declared is not None and not declared.free):
-                faults.append(f"initial_weight names '{name}', whose initial value is known; leave it out.")
+                faults.append(f"initial_noise names '{name}', whose initial value is known; leave it out.")
             elif declared is None or declared.start is None:
-                faults.append(f"initial_weight of '{name}' pulls towards a start value that is not given; add "
+                faults.append(f"initial_noise of '{name}' pulls towards a start value that is not given; add "
                               f"InitialState('{name}', start=...).")
     return faults
 
 
 def model_weights(method: BoundaryValueMethod, problem: Problem) -> dict[str, float]:
-    """W by state, and by parameter where one may drift."""
-    states, said = problem.model.states, method.model_weight
-    if isinstance(said, Mapping):
-        return {name: float(value) for name, value in said.items()}
+    """W by state, and by parameter where one may drift: 1/variance, infinite where there is no process noise."""
+    states, said = problem.model.states, method.process_noise
     if said is not None:
-        return dict.fromkeys(states, float(said))
-    scale = Objective(problem).state_scale
+        given = said if isinstance(said, Mapping) else dict.fromkeys(states, said)
+        return {name: 1 / float(std) ** 2 if std > 0 else np.inf for name, std in given.items()}
+    stated = {name: noise.std for name, noise in problem.process_noise.items()}
+    scale = Objective(problem.replace(process_noise={})).state_scale
     longest = max(float(e.time[-1] - e.time[0]) for e in problem.experiments)
-    return {name: longest / (USUAL_ERROR * scale[states.index(name)]) ** 2 if longest > 0 else np.inf
-            for name in disturbed_states(problem.model)}
+    usual = {name: longest / (USUAL_ERROR * scale[states.index(name)]) ** 2 if longest > 0 else np.inf
+             for name in stated or disturbed_states(problem.model)}
+    return {name: weight if (std := stated.get(name)) is None else 1 / float(np.asarray(std)) ** 2
+            for name, weight in usual.items()}
 
 
 def _weighted(method: BoundaryValueMethod, experiment: Experiment) -> Experiment:
-    """The record with standard deviations that say what the weights say."""
-    V = method.measurement_weight
+    """The record with the standard deviations of `measurement_noise`; by its share of time where the integral counts."""
     levels: dict[str, Noise] = {}
     for name, given in dict(experiment.noise).items():
-        if V is not None:
-            weight = float(V[name] if isinstance(V, Mapping) else V)
+        if method.measurement_noise is not None:
             share = shares(experiment, name) if method.measurements == "continuous" else np.ones(experiment.samples)
-            levels[name] = Gaussian(1 / np.sqrt(weight * share))
+            levels[name] = Gaussian(method.measurement_std(name) / np.sqrt(share))
         elif method.measurements == "continuous":
             raise ProblemError("measurements = \"continuous\" weighs the integral over time, for which the std of a sample "
-                               "says nothing; give measurement_weight too.")
+                               "says nothing; give measurement_noise too.")
         else:
             levels[name] = given
     return replace(experiment, noise=levels)
@@ -176,18 +222,13 @@ def shares(experiment: Experiment, output: str) -> np.ndarray:
 
 
 def _declared(method: BoundaryValueMethod, problem: Problem, drifting: tuple[str, ...]) -> list[Parameter | InitialState]:
-    """Parameters and initial states of the inner problem, with the weights of the first state as priors."""
+    """Parameters and initial states of the inner problem, with `initial_noise` as priors."""
     found: list[Parameter | InitialState] = []
     for it in problem.parameters:
         name = it.name if isinstance(it, Parameter) else it.state
-        if name in method.initial_weight:
-            it = replace(it, prior=Prior(float(it.start), 1 / np.sqrt(method.initial_weight[name])))  # type: ignore[arg-type]
+        if name in method.initial_noise:
+            it = replace(it, prior=Prior(float(it.start), float(method.initial_noise[name])))  # type: ignore[arg-type]
         if isinstance(it, Parameter) and name in drifting:
             it = InitialState(name, it.start, it.lower, it.upper, it.scale, it.log, it.unit, True, it.shared, it.prior)
         found.append(it)
     return found
-
-
-def first_sizes(setup: SmoothingSetup) -> dict[str, float]:
-    """Outputs of the inner problem whose std is estimated, and a first value."""
-    return noise_estimation.initial_noise_std(setup.inner)

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
@@ -22,22 +23,34 @@ from dynident.boundary.smoothing.setup import SmoothingSetup
 from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.errors import SimulationDiverged
 from dynident.linalg.finite_problem import Variables
+from dynident.methods.outer_loop import RunLog, run_solver
 from dynident.models.equations import EquationModel
-from dynident.problem.parameter import InitialState, Parameter
+from dynident.problem.parameter import InitialState, Parameter, transforms_of
 from dynident.problem.problem import Problem
-from dynident.problem.transforms import transforms_of
 from dynident.solvers.gauss_newton import GaussNewton
-from dynident.solvers.solver_result import SolverResult, Watch
-from dynident.solvers.stationary_start import find_piecewise_constant, reject_piecewise_constant, typical_change
-from dynident.solvers.unbounded_minimum import verify_bounded_minimum
-from dynident.transcription.gradient_matching import gradient_matching_start
-from dynident.transcription.initial_guess import start_values, states_from_measurements
+from dynident.solvers.safeguards import (
+    find_piecewise_constant,
+    reject_piecewise_constant,
+    typical_change,
+    verify_bounded_minimum,
+)
+from dynident.solvers.solver_result import SolverResult
+from dynident.transcription.initial_guess import gradient_matching_start, start_values, states_from_measurements
 
 STAGES = (1e-6, 1e-4, 1e-2, 1.0)  # of the model weights, from weak to what was asked for
 SPREAD = 2.0  # decades to either side over which other starts lie
 STABLE = 2.5  # step times spectral radius up to which a Runge-Kutta step stays bounded
 MOST_STEPS = 16  # between two samples, for stability; beyond it a better start is the way
 LOOKS = 20  # places at which the spectral radius is asked for
+
+
+@dataclass(frozen=True, eq=False)
+class StartStrategy:
+    """One way to begin; `inner` gives the problem with its start and coordinates, None where this way does not apply."""
+
+    label: str
+    inner: Callable[[], Problem | None]
+    stages: tuple[float, ...] = ()  # of the model weights; empty: as asked for at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,109 +63,129 @@ class StartAttempt:
     last: bool = False  # no other can do better: what no derivative shows is not found from elsewhere either
 
 
-class StartStrategies:
-    """Tries one after the other; what happens goes to `watch` with the finite problem it happened in."""
+class Trial(NamedTuple):
+    """What came of a strategy, or why it could not begin; and what has been spent until then."""
 
-    def __init__(self, setup: SmoothingSetup, sizes: Mapping[str, float], steps: int | None, iterations: int,
-                 watch: Callable[[WeakConstraintProblem], Watch], counts: dict[str, int],
-                 expected: Callable[[WeakConstraintProblem, SolverResult], bool]):
-        self.setup, self.sizes, self.steps, self.iterations, self.watch = setup, sizes, steps, iterations, watch
-        self.expected = expected  # whether a sum is known to be no larger than the weights let expect
-        self.wall: SimulationDiverged | None = None  # why an attempt could not begin
-        self.counts = counts  # simulations, jacobians, iterations and attempts, which go on
+    attempt: StartAttempt | None
+    wall: SimulationDiverged | None
+    log: RunLog
 
-    def smoothing(self, inner: Problem, weights: Mapping[str, float]) -> WeakConstraintProblem:
-        steps = self.steps if self.steps is not None else stable_steps(inner)
-        return WeakConstraintProblem(inner, self.setup.method.make_integrator(), steps, self.sizes, weights)
 
-    def run(self) -> Iterator[StartAttempt]:
-        """Attempts in turn; the caller stops where one is good enough."""
-        setup = self.setup
-        logarithmic = setup.logarithmic()
-        yield from self.tried("from the start", logarithmic)
-        matched = self.matched(logarithmic)
-        if matched is not None:
-            yield from self.tried("from matched rates", matched)
-            yield from self.staged("in stages of the model weight", matched)
-        for number, other in enumerate(_other_starts(logarithmic, setup.method.max_restarts), 1):
-            label = f"from restart {number}"
-            yield from self.tried(label, self.matched(other) or other)
-        if logarithmic.parameters != setup.inner.parameters:
-            yield from self.tried("from the start, without logarithms", setup.inner)
-        parameters = [it for it in setup.inner.parameters if it.free and _name(it) not in setup.problem.model.states]
-        turned = {_name(it): -it.start for it in parameters if it.start is not None and it.start < 0 < it.upper}
-        if turned:
-            positive = setup.logarithmic(_starting(setup.inner, turned))
-            yield from self.tried("from the start without its minus signs", self.matched(positive) or positive)
+def start_strategies(setup: SmoothingSetup) -> tuple[StartStrategy, ...]:
+    """All of them in turn; what a later one needs is computed when it is asked for."""
+    logarithmic = setup.logarithmic()
+    matched = functools.cache(functools.partial(_matched, setup, logarithmic))
+    found = [StartStrategy("from the start", lambda: logarithmic), StartStrategy("from matched rates", matched),
+             StartStrategy("in stages of the model weight", matched, STAGES)]
+    moved = [it for it in logarithmic.parameters if it.free and it.log and it.start]
+    for number in range(1, (setup.method.max_restarts if moved else 0) + 1):
+        found.append(StartStrategy(f"from restart {number}", functools.partial(_restarted, setup, logarithmic, number)))
+    if logarithmic.parameters != setup.inner.parameters:
+        found.append(StartStrategy("from the start, without logarithms", lambda: setup.inner))
+    parameters = [it for it in setup.inner.parameters if it.free and _name(it) not in setup.problem.model.states]
+    turned = {_name(it): -it.start for it in parameters if it.start is not None and it.start < 0 < it.upper}
+    if turned:
+        found.append(StartStrategy("from the start without its minus signs", functools.partial(_unsigned, setup, turned)))
+    return tuple(found)
 
-    def tried(self, label: str, inner: Problem) -> Iterator[StartAttempt]:
-        finite = self.smoothing(inner, self.setup.weights)
-        outcome = self.solved(finite, finite.start())
-        if outcome is not None:
-            yield self.escape_stationary_start(StartAttempt(label, finite, outcome), inner)
 
-    def escape_stationary_start(self, attempt: StartAttempt, inner: Problem) -> StartAttempt:
-        """As `solvers/stationary_start.py`, with states from the record anew: those of a still parameter would hold it back."""
-        finite, outcome = attempt.finite, attempt.outcome
-        start = finite.start().unknowns
-        states = np.array([u.quantity in self.setup.problem.model.states for u in inner.unknowns], bool)
-        still = (outcome.point.unknowns == start) & (outcome.held == 0) & ~states
-        if not outcome.converged or not np.any(still):
-            return attempt
-        if np.any(jumps := find_piecewise_constant(finite, outcome, still)):
-            return replace(attempt, outcome=reject_piecewise_constant(outcome, self.setup.printed(), jumps), last=True)
-        values = finite.coordinates.values(start + typical_change(finite, start))
-        aside = self.smoothing(_starting(inner, {u.quantity: float(v) for u, v, is_it in zip(
-            inner.unknowns, values, still, strict=True) if is_it}), self.setup.weights)
-        other = self.solved(aside, aside.start())
-        if other is None or not other.converged or other.evaluation.cost >= outcome.evaluation.cost:
-            return attempt
-        return StartAttempt(f"{attempt.label}, beside it", aside, other)
+def try_strategy(setup: SmoothingSetup, strategy: StartStrategy, log: RunLog) -> Trial:
+    """One attempt, in stages where the strategy asks for them."""
+    inner = strategy.inner()
+    if inner is None:
+        return Trial(None, None, log)
+    if strategy.stages:
+        return _staged(setup, strategy, inner, log)
+    finite = _transcribed(setup, inner, setup.weights)
+    outcome, wall, log = _solved(setup, finite, finite.start(), log)
+    if outcome is None:
+        return Trial(None, wall, log)
+    return _escape_stationary_start(setup, StartAttempt(strategy.label, finite, outcome), inner, log)
 
-    def staged(self, label: str, inner: Problem) -> Iterator[StartAttempt]:
-        """Weak model weights first; parameters that may drift do so as asked in every stage."""
-        states = self.setup.problem.model.states
-        point: Variables | None = None
-        for share in STAGES:
-            weights = {name: w * share if name in states else w for name, w in self.setup.weights.items()}
-            finite = self.smoothing(inner, weights)
-            outcome = self.solved(finite, point or finite.start())
-            if outcome is None:
-                return
-            if outcome.interrupted or (share == STAGES[-1]):
-                yield StartAttempt(label, finite, outcome)
-                return
-            point = outcome.point
 
-    def solved(self, finite: WeakConstraintProblem, point: Variables) -> SolverResult | None:
-        self.counts["attempts"] += 1
-        try:
-            solver = GaussNewton(self.iterations)
-            outcome = solver.solve(finite, point, self.watch(finite))
-            self.counts["iterations"] += len(outcome.history) - 1
-            return verify_bounded_minimum(finite, outcome, self.setup.begin(finite.coordinates), self.setup.printed(),
-                                  self.expected(finite, outcome), lambda p: solver.solve(finite, p))
-        except SimulationDiverged as wall:
-            self.wall = self.wall or wall
-            return None
-        finally:
-            for key, count in finite.counts.items():
-                self.counts[key] += count
+def _transcribed(setup: SmoothingSetup, inner: Problem, weights: Mapping[str, float]) -> WeakConstraintProblem:
+    steps = setup.substeps if setup.substeps is not None else stable_steps(inner)
+    return WeakConstraintProblem(inner, setup.method.make_integrator(), steps, setup.first_noise_std, weights)
 
-    def matched(self, inner: Problem) -> Problem | None:
-        """The inner problem starting from parameters that match the rates."""
-        starts = {_name(it): it for it in inner.parameters}
-        own = self.setup.problem.replace(parameters=[
-            replace(it, start=starts[_name(it)].start, log=starts[_name(it)].log) if isinstance(it, Parameter) else it
-            for it in self.setup.problem.parameters])
-        values = start_values(own)
-        coordinates = transforms_of(own, values)
-        found = gradient_matching_start(own, coordinates, coordinates.coordinates(values))
-        if found is None:
-            return None
-        values = coordinates.values(found)
-        better = {u.quantity: float(v) for u, v in zip(own.unknowns, values, strict=True) if not u.initial}
-        return _starting(inner, better)
+
+def _solved(setup: SmoothingSetup, finite: WeakConstraintProblem, point: Variables, log: RunLog
+            ) -> tuple[SolverResult | None, SimulationDiverged | None, RunLog]:
+    """By Gauss-Newton in the coordinates of the attempt; None where it cannot begin, with the reason."""
+    solver, log = GaussNewton(setup.method.max_iterations), log.with_counts({"attempts": 1})
+    seen, outcome, wall = dict.fromkeys(finite.counts, 0), None, None
+    try:
+        found, log = run_solver(solver, finite, point, log, setup.listener)
+        seen = dict(finite.counts)
+        outcome = verify_bounded_minimum(finite, found, setup.begin(finite.coordinates), setup.printed(),
+                                         setup.expects(finite, found), lambda p: solver.solve(finite, p))
+    except SimulationDiverged as reason:
+        wall = reason
+    return outcome, wall, log.with_counts({key: count - seen[key] for key, count in finite.counts.items()})
+
+
+def _escape_stationary_start(setup: SmoothingSetup, attempt: StartAttempt, inner: Problem, log: RunLog) -> Trial:
+    """As `solvers/safeguards.py`, with states from the record anew: those of a still parameter would hold it back."""
+    finite, outcome = attempt.finite, attempt.outcome
+    start = finite.start().unknowns
+    states = np.array([u.quantity in setup.problem.model.states for u in inner.unknowns], bool)
+    still = (outcome.point.unknowns == start) & (outcome.active_bounds == 0) & ~states
+    if not outcome.converged or not np.any(still):
+        return Trial(attempt, None, log)
+    if np.any(jumps := find_piecewise_constant(finite, outcome, still)):
+        outcome = reject_piecewise_constant(outcome, setup.printed(), jumps)
+        return Trial(replace(attempt, outcome=outcome, last=True), None, log)
+    values = finite.coordinates.values(start + typical_change(finite, start))
+    aside = _transcribed(setup, _starting(inner, {u.quantity: float(v) for u, v, is_it in zip(
+        inner.unknowns, values, still, strict=True) if is_it}), setup.weights)
+    other, wall, log = _solved(setup, aside, aside.start(), log)
+    if other is None or not other.converged or other.evaluation.cost >= outcome.evaluation.cost:
+        return Trial(attempt, wall, log)
+    return Trial(StartAttempt(f"{attempt.label}, beside it", aside, other), wall, log)
+
+
+def _staged(setup: SmoothingSetup, strategy: StartStrategy, inner: Problem, log: RunLog) -> Trial:
+    """Weak model weights first; parameters that may drift do so as asked in every stage."""
+    states = setup.problem.model.states
+    attempt: StartAttempt | None = None
+    for share in strategy.stages:
+        finite = _transcribed(setup, inner, {name: w * share if name in states else w for name, w in setup.weights.items()})
+        outcome, wall, log = _solved(setup, finite, finite.start() if attempt is None else attempt.outcome.point, log)
+        if outcome is None:
+            return Trial(None, wall, log)
+        attempt = StartAttempt(strategy.label, finite, outcome)
+        if outcome.interrupted:
+            break
+    return Trial(attempt, None, log)
+
+
+def _matched(setup: SmoothingSetup, inner: Problem) -> Problem | None:
+    """The inner problem starting from parameters that match the rates."""
+    starts = {_name(it): it for it in inner.parameters}
+    own = setup.problem.replace(parameters=[
+        replace(it, start=starts[_name(it)].start, log=starts[_name(it)].log) if isinstance(it, Parameter) else it
+        for it in setup.problem.parameters])
+    values = start_values(own)
+    coordinates = transforms_of(own, values)
+    found = gradient_matching_start(own, coordinates, coordinates.coordinates(values))
+    if found is None:
+        return None
+    values = coordinates.values(found)
+    better = {u.quantity: float(v) for u, v in zip(own.unknowns, values, strict=True) if not u.initial}
+    return _starting(inner, better)
+
+
+def _restarted(setup: SmoothingSetup, inner: Problem, number: int) -> Problem:
+    """Around the first start, parameters that are logarithms spread over decades: always the same ones; matched."""
+    moved = [it for it in inner.parameters if it.free and it.log and it.start]
+    shares = qmc.Halton(len(moved), scramble=False).random(number + 1)[number]
+    other = _starting(inner, {_name(it): float(it.start or 1.0) * 10 ** (SPREAD * (2 * share - 1))
+                              for it, share in zip(moved, shares, strict=True)})
+    return _matched(setup, other) or other
+
+
+def _unsigned(setup: SmoothingSetup, turned: Mapping[str, float]) -> Problem:
+    positive = setup.logarithmic(_starting(setup.inner, turned))
+    return _matched(setup, positive) or positive
 
 
 def _name(it: Parameter | InitialState) -> str:
@@ -164,16 +197,6 @@ def _starting(problem: Problem, values: Mapping[str, float]) -> Problem:
     return problem.replace(parameters=[
         replace(it, start=float(np.clip(values[_name(it)], it.lower, it.upper)))
         if it.free and _name(it) in values and not (it.log and values[_name(it)] <= 0) else it for it in problem.parameters])
-
-
-def _other_starts(problem: Problem, count: int) -> Iterator[Problem]:
-    """Starts around the first, parameters that are logarithms spread over decades: always the same ones."""
-    moved = [it for it in problem.parameters if it.free and it.log and it.start]
-    if not moved or not count:
-        return
-    for shares in qmc.Halton(len(moved), scramble=False).random(count + 1)[1:]:
-        yield _starting(problem, {_name(it): float(it.start or 1.0) * 10 ** (SPREAD * (2 * share - 1))
-                                  for it, share in zip(moved, shares, strict=True)})
 
 
 def stable_steps(problem: Problem) -> int:

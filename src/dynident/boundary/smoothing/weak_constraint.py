@@ -18,11 +18,10 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, Variables, Workspace
 from dynident.models.equations import EquationModel
-from dynident.problem.losses import sum_of_squares
+from dynident.problem.noise import sum_of_squares
 from dynident.problem.problem import Problem
+from dynident.tolerances import NO_MODEL_ERROR
 from dynident.transcription.full_discretization import FullDiscretization
-
-NO_ERROR = 1e-13  # of a state's size: what the model may miss by so little is an equality, more would be said by rounding
 
 
 class _Known(NamedTuple):
@@ -53,7 +52,7 @@ class WeakConstraintProblem:
         states = problem.model.states
         W = np.array([float(weights.get(name, np.inf)) for name in states])
         longest = max((float(np.max(np.diff(r.grid.time), initial=0.0)) for r in self.records), default=0.0)
-        W = np.where(np.sqrt(longest / W) < NO_ERROR * self.objective.state_scale, np.inf, W)
+        W = np.where(np.sqrt(longest / W) < NO_MODEL_ERROR * self.objective.state_scale, np.inf, W)
         self.errs = np.flatnonzero(np.isfinite(W))  # states that may be missed
         self.hard = np.flatnonzero(~np.isfinite(W))
         self.equality_count = sum(r.grid.nodes - 1 for r in self.records) * (

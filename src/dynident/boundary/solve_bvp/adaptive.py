@@ -10,7 +10,7 @@
    asked, a few times; what then is not determined is one of many solutions, or not claimed.
 
 Nothing turns on the last bit: an error is compared with the tolerance only where it stands above what rounding may do
-(`Conditioning.floor`), and whether equations are singular only where rounding leaves it decided (`trust.ROUNDED`).
+(`Conditioning.floor`), and whether equations are singular only where rounding leaves it decided (`STIFFNESS_ROUNDING`).
 """
 
 from __future__ import annotations
@@ -35,18 +35,14 @@ from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.result import Round, interpolated, polynomials
 from dynident.boundary.solve_bvp.root_finding import ILL_POSED, TOO_MANY, TOO_SHORT, RootResult
 from dynident.errors import SimulationDiverged
+from dynident.tolerances import BADLY_CONDITIONED, HIDDEN_STATE, ROUGH_ERROR, SEGMENT_NOISE, SEGMENT_ROUNDING
 
-PATIENCE = 50  # iterations of one attempt from the guess
+FIRST_MAX_ITERATIONS = 50  # iterations of one attempt from the guess
 INSIST = 0.25  # share of a step that Newton goes in any case where it insists; it solved 25 of 28 hard problems, 1/16: 24
 SAFETY = 0.3  # of the tolerance is what a new mesh aims at
-NOISE = 1e3 * EPS  # typical sizes: error of one segment that is not worth a cut
-ROUNDED = 8  # times the rounding of its equations: the same
-ROUGH = 0.1  # typical sizes: an error from which on it tells no more than where to cut
 IN_VAIN = 4  # meshes over which the error must fall to half
 LOOKS = 5  # meshes of twice as many nodes, where one does not know how its solution is held
 MOST_MESHES = 60  # in all
-HIDDEN = 100  # times rounding, enlarged by the condition of the equations: a state below it is as good as zero
-BADLY_CONDITIONED = 1e8  # typical sizes per unit of a condition; Sec. 6.4 of the thesis
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ def next_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
 def start_attempt(problem: MeshProblem, attempt: int, before: MeshState | None = None) -> MeshState:
     """An attempt from the guess; what was found before is kept for the record."""
     options, chosen = problem.options, STARTS[attempt]
-    solver: Solver = options.solver or DampedNewton(tolerance=options.close, iterations=PATIENCE)
+    solver: Solver = options.solver or DampedNewton(tolerance=options.close, max_iterations=FIRST_MAX_ITERATIONS)
     if chosen.insists:
         solver = _insisting(options)
     times = _in_pieces(problem.first_mesh, chosen.pieces)
@@ -178,7 +174,7 @@ def typical_sizes(problem: MeshProblem, times: np.ndarray, nodes: np.ndarray, p:
     """Of a solution; what is no more than rounding is measured in what the other states bring to it over one segment."""
     sizes, n = problem.sizes(nodes, p), nodes.shape[1]
     assert root.linear is not None
-    hidden = sizes[:n] <= HIDDEN * EPS * root.linear.factors.condition * np.max(np.abs(nodes))
+    hidden = sizes[:n] <= HIDDEN_STATE * EPS * root.linear.factors.condition * np.max(np.abs(nodes))
     hidden &= np.isnan(problem.options.scale[:n]) & (sizes[:n] == np.max(np.abs(nodes), axis=0))
     if not np.any(hidden) or np.all(hidden):
         return sizes
@@ -266,8 +262,8 @@ def pieces_to_cut(problem: MeshProblem, state: MeshState) -> np.ndarray:
         if solution.at_nodes > options.tolerance:
             local = _local_errors(solution, root.linear.rounding)
             fair = aim * max(float(np.sum(local)) / solution.at_nodes, float(np.finfo(float).tiny)) / local.size
-            pieces = np.maximum(pieces, np.where(local > NOISE, (local / fair) ** (1 / (problem.steps.order + 1)), 1))
-    most = MOST_PIECES[0] if solution.error > ROUGH else MOST_PIECES[1]
+            pieces = np.maximum(pieces, np.where(local > SEGMENT_NOISE, (local / fair) ** (1 / (problem.steps.order + 1)), 1))
+    most = MOST_PIECES[0] if solution.error > ROUGH_ERROR else MOST_PIECES[1]
     pieces = np.where(short, 1, np.clip(np.ceil(pieces), 1, most)).astype(int)
     return np.where(grown, np.maximum(pieces, 2), pieces)
 
@@ -277,14 +273,14 @@ def _local_errors(solution: MeshSolution, rounding: np.ndarray | float) -> np.nd
     assert solution.lacks is not None and solution.sizes is not None
     n, count = solution.nodes.shape[1], solution.nodes[1:].size
     lacks, hidden = np.abs(solution.lacks[:count]), rounding[:count] if isinstance(rounding, np.ndarray) else rounding
-    return np.max(np.where(lacks > ROUNDED * hidden, lacks, 0.0).reshape(-1, n) / solution.sizes[:n], axis=1)
+    return np.max(np.where(lacks > SEGMENT_ROUNDING * hidden, lacks, 0.0).reshape(-1, n) / solution.sizes[:n], axis=1)
 
 
 def in_vain(rounds: tuple[Round, ...], tolerance: float) -> bool:
     """Whether the error stands still above the tolerance, though the last meshes had ever more nodes."""
     last = [each for each in rounds if each.converged][-IN_VAIN:]
     return (len(last) == IN_VAIN and last[-1].error > tolerance and last[-1].nodes > 2 * last[0].nodes
-            and min(each.error for each in last[1:]) > last[0].error / 2 and last[0].error < ROUGH)
+            and min(each.error for each in last[1:]) > last[0].error / 2 and last[0].error < ROUGH_ERROR)
 
 
 def refined(problem: MeshProblem, state: MeshState, pieces: np.ndarray, why: str = "finer") -> MeshState:

@@ -1,4 +1,4 @@
-"""Elimination: how are the linear equations of a chain solved whose two ends are tied?
+"""Elimination: how are the almost block diagonal equations of a chain solved whose two ends are tied?
 
 `bvp_elimination.c` says how it is done; its twin
 `block_elimination_numpy.py` serves where there is no compiler, and as its check.
@@ -13,19 +13,19 @@ import hashlib
 import numpy as np
 from scipy.linalg.lapack import dgetrf, dgetrs
 
-from dynident.boundary.solve_bvp.block_elimination_numpy import SMALLEST_PIVOT, NumpyElimination
+from dynident.boundary.solve_bvp.block_elimination_numpy import NumpyElimination
 from dynident.boundary.solve_bvp.root_finding import ILL_POSED, SINGULAR_BLOCK, Singular
 from dynident.codegen.c_source import kernel_text
 from dynident.codegen.compiler import load_library
-
-HELD = 1e-14  # relative; the smallest singular value of what is left of a chain where singular equations are to be solved
+from dynident.tolerances import BLOCK_PIVOT, HELD_DIRECTION
 
 
 class BlockElimination:
     """Factors of: link_i (s_i, p) - s_{i+1} = c_i for all segments, and begin s_0 + end s_N + shared p = d.
 
     `regular`: refuse conditions that do not determine the solution to rounding. Where it is False, such a direction is held as
-    if it were stiff by `HELD`, about what rounding does on a few segments: no bit decides between an answer and a refusal.
+    if it were stiff by `HELD_DIRECTION`, about what rounding does on a few segments: no bit decides between an answer and a
+    refusal.
     """
 
     def __init__(self, link: np.ndarray, begin: np.ndarray, end: np.ndarray, shared: np.ndarray, regular: bool = True):
@@ -43,9 +43,9 @@ class BlockElimination:
             raise Singular("because a condition at the ends, linearised, depends on nothing", ILL_POSED)
         self.row_size = sizes  # rows of unlike units would spoil the choice of pivots
         left, singular, right = np.linalg.svd(small / sizes[:, None])
-        if regular and not singular[-1] > SMALLEST_PIVOT * singular[0]:
+        if regular and not singular[-1] > BLOCK_PIVOT * singular[0]:
             raise Singular("because the linearised conditions at the ends do not determine the solution", ILL_POSED)
-        lacks = 0 * singular if regular else np.maximum(HELD * singular[0] - singular, 0)
+        lacks = 0 * singular if regular else np.maximum(HELD_DIRECTION * singular[0] - singular, 0)
         self.ends = dgetrf(small / sizes[:, None] + (left * lacks) @ right)[:2]
 
     def solve(self, defects: np.ndarray, conditions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

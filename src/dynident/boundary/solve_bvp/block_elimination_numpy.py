@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-SMALLEST_PIVOT = 1e-15  # relative, of a triangle: below it the block is singular to rounding; as in bvp_elimination.c
+from dynident.tolerances import BLOCK_PIVOT
 
 
 class NumpyElimination:
@@ -20,7 +20,7 @@ class NumpyElimination:
         for i in range(1, self.segments):
             Q, R = np.linalg.qr(np.vstack([carry[:, n:2 * n], link[i, :, :n]]), mode="complete")
             diagonal = np.abs(np.diag(R))
-            if not np.all(np.isfinite(R)) or not np.all(diagonal > SMALLEST_PIVOT * np.max(diagonal)):
+            if not np.all(np.isfinite(R)) or not np.all(diagonal > BLOCK_PIVOT * np.max(diagonal)):
                 self.singular = i
                 break
             others = Q.T @ np.vstack([

@@ -1,4 +1,4 @@
-"""Conditioning: does a mesh know how the solution follows changes of the equations, or does it only seem so?
+"""Conditioning: is a problem ill-conditioned, and does a mesh know how the solution follows changes of the equations?
 
 A layer inside may stand almost anywhere: what the far ends say about its place can be less than the errors of a mesh. Such a
 mesh pins the layer, and what is computed with its Jacobian, the error and the condition number among it, is small and wrong.
@@ -22,19 +22,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions, BoundaryJacobian
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, ShootingMesh
+from dynident.boundary.solve_bvp.problem import BoundaryConditions, BoundaryJacobian
 from dynident.boundary.solve_bvp.root_finding import Factors, Singular
-from dynident.boundary.solve_bvp.shooting_system import ShootingFactors, factor_shooting_system, rounding_errors
+from dynident.boundary.solve_bvp.systems import ShootingFactors, factor_shooting_system, rounding_errors
 from dynident.errors import SimulationDiverged
+from dynident.tolerances import FAR_REACH, SOFT_DIRECTION, STIFFNESS_DOUBTFUL, STIFFNESS_ROUNDING, STIFFNESS_UNSURE
 
 EPS = float(np.finfo(float).eps)
 PROBES = 3  # random changes of everything: one alone might miss a soft direction by chance
-DOUBTFUL = 0.5  # relative error of a stiffness from which on the mesh does not know it; found: 0.53 to 2, or below 5e-4
-UNSURE = 0.25  # the same for a direction that reaches far; found: 0.75 to 1.2
-FAR = 100.0  # typical sizes per unit change, or times what another change does
-ROUNDED = 0.01  # relative error of a stiffness by rounding; that of singular equations is 1, the bounds above need 1/25
-SOFT = 1e-3  # of the farthest answer: what reaches less far is no direction along which the solution is loose
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +69,8 @@ def measure_conditioning(steps: ShootingMesh | CollocationMesh, ends: BoundaryCo
     v = np.array([answer(first, change, unknowns) / all_sizes for change in changes])
     w = np.array([second.solve(change) / all_sizes for change in changes])
     reach, condition = float(np.max(np.abs(w))), second.condition
-    known = _known(v, w, steps.order) and _blurred(second, links, tied, w * all_sizes, nodes.shape) < ROUNDED
-    return Conditioning(known, condition * FAR >= reach, reach, condition,
+    known = _known(v, w, steps.order) and _blurred(second, links, tied, w * all_sizes, nodes.shape) < STIFFNESS_ROUNDING
+    return Conditioning(known, condition * FAR_REACH >= reach, reach, condition,
                         _floor(second, rounding_errors(links, tied, nodes, p), all_sizes), _soft(w), second)
 
 
@@ -83,8 +79,8 @@ def _known(v: np.ndarray, w: np.ndarray, order: int) -> bool:
     shown = 1 - 0.5**order
     with np.errstate(all="ignore"):
         share = np.sum(v * w, axis=1) / np.sum(w * w, axis=1)
-    near = (np.max(np.abs(w), axis=1) <= FAR) | (np.abs(share - 1) < UNSURE * shown)
-    return bool(np.all((share > 1 - DOUBTFUL * shown) & near))
+    near = (np.max(np.abs(w), axis=1) <= FAR_REACH) | (np.abs(share - 1) < STIFFNESS_UNSURE * shown)
+    return bool(np.all((share > 1 - STIFFNESS_DOUBTFUL * shown) & near))
 
 
 def _blurred(factors: ShootingFactors, links: np.ndarray, tied: BoundaryJacobian, w: np.ndarray,
@@ -122,4 +118,4 @@ def _soft(w: np.ndarray) -> np.ndarray:
     if not np.all(np.isfinite(w)) or not np.any(w):
         return w[:0]
     _, lengths, directions = np.linalg.svd(w, full_matrices=False)
-    return directions[lengths > SOFT * lengths[0]]
+    return directions[lengths > SOFT_DIRECTION * lengths[0]]

@@ -1,4 +1,5 @@
-"""Davidenko: where is F(z) = 0, by following dz/dT = -J(z)^-1 F(z) through an artificial time?
+"""Davidenko (Newton homotopy, a continuation method): where is F(z) = 0, by following dz/dT = -J(z)^-1 F(z) through an
+artificial time?
 
 Chapter 5 of the thesis. A step of the mixed Euler scheme (5.6) is found by an inner loop with a kept Jacobian (5.12); its
 length follows from the error that an embedded trapezoid shows, (5.18) to (5.23); near the solution full Newton steps take
@@ -13,22 +14,29 @@ over, and hand back where they stall (Sec. 6.2). Numbers of Sec. 6.3 are the def
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dynident.boundary.solve_bvp.root_finding import (
     INNER_LOOP,
-    TOO_MANY,
+    FactoredSystem,
     NonlinearSystem,
-    RootIterationLog,
+    RootIteration,
+    RootProblem,
     RootResult,
+    RootState,
     Watch,
-    ended,
+    find_root,
+    has_ended,
     largest,
+    largest_residual,
+    linearize,
+    tell,
 )
 from dynident.errors import SimulationDiverged
-from dynident.solvers.solver_result import iterations_in_words
+from dynident.methods.outer_loop import OuterLoop
 
 
 @dataclass(frozen=True)
@@ -57,127 +65,192 @@ class Davidenko:
     longest: float = 1e6
     slow: float = 0.5
     tolerance: float = 1e-6
-    iterations: int = 250
+    max_iterations: int = 250
     name: str = "Davidenko"
 
     def solve(self, system: NonlinearSystem, z: np.ndarray, watch: Watch | None = None) -> RootResult:
-        return ended(_DavidenkoRun(self, system, np.array(z, dtype=float), RootIterationLog(system, watch)))
+        z = np.array(z, dtype=float)
+        return find_root(DAVIDENKO, RootProblem(self, system, watch),
+                         DavidenkoState(z=z, asked=z, h=self.first, switch=self.switch))
 
 
-class _DavidenkoRun:
-    """The state of one solve. `flow` is -J^-1 F at z, with the Jacobian that is kept."""
+DavidenkoProblem: TypeAlias = RootProblem[Davidenko]
 
-    def __init__(self, options: Davidenko, system: NonlinearSystem, z: np.ndarray, diary: RootIterationLog):
-        self.options, self.system, self.z, self.diary = options, system, z, diary
-        self.h = options.first
-        self.switch = options.switch
 
-    def renew(self) -> None:
-        """A Jacobian of this place."""
-        linear = self.diary.linearize(self.z)
-        self.factors, self.value, self.fresh = linear.factors, linear.value, True
-        self.flow = -self.factors.solve(self.value)
-        self.new, self.age = True, 0
+class NewtonPhase(NamedTuple):
+    """Full Newton steps near the solution, from where the time stepping stands."""
 
-    def size(self, z: np.ndarray) -> float:
-        return largest(z, self.system.scale)
+    z: np.ndarray
+    flow: np.ndarray  # the next step
+    factors: Any
+    fresh: bool = False  # the factors are of this place
+    small: bool = False  # by its factors it is the end; those of this place have the last word
 
-    def allowed(self, *places: np.ndarray) -> float:
-        return self.options.absolute + self.options.relative * min(self.size(z) for z in places)
 
-    def go(self) -> RootResult:
-        self.renew()
-        while len(self.diary.pages) < self.options.iterations:
-            if self.h < self.options.shortest:
-                why = "because the inner loop does not converge, however short the step in time"
-                return self.diary.root(self.z, False, why, INNER_LOOP)
-            if self.time_step() and self.last_step <= self.switch and self.newton():
-                return self.diary.root(self.z, True, f"after {iterations_in_words(len(self.diary.pages))}", 0)
-        return self.diary.root(self.z, False, f"at the limit of {iterations_in_words(self.options.iterations)}", TOO_MANY)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DavidenkoState(RootState):
+    """Where the time stepping stands, and Newton's method where it has taken over."""
 
-    def time_step(self) -> bool:
-        """One step of the mixed Euler scheme, (5.6); whether it was accepted."""
-        o, h, made = self.options, self.h, self.new
-        self.new = False
-        found = self.inner_loop(h)
-        if found is None:
-            self.diary.write("time stepping", h, np.zeros_like(self.z), self.value, made, accepted=False)
-            if self.fresh or h > o.halve_above:
-                self.h = h / 2
-            else:
-                self.renew()
-            return False
-        z, value, flow = found
-        trapezoid = self.z + h / 2 * (self.flow + flow)  # (5.18)
-        ratio = self.size(trapezoid - z) / h / self.allowed(self.z, z)  # (5.21), (5.22)
-        wanted = min(o.caution * h / np.sqrt(ratio), o.longest) if ratio > 0 else o.longest  # (5.23)
-        accepted = bool(ratio <= o.band)
-        self.diary.write("time stepping", h, z - self.z, value if accepted else self.value, made, accepted)
-        if accepted:
-            self.last_step = self.size(z - self.z)
-            self.z, self.value, self.flow, self.fresh = z, value, flow, False
-            if ratio < 1 / o.band:
-                self.h = wanted
-            self.age += 1
-            if self.age >= o.kept:
-                self.renew()
-        elif wanted < o.renew_below and not self.fresh:
-            self.renew()
-            self.h = o.renew_below
-        else:
-            self.h = wanted
-        return accepted
+    h: float  # the next step in time
+    switch: float  # Newton takes over where a step is shorter
+    value: np.ndarray = field(default_factory=lambda: np.zeros(0))  # F at z
+    flow: np.ndarray = field(default_factory=lambda: np.zeros(0))  # -J^-1 F at z, with the Jacobian that is kept
+    factors: Any = None  # of the Jacobian that is kept
+    fresh: bool = True  # it is of this place
+    new: bool = True  # made for the next iteration
+    age: int = 0  # time steps with it
+    due: bool = False  # a new one is
+    near: bool = False  # the last step was short enough for Newton to take over
+    newton: NewtonPhase | None = None
 
-    def inner_loop(self, h: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """(5.12): the next z with F and the flow there; None where it does not converge within a few steps."""
-        y, update = self.z, h * self.flow / (1 + h)  # (5.11): the first is a damped Newton step
-        for _ in range(self.options.inner_steps):
-            y = y + update
-            try:
-                value = self.diary.value(y)
-            except SimulationDiverged:
-                return None
-            flow = -self.factors.solve(value)
-            update = (self.z - y + h * flow) / (1 + h)
-            if self.size(update) <= self.options.inner * self.allowed(y):
-                return y, value, flow
-        return None
 
-    def newton(self) -> bool:
-        """Full steps with a kept Jacobian, renewed where they shrink slowly; False hands back to the time stepping.
+class TimeStep(NamedTuple):
+    """Where the inner loop ended; nothing is known of a place that it did not converge to."""
 
-        Converged is what a Jacobian of the last place calls so: an old one may be far from singular where that one is close.
-        """
-        o, scale = self.options, self.system.scale
-        z, flow, factors, fresh = self.z, self.flow, self.factors, False
-        while len(self.diary.pages) < o.iterations:
-            made = fresh
-            try:
-                trial = self.diary.value(z + flow)
-            except SimulationDiverged:
-                return self.handed_back()
-            following = -factors.solve(trial)
-            shrunk = largest(following, scale) / max(largest(flow, scale), float(np.finfo(float).tiny))
-            small = largest(following, scale) <= o.tolerance or (largest(flow, scale) <= o.tolerance and shrunk < 1)
-            if shrunk >= 1 and fresh and not small:
-                return self.handed_back()
-            if shrunk < 1 or small:
-                self.diary.write("newton", 1.0, flow, trial, made)
-                z, flow, fresh = z + flow, following, False
-            if small or shrunk > o.slow:
-                try:
-                    linear = self.diary.linearize(z)
-                except SimulationDiverged:
-                    return self.handed_back()
-                factors, fresh = linear.factors, True
-                flow = -factors.solve(linear.value)
-            if small and largest(flow, scale) <= o.tolerance:
-                self.z = z + flow
-                return True
-        return False
+    z: np.ndarray
+    value: np.ndarray
+    flow: np.ndarray
+    evaluations: int
+    converged: bool
 
-    def handed_back(self) -> bool:
-        """Newton stalls: the time stepping goes on from where it was, and Newton waits until steps are shorter."""
-        self.switch /= 10
-        self.renew()
-        return False
+
+def allowed(problem: DavidenkoProblem, *places: np.ndarray) -> float:
+    """The error that a step in time may have, (5.22)."""
+    o = problem.options
+    return o.absolute + o.relative * min(largest(z, problem.system.scale) for z in places)
+
+
+# steps
+
+
+def first_jacobian(problem: DavidenkoProblem, state: DavidenkoState) -> DavidenkoState:
+    return linearize(problem, state, state.z, _of_this_place)
+
+
+def _of_this_place(linear: FactoredSystem) -> dict[str, Any]:
+    """The time stepping goes on with this Jacobian."""
+    return {"factors": linear.factors, "value": linear.value, "flow": -linear.factors.solve(linear.value), "fresh": True,
+            "new": True, "age": 0, "due": False}
+
+
+def iterate(problem: DavidenkoProblem, state: DavidenkoState) -> DavidenkoState:
+    """One step in time, or one of Newton's."""
+    if len(state.pages) >= problem.options.max_iterations:
+        return state.exhausted(problem.options.max_iterations)
+    if state.newton is not None:
+        return newton_step(problem, state, state.newton)
+    if state.h < problem.options.shortest:
+        why = "because the inner loop does not converge, however short the step in time"
+        return state.stopped(False, why, INNER_LOOP)
+    return time_step(problem, state)
+
+
+def time_step(problem: DavidenkoProblem, state: DavidenkoState) -> DavidenkoState:
+    """One step of the mixed Euler scheme, (5.6)."""
+    o, h, scale = problem.options, state.h, problem.system.scale
+    found = inner_loop(problem, state)
+    spent: dict[str, Any] = {"asked": found.z, "evaluations": state.evaluations + found.evaluations, "new": False}
+    if not found.converged:
+        halve = state.fresh or h > o.halve_above
+        page = _page(state, problem, "time stepping", h, np.zeros_like(state.z), state.value, accepted=False)
+        return replace(state, pages=(*state.pages, page), h=h / 2 if halve else h, due=not halve, **spent)
+    gone = found.z - state.z
+    trapezoid = state.z + h / 2 * (state.flow + found.flow)  # (5.18)
+    ratio = largest(trapezoid - found.z, scale) / h / allowed(problem, state.z, found.z)  # (5.21), (5.22)
+    wanted = min(o.caution * h / np.sqrt(ratio), o.longest) if ratio > 0 else o.longest  # (5.23)
+    accepted = bool(ratio <= o.band)
+    page = _page(state, problem, "time stepping", h, gone, found.value if accepted else state.value, accepted)
+    spent["pages"] = (*state.pages, page)
+    if not accepted:
+        renew = wanted < o.renew_below and not state.fresh
+        return replace(state, h=o.renew_below if renew else wanted, due=renew, **spent)
+    return replace(state, z=found.z, value=found.value, flow=found.flow, fresh=False, h=wanted if ratio < 1 / o.band else h,
+                   age=state.age + 1, due=state.age + 1 >= o.kept, near=page.step <= state.switch, **spent)
+
+
+def _page(state: DavidenkoState, problem: DavidenkoProblem, phase: str, share: float, step: np.ndarray, value: np.ndarray,
+          accepted: bool = True) -> RootIteration:
+    made = state.new if state.newton is None else state.newton.fresh
+    return RootIteration(len(state.pages) + 1, phase, float(share), largest(step, problem.system.scale),
+                         largest_residual(value), made, accepted)
+
+
+def inner_loop(problem: DavidenkoProblem, state: DavidenkoState) -> TimeStep:
+    """(5.12): the next z with F and the flow there, if it converges within a few steps."""
+    o, h, y, flow = problem.options, state.h, state.z, state.flow
+    update = h * flow / (1 + h)  # (5.11): the first is a damped Newton step
+    value = state.value
+    for count in range(1, o.inner_steps + 1):
+        y = y + update
+        try:
+            value = problem.system.value(y)
+        except SimulationDiverged:
+            return TimeStep(y, value, flow, count, False)
+        flow = -state.factors.solve(value)
+        update = (state.z - y + h * flow) / (1 + h)
+        if largest(update, problem.system.scale) <= o.inner * allowed(problem, y):
+            return TimeStep(y, value, flow, count, True)
+    return TimeStep(y, value, flow, o.inner_steps, False)
+
+
+def newton_step(problem: DavidenkoProblem, state: DavidenkoState, at: NewtonPhase) -> DavidenkoState:
+    """A full step with a kept Jacobian, renewed where steps shrink slowly; where they do not, the time stepping goes on."""
+    o, scale, z = problem.options, problem.system.scale, at.z + at.flow
+    spent: dict[str, Any] = {"asked": z, "evaluations": state.evaluations + 1}
+    try:
+        trial = problem.system.value(z)
+    except SimulationDiverged:
+        return handed_back(replace(state, **spent))
+    following = -at.factors.solve(trial)
+    before, after = largest(at.flow, scale), largest(following, scale)
+    shrunk = after / max(before, float(np.finfo(float).tiny))
+    small = after <= o.tolerance or (before <= o.tolerance and shrunk < 1)
+    if shrunk >= 1 and at.fresh and not small:
+        return handed_back(replace(state, **spent))
+    due = small or shrunk > o.slow
+    if shrunk >= 1 and not small:  # not gone: the Jacobian was old
+        return replace(state, due=due, **spent)
+    page = _page(state, problem, "newton", 1.0, at.flow, trial)
+    return replace(state, newton=NewtonPhase(z, following, at.factors, False, small), due=due,
+                   pages=(*state.pages, page), **spent)
+
+
+def handed_back(state: DavidenkoState) -> DavidenkoState:
+    """Newton stalls: the time stepping goes on from where it was, and Newton waits until steps are shorter."""
+    return replace(state, switch=state.switch / 10, newton=None, due=True)
+
+
+def renew_jacobian(problem: DavidenkoProblem, state: DavidenkoState) -> DavidenkoState:
+    """A Jacobian of this place where one is due; then Newton's method takes over where the last step was short.
+
+    Converged is what a Jacobian of the last place calls so: an old one may be far from singular where that one is close.
+    """
+    if state.result is not None:
+        return state
+    if state.due and state.newton is not None:
+        state = _renewed_newton(problem, state, state.newton)
+    if state.due and state.newton is None and state.result is None:
+        state = linearize(problem, state, state.z, _of_this_place)
+    if state.near and state.result is None:
+        return replace(state, near=False, newton=NewtonPhase(state.z, state.flow, state.factors))
+    return state
+
+
+def _renewed_newton(problem: DavidenkoProblem, state: DavidenkoState, at: NewtonPhase) -> DavidenkoState:
+    def then(linear: FactoredSystem) -> dict[str, Any]:
+        return {"newton": NewtonPhase(at.z, -linear.factors.solve(linear.value), linear.factors, True), "due": False}
+
+    try:
+        state = linearize(problem, state, at.z, then)
+    except SimulationDiverged:
+        return handed_back(replace(state, asked=at.z, jacobians=state.jacobians + 1, evaluations=state.evaluations + 1))
+    if state.result is not None or state.newton is None:
+        return state
+    flow = state.newton.flow
+    if at.small and largest(flow, problem.system.scale) <= problem.options.tolerance:
+        return replace(state, z=at.z + flow).found()
+    return state
+
+
+DAVIDENKO: OuterLoop[DavidenkoProblem, DavidenkoState] = OuterLoop(
+    (first_jacobian,), (iterate, tell, renew_jacobian), (), has_ended)

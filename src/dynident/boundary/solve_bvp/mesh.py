@@ -8,11 +8,8 @@ from collections.abc import Callable
 import casadi as ca
 import numpy as np
 
-from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions
-from dynident.boundary.solve_bvp.collocation_system import CollocationSystem
-from dynident.boundary.solve_bvp.problem import Statement
-from dynident.boundary.solve_bvp.segment_propagation import PropagatedSegments
-from dynident.boundary.solve_bvp.shooting_system import ShootingSystem, growth_of
+from dynident.boundary.solve_bvp.problem import BoundaryConditions, Statement
+from dynident.boundary.solve_bvp.systems import CollocationSystem, PropagatedSegments, ShootingSystem, growth_of
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators import OF_CHOSEN_DEGREE, integrator_named
 from dynident.integrators.collocation_defects import collocator_for
@@ -108,6 +105,7 @@ def _by_segment(path: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     return np.concatenate([path[:-1].reshape(count, -1, n), nodes[1:, None]], axis=1)
 
 
+@functools.cache
 def asked_by(scheme: Implicit) -> np.ndarray:
     """Where in a step the rate is asked for; collocation leaves the ends out where none of its points lies there."""
     asked: list[float] = []
@@ -120,7 +118,9 @@ def asked_by(scheme: Implicit) -> np.ndarray:
     step = StepFunction(rate, ca.SX(0), ca.SX(1), ca.SX.sym("x"), nothing, nothing, nothing)
     scheme.equations(step, stages)
     scheme.next_state(step, stages)
-    return np.unique(asked)
+    places = np.unique(asked)
+    places.flags.writeable = False  # kept with the scheme
+    return places
 
 
 class CollocationMesh:

@@ -10,22 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynident.boundary.solve_bvp.boundary_conditions import BoundaryConditions
 from dynident.boundary.solve_bvp.conditioning import Conditioning
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, Course, ShootingMesh, split, too_short
 from dynident.boundary.solve_bvp.newton import DampedNewton
+from dynident.boundary.solve_bvp.problem import BoundaryConditions
 from dynident.boundary.solve_bvp.result import Round
 from dynident.boundary.solve_bvp.root_finding import RootIteration, RootResult, Watch
+from dynident.tolerances import BVP_LAST_STEP_SHARE, BVP_LONGEST_LAST_STEP, BVP_SHORTEST_LAST_STEP, NEGLIGIBLE_STATE
 
 Solver = DampedNewton | Davidenko
 
-CLOSE = 0.1  # of the tolerance: the last Newton step
-LOOSEST = 1e-7  # typical sizes; and no longer than this: how a layer is held shows only in a solution that is one
-CLOSEST = 1e-9  # typical sizes; a last step of this length leaves nothing behind but its square
 MOST_PIECES = (2, 8)  # into which one segment is cut at a time, where the error is rough and where it is not
 PREPARING = 30  # rounds of cuts before the first solve
-NEGLIGIBLE = 1e-12  # of the largest state, or of 1 where that is larger: what nowhere exceeds it is taken to be zero
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class AdaptiveOptions:
     @property
     def close(self) -> float:
         """The last step of Newton, in typical sizes."""
-        return max(min(CLOSE * self.tolerance, LOOSEST), CLOSEST)
+        return max(min(BVP_LAST_STEP_SHARE * self.tolerance, BVP_LONGEST_LAST_STEP), BVP_SHORTEST_LAST_STEP)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +67,8 @@ class MeshProblem:
     def sizes(self, nodes: np.ndarray, p: np.ndarray) -> np.ndarray:
         """Typical size of each state and parameter of a solution."""
         states = np.max(np.abs(nodes), axis=0)
-        zero = NEGLIGIBLE * min(1.0, max(self.largest_guess, float(np.max(states))))
-        largest = np.concatenate([np.where(states > zero, states, 1.0), np.where(np.abs(p) > NEGLIGIBLE, np.abs(p), 1.0)])
+        zero = NEGLIGIBLE_STATE * min(1.0, max(self.largest_guess, float(np.max(states))))
+        largest = np.concatenate([np.where(states > zero, states, 1.0), np.where(np.abs(p) > NEGLIGIBLE_STATE, np.abs(p), 1.0)])
         return np.where(np.isnan(self.options.scale), largest, self.options.scale)
 
 

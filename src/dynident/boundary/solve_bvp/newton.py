@@ -11,30 +11,33 @@ Three tests of whether a step helps:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dynident.boundary.solve_bvp.root_finding import (
-    TOO_MANY,
     TOO_SHORT,
     FactoredSystem,
     NonlinearSystem,
-    RootIterationLog,
+    RootIteration,
+    RootProblem,
     RootResult,
+    RootState,
     Watch,
-    ended,
+    find_root,
+    has_ended,
     largest,
+    largest_residual,
+    linearize,
+    tell,
 )
 from dynident.errors import ProblemError, SimulationDiverged, did_you_mean
-from dynident.solvers.solver_result import iterations_in_words
+from dynident.methods.outer_loop import OuterLoop
+from dynident.tolerances import BVP_EXACT_RESIDUAL, BVP_HIDDEN_STEP, BVP_ROUNDING_STEP, SUFFICIENT_REDUCTION
 
 TESTS = ("natural", "residual", "kept")
-ARMIJO = 1e-4  # alpha of (4.40)
 SLOW = 0.5  # a kept Jacobian that shrinks the step by less than this is renewed
-ROUNDING = float(np.sqrt(np.finfo(float).eps))  # of typical sizes: below it an exact Jacobian shrinks every step but noise
-EXACT = 4  # times what rounding leaves of an equation: no processor leaves more, and no step is worth less
-HIDDEN = 100  # times the rounding of the unknowns: a step that small and no longer shrinking is noise
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class DampedNewton:
 
     test: str = "natural"
     tolerance: float = 1e-6
-    iterations: int = 100
+    max_iterations: int = 100
     shortest: float = 1e-6
     insist: float = 0.0
     name: str = "damped Newton"
@@ -58,121 +61,186 @@ class DampedNewton:
             raise ProblemError(f"There is no test '{self.test}' of a Newton step.{did_you_mean(self.test, TESTS)}")
 
     def solve(self, system: NonlinearSystem, z: np.ndarray, watch: Watch | None = None) -> RootResult:
-        return ended(_NewtonRun(self, system, np.array(z, dtype=float), RootIterationLog(system, watch)))
+        z = np.array(z, dtype=float)
+        return find_root(NEWTON, RootProblem(self, system, watch), NewtonState(z=z, asked=z))
 
 
-class _NewtonRun:
-    """The state of one solve."""
+NewtonProblem: TypeAlias = RootProblem[DampedNewton]
 
-    def __init__(self, options: DampedNewton, system: NonlinearSystem, z: np.ndarray, diary: RootIterationLog):
-        self.options, self.system, self.z, self.diary = options, system, z, diary
-        self.share, self.fresh = 1.0, True
-        self.before: tuple[np.ndarray, np.ndarray, float] | None = None  # the last step, the one that followed, its share
 
-    def length(self, step: np.ndarray) -> float:
-        """Root mean square, in typical sizes: smooth, as the theory wants it, and independent of the mesh."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NewtonState(RootState):
+    """Where Newton's method stands."""
+
+    value: np.ndarray = field(default_factory=lambda: np.zeros(0))  # F at z
+    share: float = 1.0  # of the last step
+    fresh: bool = True  # the Jacobian is of this place
+    last: NewtonStep | None = None
+    moved: bool = True  # by the last search along a step
+    turns: int = 0
+
+
+class NewtonStep(NamedTuple):
+    """A step that was gone, in part or as a whole."""
+
+    step: np.ndarray
+    following: np.ndarray  # the step that would follow, with the same Jacobian
+    share: float
+    size: float
+
+
+class LineSearch(NamedTuple):
+    """Where a search along a step ended; None where nothing helps."""
+
+    found: NewtonStep | None
+    value: np.ndarray  # F at the last trial
+    asked: np.ndarray  # the last trial
+    evaluations: int
+
+
+def length(problem: NewtonProblem, step: np.ndarray) -> float:
+    """Root mean square, in typical sizes: smooth, as the theory wants it, and independent of the mesh."""
+    with np.errstate(over="ignore"):
+        return float(np.sqrt(np.mean((step / problem.system.scale) ** 2)))
+
+
+# steps
+
+
+def first_jacobian(problem: NewtonProblem, state: NewtonState) -> NewtonState:
+    return linearize(problem, state, state.z, _of_this_place)
+
+
+def _of_this_place(linear: FactoredSystem) -> dict[str, Any]:
+    return {"value": linear.value, "fresh": True}
+
+
+def _linear(state: NewtonState) -> FactoredSystem:
+    assert state.linear is not None
+    return state.linear
+
+
+def take_step(problem: NewtonProblem, state: NewtonState) -> NewtonState:
+    """Along the Newton step as far as the test allows; nowhere is the end where the Jacobian is one of this place."""
+    if state.turns >= problem.options.max_iterations:
+        return state.exhausted(problem.options.max_iterations)
+    step = -_linear(state).factors.solve(state.value)
+    size = length(problem, step)
+    share = predicted_share(problem, state, step, size)
+    found, value, asked, evaluations = line_search(problem, state, step, size, share)
+    spent: dict[str, Any] = {"asked": asked, "evaluations": state.evaluations + evaluations, "turns": state.turns + 1}
+    if found is None:
+        state = replace(state, share=share, moved=False, **spent)
+        return stuck(problem, state, step) if state.fresh else state
+    gone = found.share * step
+    page = RootIteration(len(state.pages) + 1, "newton", found.share, largest(gone, problem.system.scale),
+                         largest_residual(value), state.fresh)
+    return replace(state, z=state.z + gone, value=value, share=found.share, last=found, moved=True,
+                   pages=(*state.pages, page), **spent)
+
+
+def renew_jacobian(problem: NewtonProblem, state: NewtonState) -> NewtonState:
+    """The end where the step that would follow is short enough; else the Jacobian for the next step, which may be the old one.
+
+    Where an old Jacobian says that it is the end, that of this place has the last word.
+    """
+    if state.result is not None:
+        return state
+    if not state.moved or state.last is None:  # the Jacobian was old; try again with one of this place
+        return linearize(problem, state, state.z, lambda _: {"fresh": True})
+    _, following, share, size = state.last
+    done = share == 1.0 and (settled(problem, following) or exact(state.value, _linear(state)))
+    if done and not state.fresh:
+        state = linearize(problem, state, state.z, _of_this_place)
+        if state.result is not None:
+            return state
+        following = -_linear(state).factors.solve(state.value)
+        done = settled(problem, following) or exact(state.value, _linear(state))
+        return replace(state, z=state.z + following).found() if done else state
+    if done:
+        return replace(state, z=state.z + following).found()
+    if problem.options.test == "kept" and (share < 1 or length(problem, following) <= SLOW * size):
+        return replace(state, fresh=False)
+    return linearize(problem, state, state.z, _of_this_place)
+
+
+def stuck(problem: NewtonProblem, state: NewtonState, step: np.ndarray) -> NewtonState:
+    """A tiny step after a full one that no longer shrinks is rounding, enlarged by the condition of the equations."""
+    if settled(problem, step) or exact(state.value, _linear(state)):
+        return state.found()
+    if largest(step, problem.system.scale) <= BVP_ROUNDING_STEP and state.last is not None and state.last.share == 1:
+        return state.found("; rounding hides smaller steps")
+    shortest = problem.options.shortest
+    return state.stopped(False, f"because no step helps any more, not even one of {shortest:g} times Newton's", TOO_SHORT)
+
+
+NEWTON: OuterLoop[NewtonProblem, NewtonState] = OuterLoop(
+    (first_jacobian,), (take_step, tell, renew_jacobian), (), has_ended)
+
+
+# tests of a step
+
+
+def exact(value: np.ndarray, linear: FactoredSystem) -> bool:
+    """F is zero as far as rounding lets it be: no step can do better, however long it is where J is close to singular."""
+    return bool(np.all(np.abs(value) <= BVP_EXACT_RESIDUAL * linear.rounding))
+
+
+def settled(problem: NewtonProblem, following: np.ndarray) -> bool:
+    return largest(following, problem.system.scale) <= problem.options.tolerance
+
+
+def predicted_share(problem: NewtonProblem, state: NewtonState, step: np.ndarray, size: float) -> float:
+    """The share to begin with: from how the last step compares with what followed it (Deuflhard's predictor)."""
+    last = state.last
+    if last is None or problem.options.test == "residual":
+        return min(1.0, 4 * state.share) if last else 1.0
+    off = length(problem, last.following - step)
+    if off <= 0 or size <= 0:
+        return 1.0
+    wanted = last.share * length(problem, last.step) * length(problem, last.following) / (off * size)
+    return float(np.clip(wanted, problem.options.shortest, 1.0))
+
+
+def line_search(problem: NewtonProblem, state: NewtonState, step: np.ndarray, size: float, share: float) -> LineSearch:
+    """Shorten a step until it helps; longer again, once, where the first trial was far too careful."""
+    options, linear, enlarged, evaluations = problem.options, _linear(state), False, 0
+    trial, asked = state.value, state.asked
+    while share >= options.shortest:
+        asked, evaluations = state.z + share * step, evaluations + 1
+        try:
+            trial = problem.system.value(asked)
+            following = -linear.factors.solve(trial)
+        except SimulationDiverged:
+            share /= 4
+            continue
+        helps, suggested = judge_step(problem, state, NewtonStep(step, following, share, size), trial)
+        helps = helps or (share == 1.0 and exact(trial, linear))
+        if helps and not enlarged and suggested >= 4 * share and share < 1:
+            share, enlarged = min(1.0, suggested), True  # it was far too careful
+            continue
+        if helps or share <= options.insist:
+            return LineSearch(NewtonStep(step, following, share, size), trial, asked, evaluations)
+        share = max(min(suggested, share / 2), min(options.insist, share / 2))
+        enlarged = True
+    return LineSearch(None, trial, asked, evaluations)
+
+
+def judge_step(problem: NewtonProblem, state: NewtonState, trial: NewtonStep, value: np.ndarray) -> tuple[bool, float]:
+    """Whether the step helps, and which share looks right."""
+    step, following, share, size = trial
+    off = length(problem, following - (1 - share) * step)
+    suggested = 0.5 * size * share**2 / off if off > 0 else 1.0
+    if problem.options.test == "residual":
         with np.errstate(over="ignore"):
-            return float(np.sqrt(np.mean((step / self.system.scale) ** 2)))
+            before, after = float(state.value @ state.value), float(value @ value)
+        falls = after <= (1 - 2 * SUFFICIENT_REDUCTION * share) * before
+        return falls or hidden(problem, state, step), max(0.1 * share, min(suggested, 1.0))
+    shrinks = length(problem, following) <= (1 - share / 4) * size
+    return shrinks or hidden(problem, state, step), min(1.0, suggested)
 
-    def go(self) -> RootResult:
-        linear = self.diary.linearize(self.z)
-        value = linear.value
-        for _ in range(self.options.iterations):
-            step = -linear.factors.solve(value)
-            size = self.length(step)
-            self.share = self.predicted(step, size)
-            moved = self.advance(linear, value, step, size)
-            if moved is None:
-                if not self.fresh:  # the Jacobian was old; try again with one of this place
-                    linear, self.fresh = self.diary.linearize(self.z), True
-                    continue
-                return self.diary.root(self.z, *self.stuck(step, value, linear))
-            following, value = moved
-            done = self.share == 1.0 and (self.settled(following) or self.exact(value, linear))
-            self.diary.write("newton", self.share, self.share * step, value, self.fresh)
-            if done and not self.fresh:  # says a Jacobian of an earlier place; that of this one has the last word
-                linear, self.fresh = self.diary.linearize(self.z), True
-                value, following = linear.value, -linear.factors.solve(linear.value)
-                done = self.settled(following) or self.exact(value, linear)
-                if not done:
-                    continue
-            if done:
-                self.z = self.z + following
-                return self.diary.root(self.z, True, f"after {iterations_in_words(len(self.diary.pages))}", 0)
-            linear, value = self.renewed(linear, value, size, following)
-        return self.diary.root(self.z, False, f"at the limit of {iterations_in_words(self.options.iterations)}", TOO_MANY)
 
-    def renewed(self, linear: FactoredSystem, value: np.ndarray, size: float, following: np.ndarray
-                ) -> tuple[FactoredSystem, np.ndarray]:
-        """The Jacobian for the next step: a new one, or the old one where it still serves."""
-        keep = self.options.test == "kept" and (self.share < 1 or self.length(following) <= SLOW * size)
-        self.fresh = not keep
-        if keep:
-            return linear, value
-        linear = self.diary.linearize(self.z)
-        return linear, linear.value
-
-    @staticmethod
-    def exact(value: np.ndarray, linear: FactoredSystem) -> bool:
-        """F is zero as far as rounding lets it be: no step can do better, however long it is where J is close to singular."""
-        return bool(np.all(np.abs(value) <= EXACT * linear.rounding))
-
-    def settled(self, following: np.ndarray) -> bool:
-        return largest(following, self.system.scale) <= self.options.tolerance
-
-    def predicted(self, step: np.ndarray, size: float) -> float:
-        """The share to begin with: from how the last step compares with what followed it (Deuflhard's predictor)."""
-        if self.before is None or self.options.test == "residual":
-            return min(1.0, 4 * self.share) if self.before else 1.0
-        last, followed, share = self.before
-        off = self.length(followed - step)
-        if off <= 0 or size <= 0:
-            return 1.0
-        return float(np.clip(share * self.length(last) * self.length(followed) / (off * size), self.options.shortest, 1.0))
-
-    def advance(self, linear: FactoredSystem, value: np.ndarray, step: np.ndarray, size: float
-                ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Go as far as the test allows; the step that would follow, and F there. None where that is nowhere."""
-        share, enlarged = self.share, False
-        while share >= self.options.shortest:
-            try:
-                trial = self.diary.value(self.z + share * step)
-                following = -linear.factors.solve(trial)
-            except SimulationDiverged:
-                share /= 4
-                continue
-            helps, suggested = self.judged(share, value, trial, step, following, size)
-            helps = helps or (share == 1.0 and self.exact(trial, linear))
-            if helps and not enlarged and suggested >= 4 * share and share < 1:
-                share, enlarged = min(1.0, suggested), True  # it was far too careful
-                continue
-            if helps or share <= self.options.insist:
-                self.z, self.share, self.before = self.z + share * step, share, (step, following, share)
-                return following, trial
-            share = max(min(suggested, share / 2), min(self.options.insist, share / 2))
-            enlarged = True
-        return None
-
-    def judged(self, share: float, value: np.ndarray, trial: np.ndarray, step: np.ndarray, following: np.ndarray,
-               size: float) -> tuple[bool, float]:
-        """Whether the step helps, and which share looks right."""
-        off = self.length(following - (1 - share) * step)
-        suggested = 0.5 * size * share**2 / off if off > 0 else 1.0
-        if self.options.test == "residual":
-            with np.errstate(over="ignore"):
-                before, after = float(value @ value), float(trial @ trial)
-            return after <= (1 - 2 * ARMIJO * share) * before or self.hidden(step), max(0.1 * share, min(suggested, 1.0))
-        return self.length(following) <= (1 - share / 4) * size or self.hidden(step), min(1.0, suggested)
-
-    def hidden(self, step: np.ndarray) -> bool:
-        """A step that rounding hides."""
-        noise = HIDDEN * np.finfo(float).eps * (np.abs(self.z) + self.system.scale)
-        return bool(np.all(np.abs(step) <= noise))
-
-    def stuck(self, step: np.ndarray, value: np.ndarray, linear: FactoredSystem) -> tuple[bool, str, int]:
-        """A tiny step after a full one that no longer shrinks is rounding, enlarged by the condition of the equations."""
-        if largest(step, self.system.scale) <= self.options.tolerance or self.exact(value, linear):
-            return True, f"after {iterations_in_words(len(self.diary.pages))}", 0
-        if largest(step, self.system.scale) <= ROUNDING and self.before is not None and self.before[2] == 1:
-            return True, f"after {iterations_in_words(len(self.diary.pages))}; rounding hides smaller steps", 0
-        return False, f"because no step helps any more, not even one of {self.options.shortest:g} times Newton's", TOO_SHORT
+def hidden(problem: NewtonProblem, state: NewtonState, step: np.ndarray) -> bool:
+    """A step that rounding hides."""
+    noise = BVP_HIDDEN_STEP * np.finfo(float).eps * (np.abs(state.z) + problem.system.scale)
+    return bool(np.all(np.abs(step) <= noise))

@@ -15,6 +15,7 @@ from dynident.errors import ProblemError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
 def polynomials(points: np.ndarray, at: np.ndarray) -> np.ndarray:
     """(at, points) values of the Lagrange polynomials on `points`."""
     values = np.ones((at.size, points.size))
@@ -47,9 +48,58 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class BoundarySolution:
-    """The solution at the nodes, between them (call it with times), and how it was found.
+    """The solution of a boundary value problem at the nodes, between them (call it with times), and how it was found.
 
-    Where `converged` is False, values are those of the best point that was found, and solve nothing.
+    Where `converged` is False, values are those of the best point that was found, and solve nothing. See the manual,
+    methods/solve_bvp.
+
+    Attributes
+    ----------
+    time : array, (nodes,)
+        The nodes.
+    values : array, (nodes, states)
+        The solution there.
+    names : tuple of str
+        Of the states.
+    parameters : mapping of str to float
+        Unknown parameters that were found.
+    converged : bool
+        Whether the tolerance was met.
+    status : str
+        How it ended, a sentence.
+    code : int
+        0, or the number of Table 6.1 of the thesis.
+    error : float
+        Estimated global error, largest over time and states, in typical magnitudes.
+    tolerance : float
+        What was asked for.
+    scale : mapping of str to float
+        Typical magnitude of each state and parameter.
+    condition : float
+        Condition number: how far the solution moves per unit change of a boundary condition.
+    history : tuple of RootIteration
+        Every iteration of every round.
+    rounds : tuple of Round
+        One solve per mesh.
+    evaluations : int
+        Of the rate.
+    warnings : tuple of str
+        What the reader must know beside the numbers, as sentences.
+    output_time : array
+        Times that were asked for.
+    fractions : array
+        Where in a segment the states of `inside` lie.
+    inside : array, (segments, fractions, states)
+        Through which polynomials interpolate.
+    seconds : float
+        That it took.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> solution = di.solve_bvp(lambda t, y: [y[1], -y[0]], lambda a, b: [a[0], b[0] - 1], [0, 1], guess=[0.5, 1])
+    >>> print(solution.converged, f"{solution(0.5)[0]:.4f}")
+    True 0.5697
     """
 
     time: np.ndarray  # (nodes,)
@@ -74,10 +124,12 @@ class BoundarySolution:
 
     @property
     def iterations(self) -> int:
+        """Of all rounds."""
         return len(self.history)
 
     @property
     def jacobians(self) -> int:
+        """Of all rounds."""
         return sum(each.jacobians for each in self.rounds)
 
     @property

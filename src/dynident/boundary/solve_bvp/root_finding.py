@@ -1,19 +1,21 @@
-"""Root finding: what is a system of as many equations as unknowns, and what does a root finder report?"""
+"""Root finding: what is a system of as many equations as unknowns, where does a root finder stand, and what does it report?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from dynident.errors import DynidentError
+from dynident.methods.outer_loop import OuterLoop
+from dynident.solvers.solver_result import iterations_in_words
 from dynident.status import Status, StatusCode
 
 
 class Singular(DynidentError):
-    """A Jacobian that cannot be solved, said as `Root.reason` is; `code` is the number of Table 6.1 of the thesis."""
+    """A Jacobian that cannot be solved, said as `RootResult.reason` is; `code` is the number of Table 6.1 of the thesis."""
 
     def __init__(self, what: str, code: int):
         self.code = code
@@ -86,7 +88,8 @@ class RootResult:
         return Status(self.reason, code)
 
 
-Watch = Callable[[RootIteration], None]
+Watch = Callable[[RootIteration, np.ndarray], None]  # with where the system was asked last
+OptionsT = TypeVar("OptionsT")
 
 TOO_MANY = 231  # codes of Table 6.1
 INNER_LOOP = 232
@@ -102,53 +105,76 @@ def largest(step: np.ndarray, scale: np.ndarray) -> float:
     return float(np.max(np.abs(step / scale))) if step.size else 0.0
 
 
-class RootIterationLog:
-    """Counts what a root finder asks of a system, keeps its pages and tells whoever watches."""
-
-    def __init__(self, system: NonlinearSystem, watch: Watch | None):
-        self.system, self.watch = system, watch
-        self.pages: list[RootIteration] = []
-        self.jacobians = self.evaluations = 0
-        self.linear: FactoredSystem | None = None
-
-    def value(self, z: np.ndarray) -> np.ndarray:
-        self.evaluations += 1
-        return self.system.value(z)
-
-    def linearize(self, z: np.ndarray) -> FactoredSystem:
-        self.evaluations += 1
-        self.jacobians += 1
-        self.linear = self.system.linearize(z)
-        return self.linear
-
-    def write(self, phase: str, share: float, step: np.ndarray, value: np.ndarray, fresh: bool,
-              accepted: bool = True) -> None:
-        residual = float(np.max(np.abs(value))) if value.size else 0.0
-        size = largest(step, self.system.scale)
-        page = RootIteration(len(self.pages) + 1, phase, float(share), size, residual, fresh, accepted)
-        self.pages.append(page)
-        if self.watch:
-            self.watch(page)
-
-    def root(self, point: np.ndarray, converged: bool, reason: str, code: int, interrupted: bool = False) -> RootResult:
-        return RootResult(point, converged, reason, code, tuple(self.pages), self.jacobians, self.evaluations, self.linear,
-                    interrupted)
+def largest_residual(value: np.ndarray) -> float:
+    return float(np.max(np.abs(value))) if value.size else 0.0
 
 
-class Run(Protocol):
-    """The state of one solve: where it is, and what it wrote."""
+@dataclass(frozen=True, eq=False)
+class RootProblem(Generic[OptionsT]):
+    """What stays the same over all iterations of a root finder."""
+
+    options: OptionsT
+    system: NonlinearSystem
+    watch: Watch | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RootState:
+    """Where a root finder stands, and what it has asked and written so far; each root finder adds what it needs."""
 
     z: np.ndarray
-    diary: RootIterationLog
+    asked: np.ndarray  # where the system was asked last
+    linear: FactoredSystem | None = None  # the last one that was made
+    pages: tuple[RootIteration, ...] = ()
+    told: int = 0  # pages of which whoever watches knows
+    jacobians: int = 0
+    evaluations: int = 0
+    result: RootResult | None = None  # ends it
 
-    def go(self) -> RootResult: ...
+    def stopped(self, converged: bool, reason: str, code: int = 0, interrupted: bool = False) -> Self:
+        return replace(self, result=RootResult(self.z, converged, reason, code, self.pages, self.jacobians, self.evaluations,
+                                               self.linear, interrupted))
+
+    def found(self, remark: str = "") -> Self:
+        return self.stopped(True, f"after {iterations_in_words(len(self.pages))}{remark}")
+
+    def exhausted(self, iterations: int) -> Self:
+        return self.stopped(False, f"at the limit of {iterations_in_words(iterations)}", TOO_MANY)
+
+    def ended(self, reason: Status, interrupted: bool) -> Self:
+        """By Ctrl-C: with where it stood behind the last step, and what it had counted there."""
+        return self.stopped(False, str(reason), 0, interrupted)
 
 
-def ended(run: Run) -> RootResult:
-    """A run to its end; singular equations and Ctrl-C are ends too."""
+StateT = TypeVar("StateT", bound=RootState)
+
+
+def linearize(problem: RootProblem[Any], state: StateT, z: np.ndarray, then: Callable[[FactoredSystem], dict[str, Any]]
+              ) -> StateT:
+    """With the Jacobian of a place and what follows from it; where the equations are singular there, that is the end."""
+    asked: dict[str, Any] = {"asked": z, "jacobians": state.jacobians + 1, "evaluations": state.evaluations + 1}
     try:
-        return run.go()
+        linear = problem.system.linearize(z)
     except Singular as reason:
-        return run.diary.root(run.z, False, str(reason), reason.code)
-    except KeyboardInterrupt:
-        return run.diary.root(run.z, False, "by the user", 0, interrupted=True)
+        return replace(state, **asked).stopped(False, str(reason), reason.code)
+    return replace(state, linear=linear, **asked, **then(linear))
+
+
+def tell(problem: RootProblem[Any], state: StateT) -> StateT:
+    """Whoever watches is told of what was written since."""
+    if problem.watch is None or state.told == len(state.pages):
+        return state
+    for page in state.pages[state.told:]:
+        problem.watch(page, state.asked)
+    return replace(state, told=len(state.pages))
+
+
+def has_ended(_problem: RootProblem[Any], state: RootState) -> bool:
+    return state.result is not None
+
+
+def find_root(loop: OuterLoop[Any, Any], problem: RootProblem[Any], state: RootState) -> RootResult:
+    """Steps from one state to the next, until there is a result."""
+    result = loop.run(problem, state).result
+    assert isinstance(result, RootResult)
+    return result

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
-from dynident.boundary.solve_bvp import arguments
-from dynident.boundary.solve_bvp.adaptive import BADLY_CONDITIONED, solve_adaptively
-from dynident.boundary.solve_bvp.mesh import CollocationMesh, Course, ShootingMesh, steps_for
+from dynident.boundary.solve_bvp.adaptive import solve_adaptively
+from dynident.boundary.solve_bvp.davidenko import Davidenko
+from dynident.boundary.solve_bvp.mesh import CollocationMesh, Course, ShootingMesh, scheme_for, split, steps_for
 from dynident.boundary.solve_bvp.mesh_state import AdaptiveOptions, MeshProblem, MeshState, MeshVerdict, Solver
+from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.problem import Statement, trace_problem
 from dynident.boundary.solve_bvp.result import BoundarySolution
-from dynident.boundary.solve_bvp.root_finding import ILL_POSED, Watch
+from dynident.boundary.solve_bvp.root_finding import ILL_POSED, RootIteration
 from dynident.errors import ProblemError, did_you_mean
+from dynident.integrators import HIGHEST_DEGREE
 from dynident.models.equations import EquationModel
 from dynident.solvers.solver_result import iterations_in_words
+from dynident.tolerances import BADLY_CONDITIONED
 
+FEWEST_SEGMENTS = 16  # to begin with
+TIGHTEST = 1e-12  # tolerance; below it rounding speaks louder
+METHODS: dict[str, Callable[..., Solver]] = {"newton": DampedNewton, "davidenko": Davidenko}
 TRIED = 64  # other states at a time at which the rate is not finite for those of the guess
 
 
@@ -27,31 +36,73 @@ def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., 
                          states: Sequence[str] | None = None, output: Sequence[float] | None = None,
                          tolerance: float = 1e-6, method: str | Solver = "auto", integrator: str = "gauss_legendre",
                          degree: int | None = None, scale: Mapping[str, float] | None = None, growth: float = 100.0,
-                         nodes: int = 20_000, watch: Watch | None = None) -> BoundarySolution:
+                         nodes: int = 20_000, watch: Callable[[RootIteration], None] | None = None) -> BoundarySolution:
     """Solve y' = rate(t, y, p), boundary(y(a), y(b), p) = 0 for y(t) and, where there are any, the unknown parameters p.
 
-    `rate` returns a rate per state, `boundary` as many numbers that shall be zero as there are states and parameters; both
-    are traced once with symbols (use `dynident.maths`), and leave p out where there is none. `mesh`: times from a to b, at
-    least these two; more nodes are added where they are needed. `guess`: a function of t, an array (mesh, states), one value
-    per state, or an earlier solution. `parameters`: names and start values of the unknown ones. `output`: times at which the
-    solution is wanted; a and b among them. `tolerance`: largest error, relative to each state's largest value (or to `scale`).
-    `method`: "auto" (Newton, and what it takes if that fails), "newton", "davidenko" or a solver with options of its own.
-    `integrator`: implicit schemes are collocation, explicit ones multiple shooting; `degree`: stages where they can be chosen.
-    `growth`: most that a change may grow over a segment. `nodes`: most nodes.
+    A solution that is not found raises nothing: `converged` is False and `status` says why. See the manual, methods/solve_bvp.
 
-    Never raises for a solution that is not found: `converged` is False and `status` says why.
+    Parameters
+    ----------
+    rate : callable or EquationModel
+        `rate(t, y, p)` returns a rate per state; traced once with symbols (use `dynident.maths`), without p where there
+        is none.
+    boundary : callable
+        `boundary(begin, end, p)` returns as many numbers that shall be zero as there are states and parameters.
+    mesh : sequence of float
+        Times from a to b, at least these two; nodes are added where they are needed.
+    guess : callable, array or BoundarySolution
+        A function of t, an array (mesh, states), one value per state, or an earlier solution.
+    parameters : mapping of str to float, optional
+        Names and start values of the unknown parameters.
+    states : sequence of str, optional
+        Names of the states.
+    output : sequence of float, optional
+        Times at which the solution is wanted; a and b among them.
+    tolerance : float, default 1e-06
+        Largest error, relative to each state's largest value (or to `scale`).
+    method : str or solver, default "auto"
+        "auto" (Newton's method, and continuation where that fails), "newton", "davidenko", or a solver with its options.
+    integrator : str, default "gauss_legendre"
+        Implicit schemes are collocation, explicit ones multiple shooting.
+    degree : int, optional
+        Stages, where they can be chosen.
+    scale : mapping of str to float, optional
+        Typical magnitudes of states and parameters.
+    growth : float, default 100.0
+        Largest factor by which a change may grow over a segment.
+    nodes : int, default 20000
+        At the most.
+    watch : callable, optional
+        Called with each `RootIteration`.
+
+    Returns
+    -------
+    BoundarySolution
+        Values at the nodes and, when called with times, between them; parameters; how they were found.
+
+    Raises
+    ------
+    ProblemError
+        For arguments that do not fit together.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> solution = di.solve_bvp(lambda t, y: [y[1], -y[0]], lambda a, b: [a[0], b[0] - 1], [0, 1], guess=[0.5, 1])
+    >>> print(f"{solution.values[0, 1]:.4f}")  # 1/sin(1)
+    1.1884
     """
     began = time.perf_counter()
     faults: list[str] = []
-    given, wanted = arguments.times_of(mesh, output, faults)
-    times = arguments.first_nodes(given, wanted, nodes, faults)
-    start = arguments.numbers_of("parameters", parameters, False, faults)
-    sizes = arguments.numbers_of("scale", scale, True, faults)
-    arguments.check_names(states, start, faults)
-    arguments.check_numbers(tolerance, growth, watch, faults)
-    arguments.check_scheme(integrator, degree, faults)
-    solver = arguments.solver_of(method, tolerance, faults)
-    course, values = arguments.guess_of(guess, given, times, faults)
+    given, wanted = times_of(mesh, output, faults)
+    times = first_nodes(given, wanted, nodes, faults)
+    start = numbers_of("parameters", parameters, False, faults)
+    sizes = numbers_of("scale", scale, True, faults)
+    check_names(states, start, faults)
+    check_numbers(tolerance, growth, watch, faults)
+    check_scheme(integrator, degree, faults)
+    solver = solver_of(method, tolerance, faults)
+    course, values = guess_of(guess, given, times, faults)
     if faults:
         raise ProblemError(faults)
     statement = trace_problem(rate, boundary, values.shape[1], states, list(start))
@@ -59,7 +110,8 @@ def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., 
                       statement.same_slopes, bool(statement.free))
     steps, p = steps_for(statement, integrator, degree), np.array(list(start.values()))
     _check_start(statement, steps, times, course, p)
-    problem = MeshProblem(steps, statement.ends, times, course, p, options, watch)
+    told = None if watch is None else lambda page, _: watch(page)
+    problem = MeshProblem(steps, statement.ends, times, course, p, options, told)
     return _solution(statement, problem, solve_adaptively(problem), wanted, time.perf_counter() - began)
 
 
@@ -168,3 +220,186 @@ def _work(state: MeshState) -> str:
 def _story(state: MeshState) -> str:
     told = "; ".join(state.story)
     return f" {told[0].upper()}{told[1:]}." if told else ""
+
+
+# arguments: each function adds its faults to a list, so that all are told at once, and returns something empty in place of
+# what is wrong
+
+
+def _shown(value: Any) -> str:
+    """What was given, in short."""
+    if isinstance(value, np.ndarray):
+        return reprlib.repr(value.tolist()) if value.ndim == 1 else f"an array of shape {value.shape}"
+    return reprlib.repr(value)
+
+
+def _number(value: Any) -> float:
+    """nan where it is none."""
+    value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
+    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def times_of(mesh: Any, output: Any, faults: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The mesh as it was given, and the times at which the solution is wanted."""
+    given = _increasing("mesh", mesh, faults)
+    wanted = given if output is None else _increasing("output", output, faults)
+    if given.size and wanted.size and (wanted[0] != given[0] or wanted[-1] != given[-1]):
+        faults.append(f"The boundaries are not among the output points (error 121 of the thesis): output runs from "
+                      f"{wanted[0]:g} to {wanted[-1]:g}, the problem from {given[0]:g} to {given[-1]:g}. Add both ends.")
+    return given, wanted
+
+
+def _increasing(name: str, given: Any, faults: list[str]) -> np.ndarray:
+    try:
+        times = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        times = np.zeros(0)
+    if times.ndim == 1 and times.size >= 2 and np.all(np.isfinite(times)) and np.all(np.diff(times) > 0):
+        return times
+    faults.append(f"{name} = {_shown(given if times.ndim == 1 else times)}; give a list of at least two finite times that "
+                  "increase, from a to b.")
+    return np.zeros(0)
+
+
+def first_nodes(given: np.ndarray, wanted: np.ndarray, most: Any, faults: list[str]) -> np.ndarray:
+    """The nodes to begin with: all of the mesh and of the output, and enough in between."""
+    every = np.union1d(given, wanted)
+    pieces = np.maximum(1, np.ceil(np.diff(every) / np.ptp(every) * FEWEST_SEGMENTS - 1e-9)).astype(int) if every.size else []
+    times = split(every, np.asarray(pieces)) if every.size else every
+    if not _whole(most) or most < max(times.size, 2):
+        faults.append(f"nodes = {_shown(most)}; give a whole number from {max(times.size, FEWEST_SEGMENTS + 1)} on: the search "
+                      f"begins with every time of mesh and output, and with {FEWEST_SEGMENTS} segments at the least.")
+    return times
+
+
+def numbers_of(name: str, given: Any, positive: bool, faults: list[str]) -> dict[str, float]:
+    """Numbers by name; none where nothing was given."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        faults.append(f"{name} = {_shown(given)}; give a dict from name to number, such as {name}={{'a': 1.0}}.")
+        return {}
+    numbers = {key: _number(value) for key, value in given.items()}
+    faults += [f"{name}['{key}'] = {_shown(given[key])}; use a {'positive' if positive else 'finite'} number."
+               for key, value in numbers.items() if not np.isfinite(value) or (positive and value <= 0)]
+    return numbers
+
+
+def check_names(states: Any, parameters: Iterable[str], faults: list[str]) -> None:
+    if states is None:
+        return
+    if isinstance(states, str) or not isinstance(states, Iterable) or not all(isinstance(name, str) for name in states):
+        faults.append(f"states = {_shown(states)}; give a list of names, one per state.")
+        return
+    names = [*states, *parameters]
+    faults += [f"'{name}' names two things; every state and parameter needs a name of its own."
+               for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
+def check_numbers(tolerance: Any, growth: Any, watch: Any, faults: list[str]) -> None:
+    if not TIGHTEST <= _number(tolerance) < 1:
+        faults.append(f"tolerance = {_shown(tolerance)}; use a number from {TIGHTEST:g} to below 1.")
+    if not _number(growth) > 1:
+        faults.append(f"growth = {_shown(growth)}; use a number above 1.")
+    if watch is not None and not callable(watch):
+        faults.append(f"watch = {_shown(watch)}; give a function that takes an iteration, or leave it out.")
+
+
+def check_scheme(integrator: Any, degree: Any, faults: list[str]) -> None:
+    if not isinstance(integrator, str):
+        faults.append(f"integrator = {_shown(integrator)}; give its name, such as \"gauss_legendre\".")
+    elif degree is not None and not _whole(degree):
+        faults.append(f"degree = {_shown(degree)}; give a whole number from 1 to {HIGHEST_DEGREE}, or leave it out.")
+    else:
+        try:
+            scheme_for(integrator, degree)
+        except ProblemError as error:
+            faults += error.faults
+
+
+def solver_of(method: Any, tolerance: Any, faults: list[str]) -> Solver | None:
+    """None: what Newton and its rescues do on their own."""
+    known = ("auto", *METHODS)
+    if isinstance(method, Solver):
+        return method
+    if not isinstance(method, str):
+        faults.append(f"method = {_shown(method)}; use one of {', '.join(known)}, or a solver such as "
+                      "DampedNewton(max_iterations=50).")
+    elif method not in known:
+        faults.append(f"There is no method '{method}'.{did_you_mean(method, known)}")
+    return METHODS[method](tolerance=0.1 * _number(tolerance)) if method in METHODS else None
+
+
+class GuessFunction:
+    """A guess as the user's function of one time, asked at many: every answer is as long as the first."""
+
+    def __init__(self, function: Callable[[float], Any], begin: float):
+        self.function, self.begin = function, begin
+        self.states = self.at(begin).size
+
+    def at(self, t: float) -> np.ndarray:
+        try:
+            answer = self.function(t)
+        except Exception as error:
+            raise ProblemError(f"The guess function raised {type(error).__name__} at t = {t:g}: {str(error).rstrip('.')}. It "
+                               "is asked for one time, anywhere from a to b, and returns one number per state.") from error
+        try:
+            return np.asarray(answer, dtype=float).ravel()
+        except (TypeError, ValueError):
+            raise ProblemError(f"The guess function returned {_shown(answer)} at t = {t:g}; return one number per state."
+                               ) from None
+
+    def __call__(self, t: np.ndarray) -> np.ndarray:
+        answers = [self.at(float(each)) for each in t]
+        for each, answer in zip(t, answers, strict=True):
+            if answer.size != self.states:
+                raise ProblemError(f"The guess function returned {answer.size} numbers at t = {each:g}, but {self.states} at "
+                                   f"t = {self.begin:g}; return one number per state.")
+        return np.array(answers).reshape(len(t), self.states)
+
+
+def guess_of(guess: Any, mesh: np.ndarray, times: np.ndarray, faults: list[str]) -> tuple[Course, np.ndarray]:
+    """The guess as a function of many times, and its values at the first nodes; without times nothing can be said of it."""
+    try:
+        if mesh.size:
+            return _guess(guess, mesh, times)
+    except ProblemError as error:
+        faults += error.faults
+    return lambda t: np.zeros((len(t), 0)), np.zeros((0, 0))
+
+
+def _guess(guess: Any, mesh: np.ndarray, times: np.ndarray) -> tuple[Course, np.ndarray]:
+    course: Course
+    if isinstance(guess, BoundarySolution):
+        course = guess
+    elif callable(guess):
+        course = GuessFunction(guess, float(mesh[0]))
+    else:
+        course = _tabulated(guess, mesh)
+    values = np.asarray(course(times))
+    bad = np.argwhere(~np.isfinite(values))
+    if bad.size:
+        k, j = bad[0]
+        raise ProblemError(f"The guess is not finite everywhere: state {j + 1} is {values[k, j]:g} at t = {times[k]:g}. Give "
+                           "finite numbers.")
+    return course, values
+
+
+def _tabulated(guess: Any, mesh: np.ndarray) -> Course:
+    try:
+        array = np.asarray(guess, dtype=float)
+    except (TypeError, ValueError):
+        raise ProblemError(f"guess = {_shown(guess)}; give a function of t, an array of numbers (mesh, states), or one number "
+                           "per state.") from None
+    if array.ndim == 2 and array.shape[0] == mesh.size:
+        if not np.all(np.isfinite(array)):
+            raise ProblemError("The guess is not finite everywhere. Give finite numbers.")
+        return PchipInterpolator(mesh, array, axis=0)  # no overshoot
+    if array.ndim <= 1 and array.size:
+        return lambda t: np.tile(array.ravel(), (len(t), 1))
+    raise ProblemError(f"guess has shape {array.shape}; give one row per time of the mesh ({mesh.size}, states), one number "
+                       "per state, or a function of t.")

@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from dynident._util.atomic import atomic_write
-from dynident.errors import NotSupported, ProblemError
+from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.archive import digest_of
-from dynident.io.problem_file.schema import FMU_OPTIONS, ExperimentTable, ModelTable
-from dynident.io.problem_file.schema_errors import Located, key_in, validate_table
-from dynident.io.problem_file.write import experiment_table, model_table, to_toml, unknown_table, write_columns
+from dynident.fmu.model import FmuModel
+from dynident.io.problem_file.schema import (
+    FMU_OPTIONS,
+    DesignTable,
+    ExperimentTable,
+    FleetFileTable,
+    FleetTable,
+    IndexColumns,
+    InitialTable,
+    InputTable,
+    ModelTable,
+    ModeTable,
+    OutputTable,
+    ParameterTable,
+    PriorTable,
+    ProblemTable,
+    RecordTable,
+    TransitionTable,
+    shown,
+)
+from dynident.io.problem_file.write import (
+    KeyPath,
+    experiment_table,
+    line_of,
+    model_table,
+    printed,
+    to_toml,
+    unknown_table,
+    write_columns,
+)
 from dynident.io.readers.build_experiment import in_units_of
 from dynident.io.readers.columns import existing_file
 from dynident.io.readers.tables import read_table
@@ -25,10 +55,40 @@ from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
 
+File = TypeVar("File", ProblemTable, FleetFileTable)
+_KINDS = {"string_type": "a text", "bool_type": "true or false", "dict_type": "a table", "list_type": "a list",
+          "model_type": "a table", "model_attributes_type": "a table", "int_type": "a whole number"}
+_SPEAKS_OF = {"a bound": "lower", "a prior": "prior", "is fixed": "start"}
+
 
 @dataclass(frozen=True, eq=False)
 class ProblemFile:
-    """What a problem file holds: the problem, `kind` and options of the method, records held back for validation."""
+    """What a problem file holds.
+
+    See the manual, reference/problem_file.
+
+    Attributes
+    ----------
+    problem : Problem
+        Model, records and unknowns.
+    method : dict
+        `kind` and options of the method; `identify` takes it as it is.
+    validation : tuple of Experiment
+        Records for validation, which are not fitted.
+    path : Path
+        The file.
+    design : dict
+        The [design] table: what to plan next.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> from pathlib import Path
+    >>> from dynident.demo import copy_to
+    >>> _ = copy_to(Path("demo"))
+    >>> [record.name for record in di.read_problem("demo/servo.toml").validation]
+    ['sines']
+    """
 
     problem: Problem
     method: dict[str, Any]
@@ -38,10 +98,37 @@ class ProblemFile:
 
 
 def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python: bool = False) -> ProblemFile:
-    """Read a problem file and the data it names; all faults are listed at once, each with its line and path.
+    """Read a problem file (TOML) and the data that it names.
 
-    Data must lie in the folder of the file unless `allow_outside`; a model from a Python file runs that file's code
-    and needs `allow_python`.
+    See the manual, reference/problem_file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    allow_outside : bool, default False
+        Whether data may lie outside of the folder of the file.
+    allow_python : bool, default False
+        Whether a model may come from a Python file, whose code is run.
+
+    Returns
+    -------
+    ProblemFile
+        The problem, the options of its method, and records for validation.
+
+    Raises
+    ------
+    ProblemError
+        With all faults at once, each with its line and key.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> from pathlib import Path
+    >>> from dynident.demo import copy_to
+    >>> _ = copy_to(Path("demo"))
+    >>> di.read_problem("demo/servo.toml").problem.names
+    ('M', 'Fv', 'Fc', 'offset')
     """
     file, located, content = parse_file(path)
     tables = validate_table(content, located)
@@ -54,7 +141,8 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
     if reader.faults or model is None:
         raise ProblemError(reader.faults)
     try:
-        problem = Problem(model, [e for e in experiments if e is not None], tables.unknowns(), tables.constraints)
+        problem = Problem(model, [e for e in experiments if e is not None], tables.unknowns(), tables.constraints,
+                          tables.disturbances())
     except ProblemError as error:
         raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
     design = tables.design.model_dump(exclude_unset=True) if tables.design else {}
@@ -74,13 +162,46 @@ def parse_file(path: str | Path) -> tuple[Path, Located, dict[str, Any]]:
 def write_problem(problem: Problem, method: Any, path: str | Path, validation: Sequence[Experiment] = ()) -> Path:
     """Write a problem file with its data beside it as CSV; read again, it gives the same numbers to the last bit.
 
-    `method` is what `identify` takes: a method, its name, a table of `kind` and options, or None to leave it open.
+    See the manual, reference/problem_file.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is written.
+    method : method, str, mapping or None
+        As in `identify`; None leaves it open.
+    path : str or Path
+        The file; data are written beside it.
+    validation : sequence of Experiment, default ()
+        Records for validation.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    NotSupported
+        For a model that has no form in a file.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> decay = di.EquationModel(states={"x": "-k*x"})
+    >>> record = di.Experiment([0, 1, 2, 3], outputs={"x": [1.0, 0.61, 0.37, 0.22]})
+    >>> problem = di.Problem(decay, [record], [di.Parameter("k", start=1, lower=0)])
+    >>> path = di.write_problem(problem, di.single_shooting(), "decay.toml")
+    >>> di.read_problem(path).method["kind"]
+    'single_shooting'
     """
     method = _method_table(method)
     path = Path(path)
     content: dict[str, Any] = {"constraints": [c.text for c in problem.constraints],
+                               "process_noise": {name: True if noise.std is None else float(noise.std)  # type: ignore[arg-type]
+                                                 for name, noise in problem.process_noise.items()},
                                "model": model_table(problem.model)}
-    for file in getattr(problem.model, "files", ()):  # a model that lives in files takes them along
+    for file in problem.model.files if isinstance(problem.model, FmuModel) else ():  # it lives in files, and takes them along
         content["model"] |= {key: _taken_along(file, path) for key, name in content["model"].items() if name == file.name}
     for heading, experiments in (("experiment", problem.experiments), ("validation", validation)):
         entries = []
@@ -157,8 +278,6 @@ class Reader:
         return self._gather(("model",), lambda: EquationModel.from_definition(table.definition()))
 
     def _fmu_model(self, named: str, table: ModelTable, measured: Sequence[str]) -> Model:
-        from dynident.fmu.model import FmuModel
-
         options = {key: getattr(table, key) for key in table.model_fields_set & {*FMU_OPTIONS} - {"interface"}}
         inputs = table.inputs if "inputs" in table.model_fields_set else None
         outputs = list(table.outputs) if table.outputs is not None else list(measured) or None
@@ -208,3 +327,88 @@ class Reader:
             raise ProblemError(f"'{name}' leaves the folder of the problem. Move it beside the problem file, or allow "
                                "it with allow_outside=True (--allow-outside).")
         return existing_file(self.folder / name)
+
+
+class Located:
+    """Puts the file, the line and the path of a key before a sentence."""
+
+    def __init__(self, source: str, text: str):
+        self.source = source
+        self.text = text
+
+    def fault(self, path: KeyPath, sentence: str) -> str:
+        line = line_of(self.text, path)
+        where = f"{self.source}, line {line}" if line else self.source
+        return f"{where}: {printed(path)}: {sentence}"
+
+
+def validate_table(content: dict[str, Any], located: Located, table: type[File] = ProblemTable) -> File:  # type: ignore[assignment]
+    """The content in its nouns, or all faults in one error."""
+    faults = _starts_missing(content, located)
+    try:
+        tables = table.model_validate(content)
+    except ValidationError as error:
+        faults += [fault for one in error.errors() for fault in _faults(one, located, table)]
+    if faults:
+        raise ProblemError(faults)
+    return tables
+
+
+def _starts_missing(content: dict[str, Any], located: Located) -> list[str]:
+    """Parameters without a start value, which only an FMU brings along."""
+    model, parameters = content.get("model"), content.get("parameters")
+    if (isinstance(model, dict) and "fmu" in model) or not isinstance(parameters, dict):
+        return []
+    return [located.fault(("parameters", name, "start"), "is required, but not given.")
+            for name, table in parameters.items() if isinstance(table, dict) and "start" not in table]
+
+
+def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
+    path: KeyPath = tuple(error["loc"])
+    kind = error["type"]
+    if kind == "value_error":
+        told = []
+        for sentence in str(error["ctx"]["error"]).split("\n"):
+            key = key_in(sentence, error["input"])
+            told.append(located.fault(path + key, sentence))
+        return told
+    if kind == "extra_forbidden":
+        return [located.fault(path, f"this key has no meaning here.{did_you_mean(str(path[-1]), _known_keys(path, table))}")]
+    if kind == "missing":
+        return [located.fault(path, "is required, but not given.")]
+    if kind == "too_short":
+        return [located.fault(path, "at least one [[experiment]] is needed.")]
+    if kind in _KINDS:
+        return [located.fault(path, f"must be {_KINDS[kind]}, not {shown(error['input'])}.")]
+    return [located.fault(path, f"{error['msg']}.")]
+
+
+def key_in(sentence: str, table: Any) -> KeyPath:
+    """The key of a table that a sentence about the table speaks of."""
+    if not isinstance(table, dict):
+        return ()
+    for words, key in _SPEAKS_OF.items():
+        if words in sentence:
+            return (key,) if key in table else ()
+    first = re.match(r"\w+", sentence)
+    return (first.group(),) if first and first.group() in table else ()
+
+
+def _known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
+    """The keys that could stand in the place of the last of the path."""
+    tables: dict[str, type[BaseModel]] = {
+        "model": ModelTable, "experiment": ExperimentTable, "validation": ExperimentTable,
+        "parameters": ParameterTable, "initial_states": InitialTable, "design": DesignTable, "record": RecordTable,
+        "fleet": FleetTable}
+    table = whole if len(path) == 1 else tables[str(path[0])]
+    if path[:2] == ("fleet", "columns"):
+        table = IndexColumns
+    elif "outputs" in path[1:4] and len(path) == (4 if path[0] == "record" else 5):
+        table = OutputTable
+    elif "inputs" in path[1:4] and len(path) == (4 if path[0] == "record" else 5):
+        table = InputTable
+    elif "prior" in path[2:-1]:
+        table = PriorTable
+    elif path[:1] == ("model",) and len(path) > 3:
+        table = ModeTable if path[1] == "modes" else TransitionTable
+    return list(table.model_fields)

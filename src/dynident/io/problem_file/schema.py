@@ -39,7 +39,7 @@ def _names_or_table(value: Any) -> Any:
     return value
 
 
-def _outputs(value: Any) -> Any:
+def _signals(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: {"column": it} if isinstance(it, (str, int)) else it for name, it in value.items()}
     return {name: {"column": column} for name, column in _names_or_table(value).items()}
@@ -73,6 +73,13 @@ def _size(value: Any) -> Any:
     return value
 
 
+def _disturbance(value: Any) -> Any:
+    """How strong a disturbance is: a number, or true where it is to be found."""
+    if value is not True and not _number(value) > 0:
+        raise ValueError(f"is {value}, but must be positive, or true where it is to be found.")
+    return value
+
+
 def shown(value: Any) -> str:
     """A value as it would stand in the file, if it is short."""
     if isinstance(value, (dict, list)):
@@ -89,6 +96,9 @@ def _raise_all(faults: list[str]) -> None:
 Number = Annotated[Any, BeforeValidator(_number)]
 Column = Annotated[Any, BeforeValidator(_column)]
 Equation = Annotated[Any, BeforeValidator(_equation)]
+
+
+ProcessNoise = Annotated[Any, BeforeValidator(_disturbance)]
 
 
 class _Table(BaseModel):
@@ -156,7 +166,8 @@ class ModelTable(_Table):
 
 
 class OutputTable(_Table):
-    """One measured signal; without `gaussian` and `bounded` its error is Gaussian of unknown size; with both, both hold."""
+    """One measured signal; without `gaussian` and `bounded` its error is Gaussian, its standard deviation estimated; with both,
+    both hold."""
 
     column: Column = None
     gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else _size(value))] = True
@@ -180,12 +191,26 @@ class OutputTable(_Table):
         return column, kind() if size is True else kind(size)
 
 
+class InputTable(_Table):
+    """One input; without `gaussian` it is known exactly, with it its sensor errs by so much (true: to be found)."""
+
+    column: Column = None
+    gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else _size(value))] = None
+
+    def request(self, signal: str) -> Any:
+        """As `read_csv` takes it."""
+        column = signal if self.column is None else self.column
+        if isinstance(self.gaussian, dict):
+            return column, Gaussian, self.gaussian["column"]
+        return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
+
+
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
     time: Column = None
-    inputs: Annotated[dict[str, Column], BeforeValidator(_names_or_table)] = {}
-    outputs: Annotated[dict[str, OutputTable], BeforeValidator(_outputs)] = {}
+    inputs: Annotated[dict[str, InputTable], BeforeValidator(_signals)] = {}
+    outputs: Annotated[dict[str, OutputTable], BeforeValidator(_signals)] = {}
     hold: Annotated[Any, BeforeValidator(_hold)] = "zero"
     initial: dict[str, Number] = {}
     start: Number = None
@@ -198,8 +223,9 @@ class RecordTable(_Table):
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "outputs"}}
-        return {**given, "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
+        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs"}}
+        return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
+                "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
 
 
 class ExperimentTable(RecordTable):
@@ -303,7 +329,11 @@ class _QuestionTable(_Table):
 class ProblemTable(_QuestionTable):
     experiment: list[ExperimentTable] = Field(min_length=1)
     validation: list[ExperimentTable] = []
+    process_noise: dict[str, ProcessNoise] = {}
     design: DesignTable | None = None
+
+    def disturbances(self) -> dict[str, Gaussian]:
+        return {name: Gaussian() if std is True else Gaussian(std) for name, std in self.process_noise.items()}
 
 
 def _positive(value: Any) -> Any:

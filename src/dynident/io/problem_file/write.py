@@ -137,7 +137,9 @@ def unknown_table(unknown: Parameter | InitialState) -> dict[str, Any]:
 def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The entry in the problem file, and the columns of the data file it names."""
     columns: dict[str, np.ndarray] = {"time": np.asarray(experiment.time)}
-    inputs = {name: _add(columns, name, "input", values) for name, values in experiment.inputs.items()}
+    inputs: dict[str, Any] = {name: _add(columns, name, "input", values) for name, values in experiment.inputs.items()}
+    for name, error in experiment.input_noise.items():
+        inputs[name] = {"column": inputs[name], "gaussian": _size(columns, name, error.std)}
     outputs: dict[str, Any] = {}
     for name, values in experiment.outputs.items():
         outputs[name] = {"column": _add(columns, name, "output", values)}
@@ -145,18 +147,22 @@ def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any],
         if isinstance(noise, Gaussian) and noise.bound is not None:
             outputs[name]["bounded"] = float(noise.bound)
         key, size = ("bounded", noise.radius) if isinstance(noise, Bounded) else ("gaussian", noise.std)
-        if size is None:
-            outputs[name][key] = True
-        elif np.size(size) == 1:
-            outputs[name][key] = float(np.ravel(size)[0])
-        else:
-            outputs[name][key] = {"column": _add(columns, f"{name}_error", "error", np.asarray(size, dtype=float))}
+        outputs[name][key] = _size(columns, name, size)
     units = {name: unit for name, unit in experiment.units.items()  # those of other things mean nothing to the reader
              if name in ("time", *experiment.inputs, *experiment.outputs)}
     table = {"file": file, "time": "time", "name": experiment.name, "separator": ",", "decimal": ".",
              "inputs": inputs, "outputs": outputs, "hold": experiment.hold, "initial": dict(experiment.initial),
              "start": experiment.start, "mode": experiment.mode, "units": units}
     return {key: value for key, value in table.items() if value not in ("", {})}, columns
+
+
+def _size(columns: dict[str, np.ndarray], name: str, size: Any) -> Any:
+    """How large the errors of a signal are: true (unknown), a number, or a column of the data file."""
+    if size is None:
+        return True
+    if np.size(size) == 1:
+        return float(np.ravel(size)[0])
+    return {"column": _add(columns, f"{name}_error", "error", np.asarray(size, dtype=float))}
 
 
 def _add(columns: dict[str, np.ndarray], name: str, role: str, values: Any) -> str:

@@ -15,7 +15,6 @@ from dynident.io.readers.columns import TIME, ColumnRef, ReadRequest
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.noise import Bounded, Gaussian, Noise
-from dynident.problem.unit_checks import units_of
 from dynident.units import Factor, conversion, converted, is_time, scaled
 
 NOTABLE_GAP = 1.5  # times the typical step; a larger distance between two samples is reported
@@ -82,7 +81,7 @@ def _units_of(place: ColumnRef, request: ReadRequest, found: Sequence[ColumnRef]
     """The unit in the file and the unit that is wanted; empty where nothing is said."""
     declared = dict(request.units or {})
     if place.role == "error size":  # the size of an error is counted like the signal it belongs to
-        signal = next(other for other in found if other.signal == place.signal and other.role == "output")
+        signal = next(other for other in found if other.signal == place.signal and other.role in ("input", "output"))
         return place.unit or signal.unit, declared.get(place.signal, signal.unit)
     if place.role != "time":
         return place.unit, declared.get(place.signal, "")
@@ -114,10 +113,10 @@ def _gaps(time: np.ndarray, outputs: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _noise(request: ReadRequest, sizes: Mapping[str, np.ndarray]) -> dict[str, Noise]:
-    if not isinstance(request.outputs, Mapping):
-        return {}
     noise: dict[str, Noise] = {}
-    for name, given in request.outputs.items():
+    inputs = request.inputs.items() if isinstance(request.inputs, Mapping) else ()
+    outputs = request.outputs.items() if isinstance(request.outputs, Mapping) else ()
+    for name, given in (*((n, it) for n, it in inputs if isinstance(it, tuple)), *outputs):
         if isinstance(given, tuple) and len(given) == 3:
             noise[name] = given[1](sizes[name])
         elif isinstance(given, tuple):
@@ -134,7 +133,7 @@ def in_units_of(model: Model, record: Experiment, declared: Collection[str] = ()
     in the header only, and a number beside them (the size of an error) could be meant in either unit: that is refused.
     What has no factor is left to the problem to refuse.
     """
-    wanted = {name: units_of(model)[name] for name in (*record.inputs, *record.outputs) if name in units_of(model)}
+    wanted = {name: model.units[name] for name in (*record.inputs, *record.outputs) if name in model.units}
     factors = {name: conversion(record.units.get(name) or unit, unit) for name, unit in wanted.items()}
     changed: dict[str, Factor] = {name: factor for name, factor in factors.items() if factor is not None and factor != 1}
     doubtful = [name for name in changed if name in record.noise and name not in declared and _numbers(record.noise[name])]

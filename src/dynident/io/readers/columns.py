@@ -14,8 +14,9 @@ from dynident.problem.noise import Bounded, Gaussian, Noise
 from dynident.units import is_time, split_header
 
 Column = str | int  # a header, or a position counted from 0
-Inputs = Sequence[str] | Mapping[str, Column]
 NoiseKind = type[Gaussian] | type[Bounded]
+Input = Column | tuple[Column, Noise] | tuple[Column, NoiseKind, Column]
+Inputs = Sequence[str] | Mapping[str, Input]
 Output = Noise | Column | tuple[Column, Noise] | tuple[Column, NoiseKind, Column]
 Outputs = Sequence[str] | Mapping[str, Output]
 
@@ -62,7 +63,9 @@ class ReadRequest:
     mode: str = ""
 
     def input_columns(self) -> dict[str, Column]:
-        return dict(self.inputs) if isinstance(self.inputs, Mapping) else {str(name): name for name in self.inputs}
+        if not isinstance(self.inputs, Mapping):
+            return {str(name): name for name in self.inputs}
+        return {name: it[0] if isinstance(it, tuple) else it for name, it in self.inputs.items()}
 
     def output_columns(self) -> dict[str, Column]:
         if not isinstance(self.outputs, Mapping):
@@ -72,8 +75,8 @@ class ReadRequest:
 
     def error_columns(self) -> dict[str, Column]:
         """Signals whose error size stands in a column of its own: ("y", Gaussian, "std of y")."""
-        outputs = self.outputs if isinstance(self.outputs, Mapping) else {}
-        return {name: it[2] for name, it in outputs.items() if isinstance(it, tuple) and len(it) == 3}
+        given = [signals for signals in (self.inputs, self.outputs) if isinstance(signals, Mapping)]
+        return {name: it[2] for signals in given for name, it in signals.items() if isinstance(it, tuple) and len(it) == 3}
 
     def wanted(self) -> list[tuple[str, str, Column]]:
         """Signal, role and column of all that must be read."""

@@ -31,7 +31,55 @@ def read_parquet(path: str | Path, *, time: Column | None = None, inputs: Inputs
                  hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
                  start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
                  time_unit: str | None = None, sample_time: float | None = None, mode: str = "") -> Experiment:
-    """Like `read_csv`, from a Parquet file; a time column of timestamps is counted in seconds from its first."""
+    """Read one record from a Parquet file.
+
+    A time column of timestamps is counted in seconds from its first. See the manual, howto/read_records.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    time : str or int, optional
+        Column of the time.
+    inputs : sequence of str, or mapping of str to column, default ()
+        As in `read_csv`.
+    outputs : sequence of str, or mapping, default ()
+        As in `read_csv`.
+    hold : str or mapping of str to str, default "zero"
+        How inputs move between samples: "zero" (constant) or "linear".
+    initial : mapping of str to float, optional
+        Known initial states.
+    start : float, optional
+        Time at which the initial state holds, in seconds; the first sample unless given.
+    name : str, optional
+        Of the experiment; that of the file unless given.
+    units : mapping of str to str, optional
+        Units wanted; a column whose header differs is converted.
+    time_unit : str, optional
+        Unit of the time column, where the header does not say it.
+    sample_time : float, optional
+        Makes the time of a file that has no such column, in seconds.
+    mode : str, default ""
+        In which mode a hybrid model begins.
+
+    Returns
+    -------
+    Experiment
+        The record.
+
+    Raises
+    ------
+    ProblemError
+        With every column that is missing or holds no numbers.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> import pyarrow, pyarrow.parquet
+    >>> pyarrow.parquet.write_table(pyarrow.table({"t": [0.0, 0.5, 1.0], "y": [1.0, 0.8, 0.6]}), "record.parquet")
+    >>> di.read_parquet("record.parquet", time="t", outputs=["y"]).samples
+    3
+    """
     request = ReadRequest(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time, mode)
     return _read(path, request, _parquet_columns)
 
@@ -40,16 +88,91 @@ def read_mat(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
              hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
              start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
              time_unit: str | None = None, sample_time: float | None = None, mode: str = "") -> Experiment:
-    """Like `read_csv`, from the variables of a MAT file (up to version 7).
+    """Read one record from the variables of a MAT file (up to version 7).
 
-    A field of a struct is called 'run.t', a column of a matrix 'X[0]', counted from 0.
+    A field of a struct is called "run.t", a column of a matrix "X[0]", counted from 0. See the manual, howto/read_records.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    time : str or int, optional
+        Variable of the time.
+    inputs : sequence of str, or mapping of str to column, default ()
+        As in `read_csv`.
+    outputs : sequence of str, or mapping, default ()
+        As in `read_csv`.
+    hold : str or mapping of str to str, default "zero"
+        How inputs move between samples: "zero" (constant) or "linear".
+    initial : mapping of str to float, optional
+        Known initial states.
+    start : float, optional
+        Time at which the initial state holds, in seconds; the first sample unless given.
+    name : str, optional
+        Of the experiment; that of the file unless given.
+    units : mapping of str to str, optional
+        Units of the signals.
+    time_unit : str, optional
+        Unit of the time, if not seconds.
+    sample_time : float, optional
+        Makes the time of a file that has no such variable, in seconds.
+    mode : str, default ""
+        In which mode a hybrid model begins.
+
+    Returns
+    -------
+    Experiment
+        The record.
+
+    Raises
+    ------
+    ProblemError
+        With every variable that is missing or holds no numbers.
+    NotSupported
+        For a MAT file of version 7.3.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> import scipy.io
+    >>> scipy.io.savemat("record.mat", {"run": {"t": [0.0, 0.5, 1.0], "y": [1.0, 0.8, 0.6]}})
+    >>> di.read_mat("record.mat", time="run.t", outputs={"y": "run.y"}).samples
+    3
     """
     request = ReadRequest(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time, mode)
     return _read(path, request, _mat_columns)
 
 
 def read_table(path: str | Path, **columns: Any) -> Experiment:
-    """Read a record with the reader that fits the end of the file's name; the arguments are those of `read_csv`."""
+    r"""Read one record with the reader that fits the end of the file's name.
+
+    See the manual, howto/read_records.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file: CSV or other text, Parquet, MAT.
+    **columns : object
+        The arguments of `read_csv`.
+
+    Returns
+    -------
+    Experiment
+        The record.
+
+    Raises
+    ------
+    ProblemError
+        For a file name that ends in nothing known, and as the reader does.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> from pathlib import Path
+    >>> _ = Path("record.csv").write_text("t,y\n0,1.0\n1,0.8\n")
+    >>> di.read_table("record.csv", time="t", outputs=["y"]).samples
+    2
+    """
     suffix = Path(path).suffix.lower()
     if suffix not in READERS:
         raise NotSupported(f"{Path(path).name}: there is no reader for '{suffix}' files. Known: {', '.join(READERS)}. "

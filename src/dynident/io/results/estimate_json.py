@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from dynident import __version__
 from dynident._util.codec import decode, encode, to_json
 from dynident.errors import NotSupported, ProblemError
 from dynident.estimate.enclosure import Enclosure
-from dynident.estimate.estimate import Estimate, Iteration, StartResult, Trajectory
-from dynident.estimate.filter_covariance import FilterCovariance
-from dynident.estimate.validation import Validation
+from dynident.estimate.estimate import Estimate, Iteration, StageResult, StartResult, Trajectory, Validation
+from dynident.estimate.filter_result import FilterCovariance
+from dynident.estimate.robot_result import RobotResult
 from dynident.io.results.signal_tables import WAY_OUT
 from dynident.methods.presets import method_from
 from dynident.statistics.bootstrap_result import Bootstrap
@@ -31,7 +31,7 @@ from dynident.statistics.profile_likelihood import Profile
 from dynident.statistics.uncertainty import LEVEL, Uncertainty
 from dynident.status import Status
 
-FORMAT = 2
+FORMAT = 3
 IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too long for JSON
 
 UNCERTAINTIES: Mapping[str, type[Uncertainty]] = {  # by the `kind` that stands beside their fields
@@ -67,10 +67,18 @@ class SavedEstimate:
     validations: tuple[Mapping[str, Any], ...]  # without their signals
     history: tuple[Iteration, ...]
     starts: tuple[StartResult, ...]
+    stages: tuple[StageResult, ...]
+    arrived_by: str
+    believed: bool | None
+    belief_reason: str
     problem_hash: str
     written_problem_hash: str
     versions: Mapping[str, str]
     files: tuple[str, ...]
+    robot: RobotResult | None = None
+    criterion: str = ""
+    process_noise: Mapping[str, float] = field(default_factory=dict)
+    input_noise: Mapping[str, float] = field(default_factory=dict)
 
 
 def to_text(estimate: Estimate, files: Sequence[str], written_problem_hash: str) -> str:
@@ -86,8 +94,11 @@ def to_text(estimate: Estimate, files: Sequence[str], written_problem_hash: str)
         method=method_data(estimate.method), noise_std=estimate.noise_std, notes=estimate.notes,
         statistics=estimate.statistics, counts=estimate.counts, times=estimate.times,
         validations=tuple(encode(validation, IN_TABLES) for validation in estimate.validations),
-        history=estimate.history, starts=estimate.starts, problem_hash=estimate.problem.content_hash(),
-        written_problem_hash=written_problem_hash, versions=versions(), files=tuple(files))) + "\n"
+        history=estimate.history, starts=estimate.starts, stages=estimate.stages, arrived_by=estimate.arrived_by,
+        believed=estimate.believed, belief_reason=estimate.belief_reason, problem_hash=estimate.problem.content_hash(),
+        written_problem_hash=written_problem_hash, versions=versions(), files=tuple(files),
+        robot=estimate.robot, criterion=estimate.criterion, process_noise=estimate.process_noise,
+        input_noise=estimate.input_noise)) + "\n"
 
 
 def read_saved(path: Path) -> SavedEstimate:

@@ -11,6 +11,7 @@ import numpy as np
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.fmu.description import REAL_TYPES
+from dynident.fmu.model import FmuModel
 from dynident.models.equations import EquationModel
 from dynident.problem.model import NominalValue
 from dynident.problem.parameter import Parameter
@@ -83,7 +84,8 @@ def _one_value_each(estimate: Estimate, experiment: str | None) -> tuple[dict[st
     told |= {state for e in wanted for state in problem.experiments[e].initial}
     numbers = {name: {float(values[i]) for values in each}
                for i, name in enumerate((*problem.model.parameters, *problem.model.states)) if name in told}
-    numbers |= {name: {float(value)} for name, value in getattr(problem.model, "values", {}).items()}
+    if isinstance(problem.model, FmuModel):
+        numbers |= {name: {float(value)} for name, value in problem.model.values.items()}
     left_out = {name: "its value differs between the experiments"
                 for name, several in numbers.items() if len(several) > 1}
     left_out |= {name: "it has no value" for name, several in numbers.items() if not np.all(np.isfinite([*several]))}
@@ -102,5 +104,5 @@ def _written(estimate: Estimate, name: str, value: float) -> tuple[str, str]:
 
 def _type(estimate: Estimate, name: str) -> str:
     """An FMU says of which type a variable is; all else is real."""
-    description = getattr(estimate.problem.model, "description", None)
-    return description.variables[name].type if description is not None else "Real"
+    model = estimate.problem.model
+    return model.description.variables[name].type if isinstance(model, FmuModel) else "Real"

@@ -1,5 +1,15 @@
-"""Ready models: friction laws, and the machines that examples and tests speak about."""
+"""Ready models: friction laws, and the machines that examples and tests speak about.
 
+See the manual, reference/models.
+
+Examples
+--------
+>>> import dynident as di
+>>> di.library.servo_axis(friction=di.library.viscous() + di.library.coulomb(v_smooth=0.005)).parameters
+('M', 'Fv', 'Fc', 'offset')
+"""
+
+from dynident.models.library.arms import six_axis_urdf, two_link_urdf
 from dynident.models.library.friction import FrictionLaw, coulomb, stribeck, viscous
 from dynident.models.library.machines import (
     TYPICAL,
@@ -7,9 +17,9 @@ from dynident.models.library.machines import (
     mass_spring_damper,
     pendulum,
     servo_axis,
+    two_link_robot,
     two_mass,
 )
-from dynident.models.library.robot import two_link_robot
 
 __all__ = [
     "TYPICAL",
@@ -19,8 +29,10 @@ __all__ = [
     "mass_spring_damper",
     "pendulum",
     "servo_axis",
+    "six_axis_urdf",
     "stribeck",
     "two_link_robot",
+    "two_link_urdf",
     "two_mass",
     "viscous",
 ]

@@ -1,39 +1,13 @@
 """Which sections does the page have, in which order?"""
 
-from dynident.report.sections import (
-    convergence,
-    correlation,
-    enclosure,
-    filtering,
-    interpretation,
-    model_errors,
-    problem,
-    profiles,
-    pseudo_time_steps,
-    residuals,
-    result,
-    run_info,
-    signals,
-    starts,
-    unmeasured_states,
-    validation,
-)
+from dynident.report.sections.convergence import CONVERGENCE, ROOT_FINDER_STEPS, STAGES, STARTS
+from dynident.report.sections.enclosure import ENCLOSURE
+from dynident.report.sections.problem import PROBLEM, RUN_INFO
+from dynident.report.sections.residuals import RESIDUALS
+from dynident.report.sections.result import CORRELATION, INTERPRETATION, PROFILES, RESULT
+from dynident.report.sections.robot import ROBOT
+from dynident.report.sections.signals import SIGNALS, VALIDATION
+from dynident.report.sections.states import FILTERING, MODEL_ERRORS, UNMEASURED_STATES
 
-SECTIONS = (
-    result.SECTION,
-    interpretation.SECTION,
-    enclosure.SECTION,
-    signals.SECTION,
-    filtering.SECTION,
-    unmeasured_states.SECTION,
-    model_errors.SECTION,
-    residuals.SECTION,
-    validation.SECTION,
-    profiles.SECTION,
-    correlation.SECTION,
-    convergence.SECTION,
-    pseudo_time_steps.SECTION,
-    starts.SECTION,
-    problem.SECTION,
-    run_info.SECTION,
-)
+SECTIONS = (RESULT, INTERPRETATION, ROBOT, ENCLOSURE, SIGNALS, FILTERING, UNMEASURED_STATES, MODEL_ERRORS, RESIDUALS,
+            VALIDATION, PROFILES, CORRELATION, STAGES, CONVERGENCE, ROOT_FINDER_STEPS, STARTS, PROBLEM, RUN_INFO)

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from dynident.estimate.enclosure import Band, Enclosure
 from dynident.estimate.estimate import Estimate
 from dynident.report.charts import Panel, curve, drawn, numbers, plain, stacked, with_unit
-from dynident.report.number_format import percent
-from dynident.report.sections.section import Section, filled
+from dynident.report.html_document import Section, filled
+from dynident.report.result_table import percent
 
 BAND_HEIGHT, COUNT_HEIGHT, STRIP_HEIGHT, PAVING_HEIGHT = 130, 70, 22, 420  # pixels
 MOST_DRAWN = 2500  # boxes of a paving; more are not told apart
@@ -26,7 +26,7 @@ TEMPLATE = """
 """
 
 
-def body(estimate: Estimate) -> Markup | None:
+def enclosure_section(estimate: Estimate) -> Markup | None:
     enclosure = estimate.uncertainty
     if not isinstance(enclosure, Enclosure):
         return None
@@ -49,7 +49,7 @@ def _over_time(estimate: Estimate, band: Band, truth: Mapping[str, Any]) -> Mark
         if name in truth:
             true = _per_sample(truth[name], band.time.size)
             traces.append(curve(band.time[:true.size], true, f"{name}: truth", "var(--ink)", showlegend=False))
-        panels.append(Panel(with_unit(name, estimate.problem.model.units.get(name, "")), traces, BAND_HEIGHT))  # type: ignore[attr-defined]
+        panels.append(Panel(with_unit(name, estimate.problem.model.units.get(name, "")), traces, BAND_HEIGHT))
     panels.append(Panel("boxes", [curve(band.time, band.boxes, "boxes", "var(--measured)", showlegend=False)],
                         COUNT_HEIGHT))
     if band.mode_names:
@@ -108,4 +108,4 @@ def _paving(enclosure: Enclosure) -> Markup:
     return drawn({"data": data, "layout": layout}, f"{of} of {first} and {second}")
 
 
-SECTION = Section("enclosure", "What is proved", body)
+ENCLOSURE = Section("enclosure", "What is proved", enclosure_section)

@@ -1,9 +1,11 @@
-"""What was asked: which model, which data, which unknowns?"""
+"""What was asked (model, data, unknowns), what did it cost, and with what was it made?"""
 
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Mapping
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,11 @@ from markupsafe import Markup
 from dynident.estimate.estimate import Estimate
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Unknown
-from dynident.report.number_format import format_number
-from dynident.report.result_table import counted
-from dynident.report.sections.section import Section, filled
+from dynident.report.html_document import Section, filled
+from dynident.report.result_table import counted, fits, format_number, method_options, seconds
 
 LEFT_SIDES = {"states": "d/dt {}", "outputs": "{}", "definitions": "{}"}  # of an equation in this part of a model
-
-TEMPLATE = """
+PROBLEM_TEMPLATE = """
 <h3>Model</h3>
 {% if equations %}
 <div class="scroll"><table class="equations"><tbody>
@@ -51,9 +51,15 @@ TEMPLATE = """
   {% endfor %}</tbody>
 </table></div>
 """
+PACKAGES = ("dynident", "casadi", "numpy", "scipy")
+RUN_TEMPLATE = """
+<dl class="listing">
+{% for name, text in facts.items() %}<div><dt>{{ name }}</dt><dd>{{ text }}</dd></div>{% endfor %}
+</dl>
+"""
 
 
-def body(estimate: Estimate) -> Markup:
+def asked(estimate: Estimate) -> Markup:
     problem = estimate.problem
     definition = problem.model.definition()
     written_out = [part for part in LEFT_SIDES if isinstance(definition.get(part), Mapping)]
@@ -64,7 +70,7 @@ def body(estimate: Estimate) -> Markup:
     facts = {key: _told(value) for key, value in definition.items() if value and key not in written_out}
     facts |= {f"mode {mode} where": said["invariant"] for mode, said in modes.items() if "invariant" in said}
     facts |= {f"transition {k}": _transition(said) for k, said in enumerate(transitions, 1)}
-    return filled(TEMPLATE, equations=equations, facts=facts, data=[_data_row(e) for e in problem.experiments],
+    return filled(PROBLEM_TEMPLATE, equations=equations, facts=facts, data=[_data_row(e) for e in problem.experiments],
                   unknowns=[_unknown_row(u) for u in problem.unknowns])
 
 
@@ -103,4 +109,27 @@ def _unknown_row(unknown: Unknown) -> list[str]:
             unknown.unit, "; ".join(part for part in (prior, scale) if part)]
 
 
-SECTION = Section("problem", "Problem", body)
+PROBLEM = Section("problem", "Problem", asked)
+
+
+def run_info(estimate: Estimate) -> Markup:
+    facts = {"method": method_options(estimate), "status": estimate.status, "cost": format_number(estimate.cost)}
+    facts |= {name.replace("_", " ").replace("jacobian", "Jacobian"): str(number) for name, number in estimate.counts.items()}
+    facts |= {f"time: {name}": seconds(duration) for name, duration in estimate.times.items()}
+    shown_above = {f"fit_{output}" for output in fits(estimate)}
+    facts |= {name.replace("_", " "): format_number(number) for name, number in estimate.statistics.items()
+              if name not in shown_above}
+    facts["problem hash"] = estimate.problem.content_hash()[:16]
+    versions = [*(_version(package) for package in PACKAGES), f"Python {platform.python_version()}"]
+    facts["page written with"] = ", ".join(versions)
+    return filled(RUN_TEMPLATE, facts=facts)
+
+
+def _version(package: str) -> str:
+    try:
+        return f"{package} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return f"{package} (not installed)"
+
+
+RUN_INFO = Section("run", "Run", run_info)

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
 from dynident.report.charts import UNSEEN, band, drawn, numbers, plain
+from dynident.report.html_document import Section, filled
 from dynident.report.result_table import counted
-from dynident.report.sections.section import Section, filled
 from dynident.statistics.residual_tests import CONFIDENCE, OUTLIER, autocorrelation
 
 HEIGHT = 240  # pixels
@@ -32,7 +32,7 @@ correlation of a residual with later ones; noise stays within the shaded band at
 """
 
 
-def body(estimate: Estimate) -> Markup:
+def residuals_section(estimate: Estimate) -> Markup:
     several = len(estimate.problem.experiments) > 1
     pairs = []
     for experiment, residuals in zip(estimate.problem.experiments, estimate.residuals, strict=True):
@@ -82,7 +82,7 @@ def _layout(across: str, up: str) -> dict[str, Any]:
             "yaxis": UNSEEN | zero | {"title": {"text": plain(up), "standoff": 6}}}
 
 
-SECTION = Section("residuals", "Residuals", body)
+RESIDUALS = Section("residuals", "Residuals", residuals_section)
 
 
 FARTHEST = 6.0  # standard deviations covered by the histogram; what lies beyond is put into the outermost bins

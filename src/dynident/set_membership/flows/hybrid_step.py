@@ -7,11 +7,20 @@ target's rate acts, so x lies in reset(B and guard) + [0, h] f(B), B bounding al
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from dynident.set_membership.flows.boxes import Boxes, IntervalStep, concatenate, stack_rows
-from dynident.set_membership.flows.interval_automaton import IntervalAutomaton, IntervalTransition
-from dynident.set_membership.flows.measurement_update import BoundedSample, Prediction, update_with_measurement
+from dynident.set_membership.flows.boxes import (
+    BoundedSample,
+    Boxes,
+    IntervalStep,
+    Prediction,
+    concatenate,
+    stack_rows,
+    update_with_measurement,
+)
+from dynident.set_membership.flows.interval_automaton import IntervalAutomaton, IntervalTransition, VariableLayout
 from dynident.set_membership.flows.mode_flow import FlowOptions, ModeFlow, find_invariant_box
 from dynident.set_membership.intervals import Guarantee
 from dynident.set_membership.intervals.arithmetic import Interval, hull, intersect
@@ -46,8 +55,7 @@ class HybridStep:
 
     @property
     def guarantee(self) -> Guarantee:
-        used = {r for flow in self.flows for r in flow.guarantees} | {self.automaton.output.guarantee}
-        return Guarantee.LIBM_MARGIN if Guarantee.LIBM_MARGIN in used else Guarantee.RIGOROUS
+        return Guarantee.weakest({self.automaton.output.guarantee, *(r for flow in self.flows for r in flow.guarantees)})
 
     def active_modes(self, boxes: Boxes) -> np.ndarray:
         """(boxes,) bit masks of the modes in which a box may be: here one each."""
@@ -86,8 +94,8 @@ class HybridStep:
     def _run_fused_steps(self, boxes: Boxes, seen: StepRows, backward: bool, guards_checked: bool) -> tuple[list[Boxes], Boxes]:
         """What compiled steps leave of the boxes, and the boxes that need a closer look."""
         done, left = [], []
-        for mode in np.flatnonzero(np.bincount(boxes.mode)):
-            own, fused = boxes.in_mode(int(mode)), self.fused_steps[mode]
+        for mode, own in boxes.by_mode():
+            fused = self.fused_steps[mode]
             if fused is None:
                 left.append(own)
                 continue
@@ -108,9 +116,8 @@ class HybridStep:
 
     def _step_each_mode(self, boxes: Boxes, step: IntervalStep) -> list[Prediction]:
         predictions = []
-        for mode in np.flatnonzero(np.bincount(boxes.mode)):
-            own = boxes.in_mode(int(mode))
-            predictions += self._step_in_mode(int(mode), *stack_rows(self.layout, own.lo, own.hi, step))
+        for mode, own in boxes.by_mode():
+            predictions += self._step_in_mode(mode, *stack_rows(self.layout, own.lo, own.hi, step))
         return predictions
 
     def jump_at_sample(self, boxes: Boxes, step: IntervalStep) -> Boxes:
@@ -128,15 +135,14 @@ class HybridStep:
 
     def _stay_or_leave(self, boxes: Boxes, step: IntervalStep) -> tuple[Boxes, Boxes]:
         stay, leave = [], []
-        for mode in np.flatnonzero(np.bincount(boxes.mode)):
+        for mode, own in boxes.by_mode():
             law = self.automaton.modes[mode]
-            own = boxes.in_mode(int(mode))
             if not law.transitions:
                 stay.append(own)
                 continue
             lo, hi = stack_rows(self.layout, own.lo, own.hi, step)
             low, high = law.stays_at_start.contract(lo, hi)
-            stay.append(self._boxes(low, high, int(mode)))
+            stay.append(self._boxes(low, high, mode))
             for jump in law.transitions:
                 can = jump.guard_at_start.can_hold(lo, hi)
                 if can.any():
@@ -272,3 +278,67 @@ def mark_empty_columns(lo: np.ndarray, hi: np.ndarray) -> Interval:
     lo[:, gone] = np.nan
     hi[:, gone] = np.nan
     return lo, hi
+
+
+@dataclass(frozen=True, eq=False)
+class RelaxedStep:
+    """The q-relaxed intersection: a step with at most `max_outliers` samples that are wrong.
+
+    Each box remembers how many samples it has called outliers. At every sample it goes on as the measurement leaves it; and,
+    if one more is allowed and it can lie outside of the measurement, also untouched, with one outlier more on its account.
+    `Boxes.mode` counts modes * outliers + mode, so that none are merged.
+    """
+
+    step: HybridStep
+    max_outliers: int
+
+    @property
+    def automaton(self) -> IntervalAutomaton:
+        return self.step.automaton
+
+    @property
+    def layout(self) -> VariableLayout:
+        return self.step.layout
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.step.guarantee
+
+    @property
+    def _modes(self) -> int:
+        return len(self.automaton.modes)
+
+    def start(self, boxes: Boxes, step: IntervalStep) -> Boxes:
+        """The first sample bounds the initial state, and is never wrong."""
+        return self.step.start(boxes, step)
+
+    def active_modes(self, boxes: Boxes) -> np.ndarray:
+        return self.step.active_modes(self._without_count(boxes))
+
+    def influence(self, boxes: Boxes, step: IntervalStep) -> np.ndarray:
+        return self.step.influence(self._without_count(boxes), step)
+
+    def advance(self, boxes: Boxes, step: IntervalStep, sample: BoundedSample, backward: bool) -> tuple[Boxes, bool]:
+        done, single_mode = [], True
+        nothing = replace(sample, low=np.full_like(sample.low, -np.inf), high=np.full_like(sample.high, np.inf))
+        for outliers in np.unique(boxes.mode // self._modes):
+            own = self._without_count(boxes.select(boxes.mode // self._modes == outliers))
+            left, alone = self.step.advance(own, step, sample, backward)
+            single_mode &= alone
+            done.append(self._with_count(left, outliers))
+            if outliers < self.max_outliers and not sample.empty:
+                untouched, alone = self.step.advance(own, step, nothing, backward)
+                single_mode &= alone
+                done.append(self._with_count(untouched.select(~self._certainly_inside(untouched, sample)), outliers + 1))
+        return concatenate(done, self.layout.unknowns), single_mode
+
+    def _certainly_inside(self, boxes: Boxes, sample: BoundedSample) -> np.ndarray:
+        """(boxes,) true where every point fits the measurement, which then is not wrong."""
+        low, high = self.automaton.output.evaluate(*stack_rows(self.layout, boxes.lo, boxes.hi, sample.step))
+        return np.all((low >= sample.low[:, None]) & (high <= sample.high[:, None]), axis=0)
+
+    def _without_count(self, boxes: Boxes) -> Boxes:
+        return replace(boxes, mode=boxes.mode % self._modes)
+
+    def _with_count(self, boxes: Boxes, outliers: int) -> Boxes:
+        return replace(boxes, mode=boxes.mode + self._modes * int(outliers))

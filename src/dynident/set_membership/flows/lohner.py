@@ -9,8 +9,9 @@ effect). Outputs follow as rows a (q - q_c) + offset: linear constraints on q wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import casadi
 import numpy as np
@@ -62,39 +63,28 @@ class LohnerFlow:
         radius = np.maximum(hi - centre, centre - lo) * (1 + ROUNDING) + TINY
         state = _LohnerState(centre[:n].copy(), np.tile(np.eye(n, k)[:, :, None], boxes),
                              np.tile(np.eye(n)[:, :, None], boxes), np.zeros((n, boxes)))
-        found: list[tuple] = []
-        for j, step in enumerate(steps):
-            if known is not None:
-                state = replace(state, known=(known[0][j][:, None], known[1][j][:, None]))
-            found.append((*self._enclose_output(state, centre, radius, step), *state.hull(radius)))
-            if j + 1 < len(steps):
-                for part in step.subdivide(substeps):
-                    state = self._advance(state, centre, radius, part)
-        a, offset, error, low, high = (np.array(column) for column in zip(*found, strict=True))
-        return OutputEnclosure(centre, radius, a, offset, error, low, high)
+        return OutputEnclosure(centre, radius, *follow_steps(
+            state, steps, substeps, known, lambda state, part: self._advance(state, centre, radius, part),
+            lambda state, step: (*self._enclose_output(state, centre, radius, step), *state.hull(radius))))
 
     def _advance(self, state: _LohnerState, centre: np.ndarray, radius: np.ndarray, step: IntervalStep) -> _LohnerState:
         n, k = self.layout.states, self.layout.unknowns
-        with np.errstate(invalid="ignore", over="ignore"):
-            hull = state.with_centre(state.hull(radius))
-            p = centre[n:] - radius[n:] * (1 + ROUNDING), centre[n:] + radius[n:] * (1 + ROUNDING)
-            lo, hi = stack_rows(self.layout, np.concatenate([hull[0], p[0]]), np.concatenate([hull[1], p[1]]), step)
-            lo[self.layout.enclosure_rows], hi[self.layout.enclosure_rows] = self.mode_flow.enclose_step(lo, hi)
-            ahead = (lo.copy(), hi.copy())
-            remainder = self.mode_flow.remainder.evaluate(lo, hi)
-            jacobian, jacobian_error = midpoint_radius(jacobian_by_rows(self.mode_flow.jacobian.evaluate(lo, hi), k))
-            lo[:k], hi[:k] = np.concatenate([state.c, centre[n:]]), np.concatenate([state.c, centre[n:]])
-            at = np.array([kernel.evaluate(lo, hi) for kernel in self.mode_flow.polynomial])[:, :, 0].transpose(1, 0, 2)
-            c, rest = midpoint_radius(add((at[0], at[1]), remainder))
-            distance = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
-            rest = rest + _apply(jacobian_error, distance)
-            c, jacobian, rest = self._first_order_where_nonsmooth(ahead, state.c, (c, jacobian, rest))
-            s = np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.s)
-            s[:, n:] += jacobian[:, n:]
-            size = np.einsum("ijb,jkb->ikb", np.abs(jacobian[:, :n]), np.abs(state.s))
-            size[:, n:] += np.abs(jacobian[:, n:])
-            rest = (rest + ROUNDING * _apply(size, radius)) * (1 + ROUNDING) + TINY
-            return state.advance(c, s, np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.q), jacobian[:, :n], rest)
+        hull = state.with_centre(state.hull(radius))
+        p = centre[n:] - radius[n:] * (1 + ROUNDING), centre[n:] + radius[n:] * (1 + ROUNDING)
+        lo, hi = stack_rows(self.layout, np.concatenate([hull[0], p[0]]), np.concatenate([hull[1], p[1]]), step)
+        lo[self.layout.enclosure_rows], hi[self.layout.enclosure_rows] = self.mode_flow.enclose_step(lo, hi)
+        ahead = (lo.copy(), hi.copy())
+        remainder = self.mode_flow.remainder.evaluate(lo, hi)
+        jacobian, jacobian_error = midpoint_radius(jacobian_by_rows(self.mode_flow.jacobian.evaluate(lo, hi), k))
+        lo[:k], hi[:k] = np.concatenate([state.c, centre[n:]]), np.concatenate([state.c, centre[n:]])
+        at = np.array([kernel.evaluate(lo, hi) for kernel in self.mode_flow.polynomial])[:, :, 0].transpose(1, 0, 2)
+        c, rest = midpoint_radius(add((at[0], at[1]), remainder))
+        distance = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
+        rest = rest + _apply(jacobian_error, distance)
+        c, jacobian, rest = self._first_order_where_nonsmooth(ahead, state.c, (c, jacobian, rest))
+        s, size = _chain(jacobian, state.s), _chain(np.abs(jacobian), np.abs(state.s))
+        rest = (rest + ROUNDING * _apply(size, radius)) * (1 + ROUNDING) + TINY
+        return state.advance(c, s, np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.q), jacobian[:, :n], rest)
 
     def _first_order_where_nonsmooth(self, rows: Interval, start: np.ndarray, bent: tuple[np.ndarray, ...]
                                      ) -> tuple[np.ndarray, ...]:
@@ -112,23 +102,19 @@ class LohnerFlow:
     def _enclose_output(self, state: _LohnerState, centre: np.ndarray, radius: np.ndarray, step: IntervalStep) -> tuple:
         """(outputs, unknowns, boxes), (outputs, boxes), (outputs, boxes): the row of a sample."""
         n, k = self.layout.states, self.layout.unknowns
-        with np.errstate(invalid="ignore", over="ignore"):
-            hull = state.with_centre(state.hull(radius))
-            full = (np.concatenate([hull[0], centre[n:] - radius[n:] * (1 + ROUNDING)]),
-                    np.concatenate([hull[1], centre[n:] + radius[n:] * (1 + ROUNDING)]))
-            rows = stack_rows(self.layout, *full, step)
-            jacobian, jacobian_error = midpoint_radius(jacobian_by_rows(self.output_jacobian.evaluate(*rows), k))
-            point = np.concatenate([state.c, centre[n:]])
-            offset, error = midpoint_radius(self.output.evaluate(*stack_rows(self.layout, point, point, step)))
-            distance = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
-            a = np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.s)
-            a[:, n:] += jacobian[:, n:]
-            size = np.einsum("ijb,jkb->ikb", np.abs(jacobian[:, :n]), np.abs(state.s))
-            size[:, n:] += np.abs(jacobian[:, n:])
-            rotated = np.abs(np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.q)) + ROUNDING * np.einsum(
-                "ijb,jkb->ikb", np.abs(jacobian[:, :n]), np.abs(state.q))
-            error = error + _apply(jacobian_error, distance) + ROUNDING * _apply(size, radius) + _apply(rotated, state.w)
-            return self._range_where_nonsmooth(rows, (a, offset, error * (1 + ROUNDING) + TINY))
+        hull = state.with_centre(state.hull(radius))
+        full = (np.concatenate([hull[0], centre[n:] - radius[n:] * (1 + ROUNDING)]),
+                np.concatenate([hull[1], centre[n:] + radius[n:] * (1 + ROUNDING)]))
+        rows = stack_rows(self.layout, *full, step)
+        jacobian, jacobian_error = midpoint_radius(jacobian_by_rows(self.output_jacobian.evaluate(*rows), k))
+        point = np.concatenate([state.c, centre[n:]])
+        offset, error = midpoint_radius(self.output.evaluate(*stack_rows(self.layout, point, point, step)))
+        distance = np.concatenate([np.maximum(hull[1] - state.c, state.c - hull[0]), radius[n:]]) * (1 + ROUNDING)
+        a, size = _chain(jacobian, state.s), _chain(np.abs(jacobian), np.abs(state.s))
+        rotated = np.abs(np.einsum("ijb,jkb->ikb", jacobian[:, :n], state.q)) + ROUNDING * np.einsum(
+            "ijb,jkb->ikb", np.abs(jacobian[:, :n]), np.abs(state.q))
+        error = error + _apply(jacobian_error, distance) + ROUNDING * _apply(size, radius) + _apply(rotated, state.w)
+        return self._range_where_nonsmooth(rows, (a, offset, error * (1 + ROUNDING) + TINY))
 
     def _range_where_nonsmooth(self, rows: Interval, found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         """The row of a sample; where an output is not smooth, all of it is in the error."""
@@ -155,12 +141,7 @@ class _LohnerState:
     def hull(self, radius: np.ndarray) -> Interval:
         reach = (_apply(np.abs(self.s), radius) + _apply(np.abs(self.q), self.w)) * (1 + ROUNDING) + TINY
         reach = reach + ROUNDING * np.abs(self.c)
-        hull = self.c - reach, self.c + reach
-        if self.known is None:
-            return hull
-        low, high = np.maximum(hull[0], self.known[0]), np.minimum(hull[1], self.known[1])
-        crossed = low > high  # no point of the box keeps what is known; any enclosure is right then
-        return np.where(crossed, hull[0], low), np.where(crossed, hull[1], high)
+        return within_known((self.c - reach, self.c + reach), self.known)
 
     def with_centre(self, hull: Interval) -> Interval:
         """The hull and the centre: a derivative between them is met there."""
@@ -169,6 +150,37 @@ class _LohnerState:
     def advance(self, c: np.ndarray, s: np.ndarray, a: np.ndarray, jacobian: np.ndarray, rest: np.ndarray) -> _LohnerState:
         """c + s dq + a [-w, w] + [-rest, rest], with the rest in the coordinates that the flow turns it into."""
         return _LohnerState(c, s, *rotate_qr(self.q, self.w, a, jacobian, rest))
+
+
+def follow_steps(state: Any, steps: Sequence[IntervalStep], substeps: int, known: Interval | None,
+                 advance: Callable[..., Any], enclose: Callable[..., tuple]) -> tuple[np.ndarray, ...]:
+    """What `enclose(state, step)` says at each sample, as arrays over the samples; `known` as in `enclose_outputs`."""
+    found = []
+    with np.errstate(invalid="ignore", over="ignore"):
+        for j, step in enumerate(steps):
+            if known is not None:
+                state = replace(state, known=(known[0][j][:, None], known[1][j][:, None]))
+            found.append(enclose(state, step))
+            for part in step.subdivide(substeps) if j + 1 < len(steps) else ():
+                state = advance(state, part)
+    return tuple(np.array(column) for column in zip(*found, strict=True))
+
+
+def within_known(hull: Interval, known: Interval | None) -> Interval:
+    """A hull within what is known; where they do not meet, no point of the box counts, and any enclosure is right."""
+    if known is None:
+        return hull
+    both = np.maximum(hull[0], known[0]), np.minimum(hull[1], known[1])
+    crossed = both[0] > both[1]
+    return np.where(crossed, hull[0], both[0]), np.where(crossed, hull[1], both[1])
+
+
+def _chain(jacobian: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """Chain rule: by the unknowns, where the states depend on them by s, and parameters act at once, too."""
+    n = len(s)
+    by_unknowns = np.einsum("ijb,jkb->ikb", jacobian[:, :n], s)
+    by_unknowns[:, n:] += jacobian[:, n:]
+    return by_unknowns
 
 
 def rotate_qr(q: np.ndarray, w: np.ndarray, a: np.ndarray, jacobian: np.ndarray, rest: np.ndarray

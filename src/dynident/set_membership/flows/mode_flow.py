@@ -19,7 +19,7 @@ from dynident.errors import ProblemError
 from dynident.set_membership.flows.interval_automaton import StepSymbols, VariableLayout
 from dynident.set_membership.flows.nonsmooth import Smoothness
 from dynident.set_membership.intervals import Guarantee, make_interval_kernel
-from dynident.set_membership.intervals.arithmetic import Interval, add, hull, intersect, midpoint, mul, sub
+from dynident.set_membership.intervals.arithmetic import TINY, Interval, add, hull, intersect, midpoint, mul, sub
 
 FORMS = ("monotone", "natural")
 PICARD_TRIES = 12
@@ -246,6 +246,6 @@ def find_invariant_box(image: Callable[[Interval], Interval], start: Interval, s
             return tried
         wider = hull(box, tried)
         with np.errstate(invalid="ignore", over="ignore"):
-            grow = GROWTH * (wider[1] - wider[0]) + SMALLEST_GROWTH * (np.abs(wider[0]) + np.abs(wider[1])) + 1e-300
+            grow = GROWTH * (wider[1] - wider[0]) + SMALLEST_GROWTH * (np.abs(wider[0]) + np.abs(wider[1])) + TINY
             box = np.where(inside, box[0], wider[0] - grow), np.where(inside, box[1], wider[1] + grow)
     return np.where(inside, tried[0], -np.inf), np.where(inside, tried[1], np.inf)

@@ -15,6 +15,7 @@ PHI = float.fromhex("0x1.0000000000002p-53")
 ETA = 5e-324
 LARGEST = np.finfo(float).max
 TINY = 1e-300  # absolute: more than any underflow can lose
+UNIT = 2.0**-52  # relative error of a rounded operation, doubled
 
 
 def round_down(c: Any) -> Any:

@@ -1,16 +1,23 @@
-"""crival backend: the interpreted twin of tape.c, with correctly rounded functions; rigorous, and without a compiler."""
+"""crival backend: the interpreted twin of tape.c and backward.c, with correctly rounded functions, without a compiler.
+
+Backward (HC4), each operation only ever narrows. As in backward.c, it is done for arithmetic, and for functions that grow or
+fall throughout; others are left alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dynident.errors import NotSupported
-from dynident.set_membership.intervals.arithmetic import intersect
-from dynident.set_membership.intervals.crival_contractor import contract_operands
-from dynident.set_membership.intervals.kernel import Guarantee, mark_empty_boxes
-from dynident.set_membership.intervals.tape import CODES, Tape
+from dynident.set_membership.intervals.arithmetic import Interval, intersect
+from dynident.set_membership.intervals.kernel import CODES, Guarantee, Tape, mark_empty_boxes
+
+INVERSES = {"exp": "log", "log": "exp", "sinh": "asinh", "tanh": "atanh", "asin": "sin", "acos": "cos", "atan": "tan"}
+PRINCIPAL = ("asin", "acos")  # arguments beyond 1 have no value
+QUARTER = 1.5707  # below pi/2: between, the tangent grows
 
 
 def _load_ival() -> Any:
@@ -147,3 +154,74 @@ def _select(k: Any, a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
     lows = np.array([np.where(then, a[0], np.nan), np.where(otherwise, b[0], np.nan)])
     highs = np.array([np.where(then, a[1], np.nan), np.where(otherwise, b[1], np.nan)])
     return np.fmin(lows[0], lows[1]), np.fmax(highs[0], highs[1])
+
+
+# HC4: y = f(a, b) and a narrower y leave which a and b?
+
+
+def contract_operands(ival: Any, name: str, y: Interval, a: Interval, b: Interval, same: bool) -> tuple[Interval, Interval]:
+    """What remains of the operands; `same` where both are one value, which is then left alone."""
+    if name in _ARITHMETIC:
+        return (a, b) if same else _arithmetic(ival, name, y, a, b)
+    if name in ("min", "max"):
+        return (a, b) if same else _min_or_max(name, y, a, b)
+    if name in _ONE:
+        return intersect(a, _ONE[name](ival, y, a)), b
+    if name in INVERSES:
+        return _contract_by_inverse(ival, name, y, a), b
+    return a, b
+
+
+def _to_ival(ival: Any, ends: Interval) -> Any:
+    return ival.Interval(np.asarray(ends[0], float), np.asarray(ends[1], float))
+
+
+def _from_ival(x: Any) -> Interval:
+    return np.asarray(x.inf, float), np.asarray(x.sup, float)
+
+
+def _arithmetic(ival: Any, name: str, y: Interval, a: Interval, b: Interval) -> tuple[Interval, Interval]:
+    """The first operand from the second, and the second from what is then left of the first."""
+    first, second = _ARITHMETIC[name]
+    Y, B = _to_ival(ival, y), _to_ival(ival, b)
+    a = intersect(a, _from_ival(first(ival, Y, _to_ival(ival, a), B)))
+    return a, intersect(b, _from_ival(second(ival, Y, _to_ival(ival, a), B)))
+
+
+def _min_or_max(name: str, y: Interval, a: Interval, b: Interval) -> tuple[Interval, Interval]:
+    """Both are at least the minimum y; where one is above y for certain, the other is y."""
+    if name == "max":
+        low, high = _min_or_max("min", _negate(y), _negate(a), _negate(b))
+        return _negate(low), _negate(high)
+    with np.errstate(invalid="ignore"):
+        return (intersect(a, (y[0], np.where(b[0] > y[1], y[1], np.inf))),
+                intersect(b, (y[0], np.where(a[0] > y[1], y[1], np.inf))))
+
+
+def _negate(x: Interval) -> Interval:
+    return -np.asarray(x[1]), -np.asarray(x[0])
+
+
+def _contract_by_inverse(ival: Any, name: str, y: Interval, a: Interval) -> Interval:
+    """Through the inverse of a function that has one; an empty inverse of what has no value leaves nothing."""
+    if name == "atan":
+        y = intersect(y, (np.full_like(y[0], -QUARTER * 2), np.full_like(y[0], QUARTER * 2)))
+        inside = (y[0] > -QUARTER) & (y[1] < QUARTER)  # further out, the tangent is steep: leave the operand alone
+        found = _from_ival(ival.tan(_to_ival(ival, y)))
+        return intersect(a, (np.where(inside, found[0], -np.inf), np.where(inside, found[1], np.inf)))
+    if name in PRINCIPAL:
+        return intersect(a, (np.full_like(a[0], -1.0), np.full_like(a[0], 1.0)))
+    return intersect(a, _from_ival(getattr(ival, INVERSES[name])(_to_ival(ival, y))))
+
+
+_ARITHMETIC: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {  # y = f(a, b) solved for a, and for b
+    "add": (lambda ival, y, a, b: y - b, lambda ival, y, a, b: y - a),
+    "sub": (lambda ival, y, a, b: y + b, lambda ival, y, a, b: a - y),
+    "mul": (lambda ival, y, a, b: ival.mulrev(b, y, a), lambda ival, y, a, b: ival.mulrev(a, y, b)),
+    "div": (lambda ival, y, a, b: y * b, lambda ival, y, a, b: ival.mulrev(y, a, b))}
+_ONE = {"neg": lambda ival, y, a: _negate(y), "copy": lambda ival, y, a: y,
+        "twice": lambda ival, y, a: _from_ival(_to_ival(ival, y) * ival.Interval(0.5, 0.5)),
+        "sq": lambda ival, y, a: _from_ival(ival.sqrrev(_to_ival(ival, y), _to_ival(ival, a))),
+        "fabs": lambda ival, y, a: _from_ival(ival.absrev(_to_ival(ival, y), _to_ival(ival, a))),
+        "inv": lambda ival, y, a: _from_ival(ival.recip(_to_ival(ival, y))),
+        "sqrt": lambda ival, y, a: _from_ival(ival.sqr(ival.Interval(np.maximum(y[0], 0.0), np.maximum(y[1], 0.0))))}

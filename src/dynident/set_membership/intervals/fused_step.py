@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -43,7 +43,8 @@ class StepPrograms:
     polynomial: Sequence[IntervalKernel]
 
     def as_list(self) -> list[IntervalKernel | None]:
-        return [*(getattr(self, f.name) for f in fields(self)[:-1]), *self.polynomial]
+        *single, polynomial = vars(self).values()
+        return [*single, *polynomial]
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class FusedStep:
                  "values": max(len(tape.instructions) for tape in tapes)}
         self._workspace = {name: np.zeros((max(size, 1), 2, STRIP)) for name, size in sizes.items()}
         self._struct = _FusedStepStruct(
-            programs=ctypes.addressof(self._table), **{f.name: getattr(shape, f.name) for f in fields(shape)},
+            programs=ctypes.addressof(self._table), **vars(shape),
             **{name: array.ctypes.data for name, array in self._workspace.items()})  # without what a call gives
         loaded = load_interval_library()
         assert loaded is not None

@@ -1,0 +1,126 @@
+"""Noise where it acts: do intervals hold the truth with noise in the sensor of an input, behind it, in the model, or nowhere?
+
+    python benchmarks/noise.py --records 100 --out noise.jsonl       goes on where the file ends
+    python benchmarks/noise.py --table --out noise.jsonl             what is in it
+
+Plants of `plants.py` that have inputs; every noise is drawn where it is, from the truth, and the start is off by up to 2.
+Beside it output error, which takes inputs and model as exact. Quantised: outputs are rounded to 3.5 standard deviations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import plants
+
+import dynident as di
+from dynident.kalman.prediction_error.noisy_simulation import simulate_disturbed
+from dynident.models.augmented import disturbed_states
+
+KINDS = ("none", "sensor", "behind", "process", "quantised")
+INPUT_NOISE = 0.1  # of the standard deviation of an input
+PROCESS_NOISE = 0.01  # of that of a state, from sample to sample
+START_FACTOR = 2.0
+NAMES = ("dc_motor", "two_inertias", "cart_with_pendulum", "coupled_pendulums", "spindle_with_friction", "quarter_car",
+         "hydraulic_cylinder", "vehicle", "current_fed_motor", "two_tanks", "three_tanks", "room_and_wall", "battery",
+         "bioreactor", "stirred_reactor")
+
+
+def noisy_problem(name: str, kind: str, seed: int) -> tuple[di.Problem, dict[str, float]]:
+    """A record of the plant with the noise of this kind, said where it is."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    at_truth = plants.problem_at_truth(name)
+    (record,) = at_truth.experiments
+    model, truth = at_truth.model, dict(plants.plant(name).truth)
+    step = float(np.median(np.diff(record.time)))
+    values = np.array([plants.plant(name).initial[u.quantity] if u.initial else truth[u.quantity] for u in at_truth.unknowns])
+    inputs = {n: INPUT_NOISE * float(np.std(u)) for n, u in record.inputs.items() if np.std(u) > 0}
+    run = di.simulate(model, {**truth, **{f"{s}(0)": v for s, v in plants.plant(name).initial.items()}},
+                      replace(record, initial={}))
+    states = {n: PROCESS_NOISE * float(np.std(run.states[n])) / np.sqrt(step) for n in disturbed_states(model)}
+    disturbed = {"behind": inputs, "process": states}.get(kind, {})
+    (course,) = simulate_disturbed(at_truth, values, disturbed, "runge_kutta", 4, rng)
+    std = plants.noise_std(name)
+    outputs = {}
+    for k, output in enumerate(model.outputs):
+        read = course[:, k] + std[output] * rng.normal(size=len(course))
+        count = 3.5 * std[output]
+        outputs[output] = count * np.round(course[:, k] / count) if kind == "quantised" else read
+    noise = dict.fromkeys(outputs, di.Gaussian()) | ({n: di.Gaussian(s) for n, s in inputs.items()} if kind == "sensor" else {})
+    seen = {n: u + inputs.get(n, 0.0) * rng.normal(size=u.size) * (kind == "sensor") for n, u in record.inputs.items()}
+    begin = plants.start(name, START_FACTOR, seed)
+    parameters = [replace(p, start=begin[p.name]) if isinstance(p, di.Parameter) and p.name in begin else p
+                  for p in at_truth.parameters]
+    return at_truth.replace(experiments=[replace(record, inputs=seen, outputs=outputs, noise=noise)], parameters=parameters,
+                            process_noise=dict.fromkeys(disturbed, di.Gaussian())), truth
+
+
+def fit(problem: di.Problem, truth: dict[str, float], method: str) -> dict:
+    began = time.process_time()
+    try:
+        found = di.identify(problem, method, progress=False)
+    except di.NotConverged:
+        return {"converged": False, "cpu": time.process_time() - began}
+    ends = {n: found.uncertainty.interval(n) for n in truth if n in problem.names}
+    return {"converged": True, "cpu": time.process_time() - began, "criterion": found.criterion,
+            "inside": {n: bool(low <= truth[n] <= high) for n, (low, high) in ends.items()},
+            "error": {n: float((found.values[n] - truth[n]) / found.uncertainty.std(n)) for n in ends}}
+
+
+def table(rows: list[dict]) -> str:
+    """Per kind and method: intervals that hold, fits that ended, bias per parameter (its worst), CPU of the median fit."""
+    cells = defaultdict(list)
+    for row in rows:
+        for method in ("prediction_error", "multiple_shooting"):
+            cells[row["kind"], method].append((row["plant"], row[method]))
+    lines = ["| kind | method | held | ended | median abs. bias | CPU, s |", "| --- | --- | --- | --- | --- | --- |"]
+    for (kind, method), fits in sorted(cells.items()):
+        good = [(plant, f) for plant, f in fits if f["converged"]]
+        inside = [v for _, f in good for v in f["inside"].values()]
+        errors = defaultdict(list)
+        for plant, f in good:
+            for n, v in f["error"].items():
+                errors[plant, n].append(v)
+        bias = np.median([abs(np.median(v)) for v in errors.values()]) if errors else np.nan
+        cpu = np.median([f["cpu"] for _, f in fits])
+        lines.append(f"| {kind} | {method} | {sum(inside)} of {len(inside)} ({100 * np.mean(inside):.1f} %) | {len(good)} of "
+                     f"{len(fits)} | {bias:.2f} | {cpu:.2f} |")
+    return "\n".join(lines)
+
+
+def run(out: Path, records: int, names: tuple[str, ...], kinds: tuple[str, ...]) -> None:
+    done = {(r["plant"], r["kind"], r["seed"]) for r in read(out)}
+    for seed in range(records):
+        for name in names:
+            for kind in kinds:
+                if (name, kind, seed) in done:
+                    continue
+                problem, truth = noisy_problem(name, kind, seed)
+                row = {"plant": name, "kind": kind, "seed": seed,
+                       "prediction_error": fit(problem, truth, "prediction_error"),
+                       "multiple_shooting": fit(problem.with_output_noise_only(), truth, "multiple_shooting")}
+                with out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+
+
+def read(out: Path) -> list[dict]:
+    return [json.loads(line) for line in out.read_text().splitlines() if line.endswith("}")] if out.exists() else []
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--out", type=Path, default=Path("noise.jsonl"))
+    arguments.add_argument("--records", type=int, default=100)
+    arguments.add_argument("--plants", nargs="*", default=NAMES)
+    arguments.add_argument("--kinds", nargs="*", default=KINDS)
+    arguments.add_argument("--table", action="store_true")
+    given = arguments.parse_args()
+    if not given.table:
+        run(given.out, given.records, tuple(given.plants), tuple(given.kinds))
+    print(table(read(given.out)))

@@ -1,0 +1,198 @@
+"""Operating system: what Linux, macOS and Windows do differently about locks, signals, processes, pipes and libraries.
+
+The one place that asks which system this is. Each function has its branches side by side, so that a reader can check the
+one that he cannot run; the tests take every branch by saying that the system is another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Any, Literal
+
+System = Literal["linux", "macos", "windows"]
+QUERY_PROCESS, STILL_ACTIVE = 0x1000, 259  # of Windows: the right to ask about a process, and its exit code until it ends
+FATAL_STATUS = 0xC0000000  # of Windows: exit codes from here on are exceptions that nobody caught
+STATUS_NAMES = {0xC0000005: "access violation", 0xC000001D: "illegal instruction", 0xC0000094: "integer division by zero",
+                0xC00000FD: "stack overflow", 0xC0000409: "stack buffer overrun"}
+
+
+def system() -> System:
+    """Which of the three; what is neither Windows nor macOS has the calls of Linux or says that it lacks them."""
+    return "windows" if sys.platform == "win32" else "macos" if sys.platform == "darwin" else "linux"
+
+
+# Locks and files
+
+
+def try_lock(file: IO[bytes]) -> bool | None:
+    """Whether the lock was free and is ours now; it is given back when the file is closed or the process ends.
+
+    None where there is nothing to ask: on Windows, and on a disk that knows no locks.
+    """
+    if system() == "windows":
+        return None  # a file that is open cannot be removed there, which serves as well
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def open_files_can_be_removed() -> bool:
+    return system() != "windows"
+
+
+def is_own(path: Path) -> bool:
+    """Whether this user made it. Windows has a folder for temporary files per user."""
+    return system() == "windows" or path.stat().st_uid == os.getuid()
+
+
+def cache_home() -> Path:
+    """Where programs of this user keep what they can make again."""
+    if system() == "windows":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    if system() == "macos":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+
+
+# Signals and processes
+
+
+def ignore_interrupts() -> None:
+    """In a worker: Ctrl-C means the main process, which ends its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def terminate_like_interrupt() -> None:
+    """Whoever ends this process politely wants its state kept, as after Ctrl-C. Windows never asks politely."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def own_process_group() -> dict[str, Any]:
+    """Arguments of Popen with which Ctrl-C does not reach a process, from its first moment on."""
+    if system() == "windows":
+        return {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0x200)}
+    return {"process_group": 0}
+
+
+def own_session() -> dict[str, Any]:
+    """Arguments of Popen for a process that `end_session` can end together with all that it starts."""
+    return own_process_group() if system() == "windows" else {"start_new_session": True}
+
+
+def end_session(process: subprocess.Popen[str]) -> None:
+    """Kill a process that was started with `own_session`, and all that it has started."""
+    if system() == "windows":
+        subprocess.run(["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, check=False)
+    else:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=5)
+
+
+def session_cpu_seconds(session: int) -> float | None:
+    """CPU time of all processes of a session; None where there is no /proc to read it from, as on macOS and Windows."""
+    if system() != "linux" or not Path("/proc/self/stat").exists():
+        return None
+    total = 0
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:  # state, ppid, pgrp, session, ..., utime, stime, cutime, cstime from 11 on
+                total += sum(int(ticks) for ticks in fields[11:15])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is a process with this number."""
+    if system() == "windows":  # where signal 0 is Ctrl-C
+        return _is_running_on_windows(pid)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
+def _is_running_on_windows(pid: int) -> bool:
+    kernel = ctypes.windll.kernel32  # type: ignore[attr-defined]
+    handle = kernel.OpenProcess(QUERY_PROCESS, False, pid)
+    if not handle:
+        return False
+    code = ctypes.c_ulong()
+    asked = kernel.GetExitCodeProcess(handle, ctypes.byref(code))  # a process that has ended exists while others hold it
+    kernel.CloseHandle(handle)
+    return not asked or code.value == STILL_ACTIVE
+
+
+def is_orphan_of(parent: int) -> bool:
+    """Whether the process that started this one has ended. Windows keeps the dead parent's number."""
+    return not is_running(parent) if system() == "windows" else os.getppid() != parent
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words: by a signal, by an exception of Windows, or by itself."""
+    if code < 0:
+        try:
+            return f"crashed ({signal.strsignal(-code) or signal.Signals(-code).name})"
+        except ValueError:
+            return f"crashed (signal {-code})"
+    if system() == "windows" and code >= FATAL_STATUS:
+        return f"crashed ({STATUS_NAMES.get(code, f'status {code:#x}')})"
+    return f"ended its process (exit code {code})"
+
+
+def available_cores() -> int:
+    """Cores that this process may use; only Linux knows of fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def can_be_read(descriptor: int, seconds: float) -> bool:
+    """Whether a pipe has something, or its end, within so many seconds. Windows can ask sockets only: there, one reads and
+    waits."""
+    if system() == "windows":
+        return True
+    import select
+
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+# Shared libraries
+
+
+def library_suffix() -> str:
+    return {"windows": ".dll", "macos": ".dylib", "linux": ".so"}[system()]
+
+
+def c_runtime() -> ctypes.CDLL:
+    """The C library that holds calloc and free."""
+    return ctypes.CDLL("msvcrt") if system() == "windows" else ctypes.CDLL(None)
+
+
+def library_flags() -> tuple[str, ...]:
+    """Flags of gcc and clang for a library that runs on this machine only."""
+    arm = platform.machine().lower() in ("arm64", "aarch64")
+    native = "-mcpu=native" if system() == "macos" and arm else "-march=native"  # Apple's clang knows no other on ARM
+    return (native, "-shared") if system() == "windows" else (native, "-fPIC", "-shared")
+
+
+def link_flags() -> tuple[str, ...]:
+    """On Linux a library's own names would give way to those of the program, libc's included; elsewhere they do not."""
+    return ("-Wl,-Bsymbolic",) if system() == "linux" else ()

@@ -1,0 +1,126 @@
+"""Belief: is the end of a fit the right minimum, by what its open-loop residuals look like?
+
+White residuals, or residuals of the size that was given, are noise: nothing is left to find. A slow remainder is either slow
+noise or a small error of the model, or else a wrong minimum that happens to fit well; there the residuals alone cannot tell,
+and independent routes have to agree. The thresholds were measured on 2,400 fits with known truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from dynident.methods.open_loop import Residuals
+from dynident.problem.problem import Problem, given_std
+from dynident.statistics.distributions import chi_square_quantile
+from dynident.statistics.residual_statistics import ResidualStatistics, residual_statistics
+from dynident.tolerances import (
+    CHI_SQUARE_CONFIDENCE,
+    CHI_SQUARE_HIGHEST,
+    CHI_SQUARE_LEAST,
+    CHI_SQUARE_TOO_SMALL,
+    EXACT_REMAINDER,
+    LAG_ONE_WHITE,
+    LEAST_INNOVATION,
+    MEMORY_WHITE,
+    NAIVE_SHARE,
+    QUANTISATION_SHARE,
+    SMALL_REMAINDER,
+)
+
+FEWEST_SAMPLES = 8  # with fewer nothing can be said
+FEWEST_FREE = 4  # samples beyond the unknowns, likewise
+FEW_SAMPLES = 60  # with fewer an autoregression says little, and the correlation of neighbours decides
+FEWEST_FOR_WHITENESS = 20  # samples
+
+
+class BeliefLevel(IntEnum):
+    """How far the residuals speak for an end; the lower the better."""
+
+    NOISE = 0  # nothing is left but noise
+    SMALL = 1  # a slow remainder that is small against the signal; routes have to agree
+    UNJUDGED = 2  # too few samples to tell noise from error; likewise
+    NONE = 3  # something large is left over
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A level and the sentence that says why."""
+
+    level: BeliefLevel
+    reason: str
+    contradicted: bool = False  # a std was given, and what is left over is larger
+
+
+def believe(problem: Problem, residuals: Residuals, loss: str = "squared") -> Belief:
+    """The belief in all series together: that in the worst of them."""
+    worst = Belief(BeliefLevel.NOISE, "nothing was measured that could contradict it.")
+    for name, statistics in series_statistics(problem, residuals, loss):
+        unknowns = len(problem.names) * statistics.samples / max(problem.measured_values, 1)
+        own = believe_series(name, statistics, unknowns)
+        if own.level > worst.level or worst.reason.startswith("nothing was"):
+            worst = own
+    return worst
+
+
+def series_statistics(problem: Problem, residuals: Residuals, loss: str = "squared"
+                      ) -> Sequence[tuple[str, ResidualStatistics]]:
+    """Of each output in each experiment that has a measured value, by a name that a reader knows."""
+    several = len(problem.experiments) > 1
+    return [(f"{name} of {experiment.label}" if several else name,
+             residual_statistics(r, np.asarray(experiment.outputs[name], float), np.asarray(experiment.time),
+                                 given_std(experiment, name), loss != "squared"))
+            for experiment, own in zip(problem.experiments, residuals, strict=True) for name, r in own.items()
+            if np.any(np.isfinite(experiment.outputs[name]))]
+
+
+def believe_series(name: str, s: ResidualStatistics, unknowns: float) -> Belief:
+    """Of one series; `unknowns` is its share of them."""
+    chi, white = s.reduced_chi_square, is_white(s, unknowns)
+    expected = chi is not None and chi <= chi_square_limit(s, unknowns)
+    rms, few = f"rms {s.rms:.3g}", s.samples < FEWEST_SAMPLES or s.samples - unknowns < FEWEST_FREE
+    if s.rms <= QUANTISATION_SHARE * s.quantisation:
+        return Belief(BeliefLevel.NOISE, f"{name}: what is left, {rms}, is below the step of the record, {s.quantisation:.3g}.")
+    if expected and not few and (white is not False or (_given(chi) >= CHI_SQUARE_TOO_SMALL
+                                                        and s.innovation >= LEAST_INNOVATION)):
+        return Belief(BeliefLevel.NOISE, f"{name}: what is left, {rms}, is what the given std lets expect (reduced chi-square "
+                                         f"{chi:.3g}).")
+    if few or s.signal_std == 0:
+        return Belief(BeliefLevel.UNJUDGED, f"{name}: {s.samples} samples do not tell noise from error.")
+    if s.rms <= EXACT_REMAINDER * s.signal_std:
+        return Belief(BeliefLevel.NOISE, f"{name}: what is left, {rms}, is {s.rms / s.signal_std:.1e} of the signal.")
+    if s.rms > NAIVE_SHARE * s.line_rms:
+        return Belief(BeliefLevel.NONE, f"{name}: what is left, {rms}, is as much as a straight line leaves "
+                                        f"({s.line_rms:.3g}).")
+    if white:
+        return Belief(BeliefLevel.NOISE, f"{name}: what is left, {rms}, is white: the past predicts "
+                                         f"{100 * s.memory:.0f} % of it.")
+    share = s.systematic_share()
+    left = f"{name}: what is left beyond noise is {100 * share:.2g} % of the signal ({rms}), and is not white"
+    if white is None:
+        return Belief(BeliefLevel.UNJUDGED, f"{name}: {s.samples} samples do not tell whether what is left, {rms}, is white.")
+    return Belief(BeliefLevel.SMALL if share <= SMALL_REMAINDER else BeliefLevel.NONE,
+                  f"{left}: the past predicts {100 * s.memory:.0f} % of it.", chi is not None and not expected)
+
+
+def _given(chi: float | None) -> float:
+    return np.inf if chi is None else chi
+
+
+def is_white(s: ResidualStatistics, unknowns: float) -> bool | None:
+    """Whether the past says nothing about the next residual; None where too few samples tell."""
+    if s.samples >= FEW_SAMPLES:
+        return s.memory <= MEMORY_WHITE + 6 / s.samples and abs(s.lag_one) <= LAG_ONE_WHITE
+    if s.lag_one > 2.5 / np.sqrt(s.samples):
+        return False
+    return True if s.samples >= FEWEST_FOR_WHITENESS and s.lag_one <= 2 / np.sqrt(s.samples) - unknowns / s.samples else None
+
+
+def chi_square_limit(s: ResidualStatistics, unknowns: float) -> float:
+    """The largest mean square over the variance that noise of the given std lets expect."""
+    free = max(1.0, min(s.effective_samples, s.samples - unknowns))
+    limit = chi_square_quantile(CHI_SQUARE_CONFIDENCE, max(1, round(free))) / max(1, round(free))
+    return float(np.clip(limit, CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST)) if s.samples >= FEW_SAMPLES else float(limit)

@@ -1,0 +1,141 @@
+"""Run: climb the ladder until an end is believed, and make the estimate of the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from dynident.automatic.belief import BeliefLevel, believe
+from dynident.automatic.simulation_route import start_of, with_start
+from dynident.automatic.stages import plain, refit
+from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason
+from dynident.automatic.stopping import ROUTES_AGREE, believe_best, routes_differ, set_limit, stop
+from dynident.errors import DynidentError, ProblemError
+from dynident.estimate.estimate import Estimate
+from dynident.methods.outer_loop import OuterLoop
+from dynident.status import Status, StatusCode, fit_status
+from dynident.tolerances import LEAST_OF_NOISE, SETTLED_MISFIT, SMOOTHED_LIMIT
+
+Step = Callable[[AutomaticSetup, AutomaticState], AutomaticState]
+
+
+def stage_named(name: str) -> Step:
+    """The stage; those that need a smoother are loaded when first asked for."""
+    if name == "plain":
+        return plain
+    from dynident.automatic.smoothing_stages import climb, rounds, smooth_stage
+
+    return {"smooth": smooth_stage, "climb": climb, "rounds": rounds}[name]
+
+
+def unless_stopped(name: str) -> Step:
+    """A stage that was asked for, where nothing has stopped the ladder before it."""
+    def step(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
+        if state.stopped is not None or name not in setup.stages:
+            return state
+        return believe_best(setup, stage_named(name)(setup, state))
+
+    return step
+
+
+def finished(setup: AutomaticSetup, state: AutomaticState) -> bool:
+    return state.stopped is not None or "rounds" not in setup.stages
+
+
+LADDER: OuterLoop[AutomaticSetup, AutomaticState] = OuterLoop(
+    prepare=(unless_stopped("plain"), unless_stopped("smooth"), unless_stopped("climb"), set_limit, stop),
+    round=(unless_stopped("rounds"), stop), conclude=(), finished=finished)
+
+
+def climb_ladder(setup: AutomaticSetup) -> AutomaticState:
+    """The last state."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # far starts; what overflows is judged as no end
+        state = LADDER.run(setup, AutomaticState())
+    return state if state.stopped is not None else replace(state, stopped=StopReason.STAGES)
+
+
+def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
+    """The best end as an estimate of the user's problem, with the way that led there."""
+    best = state.best
+    simulated = best is not None and belief_in(state, best)[0]
+    if not simulated and (kept := smoothed_estimate(setup, state)) is not None:
+        return kept
+    if best is not None and best.estimate is None:
+        state = refit(setup, state, best.stage, best.begin)
+    made = [end for end in state.ends if end.estimate is not None]
+    if not made:
+        raise state.refused or ProblemError("No start led to an end at which the model can be simulated. Choose other start "
+                                            "values, or give bounds.")
+    end = min(made, key=lambda each: each.misfit.value)
+    assert end.estimate is not None
+    believed, reason = belief_in(state, end)
+    estimate = settled_estimate(state, end)
+    notes = estimate.notes if believed else (reason, *estimate.notes)
+    counts = {**estimate.counts, **(dict(state.spent) if len(state.trail) > 1 else {})}
+    if state.stopped is StopReason.INTERRUPTED:
+        counts["interrupted"] = 1
+    return replace(estimate, notes=notes, believed=believed, belief_reason=reason, stages=state.trail, counts=counts,
+                   arrived_by=end.stage)
+
+
+def settled_estimate(state: AutomaticState, end: RouteEnd) -> Estimate:
+    """The end's estimate; converged also where what is left is noise and another fit stopped at the same place.
+
+    Where rounding is amplified, as in chaos, no solver comes to an end of its own.
+    """
+    estimate = end.estimate
+    assert estimate is not None
+    apart = [abs(other.misfit.value - end.misfit.value) for other in state.ends if other is not end]
+    near = [each for each in apart if each <= SETTLED_MISFIT]
+    if estimate.converged or not end.is_noise or not near or state.stopped is StopReason.INTERRUPTED:
+        return estimate
+    reason = Status.of(StatusCode.CONVERGED_ROUTES_AGREE, room=max(near), count=len(near) + 1)
+    return replace(estimate, converged=True, status=fit_status(reason, True, ""))
+
+
+def smoothed_estimate(setup: AutomaticSetup, state: AutomaticState) -> Estimate | None:
+    """The smoother's own estimate, where no simulation of a whole record comes near it although it follows to the noise.
+
+    That is the sign of noise in the model or in its inputs, or of chaos: the criterion is then prediction, not simulation.
+    """
+    found, route = state.smoothed, setup.route
+    if state.stopped is StopReason.INTERRUPTED or found is None or route is None or setup.problem.constraints:
+        return None
+    if route.shortened or found.cost > SMOOTHED_LIMIT * setup.problem.measured_values:
+        return None
+    begun = with_start(setup.problem, replace(start_of(setup.problem, found.course.values), first_states={}), logarithms=False)
+    try:
+        estimate = route.setup.method.identify(begun, None, setup.telling("smoother"))
+    except DynidentError:
+        return None
+    belief = believe(setup.problem, estimate.residuals)
+    followed = any(estimate.noise_std[name] < LEAST_OF_NOISE * std for name, std in route.noise_std.items())  # noise and all
+    if not estimate.converged or followed or belief.level is not BeliefLevel.NOISE:
+        return None
+    reason = (f"Believed for prediction from sample to sample, not for simulation: {belief.reason} No simulation of a whole "
+              "record describes it: there is noise in the model or in its inputs, or chaos.")
+    return replace(estimate, notes=(reason, *estimate.notes), believed=True, belief_reason=reason, stages=state.trail,
+                   counts={**estimate.counts, **state.spent}, arrived_by="smoother")
+
+
+def belief_in(state: AutomaticState, end: RouteEnd) -> tuple[bool, str]:
+    """Whether an end is believed, and the sentence that says why."""
+    routes, words = state.routes_to_best(), end.belief.reason
+    agreed = f"{len(routes)} independent routes ended there ({', '.join(routes[:4])}{', ...' if len(routes) > 4 else ''})"
+    if end.is_noise and end.left_open and len(routes) < ROUTES_AGREE:
+        return False, (f"Not believed: {words} But it leaves {', '.join(end.left_open)} open, and no second route ended there: "
+                       "it may be a plateau.")
+    if end.is_noise:
+        return True, f"Believed: {words}"
+    if state.stopped is StopReason.AGREED and (end.belief.level is BeliefLevel.UNJUDGED or (
+            end.belief.level is BeliefLevel.SMALL and routes_differ(state))):
+        return True, f"Believed, because {agreed}; {words}"
+    why = {StopReason.AGREED: f"{agreed}, so that a wrong model is more likely than a wrong minimum",
+           StopReason.BUDGET: f"the budget was spent at the best of {len(state.ends)} ends: a wrong local minimum, or a wrong "
+                              "model",
+           StopReason.INTERRUPTED: "it was interrupted",
+           StopReason.LOST: "the model could not be simulated any more",
+           StopReason.STAGES: f"it is the best of {len(state.ends)} ends of the stages that were asked for"}
+    return False, f"Not believed: {words} And {why.get(state.stopped or StopReason.STAGES, '')}."

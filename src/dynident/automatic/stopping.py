@@ -1,0 +1,69 @@
+"""Stopping: is the best end believed, have routes agreed, or is the budget spent?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dynident.automatic.belief import BeliefLevel
+from dynident.automatic.state import AutomaticSetup, AutomaticState, StopReason
+
+BUDGET = 20  # times the larger of the first two stages, in simulations with sensitivities
+LEAST_BUDGET = 800  # simulations with sensitivities: some three rounds of restarts
+BLIND_BUDGET = 3000  # the same where the plain fit could not begin, so that nothing says what a fit takes
+ROUTES_AGREE = 2  # routes of different kinds to the same end, the plain fit among them, where what is left over is small
+IDLE_ROUNDS = 6  # in a row, each from further away than the one before: twice through all distances
+RESTARTS_AGREE = 4  # restarts that end at the same place, and one more route of any kind
+SMALL_RESTARTS_AGREE = 8  # the same where what is left over is small, since wrong minima of that kind draw many starts
+
+
+def believe_best(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
+    """Stop where what the best end leaves over is noise, or is small and the plain fit and another route agree.
+
+    Routes have to agree on noise, too, where an unknown is left open: such an end may be a plateau.
+    """
+    best = state.best
+    if state.stopped is not None or best is None:
+        return state
+    if best.is_noise and (not best.left_open or len(state.routes_to_best()) >= ROUTES_AGREE):
+        return replace(state, stopped=StopReason.BELIEVED)
+    if best.belief.level is BeliefLevel.SMALL and not best.belief.contradicted and routes_differ(state):
+        return replace(state, stopped=StopReason.AGREED)
+    return state
+
+
+def routes_differ(state: AutomaticState) -> bool:
+    """Whether the best end was reached by the plain fit and by another kind of route."""
+    routes = state.routes_to_best()
+    return len(routes) >= ROUTES_AGREE and any(route.startswith("plain") for route in routes)
+
+
+def set_limit(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
+    """The budget: as said, or for the rounds so many times the larger of the first stages."""
+    if setup.budget is not None:
+        return replace(state, limit=float(setup.budget))
+    largest = max((row.jacobians for row in state.trail if row.stage in ("plain", "smooth")), default=0)
+    least = LEAST_BUDGET if state.refused is None else BLIND_BUDGET
+    return replace(state, limit=float(state.spent["jacobians"] + max(BUDGET * largest, least)))
+
+
+def stop(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
+    """Stop where the best end was reached often enough, or the budget is spent."""
+    if state.stopped is not None:
+        return state
+    routes = state.routes_to_best()
+    restarts = sum(route.startswith("restart") for route in routes)
+    small = state.best is not None and state.best.belief.level is BeliefLevel.SMALL
+    if restarts >= (SMALL_RESTARTS_AGREE if small else RESTARTS_AGREE) and len(routes) > RESTARTS_AGREE:
+        return replace(state, stopped=StopReason.AGREED)
+    spent = state.spent["jacobians"] >= state.limit or idle_rounds(state) >= IDLE_ROUNDS
+    return replace(state, stopped=StopReason.BUDGET) if spent else state
+
+
+def idle_rounds(state: AutomaticState) -> int:
+    """How many rounds there were since one in which a start could be followed: they spend nothing of the budget."""
+    count = 0
+    for row in reversed(state.trail):
+        if not row.stage.startswith("round") or row.jacobians:
+            break
+        count += 1
+    return count

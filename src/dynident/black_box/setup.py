@@ -1,0 +1,152 @@
+"""Setup of a black box: the finite problem whose residuals come from simulations and whose Jacobian from differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dynident.black_box.evaluation_cache import EvaluationCache, UnknownRange
+from dynident.black_box.finite_differences import Outputs
+from dynident.integrators.propagation import Propagation
+from dynident.linalg.finite_problem import (
+    Evaluation,
+    LinearizedProblem,
+    ResidualIndex,
+    ResidualJacobian,
+    SegmentChain,
+    UnknownMap,
+    Variables,
+    Workspace,
+)
+from dynident.problem.problem import Problem
+from dynident.transcription.objective import Objective
+from dynident.transcription.shooting import ExperimentData
+
+
+@dataclass(frozen=True)
+class SimulatorIntegrator:
+    """What integrates inside of the box, by name."""
+
+    name: str
+
+
+class BlackBoxProblem:
+    """The finite problem of a black box: no equalities, dense columns by differences.
+
+    `start_values` takes the place of the start values of the problem.
+    """
+
+    jacobian_is_cheap = False
+
+    def __init__(self, problem: Problem, cache: EvaluationCache, substeps: int, std: Mapping[str, float],
+                 loss: str = "squared", start_values: Sequence[float] | np.ndarray | None = None):
+        self.problem, self.cache, self.substeps, self.loss, self.std = problem, cache, substeps, loss, std
+        self.integrator = SimulatorIntegrator(cache.simulator.integrator)
+        self.objective = Objective(problem, loss)
+        self.start_values = self.objective.start_values if start_values is None else np.asarray(start_values, float)
+        self.records = [ExperimentData(problem, e, 1, substeps, std) for e in range(len(problem.experiments))]
+        self.grids = [r.grid for r in self.records]
+        self.names, self.coordinates = self.objective.names, self.objective.coordinates
+        self.residual_count = self.objective.residual_count(self.records)
+        self.equality_count = 0
+        self.rounding_cost = self.objective.rounding_cost(self.records)
+        self.counts = {"simulations": 0, "jacobians": 0}
+        self.node_step_norm = self.objective.node_step_norm
+
+    def with_substeps(self, substeps: int) -> BlackBoxProblem:
+        """The same problem with other steps between the samples."""
+        return BlackBoxProblem(self.problem, self.cache, substeps, self.std, self.loss, self.start_values)
+
+    @property
+    def simulation_noise(self) -> float:
+        """Length of what the simulation's own noise adds to the weighted residuals."""
+        size = float(np.sqrt(sum(np.sum((r.measured * r.weight) ** 2) for r in self.records)))
+        return (self.cache.learnt.noise or 0.0) * size
+
+    def start(self) -> Variables:
+        return Variables(self.coordinates.coordinates(self.start_values), tuple(np.zeros((0, 0)) for _ in self.records))
+
+    def run(self, point: Variables, sensitivities: bool) -> list[Propagation]:
+        """States and outputs at a point; without sensitivities, which a black box has none of."""
+        values, nothing = self.objective.values(point), np.zeros((0, 0))
+        found = self._with_count(lambda: self.cache.trajectories(values, self.grids))
+        return [Propagation(states, y, None, nothing, None) for y, states in found]
+
+    def run_with_all_outputs(self, point: Variables) -> list[Propagation]:
+        return self.run(point, False)  # a box that is simulated once more for its states gives outputs as it likes
+
+    def from_states(self, unknowns: np.ndarray, times: list[np.ndarray], states: list[np.ndarray]) -> Variables:
+        """A point from trajectories, of which the unknowns alone count: inside of the box nothing can be set."""
+        return Variables(unknowns, self.start().nodes)
+
+    def to_shooting(self, point: Variables) -> tuple[BlackBoxProblem, Variables]:
+        """A simulation shoots, with one segment a record."""
+        return self, point
+
+    def transfer(self, point: Variables, before: BlackBoxProblem) -> Variables:
+        """A point of the same problem with other weights or steps."""
+        return point
+
+    def _outputs(self, point: Variables) -> Outputs:
+        return self._with_count(lambda: self.cache.at(self.objective.values(point), self.grids))
+
+    def _with_count(self, work: Callable[[], Any]) -> Any:
+        before = self.cache.simulations
+        try:
+            return work()
+        finally:
+            self.counts["simulations"] += self.cache.simulations - before
+
+    def _jacobian(self, point: Variables) -> Outputs:
+        values = self.objective.values(point)
+        self.counts["jacobians"] += 1
+        return self._with_count(lambda: self.cache.jacobian(values, self.grids, self.records, self._range(values)))
+
+    def recheck_derivatives(self, point: Variables) -> bool:
+        """Whether the model's own derivatives are right at this point, as they were before."""
+        values = self.objective.values(point)
+        return self._with_count(lambda: self.cache.recheck_derivatives(values, self.grids, self.records, self._range(values)))
+
+    def _range(self, values: np.ndarray) -> UnknownRange:
+        c = self.coordinates
+        lower = np.where(c.log, np.exp(np.where(c.log, c.lower, 0.0)), c.lower)
+        upper = np.where(c.log, np.exp(np.where(c.log, c.upper, 0.0)), c.upper)
+        return UnknownRange(lower, upper, np.where(c.log, values, c.scale), np.where(c.log, np.inf, upper - lower))
+
+    def _evaluation(self, point: Variables) -> tuple[Evaluation, list[np.ndarray]]:
+        none = [np.zeros((0, 0))] * len(self.records)
+        return self.objective.evaluation(point, self.records, self._outputs(point), none, none)
+
+    def evaluate(self, point: Variables) -> Evaluation:
+        return self._evaluation(point)[0]
+
+    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+        jacobian = [np.where(r.weight[..., None] > 0, J, 0.0) if not np.all(np.isfinite(J)) else J  # not measured
+                    for r, J in zip(self.records, self._jacobian(point), strict=True)]
+        evaluation, factors = self._evaluation(point)
+        n = len(self.names)
+        residuals, no_states = evaluation.weighted_residuals, np.zeros((1, 0, n))
+        chains = [SegmentChain(r.segment_starts, jacobian[e], r.weight * factors[e], residuals[e], no_states, np.zeros((0, 0)))
+                  for e, r in enumerate(self.records)]
+        linear = self.objective.linear(point, evaluation, chains, workspace or Workspace())
+        derivative = self.coordinates.derivative(point.unknowns)
+        return replace(linear, unknown_maps=tuple(UnknownMap(np.arange(n), derivative) for _ in chains))
+
+    def linearization(self, point: Variables) -> ResidualJacobian:
+        """Residuals and their derivative in the user's units; squared loss."""
+        jacobian, values = self._jacobian(point), self.objective.values(point)
+        blocks, residuals, where = [], [], []
+        for e, (record, outputs) in enumerate(zip(self.records, self._outputs(point), strict=True)):
+            seen = record.weight > 0
+            node, output = np.nonzero(seen)
+            blocks.append(jacobian[e][seen] * record.weight[seen][:, None])
+            residuals.append(record.residuals(outputs)[seen])
+            where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
+        for i, known in self.objective.priors:
+            blocks.append(np.eye(values.size)[i:i + 1] / known.std)
+            residuals.append(np.array([(values[i] - known.mean) / known.std]))
+            where.append(np.array([[-1, -1, i]]))
+        return ResidualJacobian.dense(values, np.concatenate(residuals), np.vstack(blocks), ResidualIndex(*np.vstack(where).T))

@@ -1,0 +1,223 @@
+/* Radau 5: Radau IIA of order 5 with steps chosen to meet a tolerance, and exact sensitivities of the steps that were taken.
+
+   Stands behind implicit_stages.c for the scheme radau. Hairer and Wanner, Solving Ordinary Differential Equations II, IV.8:
+   error estimate of order 3 filtered by (gamma/h - J)^-1, step lengths by Gustafsson's controller. Other than there, stages are
+   solved down to rounding: their derivatives assume an exact root, and with a loose one miss differences of frozen steps by
+   some percent on van der Pol's equation. Newton's matrix has the Jacobian of each stage at its predicted place, so that a few
+   corrections with the same factors do; where they do not, it is made anew where the stages are now. */
+
+#define SAFETY 0.9
+#define LARGEST_GROWTH 8.0
+#define SMALLEST_GROWTH 0.2
+#define GAMMA 3.6378342527444957 /* 3 + 3^(2/3) - 3^(1/3): the real eigenvalue of the inverse of the tableau */
+#define SMALL_STATE 1e-2 /* of the largest value so far, beside the present one: what a state's error is measured against */
+#define ROUNDING 1e-14 /* of the largest state: errors below are noise */
+#define MOST_STEPS 5000 /* in one interval */
+#define CORRECTIONS 8 /* with the same factors */
+#define FACTORS 3 /* in one step, before it is shortened */
+#define EXACT 1e-7 /* of the tolerance: corrections that small end Newton's method */
+#define STALLED 1e-3 /* of the tolerance: corrections that small and no longer shrinking are rounding */
+#define SHORTEST 1e-13 /* of the interval */
+
+static const double POINT[3] = {0.15505102572168219, 0.64494897427831781, 1.0};
+static const double ERROR_WEIGHT[3] = {-10.048809399827415, 1.3821427331607488, -0.33333333333333333};
+
+#define FILTER_PLACE(r) (FULL ? (r) : ORDER[r])
+#define FILTER_SIZE (NX * BAND_WIDTH(NX, KL, KU))
+#define RADAU_WORK (STEP_WORK + FILTER_SIZE)
+
+typedef struct {
+  Newton newton;
+  double *filter;
+  int pivot[NX];
+  double largest[NX]; /* of each state so far in the segment */
+  double h, h_before, error_before; /* proposed; of the last accepted step */
+} Radau;
+
+INLINE void radau_memory(Radau *radau, double *work) {
+  newton_memory(&radau->newton, work);
+  radau->filter = work + STEP_WORK;
+}
+
+INLINE void radau_begin(Radau *radau) {
+  radau->newton.length = 0;
+  radau->h = radau->h_before = 0;
+  memset(radau->largest, 0, sizeof radau->largest);
+}
+
+/* What an error of each state is divided by: its size at the begin and at `count` places of the step. */
+INLINE void error_scale(const Radau *radau, const double *x, const double *z, int count, double *scale) {
+  double all = 0;
+  int i, s;
+  for (i = 0; i < NX; i++) {
+    double size = fabs(x[i]);
+    for (s = 0; s < count; s++) size = fmax(size, fabs(z[s * NX + i]));
+    all = fmax(all, fmax(size, radau->largest[i]));
+    scale[i] = RELATIVE_TOLERANCE * (size + SMALL_STATE * radau->largest[i]);
+  }
+  for (i = 0; i < NX; i++) scale[i] += ROUNDING * all + 1e-300;
+}
+
+INLINE double scaled_norm(const double *v, const double *scale, int n) {
+  double sum = 0;
+  int i;
+  for (i = 0; i < n; i++) { const double q = v[i] / scale[i % NX]; sum += q * q; }
+  return sqrt(sum / (n > 0 ? n : 1));
+}
+
+/* Stages where the polynomial of the step before leads, or at the state where there is none. */
+INLINE void predicted(const Radau *radau, double h, const double *x, double *z) {
+  const Newton *n = &radau->newton;
+  int i, j, s;
+  for (s = 0; s < 3; s++) {
+    double weight[3] = {0, 0, 0};
+    if (n->length > 0) {
+      const double at = 1 + POINT[s] * h / n->length;
+      for (j = 0; j < 3; j++) {
+        weight[j] = at / POINT[j];
+        for (i = 0; i < 3; i++) if (i != j) weight[j] *= (at - POINT[i]) / (POINT[j] - POINT[i]);
+      }
+      weight[2] -= 1; /* from the end of that step on */
+    }
+    for (i = 0; i < NX; i++)
+      z[s * NX + i] = x[i] + (n->length > 0 ? weight[0] * n->move[i] + weight[1] * n->move[NX + i] + weight[2] * n->move[2 * NX + i] : 0);
+  }
+}
+
+/* The stages down to rounding; 0 where they do not settle. */
+static __attribute__((noinline)) int settled(double t, double h, const double *x, double *z, const double *u0, const double *u1, const double *p,
+                                             Radau *radau) {
+  Newton *newton = &radau->newton;
+  double k[RATES * NX], at[NX], u[SIZE(NU)], G[NZ], room[NZ], scale[NX], before = 0;
+  int i, c, f;
+  for (f = 0; f < FACTORS; f++) {
+    for (c = 0; c < CORRECTIONS; c++) {
+      double size, ratio;
+      if (c == 0) {
+#define DO(e, c, fixed) rate_x(t + (c) * h, stage_state_##e(h, 1, x, z, k, at), inputs_at(c, u0, u1, u), p, k + (e) * NX, newton->J + (e) * NJS);
+        EACH_RATE(DO)
+#undef DO
+        if (!newton_factor(h, newton)) return 0;
+      } else {
+#define DO(e, c, fixed) rate(t + (c) * h, stage_state_##e(h, 1, x, z, k, at), inputs_at(c, u0, u1, u), p, k + (e) * NX);
+        EACH_RATE(DO)
+#undef DO
+      }
+      stage_equations(h, 1, x, z, k, G);
+      if (!finite_all(G, NZ)) return 0;
+      newton_solve(newton, G, room, 1);
+      for (i = 0; i < NZ; i++) z[i] -= G[i];
+      error_scale(radau, x, z, 3, scale);
+      size = scaled_norm(G, scale, NZ);
+      if (!isfinite(size)) return 0;
+      if (size <= EXACT) return 1;
+      if (c > 0) {
+        ratio = size / before;
+        if (size <= STALLED && ratio > 0.5) return 1;
+        if (ratio < 1 && size * ratio / (1 - ratio) <= EXACT) return 1;
+        if (ratio > 0.9) break; /* other factors, from here */
+      }
+      before = size;
+    }
+  }
+  return 0;
+}
+
+/* The error of a step, relative to the tolerance; the filter is factorised with the Jacobian of the first stage. */
+INLINE double step_error(double t, double h, const double *x, const double *z, const double *u0, const double *p, const double *f,
+                         const double *scale, int again, Radau *radau) {
+  const double *J = radau->newton.J;
+  double e[NX], sum[NX], moved[NX], k[NX], *A = radau->filter;
+  double size;
+  int i, q;
+  memset(A, 0, FILTER_SIZE * sizeof(double));
+  for (q = 0; q < NJ; q++) BAND(A, FILTER_PLACE(RATE_ROW[q]), NX, KL, KU)[FILTER_PLACE(RATE_COLUMN[q])] -= J[q];
+  for (i = 0; i < NX; i++) BAND(A, FILTER_PLACE(i), NX, KL, KU)[FILTER_PLACE(i)] += GAMMA / h;
+  if (!band_factor(NX, KL, KU, A, radau->pivot)) return INFINITY;
+  for (i = 0; i < NX; i++) {
+    sum[i] = 0;
+    for (q = 0; q < 3; q++) sum[i] += ERROR_WEIGHT[q] * (z[q * NX + i] - x[i]) / h;
+    e[FILTER_PLACE(i)] = f[i] + sum[i];
+  }
+  band_solve(NX, KL, KU, A, radau->pivot, e, 1);
+  for (i = 0; i < NX; i++) moved[i] = e[FILTER_PLACE(i)];
+  size = scaled_norm(moved, scale, NX);
+  if (!(size >= 1) || !again) return size;
+  for (i = 0; i < NX; i++) moved[i] += x[i]; /* of the first step and after a refusal: the filter again, which a stiff part asks for */
+  rate(t, moved, u0, p, k);
+  for (i = 0; i < NX; i++) e[FILTER_PLACE(i)] = k[i] + sum[i];
+  band_solve(NX, KL, KU, A, radau->pivot, e, 1);
+  for (i = 0; i < NX; i++) moved[i] = e[FILTER_PLACE(i)];
+  return scaled_norm(moved, scale, NX);
+}
+
+/* A first step: one in which a state moves by a hundredth of itself. */
+INLINE double first_step(const double *x, const double *f, const double *scale, double longest) {
+  const double size = scaled_norm(x, scale, NX), speed = scaled_norm(f, scale, NX);
+  return speed > 0 && size > 0 ? fmin(0.01 * size / speed, longest) : longest;
+}
+
+/* From t over `length` with inputs that move linearly from u_begin to u_end; 0 where the tolerance cannot be met. */
+INLINE int radau_interval(double t, double length, double *x, const double *u_begin, const double *u_end, const double *p, int sens,
+                          double *S, int w, int m, Radau *radau) {
+  Newton *newton = &radau->newton;
+  double z[NZ], f[NX], scale[NX], u0[SIZE(NU)], u1[SIZE(NU)], done = 0;
+  int i, a, steps, refused = 0;
+  for (i = 0; i < NX; i++) radau->largest[i] = fmax(radau->largest[i], fabs(x[i]));
+  for (steps = 0; steps < MOST_STEPS; steps++) {
+    const double left = length - done;
+    double h, error, growth;
+    int whole;
+    for (a = 0; a < NU; a++) u0[a] = u_begin[a] + done / length * (u_end[a] - u_begin[a]);
+    rate(t + done, x, u0, p, f);
+    if (!finite_all(f, NX)) return 0;
+    if (!(radau->h > 0)) {
+      error_scale(radau, x, x, 1, scale);
+      radau->h = first_step(x, f, scale, length);
+    }
+    whole = radau->h >= left * (1 - 1e-10);
+    h = whole ? left : radau->h > 0.5 * left ? 0.5 * left : radau->h;
+    if (h < SHORTEST * length) return 0;
+    for (a = 0; a < NU; a++) u1[a] = u_begin[a] + (whole ? 1 : (done + h) / length) * (u_end[a] - u_begin[a]);
+    predicted(radau, h, x, z);
+    if (!settled(t + done, h, x, z, u0, u1, p, radau)) {
+      if (newton->length > 0) { newton->length = 0; continue; } /* once more from the state itself */
+      radau->h = 0.25 * h;
+      refused = 1;
+      continue;
+    }
+    error_scale(radau, x, z + 2 * NX, 1, scale);
+    error = step_error(t + done, h, x, z, u0, p, f, scale, refused || radau->h_before == 0, radau);
+    if (!isfinite(error)) { radau->h = 0.25 * h; refused = 1; continue; }
+    growth = SAFETY * pow(fmax(error, 1e-10), -0.25);
+    if (error >= 1) {
+      radau->h = h * fmax(SMALLEST_GROWTH, growth);
+      refused = 1;
+      continue;
+    }
+    if (radau->h_before > 0)
+      growth = fmin(growth, growth * h / radau->h_before * pow(fmax(radau->error_before, 1e-2) / fmax(error, 1e-10), 0.25));
+    growth = fmin(refused ? 1 : LARGEST_GROWTH, fmax(SMALLEST_GROWTH, growth));
+    radau->h = h < radau->h ? fmax(radau->h, h * growth) : h * growth; /* one cut short at a sample says less */
+    radau->h_before = h;
+    radau->error_before = fmax(error, 1e-2);
+    refused = 0;
+    for (i = 0; i < NZ; i++) newton->move[i] = z[i] - x[i % NX];
+    newton->length = h;
+#if DERIVATIVES
+    if (sens) {
+      double k[RATES * NX];
+      rates_q(t + done, h, x, z, u0, u1, p, k, newton->J);
+      if (!newton_factor(h, newton)) return 0;
+      chain(h, S, w, m, newton, 0, S);
+    }
+#endif
+    for (i = 0; i < NX; i++) {
+      x[i] = z[2 * NX + i];
+      radau->largest[i] = fmax(radau->largest[i], fabs(x[i]));
+    }
+    if (whole) return 1;
+    done += h;
+  }
+  return 0;
+}

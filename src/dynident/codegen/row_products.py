@@ -1,0 +1,97 @@
+"""Row products: C text for K = J X, printed from the sparsity of J. X and K stand row by row, `w` numbers in a row.
+
+J are the entries alone: those of the states first, row by row, then those of the parameters. An entry that is always the
+same number is written as that number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+
+PRINTED_ROWS = 32  # up to so many rows each has its own loop; beyond, tables are shorter and the compiler is sooner done
+FUSED_ROWS = 8  # up to so many rows share one loop, which reads each row of X once
+PRINTED_ENTRIES = 2000  # of the parameters; the same
+
+
+@dataclass(frozen=True, eq=False)
+class SparseJacobian:
+    """Derivatives by states and by parameters: their entries that are not always zero, as one column of expressions."""
+
+    shape: tuple[int, int]  # rows, states
+    entries: ca.SX  # (n, 1)
+    states: tuple[tuple[int, int], ...]  # (row, column) of the first entries
+    parameters: tuple[tuple[int, int], ...]  # of the others
+    constants: tuple[float | None, ...]  # of each entry, where it is a number
+
+    @classmethod
+    def of(cls, value: ca.SX, states: ca.SX, parameters: ca.SX) -> SparseJacobian:
+        by_states, by_parameters = ca.jacobian(value, states), ca.jacobian(value, parameters)
+        entries = ca.vertcat(_nonzeros(by_states), _nonzeros(by_parameters))
+        numbers = [entries[k] for k in range(entries.numel())]
+        return cls((value.numel(), states.numel()), entries, _places(by_states), _places(by_parameters),
+                   tuple(float(e) if e.is_constant() else None for e in numbers))
+
+
+def _nonzeros(matrix: ca.SX) -> ca.SX:
+    """Row by row."""
+    return ca.reshape(ca.SX(matrix.T.nz[:]), matrix.nnz(), 1) if matrix.nnz() else ca.SX(0, 1)
+
+
+def _places(matrix: ca.SX) -> tuple[tuple[int, int], ...]:
+    columns, rows = matrix.T.sparsity().get_triplet()
+    return tuple(zip(rows, columns, strict=True))
+
+
+def product_source(name: str, jacobian: SparseJacobian, qualifier: str) -> str:
+    """`name`(J, X, w, K): K = J_x X; `name`_parameters(J, w, m, K): add J_p to K from column m on; `name`_place: write it."""
+    return "\n".join([_states_source(name, jacobian, qualifier),
+                      _parameters_source(name, jacobian, qualifier, "parameters", "+="),
+                      _parameters_source(name, jacobian, qualifier, "place", "=")])
+
+
+def _states_source(name: str, jacobian: SparseJacobian, qualifier: str) -> str:
+    rows = jacobian.shape[0]
+    head = f"{qualifier} void {name}(const double *restrict J, const double *restrict X, int w, double *restrict K) {{"
+    if rows > PRINTED_ROWS:
+        starts = [sum(row < r for row, _ in jacobian.states) for r in range(rows + 1)]
+        columns = [column for _, column in jacobian.states]
+        return "\n".join([_table(f"{name}_start", starts), _table(f"{name}_column", columns), head,
+                          f"  sparse_product({rows}, {name}_start, {name}_column, J, X, w, K);", "}"])
+    lines = [f"K[{row} * w + j] = {row_sum(jacobian, row)};" for row in range(rows)]
+    if rows <= FUSED_ROWS:
+        body = ["  for (j = 0; j < w; j++) {", *(f"    {line}" for line in lines), "  }"]
+    else:
+        body = [f"  for (j = 0; j < w; j++) {line}" for line in lines]
+    return "\n".join([head, "  int j;", *body, "}"])
+
+
+def row_sum(jacobian: SparseJacobian, row: int, entry: str = "J[{}]", factor: str = "X[{} * w + j]") -> str:
+    """One row of J X, by how an entry and a number of X are written."""
+    terms = [_term(jacobian.constants[k], entry.format(k), factor.format(column))
+             for k, (own, column) in enumerate(jacobian.states) if own == row]
+    return " + ".join(terms) or "0"
+
+
+def _term(constant: float | None, entry: str, factor: str) -> str:
+    if constant == 1.0:
+        return factor
+    return f"{entry if constant is None else f'({constant!r})'} * {factor}"
+
+
+def _parameters_source(name: str, jacobian: SparseJacobian, qualifier: str, does: str, sign: str) -> str:
+    first = len(jacobian.states)
+    head = f"{qualifier} void {name}_{does}(const double *restrict J, int w, int m, double *restrict K) {{"
+    if len(jacobian.parameters) > PRINTED_ENTRIES:
+        rows, columns = ([place[i] for place in jacobian.parameters] for i in (0, 1))
+        row, column = f"{name}_{does}_row", f"{name}_{does}_column"
+        return "\n".join([_table(row, rows), _table(column, columns), head, "  int q;",
+                          f"  for (q = 0; q < {len(rows)}; q++) K[{row}[q] * w + m + {column}[q]] {sign} J[{first} + q];", "}"])
+    return "\n".join([head, *(f"  K[{row} * w + m + {column}] {sign} J[{first + k}];"
+                              for k, (row, column) in enumerate(jacobian.parameters)), "}"])
+
+
+def _table(name: str, numbers: Sequence[int]) -> str:
+    return f"static const int {name}[] = {{{', '.join(str(n) for n in numbers) or '0'}}};"

@@ -1,0 +1,1 @@
+"""Inverse dynamics: a robot's parameters from torques that are linear in them."""

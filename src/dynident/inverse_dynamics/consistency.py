@@ -1,0 +1,123 @@
+"""Physical consistency: the nearest parameters that bodies of positive mass density could have.
+
+A body's pseudo-inertia, the 4x4 matrix [tr(I)/2 1 - I, h; h', m], is positive definite if and only if some density makes its
+ten parameters (Wensing, Kim, Slotine, IEEE RA-L 3, 2018). The nearest set in the sense of the torques is a semidefinite
+program; Clarabel solves it. Without Clarabel the violations are only reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dynident.errors import NotSupported
+from dynident.robots.model import RobotModel
+
+INSTALL = "Physical consistency needs the package Clarabel: pip install \"dynident[robots]\"."
+MARGIN = 1e-6  # of a link's own scale: eigenvalues stay that far from zero, so that a file with ten digits keeps them positive
+TOWARDS_NOMINAL = 1e-8  # weight of staying near the file's values, which decides what the torques do not
+VIOLATION = -1e-9  # of the largest eigenvalue; below it a body is impossible
+
+
+@dataclass(frozen=True, eq=False)
+class ConsistentParameters:
+    """All inertial and drive parameters by name, possible for real bodies, and whether the solver got there."""
+
+    values: Mapping[str, float]
+    solved: bool
+    status: str
+
+
+def pseudo_inertia(ten: Sequence[float] | np.ndarray) -> np.ndarray:
+    """(4, 4) of mass, first moments and inertia about the frame's origin."""
+    m, h = ten[0], np.asarray(ten[1:4], float)
+    inertia = np.array([[ten[4], ten[5], ten[6]], [ten[5], ten[7], ten[8]], [ten[6], ten[8], ten[9]]], float)
+    return np.block([[np.trace(inertia) / 2 * np.eye(3) - inertia, h[:, None]], [h[None], np.array([[m]])]])
+
+
+def impossible_links(arm: RobotModel, values: Mapping[str, float]) -> tuple[int, ...]:
+    """Numbers of the links whose pseudo-inertia has a negative eigenvalue."""
+    found = []
+    for k in range(len(arm.tree.bodies)):
+        eigenvalues = np.linalg.eigvalsh(pseudo_inertia([values[n] for n in arm.inertial_names[10 * k:10 * k + 10]]))
+        if eigenvalues[0] < VIOLATION * max(eigenvalues[-1], np.finfo(float).tiny):
+            found.append(k + 1)
+    return tuple(found)
+
+
+def have_clarabel() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("clarabel") is not None
+
+
+def consistent_parameters(arm: RobotModel, fitted: Mapping[str, float], jacobian: np.ndarray) -> ConsistentParameters:
+    """The possible parameters whose torques are nearest to those of `fitted`.
+
+    `jacobian` (rows, arm.parameters) is that of the weighted torques. Dry, viscous and motor inertia are not negative.
+    """
+    try:
+        import clarabel
+    except ImportError:
+        raise NotSupported(INSTALL) from None
+    names = (*arm.inertial_names, *arm.drive_names)
+    nominal = np.array([*arm.nominal_inertial().values(), *(arm.nominal_values[n].start for n in arm.drive_names)])
+    scale = _scales(arm, nominal)
+    spread = np.zeros((len(arm.parameters), len(names)))  # parameters that act, out of all
+    for i, name in enumerate(arm.parameters):
+        spread[i, names.index(name)] = 1.0
+    triangle = np.linalg.qr(jacobian, mode="r") @ spread * scale  # per scaled parameter
+    start = np.array([fitted.get(n, v) for n, v in zip(names, nominal, strict=True)]) / scale
+    weight = float(np.trace(triangle.T @ triangle)) / len(names)
+    hessian = triangle.T @ triangle / weight + TOWARDS_NOMINAL * np.eye(len(names))
+    linear = -(triangle.T @ triangle / weight) @ start - TOWARDS_NOMINAL * nominal / scale
+    rows, rhs, cones = _cones(clarabel, arm, names, scale)
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    for tolerance in ("tol_gap_abs", "tol_gap_rel", "tol_feas"):
+        setattr(settings, tolerance, 1e-10)
+    solution = clarabel.DefaultSolver(sparse.csc_matrix(np.triu(hessian)), linear, sparse.csc_matrix(rows), rhs, cones,
+                                      settings).solve()
+    values = dict(zip(names, map(float, np.array(solution.x) * scale), strict=True))
+    solved = str(solution.status) in ("Solved", "AlmostSolved") and not impossible_links(arm, values)
+    return ConsistentParameters(values, solved, str(solution.status))
+
+
+def _scales(arm: RobotModel, nominal: np.ndarray) -> np.ndarray:
+    """Typical sizes: of an arm's masses, moments and inertias, and one for drives."""
+    links = nominal[:10 * len(arm.tree.bodies)].reshape(-1, 10)
+    kinds = [links[:, :1], links[:, 1:4], links[:, 4:]]
+    sizes = [max(float(np.max(np.abs(part))), 1e-3) for part in kinds]
+    return np.array([sizes[0], *[sizes[1]] * 3, *[sizes[2]] * 6] * len(links) + [1.0] * len(arm.drive_names))
+
+
+def _cones(clarabel: Any, arm: RobotModel, names: Sequence[str], scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    """rhs - rows @ x in the cones: each pseudo-inertia positive, friction and motors not negative."""
+    rows, rhs, cones = [], [], []
+    signed = [i for i, n in enumerate(names) if n.startswith(("Fc_", "Fv_", "Ia_"))]
+    if signed:
+        rows.append(-np.eye(len(names))[signed])
+        rhs.append(np.zeros(len(signed)))
+        cones.append(clarabel.NonnegativeConeT(len(signed)))
+    lengths = np.array([1.0, 1.0, 1.0, 0.0])  # a length per entry makes the eigenvalues of one size
+    for k in range(len(arm.tree.bodies)):
+        unit = np.sqrt(scale[10 * k + 4] / scale[10 * k])  # radius of gyration
+        balance = np.diag(np.where(lengths, 1 / unit, 1.0)) / np.sqrt(scale[10 * k])
+        block = np.zeros((10, len(names)))
+        for i in range(10):
+            column = np.zeros(10)
+            column[i] = scale[10 * k + i]
+            block[:, 10 * k + i] = -_svec(balance @ pseudo_inertia(column) @ balance)
+        rows.append(block)
+        rhs.append(-MARGIN * _svec(np.eye(4)))
+        cones.append(clarabel.PSDTriangleConeT(4))
+    return np.vstack(rows), np.concatenate(rhs), cones
+
+
+def _svec(matrix: np.ndarray) -> np.ndarray:
+    """(10,) upper triangle, column by column, off-diagonal entries times sqrt(2)."""
+    return np.array([matrix[i, j] * (1.0 if i == j else np.sqrt(2.0)) for j in range(4) for i in range(j + 1)])

@@ -1,0 +1,190 @@
+"""Robot record: a controller's log becomes positions, velocities and torques of an arm's joints, in its order and units.
+
+Columns are found by number (`q1`, `dq1`, `tau1`, `i1`) or by the joints' names. What betrays a mistake is looked for in the
+numbers: degrees leave the joints' limits, a velocity that belongs to another joint is not the derivative of its position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynident.errors import ProblemError
+from dynident.io.readers.columns import existing_file
+from dynident.io.readers.csv import read_csv
+from dynident.io.readers.dialect import sniff
+from dynident.problem.experiment import Experiment
+from dynident.robots.model import RobotModel
+
+# kind -> how a column of joint number k, or of the joint called name, may be called
+CALLED = {
+    "q": ("q{k}", "q_{k}", "pos{k}", "position{k}", "q_{name}", "{name}", "{name}_position", "{name}_pos", "position_{name}"),
+    "dq": ("dq{k}", "qd{k}", "dq_{k}", "vel{k}", "velocity{k}", "dq_{name}", "qd_{name}", "{name}_velocity", "{name}_vel",
+           "velocity_{name}"),
+    "tau": ("tau{k}", "tau_{k}", "torque{k}", "effort{k}", "tau_{name}", "{name}_torque", "{name}_effort", "effort_{name}"),
+    "i": ("i{k}", "i_{k}", "current{k}", "i_{name}", "{name}_current", "current_{name}"),
+}
+TIMES = ("t", "time", "stamp", "timestamp", "t_s", "seconds")
+BEYOND = 1.5  # of a joint's limit; a reading further out is not of this joint, or not in rad
+DEGREES = 3.0  # of a joint's limit; a reading further out is in degrees, if it fits as such
+SAME_SIGNAL, OTHER_SIGNAL = 0.9, 0.5  # correlation of a velocity with the derivative of a position
+
+
+def read_robot(path: str | Path, arm: RobotModel, *, gains: Sequence[float] | Mapping[str, float] | None = None,
+               columns: Mapping[str, str] | None = None, time: str | None = None, degrees: bool = False, hold: str = "linear",
+               name: str | None = None) -> Experiment:
+    r"""Read the record of an arm: inputs `tau1`, ..., outputs `q1`, ... and, where they are there, `dq1`, ....
+
+    See the manual, methods/inverse_dynamics.
+
+    Parameters
+    ----------
+    path : str or Path
+        A text file, as for `read_csv`; columns are found by number (`q1`, `dq1`, `tau1`, `i1`) or by the names of the joints.
+    arm : RobotModel
+        The robot, for its joints and their limits.
+    gains : sequence of float, or mapping of str to float, optional
+        Drive gains in N m/A, in the order of the joints or by joint; they make torques of motor currents.
+    columns : mapping of str to str, optional
+        What a column is called where it is not found: `{"q1": "shoulder angle"}`.
+    time : str, optional
+        Column of the time; found by its name unless given.
+    degrees : bool, default False
+        Whether positions and velocities of revolute joints are in degrees; they are converted to radians.
+    hold : str, default "linear"
+        How torques go on between samples: "linear" where they were measured, "zero" for commands that a drive holds.
+    name : str, optional
+        Of the experiment; that of the file unless given.
+
+    Returns
+    -------
+    Experiment
+        The record.
+
+    Raises
+    ------
+    ProblemError
+        For columns that are missing, readings in degrees that nobody announced, and joints in another order.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> from pathlib import Path
+    >>> arm = di.RobotModel(di.library.two_link_urdf())
+    >>> _ = Path("log.csv").write_text("t,turn,tilt,i1,i2\n0,0,0,1,2\n1,0.1,0.2,1,2\n2,0.2,0.4,1,2\n")
+    >>> di.read_robot("log.csv", arm, gains=[10, 5]).inputs["tau2"].tolist()
+    [10.0, 10.0, 10.0]
+    """
+    file = existing_file(path)
+    header = [title.split("[")[0].strip() for title in sniff(file, ()).header]
+    found, faults = _find(arm, header, dict(columns or {}), file.name, gains)
+    when = time or next((title for title in header if title.lower() in TIMES), None)
+    if when is None:
+        faults.append(f"{file.name}: no column is called {', '.join(TIMES[:3])}; say which is time with time=\"...\".")
+    if faults:
+        raise ProblemError(faults)
+    torques = {k: v for k, v in found.items() if k.startswith(("tau", "i"))}
+    read = read_csv(file, time=when, inputs=torques, outputs={k: v for k, v in found.items() if k not in torques},
+                    hold=hold, name=name or file.stem)
+    run = _in_torques(_in_radians(read, arm, degrees), arm, gains, hold)
+    if faults := [*_range_faults(run, arm, degrees), *_order_faults(run, arm)]:
+        raise ProblemError([f"{file.name}: {fault}" for fault in faults])
+    return run
+
+
+def _find(arm: RobotModel, header: Sequence[str], given: Mapping[str, str], source: str, gains: Any
+          ) -> tuple[dict[str, str], list[str]]:
+    """Columns by our names, and what is missing."""
+    lower = {title.lower(): title for title in header}
+    found = dict(given)
+    for kind, patterns in CALLED.items():
+        for k, joint in enumerate(arm.joints, 1):
+            names = [pattern.format(k=k, name=joint).lower() for pattern in patterns]
+            match = next((lower[n] for n in names if n in lower), None)
+            if match is not None:
+                found.setdefault(f"{kind}{k}", match)
+    n = range(1, arm.dof + 1)
+    faults = [f"{source}: no column for the position of joint {k} ({arm.joints[k - 1]}) was found; call it q{k} or "
+              f"{arm.joints[k - 1]}, or say columns={{\"q{k}\": \"...\"}}." for k in n if f"q{k}" not in found]
+    torques, currents = ([k for k in n if f"{kind}{k}" in found] for kind in ("tau", "i"))
+    if len(torques) == arm.dof:
+        found = {key: v for key, v in found.items() if not key.startswith("i")}
+    elif len(currents) == arm.dof and gains is None:
+        faults.append(f"{source} holds motor currents ({found['i1']}, ...) and no torques. Give the drive gains in N m/A, "
+                      f"as in gains=[{', '.join('...' for _ in n)}]; they are in the maker's data sheet.")
+    elif len(currents) < arm.dof:
+        missing = [k for k in n if k not in (torques or currents)]
+        faults.append(f"{source}: no torque of joint {', '.join(map(str, missing))} was found; call the columns tau1, ..., or "
+                      "i1, ... for currents.")
+    if not all(f"dq{k}" in found for k in n):  # some alone are of no use
+        found = {key: v for key, v in found.items() if not key.startswith("dq")}
+    return found, faults
+
+
+def _in_torques(run: Experiment, arm: RobotModel, gains: Any, hold: str) -> Experiment:
+    if "tau1" in run.inputs:
+        return run
+    if isinstance(gains, Mapping):
+        gains = [gains.get(joint, gains.get(str(k), np.nan)) for k, joint in enumerate(arm.joints, 1)]
+    values = [float(gain) for gain in gains]
+    if len(values) != arm.dof or not np.all(np.isfinite(values)):
+        raise ProblemError(f"gains has {len(values)} values for {arm.dof} joints; give one finite gain for each, in N m/A.")
+    return replace(run, inputs={f"tau{k}": values[k - 1] * run.inputs[f"i{k}"] for k in range(1, arm.dof + 1)}, hold=hold,
+                   units={n: u for n, u in run.units.items() if n not in run.inputs})
+
+
+def _in_radians(run: Experiment, arm: RobotModel, degrees: bool) -> Experiment:
+    if not degrees:
+        return run
+    turning = {f"{kind}{k}" for k, joint in enumerate(arm.tree.joints, 1) if joint.kind != "prismatic" for kind in ("q", "dq")}
+    return replace(run, outputs={n: np.deg2rad(y) if n in turning else y for n, y in run.outputs.items()},
+                   units={n: u for n, u in run.units.items() if n not in turning})
+
+
+def _range_faults(run: Experiment, arm: RobotModel, degrees: bool) -> list[str]:
+    """Positions outside of the joints' limits; inside of them if they were degrees, that is what they are."""
+    beyond = []
+    for k, joint in enumerate(arm.tree.joints, 1):
+        limit = max(abs(joint.lower), abs(joint.upper))
+        limit = 4 * np.pi if not np.isfinite(limit) and joint.kind != "prismatic" else limit
+        reach = float(np.nanmax(np.abs(run.outputs[f"q{k}"])))
+        if reach > BEYOND * limit:
+            beyond.append((k, joint, reach, limit))
+    if not beyond:
+        return []
+    k, joint, reach, limit = max(beyond, key=lambda it: it[2] / it[3])
+    unit = "m" if joint.kind == "prismatic" else "rad"
+    said = f"q{k} ({joint.name}) reaches {reach:.3g} {unit}, and its limit is {limit:.3g}"
+    fits = all(np.deg2rad(r) <= BEYOND * top for _, j, r, top in beyond if j.kind != "prismatic")
+    if not degrees and reach > DEGREES * limit and fits:
+        return [f"{said}: these look like degrees. Say degrees=True."]
+    return [f"{said}. Is the order of the columns that of the arm ({', '.join(arm.joints)})? Name columns by joints, or say "
+            "columns={...}."]
+
+
+def _order_faults(run: Experiment, arm: RobotModel) -> list[str]:
+    """Velocities that are the derivative of another joint's position."""
+    n = range(1, arm.dof + 1)
+    if "dq1" not in run.outputs:
+        return []
+    time = np.asarray(run.time)
+    rates = {k: np.gradient(run.outputs[f"q{k}"], time) for k in n}
+
+    def alike(a: np.ndarray, b: np.ndarray) -> float:
+        there = np.isfinite(a) & np.isfinite(b)
+        a, b = a[there] - np.mean(a[there]), b[there] - np.mean(b[there])
+        size = float(np.linalg.norm(a) * np.linalg.norm(b))
+        return float(a @ b) / size if size > 0 else 1.0
+
+    faults = []
+    for k in n:
+        own = alike(run.outputs[f"dq{k}"], rates[k])
+        other = max((j for j in n if j != k), key=lambda j: alike(run.outputs[f"dq{k}"], rates[j]), default=None)
+        if own < OTHER_SIGNAL and other is not None and alike(run.outputs[f"dq{k}"], rates[other]) > SAME_SIGNAL:
+            faults.append(f"dq{k} is the derivative of q{other}, not of q{k}: the columns are in different orders. Name them "
+                          f"by joints ({', '.join(arm.joints)}), or say columns={{...}}.")
+    return faults

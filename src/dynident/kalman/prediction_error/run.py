@@ -1,0 +1,280 @@
+"""Run: output error first, then the likelihood of the innovations, then total least squares where a sensor of an input errs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from dynident.codegen import compiler
+from dynident.errors import DynidentError
+from dynident.estimate.estimate import Estimate
+from dynident.kalman.method import ESTIMATE
+from dynident.kalman.prediction_error.method import PredictionError
+from dynident.kalman.prediction_error.result import build_prediction_estimate, whitened_innovations
+from dynident.kalman.prediction_error.scoring import (
+    TOTAL_LEAST_SQUARES,
+    ScoringState,
+    evaluate,
+    inverse_information,
+    minimise,
+)
+from dynident.kalman.prediction_error.setup import PredictionSetup, build_prediction
+from dynident.methods.noise_estimation import signal_std
+from dynident.methods.presets import method_from
+from dynident.models.augmented import disturbed_states
+from dynident.problem.problem import Problem
+from dynident.statistics.residual_tests import whiteness
+from dynident.tolerances import ATTENUATION, NOISE_VANISHED
+
+LEVELS = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # of what would explain a signal's whole spread: where the search for a noise begins
+OUTPUT_LEVELS = (1.0, 0.3, 0.05)  # of the residuals of output error, which hold all noises together
+HIGHEST = 1e3  # times the largest level: beyond it there is no search
+FINEST_OUTPUT = 1e-3  # of the residuals of output error: no sensor's noise is estimated smaller
+ROUNDS = 4  # of scoring; between them, noises that the record does not show are put to their floor
+NO_WORSE = 0.05  # by which L may grow when a noise is put there
+LEAST_INFORMATION = 8.0  # on the logarithm of a noise: less, and it is known to a factor of 1.4 at best
+NOISE_STEPS = 15  # of scoring in the noises alone, before the unknowns move too
+
+OUTPUT_ERROR, PREDICTION_ERROR, ERRORS_IN_VARIABLES = "output error", "prediction error", "errors in variables"
+
+
+def stated_noise(method: PredictionError, problem: Problem) -> dict[str, float | None] | None:
+    """By state or input, None where the size is open; None where nothing is said."""
+    said = method.process_noise
+    if isinstance(said, Mapping):
+        return {name: None if value == ESTIMATE else float(value) for name, value in said.items() if value != 0}
+    if said == ESTIMATE:
+        return dict.fromkeys(problem.process_noise or disturbed_states(problem.model))
+    if problem.process_noise:
+        return {name: None if noise.std is None else float(noise.std)  # type: ignore[arg-type]
+                for name, noise in problem.process_noise.items()}
+    return {} if problem.noisy_inputs else None
+
+
+def identify(method: PredictionError, problem: Problem, tell: Callable[..., object]) -> Estimate:
+    """The estimate by the criterion that the problem states, or that its residuals ask for."""
+    began, compiled = time.perf_counter(), compiler.seconds_compiling
+    first = _output_error(method, problem, tell)
+    noise = stated_noise(method, problem)
+    if enough := _output_error_is_enough(problem, noise, first):
+        return _as_output_error(method, problem, first, enough)
+    disturbed = dict.fromkeys(disturbed_states(problem.model)) if noise is None else noise
+    setup = build_prediction(problem, disturbed, method.integrator, _substeps(method, first))
+    search = Search.of(setup, first)
+    found = search.best(method, tell)
+    why, better = _verdict(search, found, asked=noise is not None)
+    if first.converged and found.converged and not better:
+        return _as_output_error(method, problem, first, why)
+    found, criterion, remarks = _place(search, method, found, tell)
+    remarks += [f"Maximum likelihood finds no noise in '{name}'." for _, name in search.vanished(found.theta)]
+    remarks += search.hardly_known(found)
+    compiling = compiler.seconds_compiling - compiled
+    times = {"compile": compiling, "solve": time.perf_counter() - began - compiling}
+    return build_prediction_estimate(setup, method, found, search.lower, search.upper, criterion, why, tuple(remarks), times,
+                                     first.counts)
+
+
+def _output_error_is_enough(problem: Problem, noise: Mapping[str, float | None] | None, first: Estimate) -> str:
+    """Why nothing else than output error is asked for; empty where something is."""
+    if noise is None and first.converged and _white(first):
+        return "the residuals of output error are white, so that nothing asks for noise in the inputs or in the model"
+    stated = noise is None or noise or problem.noisy_inputs
+    return "" if stated else "no noise in the inputs or in the model is stated"
+
+
+def _verdict(search: Search, found: ScoringState, asked: bool) -> tuple[str, bool]:
+    """Whether noise in the inputs or in the model explains the record better than output error, and why."""
+    setup, gone = search.setup, search.vanished(found.theta)
+    inner = [name for place, name in setup.terms if place != "output"]
+    if len(gone) == len(inner):
+        return f"maximum likelihood finds no noise in {', '.join(inner)}", False
+    if asked:
+        return f"noise of {', '.join(inner)} is stated", True
+    gain = 2 * (search.without_noise().at.value - found.at.value)
+    penalty = len(inner) * float(np.log(max(setup.measured, 2)))
+    if not gain > penalty:
+        return (f"noise of {', '.join(inner)} explains the record no better (2 dL = {gain:.3g}, not more than "
+                f"{penalty:.3g})"), False
+    return (f"the residuals of output error are not white, and noise of {', '.join(inner)} explains the record better "
+            f"(2 dL = {gain:.3g}, more than {penalty:.3g})"), True
+
+
+# output error
+
+
+def _output_error(method: PredictionError, problem: Problem, tell: Callable[..., object]) -> Estimate:
+    shooting = method_from({"kind": "multiple_shooting", "integrator": method.integrator, "substeps": method.substeps})
+    return shooting.identify(problem.with_output_noise_only(), None, tell)
+
+
+def _as_output_error(method: PredictionError, problem: Problem, first: Estimate, why: str) -> Estimate:
+    """Where there is no other noise, answer and cost are those of output error."""
+    return replace(first, problem=problem, method=method, criterion=OUTPUT_ERROR,
+                   notes=(f"Criterion: output error, because {why}.", *first.notes))
+
+
+def _white(estimate: Estimate) -> bool:
+    return all(whiteness(np.asarray(series)).passed for record in estimate.residuals for series in record.values()
+               if np.any(np.isfinite(series)))
+
+
+def _substeps(method: PredictionError, first: Estimate) -> int:
+    return int(first.counts.get("substeps", 1)) if isinstance(method.substeps, str) else int(method.substeps)
+
+
+# the likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """From where, and within which bounds, the likelihood is searched."""
+
+    setup: PredictionSetup
+    values: np.ndarray  # (unknowns,) where output error ended
+    typical: np.ndarray  # (open noises,) that would explain all that a signal does, or the residuals of an output
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @classmethod
+    def of(cls, setup: PredictionSetup, first: Estimate) -> Search:
+        typical = np.array([_typical(setup, first, *term) for term in setup.open_terms])
+        outputs = np.array([place == "output" for place, _ in setup.open_terms], bool)
+        floor = typical * np.where(outputs, FINEST_OUTPUT, NOISE_VANISHED * LEVELS[0])
+        ceiling = typical * np.where(outputs, 10.0, HIGHEST * LEVELS[-1])
+        unknowns = setup.problem.unknowns
+        lower, upper = (setup.coordinates(np.array([getattr(u, side) for u in unknowns])) for side in ("lower", "upper"))
+        lower = np.where([u.log and not u.lower > 0 for u in unknowns], -np.inf, lower)
+        values = np.array([first.values[name] for name in setup.problem.names])
+        return cls(setup, values, typical, np.concatenate([lower, np.log(floor)]), np.concatenate([upper, np.log(ceiling)]))
+
+    def best(self, method: PredictionError, tell: Callable[..., object]) -> ScoringState:
+        """From where output error ended; from the smoother's answer too where that leads to no white innovations."""
+        found = self._from(self.values, method, tell)
+        if found.converged and innovations_white(self.setup, found):
+            return found
+        smoothed = self._smoothed_values()
+        if smoothed is None:
+            return found
+        other = self._from(smoothed, method, tell)
+        return min((found, other), key=lambda state: (not state.converged, state.at.value))
+
+    def _from(self, values: np.ndarray, method: PredictionError, tell: Callable[..., object]) -> ScoringState:
+        setup = self.setup
+        begin = min(self._grid(values), key=lambda theta: evaluate(setup, theta, derivatives=False).value)
+        noises = np.arange(begin.size) >= setup.unknowns
+        if np.any(noises):
+            begin = minimise(setup, begin, self.lower, self.upper, noises, most=NOISE_STEPS).theta
+        moving, most = np.ones(begin.size, bool), -(-method.max_iterations // ROUNDS)
+        found = minimise(setup, begin, self.lower, self.upper, moving, most=most, tell=tell)
+        for _ in range(ROUNDS - 1):
+            if found.converged or found.stalled:
+                break
+            theta, moving = self._without_invisible(found, moving)
+            before, found = found.history, minimise(setup, theta, self.lower, self.upper, moving, most=most, tell=tell)
+            found = replace(found, history=(*before, *found.history))
+        return found
+
+    def _without_invisible(self, found: ScoringState, moving: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Noises that the record hardly shows, held at their floor where the likelihood does not mind.
+
+        There steps in their logarithm lead on and on and change nothing.
+        """
+        theta, moving = found.theta.copy(), moving.copy()
+        for k in range(self.setup.unknowns, theta.size):
+            if moving[k] and found.at.information[k, k] < LEAST_INFORMATION:
+                without = np.where(np.arange(theta.size) == k, self.lower, theta)
+                if evaluate(self.setup, without, derivatives=False).value < found.at.value + NO_WORSE:
+                    theta, moving[k] = without, False
+        return theta, moving
+
+    def _grid(self, values: np.ndarray) -> list[np.ndarray]:
+        outputs = np.array([place == "output" for place, _ in self.setup.open_terms], bool)
+        inner = LEVELS if not np.all(outputs) else (1.0,)
+        points = []
+        for level, share in product(inner, OUTPUT_LEVELS if np.any(outputs) else (1.0,)):
+            sizes = self.typical * np.where(outputs, share, level)
+            theta = np.concatenate([self.setup.coordinates(values), np.log(sizes)])
+            points.append(np.clip(theta, self.lower, self.upper))
+        return points
+
+    def _smoothed_values(self) -> np.ndarray | None:
+        try:
+            plain = self.setup.problem.with_output_noise_only()
+            estimate = method_from("boundary_value").identify(plain, None, lambda _: None)
+        except DynidentError:
+            return None
+        values = np.array([estimate.values[name] for name in self.setup.problem.names])
+        return values if np.all(np.isfinite(values)) else None
+
+    def without_noise(self) -> ScoringState:
+        """The likelihood of output error: process noise at its floor."""
+        theta = np.clip(np.concatenate([self.setup.coordinates(self.values), np.log(self.typical)]), self.lower, self.upper)
+        held = np.array([False] * self.setup.unknowns + [place != "output" for place, _ in self.setup.open_terms], bool)
+        theta[held] = self.lower[held]
+        return minimise(self.setup, theta, self.lower, self.upper, ~held, most=NOISE_STEPS)
+
+    def hardly_known(self, found: ScoringState) -> list[str]:
+        """Outputs whose noise is open and next to invisible beside what disturbs the model."""
+        n, names = self.setup.unknowns, []
+        for k, (place, name) in enumerate(self.setup.open_terms, n):
+            if place == "output" and (found.theta[k] <= self.lower[k] or found.at.information[k, k] < LEAST_INFORMATION):
+                names.append(name)
+        return [f"The record hardly tells the noise of {', '.join(names)} beside what disturbs the model; intervals of initial "
+                "states rest on the value found. Give it, Gaussian(std), where you know it."] if names else []
+
+    def vanished(self, theta: np.ndarray) -> list[tuple[str, str]]:
+        """Noises of states and inputs that ended at their floor."""
+        n = self.setup.unknowns
+        return [(place, name) for k, (place, name) in enumerate(self.setup.open_terms)
+                if place != "output" and theta[n + k] <= self.lower[n + k]]
+
+
+def _typical(setup: PredictionSetup, first: Estimate, place: str, name: str) -> float:
+    problem = setup.problem
+    if place == "output":
+        return float(first.noise_std.get(name) or signal_std(problem, name))
+    if place == "input":
+        spread = max(float(np.std(e.inputs[name])) or float(np.max(np.abs(e.inputs[name]))) for e in problem.experiments)
+        return spread or 1.0
+    courses = [(t.states[name], float(t.time[-1] - t.time[0])) for t in first.trajectories]
+    sizes = [float(np.nanstd(x) or np.nanmax(np.abs(x))) / np.sqrt(span) for x, span in courses if span > 0]
+    return max(sizes, default=1.0) or 1.0
+
+
+def innovations_white(setup: PredictionSetup, found: ScoringState) -> bool:
+    return all(whiteness(series).passed for record in whitened_innovations(setup, found) for series in record.T
+               if np.any(np.isfinite(series)))
+
+
+# where the noise of an input is
+
+
+def _place(search: Search, method: PredictionError, found: ScoringState, tell: Callable[..., object]
+           ) -> tuple[ScoringState, str, list[str]]:
+    """The point by the criterion that fits the place of the inputs' noise: a sensor's error asks for total least squares."""
+    setup = search.setup
+    noisy = [name for place, name in setup.terms if place == "input"]
+    if not noisy or not found.converged:
+        return found, PREDICTION_ERROR, []
+    n = setup.unknowns
+    shift = inverse_information(found.at.information[:n, :n]) @ found.at.attenuation[:n]
+    std = np.sqrt(np.maximum(np.diag(inverse_information(found.at.information))[:n], np.finfo(float).tiny))
+    worst = int(np.argmax(np.abs(shift) / std))
+    size, name = abs(shift[worst]) / std[worst], setup.problem.names[worst]
+    sensors = [name for name in noisy if name in setup.problem.noisy_inputs]
+    if not size > ATTENUATION:
+        return found, PREDICTION_ERROR, [f"Whether the noise of {', '.join(noisy)} is that of its sensor or acts behind it "
+                                         f"moves no unknown by more than {size:.2g} standard errors."]
+    if not sensors:
+        return found, PREDICTION_ERROR, [
+            f"The noise of {', '.join(noisy)} is taken to act behind the input. Were it that of its sensor, {name} would be "
+            f"off by {size:.2g} standard errors: then say it in the experiment, noise={{\"{noisy[0]}\": Gaussian(...)}}."]
+    moving = np.arange(found.theta.size) < n
+    exact = minimise(setup, found.theta, search.lower, search.upper, moving, TOTAL_LEAST_SQUARES, method.max_iterations, tell)
+    remark = (f"The error of the sensor of {', '.join(sensors)} matters: treated as a disturbance it would move {name} by "
+              f"{size:.2g} standard errors (attenuation), so that the unknowns are those of dynamic total least squares.")
+    return replace(exact, history=(*found.history, *exact.history)), ERRORS_IN_VARIABLES, [remark]

@@ -1,0 +1,201 @@
+"""Fisher scoring: the criterion of the innovations with gradient and information, and its minimum by damped steps.
+
+Likelihood (prediction error): L = 1/2 sum(e^2/S + log S), H = sum(de de'/S + 1/2 dS dS'/S^2), the expected Hessian. Where the
+noise of an output is open, log S is left out of as many first values as initial states are free: these meet them exactly.
+Total least squares (errors of input sensors): 1/2 sum w^2 with w = e/sqrt(S) and noises that are given; H = sum(dw dw').
+The term log S pulls a parameter towards smaller variances, which is right where the noise is process noise, and a bias where
+the input's own error stands in the prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynident.kalman.prediction_error.innovations import RecordInnovations, run_innovations
+from dynident.kalman.prediction_error.setup import PredictionSetup
+from dynident.solvers.solver_result import Iteration
+from dynident.tolerances import SCORING_DECREMENT, SCORING_STALLED, SMALLEST_EIGENVALUE
+
+FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e-10, 1e8  # of the information's diagonal
+LESS_DAMPING, MORE_DAMPING = 0.2, 5.0
+SLOW = 0.1  # of a decrement that one step leaves: more, near a minimum, and the Hessian takes the place of its expectation
+NEAR = 1.0  # squared standard errors from a minimum: near it
+DIFFERENCE_STEP = 1e-2  # standard errors, for the Hessian from exact gradients
+LIKELIHOOD, TOTAL_LEAST_SQUARES = "likelihood", "total_least_squares"
+
+
+@dataclass(frozen=True, eq=False)
+class InnovationCriterion:
+    """The criterion at a point, with what is said of it."""
+
+    value: float  # infinite where the filter breaks down
+    gradient: np.ndarray
+    information: np.ndarray
+    scores: tuple[np.ndarray, ...]  # per record (samples, theta): the gradient sample by sample
+    innovations: tuple[RecordInnovations, ...]  # at the samples
+    attenuation: np.ndarray  # (theta,) 1/2 sum dS/S
+
+
+def evaluate(setup: PredictionSetup, theta: np.ndarray, kind: str = LIKELIHOOD, derivatives: bool = True
+             ) -> InnovationCriterion:
+    """Over all records, with the priors of the unknowns."""
+    size = theta.size
+    value, gradient, information = _priors(setup, theta)
+    pull, scores, innovations = np.zeros(size), [], []
+    with np.errstate(all="ignore"):
+        for e in range(len(setup.records)):
+            at = _record_innovations(setup, theta, e, derivatives)
+            innovations.append(at)
+            z = at.e / np.sqrt(at.s)
+            logs = setup.records[e].counted if kind == LIKELIHOOD else np.zeros(z.shape)  # whose log S counts
+            value += 0.5 * float(np.sum(z**2)) + 0.5 * float(np.sum(logs * np.log(at.s)))
+            if not np.isfinite(value) or np.any(at.s <= 0):
+                return InnovationCriterion(np.inf, gradient, information, (), (), pull)
+            if derivatives:
+                de, ds = at.de / np.sqrt(at.s)[..., None], at.ds / at.s[..., None]
+                own = z[..., None] * de + 0.5 * ds * (logs - z**2)[..., None]
+                scores.append(np.sum(own, axis=1))
+                gradient += np.sum(scores[-1], axis=0)
+                flat = (de if kind == LIKELIHOOD else de - 0.5 * ds * z[..., None]).reshape(-1, size)
+                information += flat.T @ flat
+                if kind == LIKELIHOOD:
+                    spread = (logs[..., None] * ds).reshape(-1, size)
+                    information += 0.5 * spread.T @ spread
+                pull += 0.5 * np.sum(logs[..., None] * ds, axis=(0, 1))
+    finite = np.all(np.isfinite(gradient)) and np.all(np.isfinite(information))
+    return InnovationCriterion(value if finite else np.inf, gradient, information, tuple(scores), tuple(innovations), pull)
+
+
+def _record_innovations(setup: PredictionSetup, theta: np.ndarray, e: int, derivatives: bool) -> RecordInnovations:
+    """At the samples of one record, differentiated in all of theta."""
+    problem, record, size = setup.problem, setup.records[e], theta.size
+    p, x0 = problem.parameters_and_initial_state(setup.values(theta), e)
+    binding, slopes, noises = problem.bindings[e], setup.slopes(theta), setup.model.noises
+    dp, dx, dn = np.zeros((size, p.size)), np.zeros((size, x0.size)), np.zeros((size, noises))
+    for seeds, unknown in ((dp, binding.parameter_unknown), (dx, binding.initial_unknown)):
+        at = np.flatnonzero(unknown >= 0)
+        seeds[unknown[at], at] = slopes[unknown[at]]
+    at = np.flatnonzero(record.open_noise >= 0)
+    dn[setup.unknowns + record.open_noise[at], at] = 1.0
+    count = size if derivatives else 0
+    found = run_innovations(setup.model, record.columns, p, setup.noise_of(theta, e), x0, dp[:count], dn[:count], dx[:count])
+    rows = record.sample_rows
+    return RecordInnovations(*(getattr(found, name)[rows] for name in ("e", "s", "de", "ds", "mean", "variance")))
+
+
+def prior_information(setup: PredictionSetup, theta: np.ndarray) -> np.ndarray:
+    """What the priors add to the information."""
+    return _priors(setup, theta)[2]
+
+
+def _priors(setup: PredictionSetup, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    value, gradient, information = 0.0, np.zeros(theta.size), np.zeros((theta.size, theta.size))
+    values, slopes = setup.values(theta), setup.slopes(theta)
+    for i, unknown in enumerate(setup.problem.unknowns):
+        if unknown.prior is not None:
+            off, slope = (values[i] - unknown.prior.mean) / unknown.prior.std, slopes[i] / unknown.prior.std
+            value += 0.5 * off**2
+            gradient[i] += off * slope
+            information[i, i] += slope**2
+    return value, gradient, information
+
+
+@dataclass(frozen=True, eq=False)
+class ScoringState:
+    """Where the search is."""
+
+    theta: np.ndarray
+    at: InnovationCriterion
+    damping: float = FIRST_DAMPING
+    decrement: float = np.inf  # g' H^-1 g: twice what the criterion can still fall, in squared standard errors
+    converged: bool = False
+    stalled: bool = False
+    history: tuple[Iteration, ...] = ()
+
+
+def minimise(setup: PredictionSetup, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, moving: np.ndarray,
+             kind: str = LIKELIHOOD, most: int = 100, tell: Callable[..., object] = lambda _: None) -> ScoringState:
+    """Damped scoring within bounds; only the `moving` entries of theta change."""
+    theta = np.clip(theta, lower, upper)
+    state = ScoringState(theta, evaluate(setup, theta, kind))
+    for number in range(most):
+        if not np.isfinite(state.at.value):
+            break
+        free = moving & ~on_bound(state, lower, upper)
+        before, state = state.decrement, replace(state, decrement=_decrement(state.at, free))
+        done = Iteration(number, 2 * state.at.value, float(np.sqrt(state.decrement)))
+        state = replace(state, history=(*state.history, done))
+        tell(done)
+        if state.decrement < SCORING_DECREMENT:
+            return replace(state, converged=True)
+        slow = SLOW * before < state.decrement < NEAR
+        H = _positive_hessian(setup, state, free, kind) if slow else state.at.information[np.ix_(free, free)]
+        state = _step(setup, state, lower, upper, free, H, kind)
+        if state.stalled:
+            return replace(state, converged=state.decrement < SCORING_STALLED)
+    return state
+
+
+def on_bound(state: ScoringState, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Entries that rest on a bound and would leave it outwards."""
+    return ((state.theta <= lower) & (state.at.gradient > 0)) | ((state.theta >= upper) & (state.at.gradient < 0))
+
+
+def hessian(setup: PredictionSetup, state: ScoringState, free: np.ndarray, kind: str) -> np.ndarray:
+    """Of the criterion in the `free` entries of theta, by differences of its exact gradient."""
+    where = np.flatnonzero(free)
+    std = np.sqrt(np.maximum(np.diag(inverse_information(state.at.information[np.ix_(free, free)])), np.finfo(float).tiny))
+    rows = []
+    for i, size in zip(where, DIFFERENCE_STEP * std, strict=True):
+        step = np.zeros(state.theta.size)
+        step[i] = size
+        ahead, behind = (evaluate(setup, state.theta + side * step, kind).gradient[where] for side in (1, -1))
+        rows.append((ahead - behind) / (2 * size))
+    found = np.array(rows).reshape(where.size, where.size)
+    return (found + found.T) / 2
+
+
+def _positive_hessian(setup: PredictionSetup, state: ScoringState, free: np.ndarray, kind: str) -> np.ndarray:
+    """The Hessian with the sign of negative curvatures turned; the information where it cannot be had."""
+    information = state.at.information[np.ix_(free, free)]
+    found = hessian(setup, state, free, kind)
+    if not np.all(np.isfinite(found)):
+        return information
+    size = np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
+    w, V = np.linalg.eigh(found / size / size[:, None])
+    return (V * np.maximum(np.abs(w), SMALLEST_EIGENVALUE)) @ V.T * size * size[:, None]
+
+
+def _step(setup: PredictionSetup, state: ScoringState, lower: np.ndarray, upper: np.ndarray, free: np.ndarray, H: np.ndarray,
+          kind: str) -> ScoringState:
+    """The next point, with more damping until the criterion falls."""
+    g, diagonal = state.at.gradient[free], np.diag(state.at.information)[free]
+    diagonal = diagonal + SMALLEST_EIGENVALUE * max(float(np.max(diagonal, initial=0.0)), np.finfo(float).tiny)
+    damping = state.damping
+    while damping < MOST_DAMPING:
+        theta = state.theta.copy()
+        theta[free] -= np.linalg.solve(H + np.diag(damping * diagonal), g)
+        theta = np.clip(theta, lower, upper)
+        if evaluate(setup, theta, kind, derivatives=False).value < state.at.value:
+            at = evaluate(setup, theta, kind)
+            if np.isfinite(at.value):
+                return replace(state, theta=theta, at=at, damping=max(damping * LESS_DAMPING, LEAST_DAMPING))
+        damping *= MORE_DAMPING
+    return replace(state, stalled=True)
+
+
+def _decrement(at: InnovationCriterion, free: np.ndarray) -> float:
+    g = at.gradient[free]
+    return float(g @ inverse_information(at.information[np.ix_(free, free)]) @ g)
+
+
+def inverse_information(H: np.ndarray) -> np.ndarray:
+    """Within the directions that are determined; scaled first, since unknowns have units."""
+    size = np.sqrt(np.maximum(np.diag(H), 0.0))
+    size = np.where(size > 0, size, 1.0)
+    w, V = np.linalg.eigh(H / size / size[:, None])
+    kept = w > SMALLEST_EIGENVALUE * max(float(np.max(w, initial=0.0)), np.finfo(float).tiny)
+    return (V[:, kept] / w[kept]) @ V[:, kept].T / size / size[:, None]

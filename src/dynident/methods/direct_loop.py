@@ -1,0 +1,80 @@
+"""Direct loop: the steps of a direct method in their order, with the integrator chosen before them and checked after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from dynident.integrators.adaptive import RADAU5
+from dynident.linalg.finite_problem import Variables
+from dynident.methods.direct_steps import (
+    DirectSetup,
+    OuterState,
+    Transcription,
+    check_start,
+    choose_first_substeps,
+    count_rounds,
+    escape_stationary_start,
+    finished,
+    initial_state,
+    refine,
+    relax,
+    residual_level,
+    reweight,
+    safeguard,
+    solve,
+    transcribe,
+)
+from dynident.methods.integrator_choice import check_integrator_at, choose_again, choose_integrator
+from dynident.methods.noise_estimation import initial_noise_std
+from dynident.methods.outer_loop import OuterLoop
+from dynident.problem.problem import Problem
+from dynident.status import Status, StatusCode
+from dynident.tolerances import INTEGRATION_ELSEWHERE, INTEGRATION_FOOLED, INTEGRATION_TOLERANCE, INTEGRATION_WRONG
+from dynident.transcription.shooting import Shooting
+
+
+def check_integrator(setup: DirectSetup, state: OuterState) -> OuterState:
+    """By an independent one, at the solution: a trajectory that is not the model's stops the word converged."""
+    if not state.converged:
+        return state
+    assert state.solved is not None and state.simulated is not None
+    shooting, there = state.simulated
+    if state.noise_std:
+        shooting = setup.shooting_with(state.noise_std)(state.substeps)  # the weights may just have changed
+    result = state.solved.result
+    level = 1.0 if state.noise_std else residual_level(state.finite, result.evaluation.cost)
+    check = check_integrator_at(shooting, there, level)
+    state = replace(state, note=" ".join(filter(None, [state.note, check.note])))
+    elsewhere = check.relative > INTEGRATION_ELSEWHERE or check.error > INTEGRATION_FOOLED * state.integration_error
+    if not (check.error > 1 and elsewhere):
+        return state
+    state, moved = replace(state, integration_error=check.error), INTEGRATION_TOLERANCE * check.error
+    if moved <= INTEGRATION_WRONG:
+        return state
+    why = Status.of(StatusCode.INTEGRATOR_WRONG, reason=result.reason, integrator=shooting.integrator.name, other=RADAU5.name,
+                    moved=moved)
+    return state.with_result(replace(result, converged=False, reason=why))
+
+
+DIRECT_LOOP: OuterLoop[DirectSetup, OuterState] = OuterLoop(
+    prepare=(choose_first_substeps, transcribe, check_start, relax),
+    round=(transcribe, solve, escape_stationary_start, reweight, refine),
+    conclude=(count_rounds, check_integrator, safeguard), finished=finished)
+
+
+def run_direct(method: Transcription, problem: Problem, report: Callable[..., object],
+               loop: OuterLoop[DirectSetup, OuterState] | None = None,
+               begin: Callable[[Shooting], Variables] = Shooting.start) -> tuple[DirectSetup, OuterState]:
+    """The last state of a fit; where the integrator is left to us, it is chosen at the start and again at the solution."""
+    loop = loop or DIRECT_LOOP
+    chosen = choose_integrator(method, problem, initial_noise_std(problem), begin)
+    setup = DirectSetup(problem, chosen.method, report)
+    state = loop.run(setup, initial_state(setup, chosen.substeps, chosen.note))
+    if chosen.substeps is None or not state.converged or state.simulated is None:
+        return setup, state
+    other = choose_again(chosen, problem, state.noise_std, state.substeps, state.integration_error, state.simulated[1])
+    if other is None:
+        return setup, state
+    setup = DirectSetup(problem, other.method, report)
+    return setup, loop.run(setup, initial_state(setup, None, other.note))

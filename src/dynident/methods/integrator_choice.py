@@ -1,0 +1,136 @@
+"""Integrator choice: is a problem stiff, so that it takes an implicit integrator, and did the one of a fit find the solution?
+
+Stiff is what an explicit scheme cannot follow, or only with steps that its stability asks for and its accuracy does not: the
+spectral radius of the rates' Jacobian times the step is then beyond what an accurate step of it would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dynident.codegen.compiler import compiler
+from dynident.errors import SimulationDiverged
+from dynident.integrators.adaptive import RADAU5
+from dynident.integrators.scheme import Adaptive, Explicit
+from dynident.integrators.step_functions import symbols
+from dynident.linalg.finite_problem import Variables
+from dynident.methods.options import AUTOMATIC
+from dynident.methods.substeps import choose_substeps, weighted_change
+from dynident.problem.problem import Problem
+from dynident.tolerances import INTEGRATION_TOLERANCE, STIFF_STEP
+from dynident.transcription.shooting import Shooting
+
+EXPLICIT = "runge_kutta"
+LOOKS = 10  # places of a record at which the Jacobian is looked at
+FEW_SUBSTEPS = 4  # up to so many, an explicit scheme is quicker whatever asks for them
+
+
+@dataclass(frozen=True, eq=False)
+class IntegratorChoice:
+    """A method with its integrator named, the sub-steps that go with it at the start, and why, where that is worth a line."""
+
+    method: Any
+    substeps: int | None = None  # None: not looked for
+    note: str = ""
+
+
+def choose_integrator(method: Any, problem: Problem, noise_std: Mapping[str, float],
+                      begin: Callable[[Shooting], Variables] = Shooting.start) -> IntegratorChoice:
+    """Where a fit will `begin`. Sub-steps that were given are those of an explicit scheme."""
+    if getattr(method, "integrator", "") != AUTOMATIC:
+        return IntegratorChoice(method)
+    explicit = replace(method, integrator=EXPLICIT)
+    if problem.model.hybrid or not problem.model.states or method.substeps != "auto":
+        return IntegratorChoice(explicit)
+    make = cache(partial(explicit.transcribe_by_shooting, problem, noise_std=noise_std))
+    try:
+        point = begin(make(1))
+        substeps, error = choose_substeps(make, point)
+    except SimulationDiverged:  # lost, which no integrator will mend
+        return IntegratorChoice(explicit)
+    why = stiffness(make, substeps, error, point)
+    implicit = replace(method, integrator=RADAU5.name)
+    if not why or not _follows(implicit.transcribe_by_shooting(problem, 1, noise_std), begin):
+        return IntegratorChoice(explicit, substeps)
+    return IntegratorChoice(implicit, None, f"The model is stiff at the start ({why}): integrated by {RADAU5.name}.")
+
+
+def choose_again(chosen: IntegratorChoice, problem: Problem, noise_std: Mapping[str, float], substeps: int, error: float,
+                 point: Variables) -> IntegratorChoice | None:
+    """At the solution that an explicit scheme found; None where that was right."""
+    make = partial(chosen.method.transcribe_by_shooting, problem, noise_std=noise_std)
+    why = stiffness(make, substeps, error, point)
+    if not why:
+        return None
+    implicit = replace(chosen.method, integrator=RADAU5.name)
+    return IntegratorChoice(implicit, None, f"The model is stiff at the solution ({why}): fitted again by {RADAU5.name}.")
+
+
+def stiffness(make: Callable[[int], Shooting], substeps: int, error: float, point: Variables) -> str:
+    """Why a problem is stiff, in a few words, given the sub-steps that an explicit scheme needs; empty: it is not."""
+    if error <= 1 and substeps <= FEW_SUBSTEPS:
+        return ""
+    if not error <= 1:
+        return f"{EXPLICIT} is not accurate with {substeps} steps per sample"
+    product = stiff_product(make(substeps), point)
+    return f"spectral radius times step of {EXPLICIT} {product:.2g}" if product > STIFF_STEP else ""
+
+
+def stiff_product(finite: Shooting, point: Variables) -> float:
+    """Median over the records of the spectral radius of d rate/d state times the length of a step."""
+    model = finite.problem.model
+    s = symbols(model)
+    place = [s["t"], s["x"], s["u0"], s["p"]]
+    jacobian = ca.Function("jacobian", place, [ca.densify(ca.jacobian(model.rate(*place), s["x"]))])
+    values, products = finite.objective.values(point), []
+    for e, (record, out) in enumerate(zip(finite.records, finite.run(point, False), strict=True)):
+        p, grid = finite.problem.parameters_and_initial_state(values, e)[0], record.grid
+        for k in np.unique(np.linspace(0, grid.nodes - 2, LOOKS).astype(int)) if grid.nodes > 1 else ():
+            J = np.asarray(jacobian(grid.time[k], out.states[k], grid.u_begin[k], p))
+            step = (grid.time[k + 1] - grid.time[k]) / grid.substeps[k]
+            products.append(step * float(np.max(np.abs(np.linalg.eigvals(J)))) if np.all(np.isfinite(J)) else np.inf)
+    return float(np.median(products)) if products else 0.0
+
+
+def _follows(finite: Shooting, begin: Callable[[Shooting], Variables]) -> bool:
+    try:
+        finite.evaluate(begin(finite))
+    except SimulationDiverged:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class IntegratorCheck:
+    """What an independent integrator says at a solution: the difference relative to what is harmless, or why it is silent."""
+
+    error: float = 0.0
+    relative: float = 0.0  # the same difference relative to the outputs; of schemes whose equations have several roots
+    note: str = ""
+
+
+def check_integrator_at(finite: Any, point: Variables, level: float) -> IntegratorCheck:
+    """The trajectory of a fit against that of an integrator with error control, from the same states at the same values.
+
+    A test by halved steps can be fooled, and an implicit step can land on another root of its equations: both go the same
+    wrong way again with half the step. Without a compiler explicit schemes, which have no roots to miss, are not checked.
+    """
+    if not isinstance(finite, Shooting):  # a black box, whose steps are its own
+        return IntegratorCheck()
+    model, explicit = finite.problem.model, isinstance(finite.integrator, Explicit)
+    if isinstance(finite.integrator, Adaptive) or model.hybrid or not model.states or (explicit and compiler() is None):
+        return IntegratorCheck()
+    try:
+        other = finite.simulated_by(RADAU5)
+        other.run(point, False)
+        change, size = weighted_change(finite, other, point, linked=True)
+    except SimulationDiverged as bad:
+        return IntegratorCheck(note=f"The integrator could not be checked by another one: {bad}." * (not explicit))
+    seen = max(INTEGRATION_TOLERANCE * level, 10 * RADAU5.relative_tolerance * size)  # its own error is no difference
+    return IntegratorCheck(change / seen, change / size if size > 0 and not explicit else 0.0)

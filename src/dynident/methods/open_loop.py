@@ -1,0 +1,93 @@
+"""Open loop: what does a model leave over when it is simulated from its first state with nothing but the inputs?
+
+Residuals of a filter are those of predictions, of a smoother those of a model that may err, of a fit that did not converge
+those of segments that do not meet. Belief needs those of one simulation per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynident.errors import ProblemError, SimulationDiverged
+from dynident.estimate.estimate import Estimate
+from dynident.integrators.grid import grid_of
+from dynident.methods.noise_estimation import signal_std
+from dynident.methods.ranking import FINEST
+from dynident.problem.noise import loss_and_weights
+from dynident.problem.problem import Problem, given_std
+from dynident.transcription.initial_guess import start_values
+from dynident.transcription.simulators import Simulator, declared_names, simulator_for
+
+Residuals = Sequence[Mapping[str, np.ndarray]]  # per experiment: measured - model by output
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Minus twice the log-likelihood of residuals, up to what all ends of a problem share; with the size that it counts in."""
+
+    value: float
+    size: float  # what a relative change is relative to
+
+    def same(self, other: Misfit, tolerance: float) -> bool:
+        return abs(self.value - other.value) <= tolerance * max(self.size, other.size)
+
+    def better_than(self, other: Misfit, tolerance: float) -> bool:
+        """Lower by more than a relative tolerance."""
+        return self.value < other.value - tolerance * max(min(self.size, other.size), 1.0)
+
+
+def open_loop_residuals(problem: Problem, values: Mapping[str, float], integrator: str = "runge_kutta", substeps: int = 1
+                        ) -> Residuals | None:
+    """Measured minus simulated at values by printed name, others from the start; None where the simulation diverges."""
+    unknowns = np.array([values.get(n, own) for n, own in zip(problem.names, start_values(problem), strict=True)], float)
+    simulator: Simulator = simulator_for(problem.model, integrator, declared_names(problem))
+    found = []
+    for e, experiment in enumerate(problem.experiments):
+        p, x0 = problem.parameters_and_initial_state(unknowns, e)
+        grid = grid_of(problem.model, experiment, substeps)
+        try:
+            outputs = simulator.run(p, x0, grid)[0][grid.offset:]
+        except SimulationDiverged:
+            return None
+        own = {name: np.asarray(y, float) - outputs[:, problem.model.outputs.index(name)]
+               for name, y in experiment.outputs.items()}
+        if not all(np.all(np.isfinite(r[np.isfinite(experiment.outputs[name])])) for name, r in own.items()):
+            return None
+        found.append(own)
+    return found
+
+
+def estimate_residuals(estimate: Estimate) -> Residuals:
+    """Open-loop residuals at an estimate, whatever method made it."""
+    found = open_loop_residuals(estimate.problem, estimate.values, estimate.method.simulation_integrator,
+                                max(1, int(estimate.counts.get("substeps", 1))))
+    if found is None:
+        raise ProblemError("At these values a simulation from the first state leaves the finite numbers, so that there are no "
+                           "open-loop residuals; estimate.residuals are those of the method itself.")
+    return tuple(found)
+
+
+def misfit(problem: Problem, residuals: Residuals, values: Mapping[str, float], loss: str = "squared") -> Misfit:
+    """Squares over given variances, the logarithm of the mean square where none is given, and priors."""
+    given, estimated, counted = 0.0, 0.0, 0
+    open_squares: dict[str, list[np.ndarray]] = {}
+    for experiment, own in zip(problem.experiments, residuals, strict=True):
+        for name, r in own.items():
+            std = given_std(experiment, name)
+            present = np.isfinite(np.asarray(experiment.outputs[name], float))
+            if std is None:
+                open_squares.setdefault(name, []).append(np.asarray(r, float)[present])
+            else:
+                given += loss_and_weights((np.asarray(r, float) / std)[present], loss)[0]
+    for name, parts in open_squares.items():
+        r = np.concatenate(parts)
+        finest = FINEST * signal_std(problem, name)
+        scale = np.median(np.abs(r)) / 0.6745 if loss != "squared" and r.size else np.sqrt(np.mean(r**2)) if r.size else finest
+        estimated += 2 * r.size * float(np.log(max(float(scale), finest)))
+        counted += r.size
+    prior = sum(((values[u.name] - u.prior.mean) / u.prior.std) ** 2 for u in problem.unknowns if u.prior is not None)
+    total = given + estimated + prior
+    return Misfit(total if np.isfinite(total) else np.inf, max(given + prior, float(counted), 1.0))

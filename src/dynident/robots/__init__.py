@@ -1,0 +1,1 @@
+"""Robots: a source of models: URDF files, rigid body dynamics as expressions, friction laws."""

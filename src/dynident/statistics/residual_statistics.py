@@ -1,0 +1,141 @@
+"""Residual statistics: how large, how coloured, and how much better than a naive reference is what a model leaves over?
+
+All of them are of open-loop residuals, measured minus simulated from the first state, of one output in one experiment, in
+sample order, NaN where nothing was measured. Samples are taken as evenly spaced; a gap takes its pairs with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+from dynident.statistics.autocorrelation import highest_order, levinson
+
+HIGHEST_DIFFERENCE = 6  # order; a signal that bends more than a parabola of this degree over seven samples looks white to none
+ROBUST_LIMIT = 3.0  # robust standard deviations, beyond which outliers are drawn in before anything is computed
+NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
+GRID_ROUNDING = 1e-3  # of a quantisation step, by which a value may miss its multiple
+FEWEST_LEVELS = 4  # different values; fewer do not tell a step
+REPEATED = 4.0  # samples per different value, on the average, that show a signal in steps
+
+
+@dataclass(frozen=True)
+class ResidualStatistics:
+    """What the residuals of one output in one experiment are like; sizes in the unit of the output."""
+
+    samples: int  # with a measured value
+    rms: float  # root mean square of the residuals
+    signal_std: float  # of the measured signal
+    white_std: float  # the part of the residuals that neighbours do not share
+    memory: float  # share of the variance that past residuals predict, 0 (white) to 1
+    lag_one: float  # autocorrelation from one sample to the next
+    reduced_chi_square: float | None  # mean square over the given variance; None where none is given
+    constant_rms: float  # what the best constant would leave over
+    line_rms: float  # what the best straight line over time would
+    quantisation: float  # step of the measured values; 0 where they lie on none
+
+    @property
+    def innovation(self) -> float:
+        """Share of the variance that is new at each sample."""
+        return 1.0 - self.memory
+
+    @property
+    def effective_samples(self) -> float:
+        """Independent samples that would tell the variance as well, for a memory of one sample."""
+        square = min(self.lag_one**2, 1.0)
+        return max(1.0, self.samples * (1 - square) / (1 + square))
+
+    def systematic_share(self, noise_std: float | None = None) -> float:
+        """What is left over beyond noise, relative to the signal; the white part is the noise where no std is given."""
+        noise = self.white_std if noise_std is None else noise_std
+        return float(np.sqrt(max(self.rms**2 - noise**2, 0.0)) / self.signal_std) if self.signal_std > 0 else np.inf
+
+
+def residual_statistics(residuals: np.ndarray, measured: np.ndarray, time: np.ndarray,
+                        std: np.ndarray | float | None = None, robust: bool = False) -> ResidualStatistics:
+    """Of one series; `robust` draws outliers in first, as a robust loss does."""
+    r, y = np.asarray(residuals, float), np.asarray(measured, float)
+    r = np.where(np.isfinite(y), r, np.nan)
+    if robust:
+        r = draw_in_outliers(r, std)
+    there = np.isfinite(y)
+    chi_square = None if std is None or not np.any(there) else float(np.nanmean((r / std) ** 2))
+    rms = float(np.sqrt(np.nanmean(r**2))) if np.any(there) else np.nan
+    constant, line = naive_rms(y, np.asarray(time, float))
+    return ResidualStatistics(int(np.sum(there)), rms, float(np.std(y[there])) if np.any(there) else 0.0, white_std(r),
+                              memory(r), lag_one(r), chi_square, constant, line, quantisation_step(y))
+
+
+def draw_in_outliers(residuals: np.ndarray, std: np.ndarray | float | None = None) -> np.ndarray:
+    """Residuals beyond three robust standard deviations moved to there (winsorised)."""
+    scale = std if std is not None else np.nanmedian(np.abs(residuals)) / NORMAL_MEDIAN
+    limit = ROBUST_LIMIT * np.asarray(scale, float)
+    return np.clip(residuals, -limit, limit) if np.all(limit > 0) else residuals
+
+
+def white_std(residuals: np.ndarray) -> float:
+    """Standard deviation of what neighbours do not share: the smallest that differences of order 1 to 6 say.
+
+    A difference of order d has the variance of white noise times binomial(2 d, d); whatever is smooth over d + 1 samples
+    is gone from it. NaN where no two neighbours are measured.
+    """
+    found, difference = [], np.asarray(residuals, float)
+    for order in range(1, HIGHEST_DIFFERENCE + 1):
+        difference = np.diff(difference)
+        present = difference[np.isfinite(difference)]
+        if present.size:
+            found.append(float(np.sqrt(np.mean(present**2) / comb(2 * order, order))))
+    return min(found, default=np.nan)
+
+
+def lag_one(residuals: np.ndarray) -> float:
+    """Autocorrelation at lag one about zero, over the pairs that are present; 0 where there are none."""
+    return float(_autocorrelations(residuals, 1)[1])
+
+
+def memory(residuals: np.ndarray) -> float:
+    """Share of the variance that an autoregression predicts, its order chosen by AIC; 0 for white residuals."""
+    count = int(np.sum(np.isfinite(residuals)))
+    rho = _autocorrelations(residuals, highest_order(count))
+    variance, reflections = levinson(rho)
+    if variance <= 0:
+        return 0.0
+    innovation = np.concatenate([[1.0], np.cumprod(1 - reflections**2)])
+    order = int(np.argmin(count * np.log(innovation) + 2 * np.arange(innovation.size)))
+    return float(1 - innovation[order])
+
+
+def _autocorrelations(residuals: np.ndarray, lags: int) -> np.ndarray:
+    """(lags + 1,) at lags 0, 1, ...; zeros for what is missing keep them positive definite."""
+    r = np.where(np.isfinite(residuals), residuals, 0.0)
+    size = float(np.max(np.abs(r), initial=0.0))
+    if size == 0:
+        return np.zeros(lags + 1)
+    r = r / size  # so that no square is too large or too small for the computer
+    sums = np.array([r[k:] @ r[:r.size - k] for k in range(lags + 1)], float)
+    return sums / sums[0]
+
+
+def naive_rms(measured: np.ndarray, time: np.ndarray) -> tuple[float, float]:
+    """What the best constant and the best straight line over time leave over (root mean square)."""
+    there = np.isfinite(measured)
+    y = measured[there]
+    if not y.size:
+        return np.nan, np.nan
+    about, centred = y - np.mean(y), time[there] - np.mean(time[there])
+    slope = float(centred @ about) / max(float(centred @ centred), np.finfo(float).tiny)
+    return float(np.sqrt(np.mean(about**2))), float(np.sqrt(np.mean((about - slope * centred) ** 2)))
+
+
+def quantisation_step(measured: np.ndarray) -> float:
+    """The step of which all measured values are multiples apart, where values repeat often enough to show one; else 0."""
+    y = measured[np.isfinite(measured)]
+    levels = np.unique(y)
+    if levels.size < FEWEST_LEVELS or y.size < REPEATED * levels.size:
+        return 0.0
+    gaps = np.diff(levels)
+    step = float(np.min(gaps))
+    multiples = gaps / step
+    return step if np.all(np.abs(multiples - np.round(multiples)) <= GRID_ROUNDING * np.maximum(multiples, 1)) else 0.0

@@ -1,0 +1,76 @@
+"""Does belief tell noise from what a model misses?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dynident as di
+from dynident.automatic.belief import BeliefLevel, believe
+
+TIME = np.linspace(0.0, 10.0, 401)
+MODEL = di.EquationModel(states={"x": "-k*x"})
+SIGNAL = np.sin(3 * TIME)
+
+
+def problem(std=None, samples=401):
+    run = di.Experiment(TIME[:samples], {}, {"x": SIGNAL[:samples]}, noise={"x": di.Gaussian(std)})
+    return di.Problem(MODEL, [run], [di.Parameter("k", 1.0)])
+
+
+def noise(size=0.01, coefficient=0.0, seed=0):
+    e = np.random.default_rng(seed).standard_normal(TIME.size)
+    r = np.zeros(TIME.size)
+    for k in range(TIME.size):
+        r[k] = (coefficient * r[k - 1] if k else 0.0) + np.sqrt(1 - coefficient**2) * e[k]
+    return size * r
+
+
+def level(residuals, std=None, samples=401, loss="squared"):
+    return believe(problem(std, samples), [{"x": residuals[:samples]}], loss).level
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("std", [None, 0.01, 0.004])
+def test_white_residuals_are_noise_whatever_was_said_about_their_size(seed, std):
+    assert level(noise(seed=seed), std) is BeliefLevel.NOISE
+
+
+def test_slow_noise_of_the_given_size_is_noise():
+    assert level(noise(coefficient=0.9), 0.01) is BeliefLevel.NOISE
+
+
+def test_slow_residuals_of_unknown_size_are_small_or_large_by_the_signal():
+    assert level(noise(0.02, 0.97)) is BeliefLevel.SMALL
+    assert level(noise(0.3, 0.97)) is BeliefLevel.NONE
+
+
+def test_a_given_std_that_is_too_large_hides_no_slow_remainder():
+    assert level(noise(0.01, 0.97), 0.1) is not BeliefLevel.NOISE
+
+
+def test_a_model_that_explains_no_more_than_a_line_is_not_believed():
+    assert level(noise(0.7)) is BeliefLevel.NONE
+
+
+def test_a_few_samples_are_not_judged():
+    assert level(noise(), samples=7) is BeliefLevel.UNJUDGED
+
+
+def test_an_outlier_does_not_count_for_a_robust_loss():
+    spoiled = noise()
+    spoiled[::40] += 5.0
+    assert level(spoiled, 0.01, loss="huber") is BeliefLevel.NOISE
+
+
+def test_a_record_without_noise_is_believed_where_it_is_followed():
+    assert level(1e-6 * SIGNAL) is BeliefLevel.NOISE
+
+
+def test_the_worst_of_two_outputs_decides():
+    model = di.EquationModel(states={"x": "-k*x", "y": "-k*y"})
+    run = di.Experiment(TIME, {}, {"x": SIGNAL, "y": SIGNAL})
+    both = di.Problem(model, [run], [di.Parameter("k", 1.0)])
+    found = believe(both, [{"x": noise(), "y": noise(0.3, 0.97)}])
+    assert found.level is BeliefLevel.NONE
+    assert found.reason.startswith("y:")

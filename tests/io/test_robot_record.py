@@ -1,0 +1,70 @@
+"""Does a controller's log become the right joints in the right units, and are mistakes noticed?"""
+
+import numpy as np
+import pytest
+
+import dynident as di
+from dynident.errors import ProblemError
+
+ARM = di.RobotModel(di.library.two_link_urdf())
+T = np.linspace(0, 4, 201)
+LOG = {"t": T, "q1": np.sin(T), "q2": 0.5 * np.cos(2 * T), "dq1": np.cos(T), "dq2": -np.sin(2 * T), "tau1": T, "tau2": -T}
+
+
+def written(tmp_path, columns):
+    file = tmp_path / "log.csv"
+    np.savetxt(file, np.column_stack(list(columns.values())), delimiter=",", header=",".join(columns), comments="")
+    return file
+
+
+def test_columns_are_found_by_number(tmp_path):
+    run = di.read_robot(written(tmp_path, LOG), ARM)
+    assert list(run.inputs) == ["tau1", "tau2"] and list(run.outputs) == ["q1", "q2", "dq1", "dq2"]
+    assert run.outputs["q2"] == pytest.approx(LOG["q2"])
+
+
+def test_columns_are_found_by_the_joints_names_in_any_order(tmp_path):
+    log = {"time": T, "tilt": LOG["q2"], "turn": LOG["q1"], "tilt_effort": LOG["tau2"], "turn_effort": LOG["tau1"]}
+    run = di.read_robot(written(tmp_path, log), ARM)
+    assert run.outputs["q1"] == pytest.approx(LOG["q1"]) and run.inputs["tau2"] == pytest.approx(LOG["tau2"])
+
+
+def test_currents_become_torques_by_gains(tmp_path):
+    log = {k: v for k, v in LOG.items() if not k.startswith("tau")} | {"i1": T, "i2": -T}
+    file = written(tmp_path, log)
+    assert di.read_robot(file, ARM, gains={"turn": 10, "tilt": 4}).inputs["tau2"] == pytest.approx(-4 * T)
+    with pytest.raises(ProblemError, match=r"holds motor currents .* and no torques. Give the drive gains in N m/A"):
+        di.read_robot(file, ARM)
+    with pytest.raises(ProblemError, match="gains has 3 values for 2 joints"):
+        di.read_robot(file, ARM, gains=[1, 2, 3])
+
+
+def test_degrees_betray_themselves(tmp_path):
+    log = LOG | {k: np.rad2deg(LOG[k]) for k in ("q1", "q2", "dq1", "dq2")}
+    file = written(tmp_path, log)
+    with pytest.raises(ProblemError, match=r"these look like degrees\. Say degrees=True"):
+        di.read_robot(file, ARM)
+    assert di.read_robot(file, ARM, degrees=True).outputs["dq2"] == pytest.approx(LOG["dq2"])
+
+
+def test_a_position_beyond_its_limit_asks_for_the_order(tmp_path):
+    with pytest.raises(ProblemError, match="Is the order of the columns that of the arm"):
+        di.read_robot(written(tmp_path, LOG | {"q2": 1000 * LOG["q2"]}), ARM)
+
+
+def test_velocities_of_other_joints_are_noticed(tmp_path):
+    with pytest.raises(ProblemError, match="dq1 is the derivative of q2, not of q1"):
+        di.read_robot(written(tmp_path, LOG | {"dq1": LOG["dq2"], "dq2": LOG["dq1"]}), ARM)
+
+
+@pytest.mark.parametrize(("lost", "said"), [("q2", r"position of joint 2 \(tilt\)"), ("tau2", "no torque of joint 2"),
+                                            ("t", "say which is time")])
+def test_what_is_missing_is_named(tmp_path, lost, said):
+    with pytest.raises(ProblemError, match=said):
+        di.read_robot(written(tmp_path, {k: v for k, v in LOG.items() if k != lost}), ARM)
+
+
+def test_a_column_can_be_named(tmp_path):
+    log = {k if k != "q2" else "angle of the arm": v for k, v in LOG.items()}
+    run = di.read_robot(written(tmp_path, log), ARM, columns={"q2": "angle of the arm"})
+    assert run.outputs["q2"] == pytest.approx(LOG["q2"])

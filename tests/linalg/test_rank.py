@@ -1,0 +1,37 @@
+"""Rank: the one rule, against numpy's own least squares and pseudo-inverse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dynident.linalg.rank import column_lengths, independent_columns, pseudo_inverse_of_independent, truncated_svd
+from dynident.tolerances import SINGULAR_VALUE
+
+
+def deficient(rng):
+    """Six columns of rank four, in units that differ by 1e6; the last two are sums of earlier ones."""
+    free = rng.standard_normal((40, 4))
+    return np.column_stack([free, free[:, 0] - 2 * free[:, 1], free[:, 2] + free[:, 3]]) * 10.0 ** np.arange(-3, 3)
+
+
+def test_least_squares_of_a_deficient_matrix_is_numpys_at_the_same_tolerance():
+    rng = np.random.default_rng(0)
+    matrix, target = deficient(rng), rng.standard_normal((40, 3))
+    unit = matrix / column_lengths(matrix)
+    svd = truncated_svd(unit)
+    assert svd.rank == 4
+    np.testing.assert_allclose(svd.least_squares(target), np.linalg.lstsq(unit, target, rcond=SINGULAR_VALUE)[0], atol=1e-12)
+
+
+@pytest.mark.parametrize(("order", "kept"), [((0, 1, 2, 3, 4, 5), [0, 1, 2, 3]), ((5, 4, 3, 2, 1, 0), [5, 4, 3, 1])])
+def test_what_earlier_columns_span_is_left_out(order, kept):
+    matrix = deficient(np.random.default_rng(1))
+    assert independent_columns(matrix / column_lengths(matrix), order) == kept
+
+
+def test_a_pseudo_inverse_of_independent_columns_leaves_nothing_out():
+    matrix = deficient(np.random.default_rng(2))[:, :4]
+    inverse, lengths = pseudo_inverse_of_independent(matrix), column_lengths(matrix)
+    np.testing.assert_allclose(inverse @ matrix / lengths * lengths[:, None], np.eye(4), atol=1e-12)
+    np.testing.assert_allclose(inverse, np.linalg.pinv(matrix), rtol=1e-9, atol=1e-12 * np.max(np.abs(inverse)))
