@@ -20,6 +20,7 @@ from dynident.solvers.globalization import FIRST_DAMPING, MOST_DAMPING, Damping
 from dynident.solvers.solver_result import Iteration
 from dynident.tolerances import SCORING_DECREMENT, SCORING_STALLED, SMALLEST_EIGENVALUE
 
+INITIAL_DAMPING = Damping(FIRST_DAMPING)
 SLOW = 0.1  # of a decrement that one step leaves: more, near a minimum, and the Hessian takes the place of its expectation
 NEAR = 1.0  # squared standard errors from a minimum: near it
 DIFFERENCE_STEP = 1e-2  # standard errors, for the Hessian from exact gradients
@@ -108,7 +109,7 @@ class ScoringState:
 
     theta: np.ndarray
     at: InnovationCriterion
-    damping: Damping = Damping(FIRST_DAMPING)  # of the information's diagonal
+    damping: Damping = INITIAL_DAMPING  # of the information's diagonal
     decrement: float = np.inf  # g' H^-1 g: twice what the criterion can still fall, in squared standard errors
     converged: bool = False
     stalled: bool = False
