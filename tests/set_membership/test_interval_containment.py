@@ -120,7 +120,7 @@ def test_constant_powers_never_lose_a_value(exponent, count):
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])
 def test_correctly_rounded_kernel_never_loses_a_value(name):
     pytest.importorskip("ival")
-    from dynident.set_membership.intervals.crival_backend import CrivalKernel
+    from dynident.set_membership.intervals.tape_interpreted import CrivalKernel
     from dynident.set_membership.intervals.kernel import build_tape
 
     function = binary(name) if name in BINARY else unary(name)
@@ -129,7 +129,7 @@ def test_correctly_rounded_kernel_never_loses_a_value(name):
 
 def correctly_rounded(function):
     pytest.importorskip("ival")
-    from dynident.set_membership.intervals.crival_backend import CrivalKernel
+    from dynident.set_membership.intervals.tape_interpreted import CrivalKernel
     from dynident.set_membership.intervals.kernel import build_tape
 
     return CrivalKernel(build_tape(function))

@@ -5,7 +5,7 @@ import pytest
 
 import dynident as di
 from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
-from dynident.integrators.collocation_defects import InterpretedCollocator
+from dynident.integrators.collocation_defects_interpreted import InterpretedCollocator
 from dynident.integrators.grid import grid_of
 from dynident.integrators.scheme import Adaptive
 from dynident.linalg.finite_problem import Variables

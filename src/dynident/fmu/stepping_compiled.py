@@ -1,7 +1,7 @@
 """Compiled stepping: the loops in C and what they need to know of an instance, where this machine has a compiler.
 
 `stepping.c` (Co-Simulation), `model_exchange.c` and `directional.c` each have a twin in Python beside them that does the
-same without one: `stepping_python.py`, `model_exchange_python.py`, `directional_python.py`.
+same without one: `stepping_interpreted.py`, `model_exchange_interpreted.py`, `directional_interpreted.py`.
 """
 
 from __future__ import annotations

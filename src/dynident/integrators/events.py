@@ -1,7 +1,7 @@
 """Events: run a hybrid model along a record, through the transitions between its modes, with exact sensitivities.
 
 A step of the scheme ends where a transition begins to hold; that place is located by shorter and shorter steps of the
-same scheme, to 1e-14 of a step. The loop itself is `codegen/events.c` behind `event_location.c`, with the formulas;
+same scheme, to 1e-14 of a step. The loop itself is `integrators/events.c` behind `event_location.c`, with the formulas;
 `events_interpreted.py` is the same without a compiler.
 """
 
@@ -24,7 +24,7 @@ from dynident.integrators.scheme import Explicit, Integrator, StepFunction
 from dynident.integrators.step_functions import dense_function, output_functions, symbols
 from dynident.models.equations import EquationModel
 
-LOOP = "event_location.c", "events.c"
+LOOP = "integrators/event_location.c", "integrators/events.c"
 NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED, UNDEFINED = 1, 2, 3, 4, 5  # why a march ended early, as in events.c
 
 

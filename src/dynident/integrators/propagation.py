@@ -22,8 +22,9 @@ from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 
-FRONT, LOOPS = "elementary.c", ("propagate.c", "collocate.c")  # kernel texts before and behind the generated functions
-ADAPTIVE_LOOPS = "radau5.c", "propagate.c"
+FRONT = "elementary.c"  # the text before the generated functions, and those behind them
+LOOPS = "integrators/propagation.c", "integrators/collocation_defects.c"
+ADAPTIVE_LOOPS = "integrators/radau5.c", "integrators/propagation.c"
 TEXTS = FRONT, "sparse_algebra.c", *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
 PRINTED = 4  # raised with every change of what Python prints between them, so that kept libraries are made anew
 NO_ROOT = "an implicit step has no solution within reach"

@@ -59,7 +59,7 @@ def memory_size(setup: FilterSetup) -> int:
 
 def filter_text(*names: str) -> str:
     """Kernels of this folder, one behind the other."""
-    return kernel_text(*names, package="dynident.kalman")
+    return kernel_text(*(f"kalman/{name}" for name in names))
 
 
 def update_kernels(filter_kind: str) -> tuple[str, ...]:
