@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 
 import numpy as np
 
 from dynident.codegen.c_source import kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import addresses
 from dynident.linalg.finite_problem import SegmentChain
 
@@ -77,7 +76,7 @@ def chain_shape(chain: SegmentChain) -> tuple[int, int, int, int]:
     return segments, nx, n - nx, chain.jacobian.shape[1]
 
 
-@functools.cache
+@remembered()
 def _library() -> ctypes.CDLL | None:
     text = kernel_text("vectors.c", "chain_qr.c")
     library = load_library(f"sweep {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
