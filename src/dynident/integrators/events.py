@@ -8,14 +8,13 @@ same scheme, to 1e-14 of a step. The loop itself is `integrators/events.c` behin
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 
 import casadi as ca
 import numpy as np
 
 from dynident.codegen.c_source import QUICK, c_source, kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import address, addresses
 from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators.grid import Grid
@@ -99,7 +98,7 @@ class EventPropagatorKey:
         return made
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _compiled(recipe: EventPropagatorKey) -> CompiledEventPropagator | None:
     ours = hashlib.sha256(kernel_text(FRONT, *LOOP).encode()).hexdigest()
     library = load_library(f"events {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)  # type: ignore[attr-defined]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.codegen.c_source import flags_by_size, kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import address, addresses
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
@@ -102,7 +101,7 @@ class PropagatorKey:
         return isinstance(other, PropagatorKey) and other.key == self.key
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _compiled(recipe: PropagatorKey, derivatives: bool) -> ctypes.CDLL | None:
     """The compiled loop; one that only simulates does not depend on what is free."""
     free = recipe.free if derivatives else ()

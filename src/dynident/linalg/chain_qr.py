@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 
 import numpy as np
 
 from dynident.codegen.c_source import kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import addresses
 from dynident.linalg import chain_qr_interpreted
 from dynident.linalg.finite_problem import LinkOffsets, SegmentChain, chain_shape
@@ -77,7 +76,7 @@ class ChainFactors:
         return expand(self.chain, first_state, parameters, offsets.defect)
 
 
-@functools.cache
+@remembered()
 def _library() -> ctypes.CDLL | None:
     text = kernel_text("vectors.c", "linalg/chain_qr.c")
     library = load_library(f"sweep {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)

@@ -12,7 +12,7 @@ import hashlib
 import numpy as np
 
 from dynident.codegen.c_source import QUICK, kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import addresses
 from dynident.linalg import smoother_qr_interpreted
 from dynident.linalg.finite_problem import LinkOffsets, SegmentChain, chain_shape
@@ -113,7 +113,7 @@ def _reused(memory: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) ->
     return memory[name]
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _library(nx: int, nf: int, ny: int, constant: int, noisy: tuple[int, ...]) -> ctypes.CDLL | None:
     """The kernels for one shape."""
     shape = {"NX": nx, "NF": nf, "NY": ny, "NW": len(noisy), "STILL": constant, "MISSED": "".join(f"{k}, " for k in noisy)}

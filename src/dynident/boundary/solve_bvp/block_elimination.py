@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 
 import numpy as np
@@ -16,7 +15,7 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 from dynident.boundary.solve_bvp.block_elimination_interpreted import InterpretedElimination
 from dynident.boundary.solve_bvp.root_finding import ILL_POSED, SINGULAR_BLOCK, Singular
 from dynident.codegen.c_source import kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.tolerances import BLOCK_PIVOT, HELD_DIRECTION
 
 
@@ -84,7 +83,7 @@ class CompiledElimination:
                                              p.ctypes.data, s.ctypes.data)
 
 
-@functools.cache
+@remembered()
 def _library() -> ctypes.CDLL | None:
     text = kernel_text("boundary/solve_bvp/block_elimination.c")
     library = load_library(f"elimination {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)

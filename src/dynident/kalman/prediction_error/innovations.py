@@ -21,7 +21,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.codegen.c_source import flags_by_size, kernel_text, static_source
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.integrators.scheme import Explicit, StepFunction
 from dynident.kalman.prediction_error.innovations_interpreted import run_interpreted
 from dynident.models.equations import EquationModel
@@ -109,7 +109,7 @@ def _run_compiled(library: ctypes.CDLL, ne: int, columns: np.ndarray, p: np.ndar
     return out, dout, course
 
 
-@functools.lru_cache(maxsize=32)
+@remembered(maxsize=32)
 def _library(model: InnovationModel) -> ctypes.CDLL | None:
     kernel = kernel_text("kalman/prediction_error/innovations.c")
     key = (f"innovations {SOURCE_VERSION} {hashlib.sha256(kernel.encode()).hexdigest()} casadi {version('casadi')} {model.key} "
