@@ -24,6 +24,12 @@ NOISE_STD_TOLERANCE = 1e-3  # relative; a change of an estimated noise std below
 NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflection coefficients; no interval shows less
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
+# -- dead times and discrete time
+
+DEAD_TIME_GAIN = 0.1  # of the cost; a dead time that fits better than the user's start by less is no better start
+
+SAMPLE_TIME_JITTER = 0.05  # of a sample time; a record whose steps are further from whole ones was sampled otherwise
+
 # -- matching conditions and constraints
 
 DEFECT_TOLERANCE = 1e-9  # of the states' size, as a sum over the links: segments that miss each other by less meet

@@ -14,7 +14,9 @@ from dynident.errors import DynidentError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.linalg.finite_problem import Variables
 from dynident.methods import noise_estimation
+from dynident.methods.dead_time_scan import past_note, scan_dead_times
 from dynident.methods.direct import fit
+from dynident.transcription.objective import Objective
 
 FAILED_COST = 1e6  # times the cost at the start: what a failed simulation counts in the global search
 MAX_MEMBERS_PER_UNKNOWN = 10  # of the searching population, where evaluations allow
@@ -34,13 +36,21 @@ class BlackBoxRun:
 
 def run(given: BlackBoxTranscription, report: Callable[..., object]) -> BlackBoxRun:
     began = time.perf_counter()
-    start, notes = search_globally(given) if given.method.global_search else (given, ())
+    start, notes = search_globally(given) if given.method.global_search else _with_dead_times(given)
     searched = time.perf_counter() - began
     estimate = fit(start, given.problem, report)
     again, more = recheck_derivatives(start, estimate)
     if again is not None:
         estimate = fit(again, given.problem, report)
-    return BlackBoxRun(estimate, given, searched, (*notes, *more))
+    return BlackBoxRun(estimate, given, searched, (*notes, *past_note(given.problem), *more))
+
+
+def _with_dead_times(given: BlackBoxTranscription) -> tuple[BlackBoxTranscription, tuple[str, ...]]:
+    """From where dead times were found, where the model has unknown ones."""
+    scan = scan_dead_times(given.problem)
+    if not scan.note:
+        return given, ()
+    return given.with_start(Objective(scan.problem, given.loss).start_values), (scan.note,)
 
 
 def search_globally(transcription: BlackBoxTranscription) -> tuple[BlackBoxTranscription, tuple[str, ...]]:

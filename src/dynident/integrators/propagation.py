@@ -69,6 +69,14 @@ def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int
         from dynident.integrators.events import event_propagator_for
 
         return event_propagator_for(model, integrator, free)
+    if getattr(model, "delays", ()):  # what only looks like a model has none
+        from dynident.integrators.delayed_propagation import DelayedPropagator
+
+        return DelayedPropagator(model, integrator, free, derivatives)
+    if getattr(model, "sample_time", None) is not None:
+        from dynident.integrators.discrete_propagation import DiscretePropagator
+
+        return DiscretePropagator(model, free, derivatives)
     if isinstance(integrator, Adaptive) and integrator.plugin:
         from dynident.integrators.adaptive import AdaptivePropagator
 
