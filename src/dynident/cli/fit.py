@@ -12,7 +12,7 @@ from dynident.cli.common import (
     GOOD,
     INTERRUPTED,
     AllowOutside,
-    AllowPython,
+    AllowCode,
     ProblemPath,
     Stop,
     fit_problem,
@@ -33,7 +33,7 @@ Method = Annotated[str, typer.Option("--method", "-m", metavar="NAME", show_defa
 
 
 def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", allow_outside: AllowOutside = False,
-        allow_python: AllowPython = False) -> None:
+        allow_code: AllowCode = False) -> None:
     """Fit a problem and write the result: estimate.json, trajectories, the problem as run, report.html.
 
     Exit code 1 if the fit did not converge, 130 after Ctrl-C; the best point is written all the same, and
@@ -44,7 +44,7 @@ def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", a
     from dynident.io.results.result_folder import reserved, write
     from dynident.report.terminal import print_estimate
 
-    said = read(problem, allow_outside, allow_python)
+    said = read(problem, allow_outside, allow_code)
     chosen = method_named(method, said.method)
     with reserved(out):
         estimate, code = fit_problem(said.problem, chosen)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynident.cli.common import ResultsPath, assignments
+from dynident.cli.common import AllowCode, ResultsPath, assignments
 
 if TYPE_CHECKING:
     from dynident.io.problem_file.schema import ExperimentTable
@@ -25,7 +25,8 @@ Columns = Annotated[list[str], typer.Option("--column", "-c", metavar="NAME=COLU
 OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs"}  # says nothing about another record, or is said anew
 
 
-def run(results: ResultsPath, record: Record, columns: Columns = []) -> None:  # noqa: B006 typer hands over a new list
+def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B006 typer hands over a new list
+        allow_code: AllowCode = False) -> None:
     """Simulate another record at a saved estimate: fit and residual tests, added to the result and its report.
 
     The columns of the record are called as in the problem's first experiment; --column says otherwise.
@@ -34,7 +35,7 @@ def run(results: ResultsPath, record: Record, columns: Columns = []) -> None:  #
     """
     from dynident.io.results.result_folder import AS_GIVEN, load, reserved, write
 
-    estimate = load(results)
+    estimate = load(results, allow_code=allow_code)
     experiment = read_like(first_experiment(results), record, assignments(columns, "--column"), estimate.problem.model)
     validation = estimate.validate(experiment)
     print(validation)
