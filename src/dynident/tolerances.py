@@ -24,7 +24,9 @@ NOISE_STD_TOLERANCE = 1e-3  # relative; a change of an estimated noise std below
 NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflection coefficients; no interval shows less
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
-# -- dead times and discrete time
+# -- models
+
+TRACE_TOLERANCE = 1e-9  # of one plus a rate; a traced function that differs from the original by more is another one
 
 DEAD_TIME_GAIN = 0.1  # of the cost; a dead time that fits better than the user's start by less is no better start
 
