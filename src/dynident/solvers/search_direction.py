@@ -21,7 +21,7 @@ from dynident.linalg.arrowhead import FIRM, ArrowheadLeastSquares, arrowhead
 from dynident.linalg.bounded_least_squares import bounded_least_squares
 from dynident.linalg.finite_problem import FiniteProblem
 from dynident.solvers.search_state import SearchState
-from dynident.tolerances import CONSTRAINT_TOLERANCE, RANK_DAMPING, UNOBSERVABLE_STEP
+from dynident.tolerances import CONSTRAINT_TOLERANCE, LONGEST_LOG_STEP, RANK_DAMPING, UNOBSERVABLE_STEP
 from dynident.transcription.parameter_constraints import ParameterConstraints
 
 
@@ -124,8 +124,12 @@ class SearchDirection:
 
 
 def search_direction(problem: FiniteProblem, state: SearchState, regularization: Regularization, amount: float,
-                     constraints: ParameterConstraints | None = None, observable: bool = False) -> SearchDirection:
-    """The direction with this amount of regularisation; `observable`: nothing along what the data hardly see."""
+                     constraints: ParameterConstraints | None = None, observable: bool = False, limited: bool = False
+                     ) -> SearchDirection:
+    """The direction with this amount of regularisation; `observable`: nothing along what the data hardly see.
+
+    `limited`: no logarithm goes further than derivatives can be trusted, to be tried; what it says is not what remains.
+    """
     rows = state.condensed.rows.freeze_null_space()
     std, scale, typical = state.residual_std(problem), state.variable_scale, state.variable_scale
     weights = np.sqrt(RANK_DAMPING if regularization.scaled else amount) * np.where(
@@ -140,6 +144,9 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
         rows = rows.freeze_unobservable(typical, UNOBSERVABLE_STEP * min(1.0, std))  # far from the data all counts
     rows = rows.with_damping(weights)
     lower, upper = problem.coordinates.lower - state.variables.unknowns, problem.coordinates.upper - state.variables.unknowns
+    if limited:
+        reach = np.where(problem.coordinates.log, LONGEST_LOG_STEP, np.inf)
+        lower, upper = np.maximum(lower, -reach), np.minimum(upper, reach)
     linearized = None
     if constraints is not None:
         row_norm = float(np.max(rows.column_norms * scale))
