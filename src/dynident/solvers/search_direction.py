@@ -21,7 +21,7 @@ from dynident.linalg.arrowhead import FIRM, ArrowheadLeastSquares, arrowhead
 from dynident.linalg.bounded_least_squares import bounded_least_squares
 from dynident.linalg.finite_problem import FiniteProblem
 from dynident.solvers.search_state import SearchState
-from dynident.tolerances import CONSTRAINT_TOLERANCE, LONGEST_LOG_STEP, RANK_DAMPING, UNOBSERVABLE_STEP
+from dynident.tolerances import CONSTRAINT_TOLERANCE, LONGEST_LOG_STEP, RANK_DAMPING, SIMULATION_ROUNDING, UNOBSERVABLE_STEP
 from dynident.transcription.parameter_constraints import ParameterConstraints
 
 
@@ -123,6 +123,16 @@ class SearchDirection:
         return self.rows.with_fixed(self.active != 0, self.solution)
 
 
+def rounding_only(problem: FiniteProblem, state: SearchState) -> np.ndarray:
+    """Which unknowns act by rounding only: a change by a typical size, and by one, moves outputs by less than their last digit.
+
+    Along them the least squares step is one rounding error divided by another.
+    """
+    typical = np.fmax(problem.coordinates.scale, np.fmax(np.abs(state.variables.unknowns), 1.0))
+    known = np.isfinite(problem.coordinates.scale)
+    return known & (state.condensed.rows.column_norms * typical <= SIMULATION_ROUNDING * np.sqrt(problem.rounding_cost))
+
+
 def search_direction(problem: FiniteProblem, state: SearchState, regularization: Regularization, amount: float,
                      constraints: ParameterConstraints | None = None, observable: bool = False, limited: bool = False
                      ) -> SearchDirection:
@@ -142,6 +152,7 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
         typical = np.where(typical > 0, typical, 1.0)
     if regularization.scaled or observable:  # the way along what the data do not see is endless, and bends: it stays there
         rows = rows.freeze_unobservable(typical, UNOBSERVABLE_STEP * min(1.0, std))  # far from the data all counts
+    weights = np.where(rounding_only(problem, state), np.max(state.column_scale, initial=1.0), weights)  # nothing moves it
     rows = rows.with_damping(weights)
     lower, upper = problem.coordinates.lower - state.variables.unknowns, problem.coordinates.upper - state.variables.unknowns
     if limited:

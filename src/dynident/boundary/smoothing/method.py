@@ -84,8 +84,8 @@ class BoundaryValueMethod(Method):
                          "while steps are short.", one_of(SOLVERS))
     integrator: str = option("runge_kutta", "An integrator with fixed steps.", known_integrator)
     substeps: int | str = option("auto", 'Steps of the integrator between two samples, or "auto".', whole_number(1, "auto"))
-    weight_factor: float = option(1.0, "Times the weights of the model's errors, so that process noise is divided by its square "
-                                  "root: below 1 states follow the record more closely, above 1 the model.", positive_number)
+    weight_factor: float = option(1.0, "Times the weights of the model's errors, so that process noise is divided by its root: "
+                                  "below 1 states follow the record more closely, above 1 the model.", positive_number)
     initial_guess: Any = initial_guess_option()
     max_restarts: int = option(8, "Further starts where none has led to a solution.", whole_number(0))
     max_iterations: int = option(250, "Of one attempt at the most.", whole_number(1))
