@@ -4,11 +4,11 @@
 
 Random models of known identifiability (drives, kinetics, circuits, populations, regressions) get symmetries with known
 invariants: a coefficient becomes a product, ratio, power, sum or mixed form of new parameters; all rates of a model share a
-time unit; a gain is scaled on both sides; hidden states are scaled, shifted or mixed. Half of the values are small whole numbers, at
-which sums and products look alike. A sentence is judged against the planted invariants alone: names, number and functions must
-be right (gradients span the same space at random points); values that are said to give the same outputs must leave every
-invariant as it was. Models without a symmetry must get no sentence; records that hide something of an identifiable model must
-be blamed, not the model.
+time unit; a gain is scaled on both sides; hidden states are scaled, shifted or mixed. Half of the values are small whole
+numbers, at which sums and products look alike. A sentence is judged against the planted invariants alone: names, number and
+functions must be right (gradients span the same space at random points); values that are said to give the same outputs must
+leave every invariant as it was. Models without a symmetry must get no sentence; records that hide something of an
+identifiable model must be blamed, not the model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dynident.methods.open_loop import open_loop_residuals
 from dynident.statistics.diagnostic import Diagnostic, DiagnosticCode
 
 WITH, WITHOUT, UNEXCITED = size(200, 4), size(100, 2), size(40, 2)
-SEED = 20
+SEED = 21  # 20 was looked at while the search was written
 LARGEST = 1e4  # outputs beyond it are those of a model that runs away
 SAME = 1e-4  # relative; of printed numbers, and of spans
 JUDGED = {DiagnosticCode.STRUCTURALLY_UNIDENTIFIABLE, DiagnosticCode.NOT_EXCITED, DiagnosticCode.NOT_EXCITED_BY_START,
@@ -114,7 +114,7 @@ def with_form(rng: np.random.Generator) -> Case:
         kind, form = FORMS[rng.integers(len(FORMS))]
         count = len(set(re.findall(r"\{(\d)\}", form)))
         names = tuple(f"{plant.coefficients[i]}{letter}" for letter in "xyz"[:count])
-        words[plant.coefficients[i]] = form.format(*names)
+        words[plant.coefficients[i]] = f"({form.format(*names)})"
         planted.append(Symmetry(kind, names, (form.format(*names),)))
         values |= {name: draw(rng) for name in names}
     values |= {c: draw(rng) for i, c in enumerate(plant.coefficients) if i not in chosen}
@@ -134,8 +134,8 @@ def with_scaling(rng: np.random.Generator) -> Case:
 def with_time_unit(rng: np.random.Generator) -> Case:
     """All rates share a time constant."""
     if rng.random() < 0.5:
-        plant = Plant("time", {"x": "(a*x - b*x*y)/tau", "y": "(c*x*y - d*y)/tau"}, {"x": "x", "y": "y"}, (), {"x": 1.0, "y": 0.6},
-                      False)
+        plant = Plant("time", {"x": "(a*x - b*x*y)/tau", "y": "(c*x*y - d*y)/tau"}, {"x": "x", "y": "y"}, (),
+                      {"x": 1.0, "y": 0.6}, False)
         rates = ("a", "b", "c", "d")
     else:
         plant = Plant("time", {"x": "tau*(g*u - k*x - c*x**3)"}, {"y": "x"}, (), {"x": 0.2})
@@ -169,8 +169,8 @@ def with_gauge(rng: np.random.Generator) -> Case:
 
 def _distinct(plant: Plant, names: Sequence[str], rng: np.random.Generator, symmetry: Symmetry) -> Case:
     """At values that are all different: at equal ones a start is special, which is another finding."""
-    return Case(plant, dict(zip(names, (float(v) for v in rng.choice(np.arange(0.4, 2.4, 0.137), len(names), False)), strict=True)),
-                (symmetry,))
+    values = rng.choice(np.arange(0.4, 2.4, 0.137), len(names), replace=False)
+    return Case(plant, {name: float(value) for name, value in zip(names, values, strict=True)}, (symmetry,))
 
 
 def unexcited(rng: np.random.Generator) -> Case:
@@ -307,8 +307,9 @@ def run() -> Result:
         Line("what the record hides, called so", f"{named['record']} of {planted['record']}", ">= 95 %", rest >= 0.95),
         Line("CPU, compilers not counted", f"{time.process_time() - began:.0f} s")]
     missed = [f"{kind}: {count}" for kind, count in named.items() if kind.startswith("missed")]
-    return Result("Identifiability", f"`check` on {WITH} random models with planted symmetries, {WITHOUT} without and {UNEXCITED} "
-                  "whose record hides a gain; judged by the planted invariants.", lines, [*missed, *(f"FALSE {each}" for each in false)])
+    setting = (f"`check` on {WITH} random models with planted symmetries, {WITHOUT} without and {UNEXCITED} whose record "
+               "hides a gain; judged by the planted invariants.")
+    return Result("Identifiability", setting, lines, [*missed, *(f"FALSE {each}" for each in false)])
 
 
 if __name__ == "__main__":

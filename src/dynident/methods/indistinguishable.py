@@ -8,36 +8,22 @@ change them. Where no function can be written, other values with the same output
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import casadi
 import numpy as np
 
-from dynident.errors import ProblemError, SimulationDiverged
-from dynident.integrators import integrator_named
-from dynident.integrators.adaptive import RADAU5
-from dynident.linalg.rank import truncated_svd, unit_columns
-from dynident.methods.substeps import choose_substeps
-from dynident.models.coefficients import coefficients
+from dynident.errors import SimulationDiverged
+from dynident.methods.output_map import OutputMap, Outputs, null_space
 from dynident.models.equations import EquationModel
 from dynident.models.parser import parse_expression
-from dynident.problem.experiment import Experiment
-from dynident.problem.noise import Gaussian
-from dynident.problem.parameter import transforms_of
-from dynident.problem.problem import Problem
+from dynident.models.printer import parts_to_text
+from dynident.problem.problem import Problem, Unknown
 from dynident.statistics.invariants import Invariant, TangentPoint, find_invariants
-from dynident.tolerances import (
-    FAINT_ROW,
-    NULL_SPACE_COMPONENT,
-    OUTPUT_ROUNDING,
-    SAME_OUTPUTS,
-    SEEN_OUTPUTS,
-    SINGULAR_VALUE,
-)
-from dynident.transcription.parameter_constraints import parameter_constraints
-from dynident.transcription.shooting import Shooting
+from dynident.tolerances import NULL_SPACE_COMPONENT, OUTPUT_ROUNDING, SAME_OUTPUTS, SEEN_OUTPUTS
 
 MOVES = (0.05, 0.3)  # of an unknown's size: how far values are moved that must give the same outputs
 DETERMINED_MOVE = 0.05  # the same for what must change them
@@ -50,116 +36,21 @@ LEAST_MOVED = 0.2  # of the intended move: what came back further has not gone a
 DRIFT_ROOM = 100.0  # times what equal invariants change: what a determined one must change at least
 
 
-@dataclass(frozen=True, eq=False)
-class Outputs:
-    """What is measured at some values, in units of its size, with derivatives and rows of like weight."""
-
-    values: np.ndarray  # (rows,)
-    jacobian: np.ndarray  # (rows, unknowns)
-    weight: np.ndarray  # (rows,): one over how sensitive a row is, so that a run that grows shows its begin as well
-
-    def change_to(self, other: Outputs) -> float:
-        """Length of what differs, in weighted rows."""
-        return float(np.linalg.norm(self.weight * (other.values - self.values)))
-
-    @property
-    def size(self) -> float:
-        return float(np.linalg.norm(self.weight * self.values))
-
-
-class OutputMap:
-    """The measured outputs, priors and equalities of a problem as a function of its unknowns."""
-
-    def __init__(self, problem: Problem, values: np.ndarray):
-        """With steps that are short enough at `values`. Raises SimulationDiverged where the model is not finite there."""
-        self.problem = problem.replace(experiments=[_of_unit_size(e) for e in problem.experiments])
-        self.coordinates = transforms_of(problem, values)
-        self.constraints = parameter_constraints(problem, self.coordinates)
-        self.scheme = integrator_named("runge_kutta")
-        self.substeps, error = choose_substeps(partial(self._shooting, values))
-        if error > 1 and problem.model.states and not problem.model.hybrid:
-            self.scheme, self.substeps = RADAU5, 1
-        self.at(values)
-
-    def _shooting(self, values: np.ndarray, substeps: int) -> Shooting:
-        return Shooting(self.problem, self.scheme, [1] * len(self.problem.experiments), substeps, {}, start_values=values)
-
-    def at(self, values: np.ndarray) -> Outputs:
-        """Raises SimulationDiverged where the model, or a derivative, is not finite."""
-        finite = self._shooting(values, self.substeps)
-        with np.errstate(all="ignore"):
-            at = finite.linearization(finite.start())
-            weight = _row_weights(at.jacobian, at.rows.experiment, at.rows.sample)
-        if not (np.all(np.isfinite(at.residuals)) and np.all(np.isfinite(at.jacobian)) and np.all(np.isfinite(weight))):
-            raise SimulationDiverged("the outputs or their derivatives are not finite")
-        if not self.constraints.count:
-            return Outputs(at.residuals, at.jacobian, weight)
-        xi = self.coordinates.coordinates(values)
-        own, slope = self.constraints.at(xi)
-        equal = self.constraints.lower == self.constraints.upper
-        slope = (slope / self.coordinates.derivative(xi))[equal]
-        lengths = np.linalg.norm(slope, axis=1)
-        return Outputs(np.concatenate([at.residuals, own[equal]]), np.vstack([at.jacobian, slope]),
-                       np.concatenate([weight, 1 / np.where(lengths > 0, lengths, 1.0)]))
-
-
-def _of_unit_size(experiment: Experiment) -> Experiment:
-    """The record with outputs that are zero where they were measured, counted in their own size."""
-    outputs, noise = {}, {}
-    for name, values in experiment.outputs.items():
-        there = np.isfinite(np.asarray(values, float))
-        spread = float(np.std(np.asarray(values, float)[there])) if np.any(there) else 0.0
-        outputs[name] = np.where(there, 0.0, np.nan)
-        noise[name] = Gaussian(spread or float(np.max(np.abs(np.asarray(values)[there]), initial=0.0)) or 1.0)
-    return replace(experiment, outputs=outputs, noise=noise, notes=())
-
-
-def _row_weights(jacobian: np.ndarray, experiment: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    """(rows,) one over the length of each row in columns of length one, but no less than rounding of earlier ones leaves."""
-    peaks = np.max(np.abs(jacobian), axis=0, initial=0.0)
-    lengths = np.linalg.norm(jacobian / np.where(peaks > 0, peaks, 1.0), axis=1)
-    weight = np.ones(lengths.size)
-    for e in np.unique(experiment):
-        own = np.flatnonzero(experiment == e)
-        own = own[np.argsort(sample[own], kind="stable")]
-        floor = FAINT_ROW * np.maximum.accumulate(lengths[own]) if e >= 0 else 0.0
-        scale = np.maximum(lengths[own], floor)
-        weight[own] = 1 / np.where(scale > 0, scale, 1.0)
-    return weight
-
-
-def null_space(outputs: Sequence[Outputs], sizes: np.ndarray) -> np.ndarray:
-    """(unknowns, k) directions in the user's units along which none of these changes; columns of length one in `sizes`."""
-    rows = np.vstack([o.weight[:, None] * o.jacobian for o in outputs])
-    if not rows.shape[1]:
-        return np.zeros((0, 0))
-    unit, norms, _ = unit_columns(rows, sizes)
-    svd = truncated_svd(np.asarray(np.linalg.qr(unit, mode="r")), SINGULAR_VALUE, null_space=True)
-    null = svd.null_space / (norms * sizes)[:, None]
-    basis, _ = np.linalg.qr(null) if null.shape[1] else (null, None)
-    return np.asarray(basis * sizes[:, None])
-
-
-def touched(null: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """(unknowns,) which of them take part in a direction."""
-    return np.linalg.norm(null / sizes[:, None], axis=1) > NULL_SPACE_COMPONENT
-
-
-def sizes_of(problem: Problem, values: np.ndarray) -> np.ndarray:
+def sizes_of(unknowns: Sequence[Unknown], values: np.ndarray) -> np.ndarray:
     """(unknowns,) how large a value is: itself, its scale, a tenth of its bounds, or one."""
-    spans = np.array([u.upper - u.lower for u in problem.unknowns], float)
-    scales = np.array([u.scale if u.scale is not None else np.nan for u in problem.unknowns], float)
+    spans = np.array([u.upper - u.lower for u in unknowns], float)
+    scales = np.array([u.scale if u.scale is not None else np.nan for u in unknowns], float)
     sizes = np.where(values != 0, np.abs(values), scales)
     sizes = np.where(np.isnan(sizes) & np.isfinite(spans), spans / 10, sizes)
     return np.where(np.isnan(sizes), 1.0, sizes)
 
 
-def beside(problem: Problem, values: np.ndarray, sizes: np.ndarray, rng: np.random.Generator, share: float = 1.0,
+def beside(unknowns: Sequence[Unknown], values: np.ndarray, sizes: np.ndarray, rng: np.random.Generator, share: float = 1.0,
            only: Sequence[int] | None = None) -> np.ndarray:
     """A point nearby and within the bounds: every unknown, or only some, its own way."""
     moved = values.copy()
     for i in range(values.size) if only is None else only:
-        unknown = problem.unknowns[i]
+        unknown = unknowns[i]
         way = share * sizes[i] * rng.uniform(*NEAR) * rng.choice([-1, 1])
         for there in (values[i] + way, values[i] - way, 0.5 * (values[i] + unknown.upper), 0.5 * (values[i] + unknown.lower)):
             if unknown.lower <= there <= unknown.upper and np.isfinite(there):
@@ -197,6 +88,7 @@ class UnidentifiableGroup:
 class Region:
     """A point with some around it, what is measured at each, and the directions that change nothing there."""
 
+    unknowns: tuple[Unknown, ...]
     outputs: Callable[[np.ndarray], Sequence[Outputs]]
     points: tuple[np.ndarray, ...]  # the first is the one that is spoken about
     nulls: tuple[np.ndarray, ...]
@@ -213,12 +105,13 @@ class Region:
         return replace(self, points=tuple(p for p, _ in kept), nulls=tuple(n for _, n in kept))
 
 
-def region_around(problem: Problem, values: np.ndarray, outputs: Callable[[np.ndarray], Sequence[Outputs]], seed: int) -> Region:
+def region_around(unknowns: Sequence[Unknown], values: np.ndarray, outputs: Callable[[np.ndarray], Sequence[Outputs]],
+                  seed: int) -> Region:
     """With points beside the values, nearer where a simulation diverges. Raises SimulationDiverged where it does here."""
-    rng, sizes = np.random.default_rng(seed), sizes_of(problem, values)
+    rng, sizes = np.random.default_rng(seed), sizes_of(unknowns, values)
     points, nulls, share = [values], [null_space(outputs(values), sizes)], 1.0
     for _ in range(TRIES):
-        there = beside(problem, values, sizes, rng, share)
+        there = beside(unknowns, values, sizes, rng, share)
         try:
             nulls.append(null_space(outputs(there), sizes))
         except SimulationDiverged:
@@ -227,7 +120,7 @@ def region_around(problem: Problem, values: np.ndarray, outputs: Callable[[np.nd
         points.append(there)
         if len(points) > NEAR_POINTS:
             break
-    return Region(outputs, tuple(points), tuple(nulls), sizes)
+    return Region(tuple(unknowns), outputs, tuple(points), tuple(nulls), sizes)
 
 
 def unidentifiable_groups(problem: Problem, region: Region, seed: int) -> list[UnidentifiableGroup]:
@@ -238,6 +131,31 @@ def unidentifiable_groups(problem: Problem, region: Region, seed: int) -> list[U
         if group is not None:
             found.append(group)
     return found
+
+
+def confirmed_combinations(problem: Problem, values: np.ndarray, held: Collection[str], local: Sequence[str], seed: int = 1
+                           ) -> tuple[str, ...]:
+    """What of the unknowns but those that are held is determined around an estimate, as simulations confirm it.
+
+    `local` says it as derivatives do; it is kept, as a matter of first order, where simulations do not confirm it.
+    """
+    modest = tuple(f"to first order around these values, {words}" for words in local)
+    free = [i for i, name in enumerate(problem.names) if name not in held]
+    try:
+        record = OutputMap(problem, values)
+        region = region_around([problem.unknowns[i] for i in free], values[free], partial(_at_free, record, values, free), seed)
+    except SimulationDiverged:
+        return modest
+    directions = region.nulls[0].shape[1]
+    groups = unidentifiable_groups(problem, region.generic(), seed) if region.directions == directions else []
+    return tuple(map(str, groups)) if groups and sum(group.directions for group in groups) == directions else modest
+
+
+def _at_free(record: OutputMap, values: np.ndarray, free: list[int], own: np.ndarray) -> list[Outputs]:
+    moved = values.copy()
+    moved[free] = own
+    at = record.at(moved)
+    return [replace(at, jacobian=at.jacobian[:, free])]
 
 
 def _separate(nulls: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
@@ -256,7 +174,7 @@ def _separate(nulls: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
 
 
 def _verified(problem: Problem, region: Region, members: tuple[int, ...], seed: int) -> UnidentifiableGroup | None:
-    own, names = list(members), tuple(problem.names[i] for i in members)
+    own, names = list(members), tuple(region.unknowns[i].name for i in members)
     bases = [_on(null[own] / region.sizes[own, None]) * region.sizes[own, None] for null in region.nulls]
     k = bases[0].shape[1]
     if any(basis.shape[1] != k for basis in bases):
@@ -265,7 +183,8 @@ def _verified(problem: Problem, region: Region, members: tuple[int, ...], seed: 
     if k == len(own):
         return UnidentifiableGroup(names, k) if trial.without_effect() else None
     points = [TangentPoint(p[own], basis) for p, basis in zip(region.points, bases, strict=True)]
-    invariants = find_invariants(names, points, region.sizes[own], _parts_of(problem, names, region.points[0]))
+    enough = len(points) > 2  # at fewer a sum and a product look alike
+    invariants = () if not enough else find_invariants(names, points, region.sizes[own], _parts_of(problem, names))
     if len(invariants) == len(own) - k and trial.confirms(invariants):
         return UnidentifiableGroup(names, k, tuple(it.text for it in invariants))
     same = trial.elsewhere()
@@ -286,23 +205,26 @@ def _same_number(it: Invariant, here: np.ndarray, there: np.ndarray) -> bool:
     return abs(a - b) <= SAME_OUTPUTS * float(np.abs(it.gradient(here)) @ np.abs(there - here))
 
 
-def _parts_of(problem: Problem, names: tuple[str, ...], values: np.ndarray) -> list[Invariant]:
-    """Parts of the equations that are made of these unknowns alone."""
-    if not isinstance(problem.model, EquationModel):
+def _parts_of(problem: Problem, names: tuple[str, ...]) -> list[Invariant]:
+    """Parts of the equations that are made of these unknowns and numbers alone."""
+    model = problem.model
+    if not isinstance(model, EquationModel):
         return []
+    fixed = problem.fixed_parameters()
+    t, x, u = casadi.SX.sym("t"), *([casadi.SX.sym(name) for name in group] for group in (model.states, model.inputs))
+    p = {name: casadi.SX(fixed[name]) if name in fixed else casadi.SX.sym(name) for name in model.parameters}
+    arguments = [t, *(casadi.vertcat(*group) for group in (x, u, p.values()))]
+    free = [symbol for name, symbol in p.items() if name not in fixed]
+    functions = [*(model.mode(mode).rate for mode in model.modes), model.output]
+    expressions: list[Any] = [function(*arguments) for function in functions]
+    texts = parts_to_text(expressions, [t, *x, *u, *free], names)
     symbols = [casadi.SX.sym(name) for name in names]
-    known = dict(zip(names, symbols, strict=True))
-    fixed = {name: casadi.SX(value) for name, value in {**problem.model.constants, **problem.fixed_parameters()}.items()}
     found = []
-    for text in coefficients(problem.model):
-        try:
-            expression = parse_expression(text, {**fixed, **known})
-        except ProblemError:  # it holds an unknown of another group, or one that is determined
-            continue
-        function = casadi.Function("part", symbols, [expression])
+    for text in texts:
+        expression = parse_expression(text, dict(zip(names, symbols, strict=True)))
         used = tuple(i for i, symbol in enumerate(symbols) if casadi.depends_on(expression, symbol))
-        if len(used) > 1:
-            found.append(Invariant(text.replace("**", "^"), used, partial(_by_casadi, function)))
+        function = casadi.Function("part", symbols, [expression])
+        found.append(Invariant(text.replace("**", "^"), used, partial(_by_casadi, function)))
     return found
 
 

@@ -73,7 +73,7 @@ TEMPLATES: Mapping[DiagnosticCode, tuple[str, str, str]] = {
         "Not excited by this record: the model would show it from another initial state, over another time, or sampled "
         "faster. Until then fix it (free=False)."),
     DiagnosticCode.ZERO_SENSITIVITY: (
-        "error", "zero sensitivity at {starts}: nothing measured changes with it there, though elsewhere it does",
+        "warning", "zero sensitivity at {starts}: nothing measured changes with {it} there, though elsewhere it does",
         "Start {movers} somewhere else: this is a place where its derivative vanishes, as that of a**2 at 0."),
     DiagnosticCode.UNIDENTIFIABLE_AT_START: (
         "error", "they cannot be told apart at {starts}, to first order, though elsewhere they can",

@@ -173,7 +173,7 @@ class StructuralIdentifiability:
 
 def structural_identifiability_from(names: Sequence[str], points: Sequence[np.ndarray], jacobians: Sequence[np.ndarray],
                                     sizes: np.ndarray) -> StructuralIdentifiability:
-    """From Jacobians (rows, unknowns) at several points of equal rank; what is hidden is then said by whoever has verified it."""
+    """From Jacobians (rows, unknowns) at several points of equal rank; what is hidden is said by who has verified it."""
     seen = [identifiability(names, point, sizes, J) for point, J in zip(points, jacobians, strict=True)]
     best = max(range(len(seen)), key=lambda i: (seen[i].rank, _weakest(seen[i])))
     known = seen[best]

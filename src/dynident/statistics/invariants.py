@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
@@ -229,8 +230,7 @@ _FORMS: dict[int, tuple[tuple[str, Callable[..., complex]], ...]] = {
 def _forms(names: Sequence[str], points: Sequence[TangentPoint], members: tuple[int, ...]) -> Iterator[Invariant]:
     for written, form in _FORMS.get(len(members), ()):
         for order in permutations(members):
-            yield Invariant(written.format(*(names[j] for j in order)), order,
-                            lambda values, form=form, order=order: form(*values[list(order)]))
+            yield Invariant(written.format(*(names[j] for j in order)), order, partial(_of_members, form, order))
     if len(members) == 2:
         yield from _shifted(names, points, members)
 
@@ -248,4 +248,12 @@ def _shifted(names: Sequence[str], points: Sequence[TangentPoint], members: tupl
             if number and abs(number - exact) <= 10 * INVARIANT * abs(exact):
                 sign, mark = ("-" if number > 0 else "+"), ("*" if exponent == 1 else "/")
                 yield Invariant(f"({names[j]} {sign} {abs(number):g}){mark}{names[k]}", (j, k),
-                                lambda v, j=j, k=k, number=number, e=exponent: (v[j] - number) * v[k] ** e)
+                                partial(_of_members, partial(_shifted_power, number, exponent), (j, k)))
+
+
+def _of_members(form: Callable[..., complex], members: tuple[int, ...], values: Values) -> complex:
+    return form(*values[list(members)])
+
+
+def _shifted_power(number: float, exponent: int, a: complex, b: complex) -> complex:
+    return (a - number) * b**exponent

@@ -11,19 +11,10 @@ import numpy as np
 from dynident.black_box.method import linearize_by_differences
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.indistinguishable import (
-    OutputMap,
-    Outputs,
-    Region,
-    UnidentifiableGroup,
-    beside,
-    null_space,
-    region_around,
-    touched,
-    unidentifiable_groups,
-)
+from dynident.methods.indistinguishable import Region, UnidentifiableGroup, beside, region_around, unidentifiable_groups
 from dynident.methods.linearize_at import linearize_at, with_secant_columns
 from dynident.methods.noise_estimation import initial_noise_std, std_from_bounds
+from dynident.methods.output_map import OutputMap, Outputs, null_space, touched
 from dynident.models.equations import EquationModel
 from dynident.problem.parameter import Transforms, transforms_of
 from dynident.problem.problem import Problem
@@ -128,7 +119,7 @@ def _identifiability(problem: Problem, values: np.ndarray, jumps: Sequence[str])
     """What is not determined, each sentence confirmed by simulation: by no input, on this record, or at this start alone."""
     try:
         record = OutputMap(problem, values)
-        region = region_around(problem, values, lambda at: [record.at(at)], SEED)
+        region = region_around(problem.unknowns, values, lambda at: [record.at(at)], SEED)
     except SimulationDiverged:
         return [Diagnostic.of(DiagnosticCode.START_DIVERGES, ["start"]), *_structural(problem, values, jumps, ())]
     near = region.generic()
@@ -213,7 +204,8 @@ def _at_start(problem: Problem, region: Region, near: Region, jumps: Sequence[st
     movers = _movers(problem, region)
     starts = ", ".join(f"{problem.names[i]} = {region.points[0][i]:.6g}" for i in movers)
     which = " or ".join(problem.names[i] for i in movers)
-    found = [Diagnostic.of(DiagnosticCode.ZERO_SENSITIVITY, names, starts=starts, movers=which)] if names else []
+    found = [Diagnostic.of(DiagnosticCode.ZERO_SENSITIVITY, names, starts=starts, movers=which,
+                           it="it" if len(names) == 1 else "them")] if names else []
     if more > len(names) and not (set(jumps) and not names):
         tied = touched(here, region.sizes) & ~idle & ~touched(beside, region.sizes)
         tied = tied if np.any(tied) else touched(here, region.sizes) & ~idle
@@ -236,7 +228,7 @@ def _movers(problem: Problem, region: Region) -> list[int]:
     """Unknowns of which one, started elsewhere, shows more."""
     rng, found = np.random.default_rng(SEED), []
     for i in range(len(problem.names)):
-        there = beside(problem, region.points[0], region.sizes, rng, only=[i])
+        there = beside(problem.unknowns, region.points[0], region.sizes, rng, only=[i])
         try:
             null = null_space(region.outputs(there), region.sizes)
         except SimulationDiverged:

@@ -10,15 +10,9 @@ import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.indistinguishable import (
-    OutputMap,
-    Outputs,
-    Region,
-    region_around,
-    touched,
-    unidentifiable_groups,
-)
+from dynident.methods.indistinguishable import Region, region_around, unidentifiable_groups
 from dynident.methods.linearize_at import linearize_at, with_secant_columns
+from dynident.methods.output_map import OutputMap, Outputs, touched
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
@@ -135,7 +129,7 @@ def structural_region(problem: Problem, centre: np.ndarray, seed: int, beside: S
         maps = [*beside, *_random_records(problem, at, share, initial, rng)]
         if len(maps) > len(beside):
             try:
-                return region_around(problem, at, functools.partial(_outputs_of, maps), seed).generic()
+                return region_around(problem.unknowns, at, functools.partial(_outputs_of, maps), seed).generic()
             except SimulationDiverged:
                 pass
         share *= CALMER
