@@ -87,6 +87,15 @@ def test_compiled_and_numpy_sweep_agree_to_rounding(shape, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_segments_that_are_not_linked_have_the_triangle_of_their_own_rows(shape, either):
+    chain = random_chain(*shape)
+    for i, T in enumerate(chain_qr.segment_factors(chain)):
+        rows = chain_qr.segment_rows(chain, i)
+        np.testing.assert_allclose(T.T @ T, rows.T @ rows, atol=1e-12 * max(1, np.sum(rows**2)))
+        assert not np.any(np.tril(T, -1))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_swept_minimum_is_that_of_the_dense_problem_with_its_equalities(shape, either):
     chain = random_chain(*shape)
     nx = chain_qr.chain_shape(chain)[1]

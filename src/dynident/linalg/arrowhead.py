@@ -6,18 +6,24 @@ Each R is a triangle: the rows of a block are reflected until all but as many as
 ones only; those go to the border, where they add up to the Schur complement (as its square root: nothing is squared). Time
 and memory are linear in the number of blocks. Blocks of the same shape stand in one stack and are worked on together.
 
+`arrowhead.c` does what a solver asks in every iteration; the same in NumPy serves where there is no compiler, and as its check.
 `block_qr.py` is the same elimination with its orthogonal factor, for statistics: what each row adds to the estimate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dgeqrf, dtrtrs
 
+from dynident.codegen.pointers import KeepsPointers, address
+from dynident.linalg.arrowhead_library import arrowhead_library, raise_if_singular, reduce_blocks
 from dynident.linalg.rank import truncated_svd
 from dynident.problem.noise import sum_of_squares
 from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_ROUNDING
@@ -46,7 +52,7 @@ class ArrowheadBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowheadStack:
+class ArrowheadStack(KeepsPointers):
     """Blocks of the same shape, one behind the other."""
 
     own: np.ndarray  # (blocks, k)
@@ -63,6 +69,12 @@ class ArrowheadStack:
     @property
     def residual(self) -> np.ndarray:
         return self.rows[:, :, -1]
+
+    @cached_property
+    def pointers(self) -> tuple[int, int, int, int, int]:
+        """As the compiled loops take a stack: blocks, own and shared unknowns, and where rows and own unknowns stand."""
+        blocks, k, w = self.rows.shape
+        return blocks, k, w - k - 1, address(self.rows), address(self.own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,19 +94,36 @@ class ArrowheadLeastSquares:
         return self.last.own
 
     @cached_property
+    def border_stack(self) -> ArrowheadStack:
+        """The border as a stack of one block that shares nothing."""
+        return ArrowheadStack(np.ascontiguousarray(self.shared[None], np.int64), np.ascontiguousarray(self.last.rows[None]))
+
+    @property
     def column_norms(self) -> np.ndarray:
-        squares = np.zeros(self.unknowns)
+        return self._norms[0]
+
+    @property
+    def length(self) -> float:
+        """Of the residual at step = 0, as far as any step can change it."""
+        return self._norms[1]
+
+    @cached_property
+    def _norms(self) -> tuple[np.ndarray, float]:
+        squares, library = np.zeros(self.unknowns), arrowhead_library()
+        if library is not None:
+            into, shared = address(squares), self.border_stack.pointers[4]
+            residual = sum(library.dynident_arrowhead_squares(*stack.pointers, shared, into) for stack in self._all_stacks)
+            return np.sqrt(squares), math.sqrt(residual)
         squares[self.shared] = np.sum(self.last.triangle**2, axis=0)
         for stack in self.stacks:
             squares[stack.own] = np.sum(stack.triangle**2, axis=1)
             squares[self.shared] += np.sum(stack.border**2, axis=(0, 1))
-        return np.sqrt(squares)
-
-    @cached_property
-    def length(self) -> float:
-        """Of the residual at step = 0, as far as any step can change it."""
         parts = [*(s.residual for s in self.stacks), self.last.residual]
-        return float(np.sqrt(sum(sum_of_squares(part) for part in parts)))
+        return np.sqrt(squares), math.sqrt(sum(sum_of_squares(part) for part in parts))
+
+    @property
+    def _all_stacks(self) -> tuple[ArrowheadStack, ...]:
+        return (*self.stacks, self.border_stack) if self.shared.size else self.stacks
 
     def residuals(self, step: np.ndarray) -> list[np.ndarray]:
         """What a step leaves of the rows, stack by stack (blocks, k) and the border last."""
@@ -104,15 +133,11 @@ class ArrowheadLeastSquares:
 
     def predicted_reduction(self, step: np.ndarray) -> float:
         """How much a step lowers the sum of squares."""
-        if (block := self.single_block) is not None:
-            return self.length**2 - sum_of_squares(block.triangle @ step[block.own] + block.residual)
-        return self.length**2 - sum(sum_of_squares(left) for left in self.residuals(step))
-
-    @cached_property
-    def single_block(self) -> ArrowheadBlock | None:
-        """The one block of an experiment that shares nothing with another, as in every small fit; None where there are more."""
-        alone = not self.shared.size and len(self.stacks) == 1 and len(self.stacks[0].own) == 1
-        return ArrowheadBlock(self.stacks[0].own[0], self.stacks[0].rows[0]) if alone else None
+        library = arrowhead_library()
+        if library is None:
+            return self.length**2 - sum(sum_of_squares(left) for left in self.residuals(step))
+        at, shared = address(step), self.border_stack.pointers[4]
+        return self.length**2 - sum(library.dynident_arrowhead_left(*stack.pointers, shared, at) for stack in self._all_stacks)
 
     def gradient(self, step: np.ndarray) -> np.ndarray:
         """Half the gradient of the sum of squares after a step."""
@@ -141,8 +166,6 @@ class ArrowheadLeastSquares:
 
     def with_damping(self, lengths: np.ndarray) -> ArrowheadLeastSquares:
         """With one more row per unknown: length * step."""
-        if (block := self.single_block) is not None:
-            return ArrowheadLeastSquares(self.unknowns, (_damped(block, lengths[block.own]),), self.last)
         stacks = [(s.own, np.concatenate([s.rows, _diagonals(lengths[s.own], s.rows.shape[2])], axis=1)) for s in self.stacks]
         border = np.vstack([self.last.rows, _diagonals(lengths[None, self.shared], self.last.rows.shape[1])[0]])
         return arrowhead_of_stacks(self.unknowns, self.shared, stacks, border)
@@ -169,12 +192,20 @@ class ArrowheadLeastSquares:
     @cached_property
     def _without_null_space(self) -> ArrowheadLeastSquares:
         lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
-        suspect = any(_may_be_rank_deficient(stack.triangle, lengths[stack.own]) for stack in self.stacks)
-        if not suspect and not _may_be_rank_deficient(self.last.triangle, lengths[self.shared]):
+        if not self._may_be_rank_deficient(lengths):
             return self
         blocks = [(b.own, np.vstack([b.rows, _null_rows(b, lengths[b.own])])) for b in self.blocks]
         border = np.vstack([self.last.rows, _null_rows(self.last, lengths[self.shared])])
         return arrowhead(self.unknowns, self.shared, blocks, border)
+
+    def _may_be_rank_deficient(self, lengths: np.ndarray) -> bool:
+        """Whether a diagonal is so small beside its column that singular values are worth a look."""
+        library = arrowhead_library()
+        if library is None:
+            diagonals = [(np.diagonal(s.triangle, axis1=1, axis2=2), s.own) for s in (*self.stacks, self.border_stack)]
+            return any(bool(np.any(np.abs(found) < SINGULAR_VALUE * lengths[own])) for found, own in diagonals)
+        at = address(lengths)
+        return any(library.dynident_arrowhead_small_diagonal(*stack.pointers, at, SINGULAR_VALUE) for stack in self._all_stacks)
 
     def with_fixed(self, fixed: np.ndarray, step: np.ndarray) -> ArrowheadLeastSquares:
         """The same rows in the free unknowns only, the fixed ones (a mask) where `step` has them."""
@@ -202,22 +233,37 @@ class ArrowheadLeastSquares:
 
     def solve(self) -> np.ndarray:
         """The step with the smallest sum of squares, 0 for unknowns that do not occur; needs full column rank."""
-        return self._back_substitute([-s.residual for s in self.stacks], -self.last.residual)
+        if arrowhead_library() is None:
+            return self._back_substitute([-s.residual for s in self.stacks], -self.last.residual)
+        return self._back_substitute([None] * len(self.stacks), None)
 
     def newton_step(self, gradient: np.ndarray) -> np.ndarray:
         """-(A'A)^-1 gradient, for the gradient of other residuals with the same rows A."""
-        ahead = [_triangular_solve(s.triangle, -gradient[s.own], transposed=True) for s in self.stacks]
-        passed = -gradient[self.shared]
+        ahead, passed = [-gradient[s.own] for s in self.stacks], -gradient[self.shared]
+        if (library := arrowhead_library()) is not None:
+            solve, at = library.dynident_arrowhead_solve_transposed, address(passed)
+            for stack, part in zip(self.stacks, ahead, strict=True):
+                raise_if_singular(solve(*stack.pointers[:4], address(part), at))
+            raise_if_singular(solve(*self.border_stack.pointers[:4], at, None))
+            return self._back_substitute(ahead, passed)
+        ahead = [_triangular_solve(s.triangle, part, transposed=True) for s, part in zip(self.stacks, ahead, strict=True)]
         for stack, part in zip(self.stacks, ahead, strict=True):
             if passed.size:
                 passed = passed - np.tensordot(part, stack.border, axes=2)
         return self._back_substitute(ahead, _triangular_solve(self.last.triangle[None], passed[None], transposed=True)[0])
 
-    def _back_substitute(self, rights: list[np.ndarray], right: np.ndarray) -> np.ndarray:
-        step = np.zeros(self.unknowns)
-        shared = step[self.shared] = _triangular_solve(self.last.triangle[None], right[None])[0]
+    def _back_substitute(self, rights: Sequence[Any], right: Any) -> np.ndarray:
+        """For right-hand sides (blocks, k) of each stack and (shared,); None, compiled: minus the residuals."""
+        step, library = np.zeros(self.unknowns), arrowhead_library()
+        if library is not None:
+            shared, into = self.border_stack.pointers[4], address(step)
+            for stack, own in zip((self.border_stack, *self.stacks), (right, *rights), strict=True):
+                given = None if own is None else address(own)
+                raise_if_singular(library.dynident_arrowhead_solve(*stack.pointers, shared, given, into))
+            return step
+        known = step[self.shared] = _triangular_solve(self.last.triangle[None], right[None])[0]
         for stack, own in zip(self.stacks, rights, strict=True):
-            step[stack.own] = _triangular_solve(stack.triangle, own - stack.border @ shared)
+            step[stack.own] = _triangular_solve(stack.triangle, own - stack.border @ known)
         return step
 
 
@@ -239,6 +285,9 @@ def _group_by_shape(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[tup
 def arrowhead_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tuple[np.ndarray, np.ndarray]],
                     border: np.ndarray) -> ArrowheadLeastSquares:
     """The same from blocks that are stacked already: own unknowns (blocks, k), rows (blocks, m, k + shared + 1)."""
+    stacks, library = list(stacks), arrowhead_library()
+    if library is not None:
+        return _arrowhead_of_stacks(library, unknowns, shared, stacks, border)
     tops, rest = [], [border]
     for own, rows in stacks:
         top, below = _householder(rows, own.shape[1])
@@ -249,6 +298,21 @@ def arrowhead_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tupl
     return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, _householder(np.vstack(rest), shared.size)[0]))
 
 
+def _arrowhead_of_stacks(library: ctypes.CDLL, unknowns: int, shared: np.ndarray, stacks: list[tuple[np.ndarray, np.ndarray]],
+                         border_rows: np.ndarray) -> ArrowheadLeastSquares:
+    size, tops = shared.size, []
+    border = np.zeros((size + 1, size + 1))
+    for own, rows in stacks:
+        (blocks, k), rows, own = own.shape, np.ascontiguousarray(rows, float), np.ascontiguousarray(own, np.int64)
+        top = np.empty((blocks, k, rows.shape[2]))
+        reduce_blocks(library, blocks, rows.shape[1], k, size, address(rows), address(own), 0, top, border)
+        tops.append(ArrowheadStack(own, top))
+    if size and len(border_rows):
+        border_rows = np.ascontiguousarray(border_rows, float)
+        reduce_blocks(library, 1, len(border_rows), 0, size, address(border_rows), 0, 0, None, border)
+    return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, border[:size]))
+
+
 def _householder(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
     """The first `own` rows after reflection (missing ones are zero), and what is left for the columns beyond; of a block
     or of many."""
@@ -257,20 +321,6 @@ def _householder(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
     top = np.zeros((*rows.shape[:-2], own, rows.shape[-1]))
     top[..., :R.shape[-2], :] = R[..., :own, :]
     return top, R[..., own:, own:]
-
-
-def _damped(block: ArrowheadBlock, lengths: np.ndarray) -> ArrowheadStack:
-    """A block with a row length * step for each of its own unknowns, reflected to a triangle."""
-    k = block.own.size
-    rows = np.zeros((k + k, k + 1), order="F")
-    rows[:k] = block.rows
-    rows[_diagonal_below(k)] = lengths
-    return ArrowheadStack(block.own[None], _qr_triangle(rows)[None, :k])
-
-
-@lru_cache(maxsize=64)
-def _diagonal_below(k: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.arange(k, k + k), np.arange(k)
 
 
 def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -330,11 +380,6 @@ def _fix_columns(block: ArrowheadBlock, fixed: np.ndarray, at: np.ndarray, free_
     """A block's rows without the fixed columns; what these contribute moves to the residual."""
     residual = block.residual + block.triangle @ at[block.own] + block.border @ resting_shared
     return np.column_stack([block.triangle[:, ~fixed[block.own]], block.border[:, free_shared], residual])
-
-
-def _may_be_rank_deficient(triangles: np.ndarray, lengths: np.ndarray) -> bool:
-    """Whether a diagonal of triangles (..., k, k) is so small beside its column that singular values are worth a look."""
-    return bool(np.any(np.abs(np.diagonal(triangles, axis1=-2, axis2=-1)) < SINGULAR_VALUE * lengths))
 
 
 def _null_rows(block: ArrowheadBlock, lengths: np.ndarray) -> np.ndarray:
