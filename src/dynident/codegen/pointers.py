@@ -9,10 +9,10 @@ import numpy as np
 
 
 class KeepsPointers:
-    """Remembers addresses of its arrays (`pointers`), which a copy in another place or process must not."""
+    """Remembers addresses of its arrays or compiled loops, which a copy in another place or process must not."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "pointers"}
+        return {name: value for name, value in vars(self).items() if name not in ("pointers", "loops")}
 
 
 def address(array: np.ndarray) -> int:

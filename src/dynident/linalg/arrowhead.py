@@ -6,26 +6,28 @@ Each R is a triangle: the rows of a block are reflected until all but as many as
 ones only; those go to the border, where they add up to the Schur complement (as its square root: nothing is squared). Time
 and memory are linear in the number of blocks. Blocks of the same shape stand in one stack and are worked on together.
 
-`arrowhead.c` does what a solver asks in every iteration; the same in NumPy serves where there is no compiler, and as its check.
+`arrowhead.c` does what a solver asks in every iteration; its twin `arrowhead_interpreted.py` serves where there is no compiler.
 `block_qr.py` is the same elimination with its orthogonal factor, for statistics: what each row adds to the estimate.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf, dtrtrs
 
+from dynident.codegen.c_source import kernel_text
+from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import KeepsPointers, address
-from dynident.linalg.arrowhead_library import arrowhead_library, raise_if_singular, reduce_blocks
+from dynident.linalg import arrowhead_interpreted
+from dynident.linalg.arrowhead_interpreted import householder, times
 from dynident.linalg.rank import truncated_svd
-from dynident.problem.noise import sum_of_squares
 from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_ROUNDING
 
 FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
@@ -78,7 +80,7 @@ class ArrowheadStack(KeepsPointers):
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowheadLeastSquares:
+class ArrowheadLeastSquares(KeepsPointers):
     """The whole problem in `unknowns` unknowns; those of no block and not shared do not occur in it."""
 
     unknowns: int
@@ -109,35 +111,25 @@ class ArrowheadLeastSquares:
 
     @cached_property
     def _norms(self) -> tuple[np.ndarray, float]:
-        squares, library = np.zeros(self.unknowns), arrowhead_library()
-        if library is not None:
-            into, shared = address(squares), self.border_stack.pointers[4]
-            residual = sum(library.dynident_arrowhead_squares(*stack.pointers, shared, into) for stack in self._all_stacks)
-            return np.sqrt(squares), math.sqrt(residual)
-        squares[self.shared] = np.sum(self.last.triangle**2, axis=0)
-        for stack in self.stacks:
-            squares[stack.own] = np.sum(stack.triangle**2, axis=1)
-            squares[self.shared] += np.sum(stack.border**2, axis=(0, 1))
-        parts = [*(s.residual for s in self.stacks), self.last.residual]
-        return np.sqrt(squares), math.sqrt(sum(sum_of_squares(part) for part in parts))
+        return self.loops.norms(self)
+
+    @cached_property
+    def loops(self) -> Any:
+        return arrowhead_loops()
 
     @property
-    def _all_stacks(self) -> tuple[ArrowheadStack, ...]:
+    def all_stacks(self) -> tuple[ArrowheadStack, ...]:
         return (*self.stacks, self.border_stack) if self.shared.size else self.stacks
 
     def residuals(self, step: np.ndarray) -> list[np.ndarray]:
         """What a step leaves of the rows, stack by stack (blocks, k) and the border last."""
         shared = step[self.shared]
-        left = [_times(s.triangle, step[s.own]) + s.border @ shared + s.residual for s in self.stacks]
+        left = [times(s.triangle, step[s.own]) + s.border @ shared + s.residual for s in self.stacks]
         return [*left, self.last.triangle @ shared + self.last.residual]
 
     def predicted_reduction(self, step: np.ndarray) -> float:
         """How much a step lowers the sum of squares."""
-        library = arrowhead_library()
-        if library is None:
-            return self.length**2 - sum(sum_of_squares(left) for left in self.residuals(step))
-        at, shared = address(step), self.border_stack.pointers[4]
-        return self.length**2 - sum(library.dynident_arrowhead_left(*stack.pointers, shared, at) for stack in self._all_stacks)
+        return self.length**2 - self.loops.squares_left(self, step)
 
     def gradient(self, step: np.ndarray) -> np.ndarray:
         """Half the gradient of the sum of squares after a step."""
@@ -145,13 +137,13 @@ class ArrowheadLeastSquares:
         left = self.residuals(step)
         gradient[self.shared] = self.last.triangle.T @ left[-1]
         for stack, residual in zip(self.stacks, left, strict=False):  # all but the last
-            gradient[stack.own] = _times(stack.triangle.swapaxes(1, 2), residual)
+            gradient[stack.own] = times(stack.triangle.swapaxes(1, 2), residual)
             gradient[self.shared] += np.tensordot(residual, stack.border, axes=2)
         return gradient
 
     def to_dense(self) -> np.ndarray:
         """All rows as one triangle over all unknowns, (unknowns, unknowns + 1): for who cannot use the blocks."""
-        return _householder(self.stacked_rows(), self.unknowns)[0]
+        return householder(self.stacked_rows(), self.unknowns)[0]
 
     def stacked_rows(self) -> np.ndarray:
         """All rows over all unknowns and the residual, (rows, unknowns + 1), as they are."""
@@ -192,20 +184,11 @@ class ArrowheadLeastSquares:
     @cached_property
     def _without_null_space(self) -> ArrowheadLeastSquares:
         lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
-        if not self._may_be_rank_deficient(lengths):
+        if not self.loops.has_small_diagonal(self, lengths):  # singular values are worth a look
             return self
         blocks = [(b.own, np.vstack([b.rows, _null_rows(b, lengths[b.own])])) for b in self.blocks]
         border = np.vstack([self.last.rows, _null_rows(self.last, lengths[self.shared])])
         return arrowhead(self.unknowns, self.shared, blocks, border)
-
-    def _may_be_rank_deficient(self, lengths: np.ndarray) -> bool:
-        """Whether a diagonal is so small beside its column that singular values are worth a look."""
-        library = arrowhead_library()
-        if library is None:
-            diagonals = [(np.diagonal(s.triangle, axis1=1, axis2=2), s.own) for s in (*self.stacks, self.border_stack)]
-            return any(bool(np.any(np.abs(found) < SINGULAR_VALUE * lengths[own])) for found, own in diagonals)
-        at = address(lengths)
-        return any(library.dynident_arrowhead_small_diagonal(*stack.pointers, at, SINGULAR_VALUE) for stack in self._all_stacks)
 
     def with_fixed(self, fixed: np.ndarray, step: np.ndarray) -> ArrowheadLeastSquares:
         """The same rows in the free unknowns only, the fixed ones (a mask) where `step` has them."""
@@ -223,48 +206,21 @@ class ArrowheadLeastSquares:
             lessened = []
             for own, rows in zip(stack.own, stack.rows, strict=True):
                 left = own[~fixed[own]]
-                rows, below = _householder(_fix_columns(ArrowheadBlock(own, rows), fixed, at, free, at[self.shared]), left.size)
+                rows, below = householder(_fix_columns(ArrowheadBlock(own, rows), fixed, at, free, at[self.shared]), left.size)
                 rest.append(below)
                 lessened.append((left, rows))
             stacks += [ArrowheadStack(*part) for part in _group_by_shape(lessened)]
         shared = self.shared[free]
-        last = ArrowheadBlock(shared, _householder(np.vstack(rest), shared.size)[0])
+        last = ArrowheadBlock(shared, householder(np.vstack(rest), shared.size)[0])
         return ArrowheadLeastSquares(self.unknowns, tuple(stacks), last)
 
     def solve(self) -> np.ndarray:
         """The step with the smallest sum of squares, 0 for unknowns that do not occur; needs full column rank."""
-        if arrowhead_library() is None:
-            return self._back_substitute([-s.residual for s in self.stacks], -self.last.residual)
-        return self._back_substitute([None] * len(self.stacks), None)
+        return self.loops.solve(self)
 
     def newton_step(self, gradient: np.ndarray) -> np.ndarray:
         """-(A'A)^-1 gradient, for the gradient of other residuals with the same rows A."""
-        ahead, passed = [-gradient[s.own] for s in self.stacks], -gradient[self.shared]
-        if (library := arrowhead_library()) is not None:
-            solve, at = library.dynident_arrowhead_solve_transposed, address(passed)
-            for stack, part in zip(self.stacks, ahead, strict=True):
-                raise_if_singular(solve(*stack.pointers[:4], address(part), at))
-            raise_if_singular(solve(*self.border_stack.pointers[:4], at, None))
-            return self._back_substitute(ahead, passed)
-        ahead = [_triangular_solve(s.triangle, part, transposed=True) for s, part in zip(self.stacks, ahead, strict=True)]
-        for stack, part in zip(self.stacks, ahead, strict=True):
-            if passed.size:
-                passed = passed - np.tensordot(part, stack.border, axes=2)
-        return self._back_substitute(ahead, _triangular_solve(self.last.triangle[None], passed[None], transposed=True)[0])
-
-    def _back_substitute(self, rights: Sequence[Any], right: Any) -> np.ndarray:
-        """For right-hand sides (blocks, k) of each stack and (shared,); None, compiled: minus the residuals."""
-        step, library = np.zeros(self.unknowns), arrowhead_library()
-        if library is not None:
-            shared, into = self.border_stack.pointers[4], address(step)
-            for stack, own in zip((self.border_stack, *self.stacks), (right, *rights), strict=True):
-                given = None if own is None else address(own)
-                raise_if_singular(library.dynident_arrowhead_solve(*stack.pointers, shared, given, into))
-            return step
-        known = step[self.shared] = _triangular_solve(self.last.triangle[None], right[None])[0]
-        for stack, own in zip(self.stacks, rights, strict=True):
-            step[stack.own] = _triangular_solve(stack.triangle, own - stack.border @ known)
-        return step
+        return self.loops.newton_step(self, gradient)
 
 
 def arrowhead(unknowns: int, shared: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]], border: np.ndarray
@@ -285,73 +241,81 @@ def _group_by_shape(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[tup
 def arrowhead_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tuple[np.ndarray, np.ndarray]],
                     border: np.ndarray) -> ArrowheadLeastSquares:
     """The same from blocks that are stacked already: own unknowns (blocks, k), rows (blocks, m, k + shared + 1)."""
-    stacks, library = list(stacks), arrowhead_library()
-    if library is not None:
-        return _arrowhead_of_stacks(library, unknowns, shared, stacks, border)
-    tops, rest = [], [border]
-    for own, rows in stacks:
-        top, below = _householder(rows, own.shape[1])
-        tops.append(ArrowheadStack(own, top))
-        rest.append(below.reshape(-1, below.shape[2]))
-    if not shared.size:
-        return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, np.zeros((0, 1))))
-    return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, _householder(np.vstack(rest), shared.size)[0]))
+    stacks = [(np.ascontiguousarray(own, np.int64), rows) for own, rows in stacks]
+    tops, last = arrowhead_loops().reduce(stacks, border, shared.size)
+    made = tuple(ArrowheadStack(own, top) for (own, _), top in zip(stacks, tops, strict=True))
+    return ArrowheadLeastSquares(unknowns, made, ArrowheadBlock(shared, last))
 
 
-def _arrowhead_of_stacks(library: ctypes.CDLL, unknowns: int, shared: np.ndarray, stacks: list[tuple[np.ndarray, np.ndarray]],
-                         border_rows: np.ndarray) -> ArrowheadLeastSquares:
-    size, tops = shared.size, []
-    border = np.zeros((size + 1, size + 1))
-    for own, rows in stacks:
-        (blocks, k), rows, own = own.shape, np.ascontiguousarray(rows, float), np.ascontiguousarray(own, np.int64)
-        top = np.empty((blocks, k, rows.shape[2]))
-        reduce_blocks(library, blocks, rows.shape[1], k, size, address(rows), address(own), 0, top, border)
-        tops.append(ArrowheadStack(own, top))
-    if size and len(border_rows):
-        border_rows = np.ascontiguousarray(border_rows, float)
-        reduce_blocks(library, 1, len(border_rows), 0, size, address(border_rows), 0, 0, None, border)
-    return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, border[:size]))
+@remembered()
+def arrowhead_loops() -> Any:
+    """What works on whole stacks: compiled, or its twin where there is no compiler."""
+    text = kernel_text("vectors.c", "householder.c", "linalg/arrowhead.c", "linalg/bounded_least_squares.c")
+    library = load_library(f"arrowhead {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
+    return arrowhead_interpreted if library is None else CompiledArrowhead(library)
 
 
-def _householder(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first `own` rows after reflection (missing ones are zero), and what is left for the columns beyond; of a block
-    or of many."""
-    R = _qr_triangle(rows.reshape(rows.shape[-2:]))[(None,) * (rows.ndim - 2)] if rows.ndim == 2 or len(rows) == 1 else (
-        np.asarray(np.linalg.qr(rows, mode="r")))
-    top = np.zeros((*rows.shape[:-2], own, rows.shape[-1]))
-    top[..., :R.shape[-2], :] = R[..., :own, :]
-    return top, R[..., own:, own:]
+class CompiledArrowhead:
+    """`arrowhead.c` for stacks in NumPy arrays; its functions are those of `arrowhead_interpreted.py`."""
 
+    def __init__(self, library: ctypes.CDLL):
+        pointer: Any = ctypes.c_void_p
+        stack: list[Any] = [ctypes.c_longlong, ctypes.c_int, ctypes.c_int, pointer]
+        self.library = library
+        library.dynident_arrowhead_reduce.argtypes = [ctypes.c_longlong, *[ctypes.c_int] * 3, *[pointer] * 5]
+        library.dynident_arrowhead_solve.argtypes = [*stack, *[pointer] * 4]
+        library.dynident_arrowhead_solve_transposed.argtypes = [*stack, pointer, pointer]
+        library.dynident_arrowhead_small_diagonal.argtypes = [*stack, pointer, pointer, ctypes.c_double]
+        library.dynident_damped_step.argtypes = [*stack, *[pointer] * 3, ctypes.c_int, *[pointer] * 3, ctypes.c_double,
+                                                 *[pointer] * 4]
+        for call in (library.dynident_arrowhead_squares, library.dynident_arrowhead_left):
+            call.argtypes, call.restype = [*stack, *[pointer] * 3], ctypes.c_double
 
-def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """(blocks, m, k) @ (blocks, k)."""
-    return (matrices @ vectors[:, :, None])[:, :, 0]
+    def norms(self, arrow: ArrowheadLeastSquares) -> tuple[np.ndarray, float]:
+        squares = np.zeros(arrow.unknowns)
+        call, shared, into = self.library.dynident_arrowhead_squares, arrow.border_stack.pointers[4], address(squares)
+        residual = sum(call(*stack.pointers, shared, into) for stack in arrow.all_stacks)
+        return np.sqrt(squares), math.sqrt(residual)
 
+    def squares_left(self, arrow: ArrowheadLeastSquares, step: np.ndarray) -> float:
+        step = np.ascontiguousarray(step)
+        call, shared, at = self.library.dynident_arrowhead_left, arrow.border_stack.pointers[4], address(step)
+        return sum(call(*stack.pointers, shared, at) for stack in arrow.all_stacks)
 
-def _qr_triangle(rows: np.ndarray) -> np.ndarray:
-    """The triangular factor of one small block; NumPy's own way takes five times as long around the same few sums."""
-    if not rows.size:
-        return np.zeros((min(rows.shape), rows.shape[1]))
-    R = dgeqrf(rows)[0][:min(rows.shape)]
-    R[_below(R.shape)] = 0
-    return R
+    def has_small_diagonal(self, arrow: ArrowheadLeastSquares, lengths: np.ndarray) -> bool:
+        call, at = self.library.dynident_arrowhead_small_diagonal, address(lengths)
+        return any(call(*stack.pointers, at, SINGULAR_VALUE) for stack in arrow.all_stacks)
 
+    def solve(self, arrow: ArrowheadLeastSquares) -> np.ndarray:
+        return self._back_substitute(arrow, [None] * (1 + len(arrow.stacks)))
 
-@lru_cache(maxsize=64)
-def _below(shape: tuple[int, int]) -> np.ndarray:
-    return np.tri(*shape, -1, dtype=bool)
+    def newton_step(self, arrow: ArrowheadLeastSquares, gradient: np.ndarray) -> np.ndarray:
+        call, rights = self.library.dynident_arrowhead_solve_transposed, [-gradient[s.own] for s in arrow.stacks]
+        passed = -gradient[arrow.shared]
+        for stack, right in zip((*arrow.stacks, arrow.border_stack), (*rights, passed), strict=True):
+            if call(*stack.pointers[:4], address(right), address(passed)):
+                raise np.linalg.LinAlgError("Singular matrix")
+        return self._back_substitute(arrow, [passed, *rights])
 
+    def _back_substitute(self, arrow: ArrowheadLeastSquares, rights: Sequence[np.ndarray | None]) -> np.ndarray:
+        """For right-hand sides of the border and of each stack; None: minus the residuals."""
+        step = np.zeros(arrow.unknowns)
+        call, shared, into = self.library.dynident_arrowhead_solve, arrow.border_stack.pointers[4], address(step)
+        for stack, right in zip((arrow.border_stack, *arrow.stacks), rights, strict=True):
+            if call(*stack.pointers, shared, None if right is None else address(right), into):
+                raise np.linalg.LinAlgError("Singular matrix")
+        return step
 
-def _triangular_solve(triangles: np.ndarray, vectors: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """Triangles (blocks, k, k) or their transposes, solved for vectors (blocks, k)."""
-    if not vectors.size:
-        return vectors
-    if len(triangles) > 1:
-        return np.linalg.solve(triangles.swapaxes(1, 2) if transposed else triangles, vectors[:, :, None])[:, :, 0]
-    found, singular = dtrtrs(triangles[0], vectors[0], trans=transposed)
-    if singular:
-        raise np.linalg.LinAlgError("Singular matrix")
-    return found[None]
+    def reduce(self, stacks: Sequence[tuple[np.ndarray, np.ndarray]], border_rows: np.ndarray, shared: int
+               ) -> tuple[list[np.ndarray], np.ndarray]:
+        call, border, tops = self.library.dynident_arrowhead_reduce, np.zeros((shared + 1, shared + 1)), []
+        of_border = [(np.zeros((1, 0), np.int64), border_rows[None])] if shared else []
+        for own, rows in (*stacks, *of_border):
+            (blocks, k), rows = own.shape, np.ascontiguousarray(rows, float)
+            tops.append(np.empty((blocks, k, rows.shape[2])))
+            if call(blocks, rows.shape[1], k, shared, address(rows), address(own), None, address(tops[-1]), address(border)):
+                raise MemoryError("the elimination of unknowns is out of memory")
+        return tops[:len(stacks)], border[:shared]
 
 
 def _diagonals(lengths: np.ndarray, width: int) -> np.ndarray:
