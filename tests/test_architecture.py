@@ -46,8 +46,8 @@ TWINS = {  # a compiled loop, and its interpreted twin beside it; of several tex
     "set_membership/intervals/arithmetic.c": "arithmetic.py", "set_membership/intervals/elementary.c": "tape_interpreted.py",
     "set_membership/intervals/backward.c": "tape_interpreted.py", "set_membership/intervals/tape.c": "tape_interpreted.py",
     "set_membership/intervals/fused_step.c": "../flows/hybrid_step.py"}  # which does it array by array
-NO_LOOPS = {"codegen/elementary.c", "codegen/elementary_simd.c", "codegen/sparse_algebra.c", "codegen/householder.c", "codegen/vectors.c",
-            "kalman/filter_simd.c",  # functions that loops call
+NO_LOOPS = {"codegen/elementary.c", "codegen/elementary_simd.c", "codegen/householder.c", "codegen/sparse_algebra.c",
+            "codegen/vectors.c", "kalman/filter_simd.c",  # functions that loops call
             "kalman/filter_export.c", "fmu/export_fmi2.c", "fmu/export_fmi3.c", "fmu/export_model.c"}  # run by others
 
 
