@@ -18,6 +18,8 @@ SOURCE = ROOT / "src" / "dynident"
 GLOSSARY = ROOT / "docs" / "design" / "glossary.md"
 CORE = ("problem", "codegen", "models", "integrators", "transcription", "linalg", "solvers", "statistics", "estimate",
         "methods", "verbs")
+FAMILIES = ("black_box", "kalman", "kalman/prediction_error", "boundary/solve_bvp", "boundary/smoothing", "set_membership",
+            "inverse_dynamics")
 LONGEST_FILE, LONGEST_FUNCTION = 420, 44  # lines
 DECIDING = re.compile(r"TOLERANCE|THRESHOLD|SETTLED|CONVERG|(^|_)RANK|SINGULAR|EIGENVALUE|PIVOT")  # a number that decides
 COMPILED = {  # numbers of the page that a compiled loop repeats under a name of its own
@@ -98,6 +100,11 @@ def test_no_two_files_of_the_core_share_a_name():
         if path.name != "__init__.py":
             homes[path.name].append(str(path.relative_to(SOURCE)))
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_has_the_files_of_its_pattern(family):
+    assert [name for name in ("method", "setup", "run", "result") if not (SOURCE / family / f"{name}.py").is_file()] == []
 
 
 def test_files_and_functions_stay_short():

@@ -1,7 +1,7 @@
 # The public names of dynident, listed once: type checkers read this file, and `dynident/__init__.py` loads names by it.
 from dynident import maths as maths
 from dynident import report as report
-from dynident.boundary.solve_bvp.solve import solve_bvp as solve_bvp
+from dynident.boundary.solve_bvp.method import solve_bvp as solve_bvp
 from dynident.design import criteria as criteria
 from dynident.design import signals as signals
 from dynident.design.design_input import design_input as design_input
