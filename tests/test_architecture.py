@@ -43,12 +43,13 @@ TWINS = {  # a compiled loop, and its interpreted twin beside it; of several tex
     "kalman/filter_initialize.c": "filter_extended.py", "kalman/filter_linear.c": "filter_linear.py",
     "kalman/filter_record.c": "filter_record.py", "kalman/filter_unscented.c": "filter_unscented.py",
     "kalman/prediction_error/innovations.c": "innovations_interpreted.py",
+    "linalg/arrowhead.c": "arrowhead_interpreted.py", "linalg/bounded_least_squares.c": "bounded_least_squares.py",
     "linalg/chain_qr.c": "chain_qr_interpreted.py", "linalg/smoother_qr.c": "smoother_qr_interpreted.py",
     "set_membership/intervals/arithmetic.c": "arithmetic.py", "set_membership/intervals/elementary.c": "tape_interpreted.py",
     "set_membership/intervals/backward.c": "tape_interpreted.py", "set_membership/intervals/tape.c": "tape_interpreted.py",
     "set_membership/intervals/fused_step.c": "../flows/hybrid_step.py"}  # which does it array by array
-NO_LOOPS = {"codegen/elementary.c", "codegen/elementary_simd.c", "codegen/sparse_algebra.c", "codegen/vectors.c",
-            "kalman/filter_simd.c",  # functions that loops call
+NO_LOOPS = {"codegen/elementary.c", "codegen/elementary_simd.c", "codegen/householder.c", "codegen/sparse_algebra.c",
+            "codegen/vectors.c", "kalman/filter_simd.c",  # functions that loops call
             "kalman/filter_export.c", "fmu/export_fmi2.c", "fmu/export_fmi3.c", "fmu/export_model.c"}  # run by others
 
 
