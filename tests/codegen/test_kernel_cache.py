@@ -287,7 +287,8 @@ def planted(cache: Path) -> None:
 def test_what_others_may_write_is_not_loaded(cache, caplog, place):
     planted(cache)
     assert triple() == 20.0  # it is ours as far as anybody can see
-    {"folder": cache, "library": next(cache.glob(f"*{library_suffix()}")), "note": next(cache.glob("*.txt"))}[place].chmod(0o777)
+    places = {"folder": cache, "library": next(cache.glob(f"*{library_suffix()}")), "note": next(cache.glob("*.txt"))}
+    places[place].chmod(0o777)
     compiler._opened.cache_clear()
     with caplog.at_level(logging.WARNING, "dynident"):
         assert triple() == triple() == 6.0

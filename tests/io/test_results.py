@@ -187,7 +187,8 @@ def spoilt(path: Path) -> Path:
     (lambda f: (f / "estimate.json").write_text("[" * 100_000), "nested deeper than a result can be"),
     (lambda f: edited(f, lambda d: d["values"].update(k=1.23)), "estimate.json was changed after it was written: values does"),
     (lambda f: edited(f, lambda d: d["uncertainty"]["matrix"][0].reverse()), "uncertainty does not fit its checksum"),
-    *[(lambda f, stated=stated: edited(f, lambda d: d.update(format=stated)), f"format: {stated!r} is not the number of a format")
+    *[(lambda f, stated=stated: edited(f, lambda d: d.update(format=stated)),
+       f"format: {stated!r} is not the number of a format")
       for stated in ("99", True, 0, -5, 2.5, None)],
     (lambda f: resigned(f, lambda d: d["values"].pop("k")), "values: nothing is said of 'k'"),
     (lambda f: resigned(f, lambda d: d["values"].update(k="nan")), "values.k: nan is not a number that a fit can end at"),

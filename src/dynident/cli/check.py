@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynident.cli.common import NOT_GOOD, AllowOutside, AllowCode, ProblemPath, Stop, method_named, read
+from dynident.cli.common import NOT_GOOD, AllowCode, AllowOutside, ProblemPath, Stop, method_named, read
 
 
 def run(problem: ProblemPath, allow_outside: AllowOutside = False, allow_code: AllowCode = False) -> None:

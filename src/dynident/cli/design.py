@@ -11,8 +11,8 @@ import typer
 from dynident.cli.common import (
     INTERRUPTED,
     NOT_GOOD,
-    AllowOutside,
     AllowCode,
+    AllowOutside,
     Stop,
     fit_problem,
     method_named,

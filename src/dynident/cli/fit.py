@@ -11,8 +11,8 @@ import typer
 from dynident.cli.common import (
     GOOD,
     INTERRUPTED,
-    AllowOutside,
     AllowCode,
+    AllowOutside,
     ProblemPath,
     Stop,
     fit_problem,

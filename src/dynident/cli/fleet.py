@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dynident.cli.common import INTERRUPTED, NOT_GOOD, AllowOutside, AllowCode, Stop, print_error
+from dynident.cli.common import INTERRUPTED, NOT_GOOD, AllowCode, AllowOutside, Stop, print_error
 
 FleetPath = Annotated[Path, typer.Argument(metavar="FLEET.toml", help="The fleet file.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help=(

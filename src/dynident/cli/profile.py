@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynident.cli.common import AllowOutside, AllowCode
+from dynident.cli.common import AllowCode, AllowOutside
 from dynident.cli.design import what_is_known
 
 Known = Annotated[Path, typer.Argument(metavar="PROBLEM.toml|RESULTS/", show_default=False, help=(

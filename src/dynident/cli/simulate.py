@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynident.cli.common import AllowOutside, AllowCode, ProblemPath, assignments, read
+from dynident.cli.common import AllowCode, AllowOutside, ProblemPath, assignments, read
 
 if TYPE_CHECKING:
     from dynident.problem.experiment import Experiment

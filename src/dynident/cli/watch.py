@@ -13,7 +13,7 @@ import typer
 
 from dynident._util.operating_system import can_be_read, terminate_like_interrupt
 from dynident._util.progress import BETWEEN_LINES
-from dynident.cli.common import NOT_GOOD, AllowOutside, AllowCode, ProblemPath, Stop, print_error, read
+from dynident.cli.common import NOT_GOOD, AllowCode, AllowOutside, ProblemPath, Stop, print_error, read
 from dynident.errors import NotSupported, ProblemError
 
 if TYPE_CHECKING:

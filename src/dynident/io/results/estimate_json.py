@@ -28,11 +28,11 @@ from dynident.estimate.filter_result import FilterCovariance
 from dynident.estimate.robot_result import RobotResult
 from dynident.io.results.signal_tables import WAY_OUT
 from dynident.methods.presets import method_from
+from dynident.problem.problem import Problem
 from dynident.statistics.bootstrap_result import Bootstrap
 from dynident.statistics.covariance import Covariance
 from dynident.statistics.profile_likelihood import Profile
 from dynident.statistics.uncertainty import LEVEL, Uncertainty
-from dynident.problem.problem import Problem
 from dynident.status import Status
 
 FORMAT = 4

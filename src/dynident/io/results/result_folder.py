@@ -194,7 +194,7 @@ def load(folder: str | Path, *, allow_code: bool = False) -> Estimate:
 
 
 def _check_files(folder: Path, saved: SavedEstimate) -> None:
-    """All files of the result are there, and hold what was written; the problem and its records may be edited, which is noted."""
+    """All files of the result are there and hold what was written; problem and records may be edited, which is noted."""
     outside = [name for name in saved.files if Path(name).name != name]
     missing = [name for name in saved.files if name not in outside and not (folder / name).is_file()]
     if outside or missing:
