@@ -36,8 +36,8 @@ def packed(function: Callable[..., Any] | None) -> bytes:
         return pickle.dumps(function)
     except Exception as error:  # whatever an object inside of it raises
         raise ProblemError(f"the function {getattr(function, '__name__', '')} cannot be sent to another process "
-                           f"({type(error).__name__}: {str(error).rstrip('.')}). Define it at the top of a file, without what it "
-                           "holds open, or install cloudpickle.") from error
+                           f"({type(error).__name__}: {str(error).rstrip('.')}). Define it at the top of a file, without what "
+                           "it holds open, or install cloudpickle.") from error
 
 
 def unpacked(content: bytes) -> Any:

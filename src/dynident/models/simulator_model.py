@@ -39,12 +39,12 @@ class NamedValues(dict[str, Any]):
 class UnavailableFunction:
     """A function of a saved problem whose code was not read."""
 
-    def __init__(self, where: str):
-        self.where = where
+    def __init__(self, where: str, code: str = ""):
+        self.where, self.code = where, code
 
     def __call__(self, *_: Any) -> Any:
-        raise NotSupported(f"the simulator {self.where} is code, which a problem file does not run unless it is trusted: read the "
-                           "problem with allow_python=True (--allow-python), with that file beside it.")
+        raise NotSupported(f"the simulator {self.where} is code, which a problem file does not run unless it is trusted: read "
+                           "the problem with allow_python=True (--allow-python), with that file beside it.")
 
 
 @final
@@ -52,8 +52,8 @@ class SimulatorModel:
     """A model that can only be simulated: any function of times, inputs and parameters.
 
     A program behind a socket, a package of its own, a `solve_ivp` that cannot be traced. Derivatives come from differences with
-    steps above the simulator's own noise, or from `jacobian`, once differences have confirmed it. Fitted by `least_squares` (what
-    `automatic` takes); it has no states: first states are parameters. See the manual, howto/simulators.
+    steps above the simulator's own noise, or from `jacobian`, once differences have confirmed it. Fitted by `least_squares`
+    (what `automatic` takes); it has no states: first states are parameters. See the manual, howto/simulators.
 
     Parameters
     ----------
@@ -138,11 +138,12 @@ class SimulatorModel:
 
     def definition(self) -> dict[str, Any]:
         """The model as plain data: where its code stands and a fingerprint of it, not the code."""
-        said = {"kind": KIND, "name": self.name, "simulator": _place(self.simulate), "code": _fingerprint(self.simulate),
-                "parameters": list(self.parameters), "outputs": {n: n for n in self.outputs}, "inputs": list(self.inputs),
-                "units": dict(self.units), "starts": dict(self.starts)}
-        return said | ({"jacobian": _place(self.jacobian)} if self.jacobian is not None else {}) | (
-            {"isolated": True, "time_limit": self.time_limit} if self.isolated else {})
+        run: dict[str, Any] = {"simulate": _place(self.simulate), "code": _fingerprint(self.simulate)}
+        run |= {"jacobian": _place(self.jacobian)} if self.jacobian is not None else {}
+        run |= {"isolated": True, "time_limit": self.time_limit} if self.isolated else {}
+        return {"kind": KIND, "name": self.name, "simulator": run, "parameters": list(self.parameters),
+                "outputs": list(self.outputs), "inputs": list(self.inputs), "units": dict(self.units),
+                "starts": dict(self.starts)}
 
     def record_simulator(self, declared: Iterable[str], integrator: str) -> CallableSimulator:
         """For records of a problem; it needs to know nothing of what the problem declares."""
@@ -184,7 +185,7 @@ def _place(function: Any) -> str:
 def _fingerprint(function: Any) -> str:
     """Of the text of a function, where there is one; a result says whether it was changed since."""
     if isinstance(function, UnavailableFunction):
-        return ""
+        return function.code
     try:
         return hashlib.sha256(inspect.getsource(_unwrapped(function)).encode()).hexdigest()
     except (OSError, TypeError):
@@ -214,7 +215,8 @@ class CallableSimulator:
         outputs, count = np.full((grid.nodes, len(self.model.outputs)), np.nan), grid.nodes - grid.offset
         for j, name in enumerate(self.model.outputs):
             outputs[grid.offset:, j] = self._column("simulate", returned, name, (count,))
-        needed = grid.finite_mask if grid.finite_mask.shape[1] else np.broadcast_to(grid.output_mask[:, None] > 0, outputs.shape)
+        asked = np.broadcast_to(grid.output_mask[:, None] > 0, outputs.shape)
+        needed = grid.finite_mask if grid.finite_mask.shape[1] else asked
         bad = np.argwhere(~np.isfinite(outputs) & (needed > 0))
         if bad.size:
             node, j = bad[0]
