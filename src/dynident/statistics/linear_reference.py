@@ -15,23 +15,32 @@ from scipy.signal import lfilter
 ROUNDS = 8
 HIGHEST_ORDER = 6
 SAMPLES_PER_COEFFICIENT = 6
-LARGEST_POLE = 0.9999  # of a stable simulation
+LARGEST_POLE = 0.99999  # of a stable simulation; an integrator is one nearly
+MOST_SAMPLES = 1000  # a longer record is thinned first, since poles of a record that is sampled far too fast all lie near one
 
 
 def linear_reference_rms(measured: np.ndarray, inputs: Sequence[np.ndarray], order: int) -> float:
     """Root mean square of its simulation error; NaN without inputs that move, with gaps, or with too few samples."""
-    y, m = np.asarray(measured, float), int(np.clip(order, 1, HIGHEST_ORDER))
-    moving = [np.asarray(u, float) - np.mean(u) for u in inputs if np.ptp(u) > 0]
+    y, moving = thinned(np.asarray(measured, float), [np.asarray(u, float) for u in inputs if np.ptp(u) > 0])
+    m = int(np.clip(order, 1, HIGHEST_ORDER))
     if not moving or y.size < SAMPLES_PER_COEFFICIENT * (m + (m + 1) * len(moving)) or not np.all(np.isfinite(y)):
         return float("nan")
+    moving.append(np.ones(y.size))  # a constant force
     denominator, best = np.append(1.0, np.zeros(m)), np.inf
     for k in range(ROUNDS):
-        denominator = _equation_error(y - np.mean(y), moving, denominator if k else np.ones(1), m)
+        denominator = _equation_error(y, moving, denominator if k else np.ones(1), m)
         left = _simulation_error(y, moving, denominator, m)
         if not np.isfinite(left):
             break
         best = min(best, left)
     return float(best) if np.isfinite(best) else float("nan")
+
+
+def thinned(measured: np.ndarray, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Every so-many-th sample, with inputs averaged between them."""
+    every = max(1, measured.size // MOST_SAMPLES)
+    kept = measured.size // every * every
+    return measured[:kept:every], [u[:kept].reshape(-1, every).mean(axis=1) for u in inputs]
 
 
 def _equation_error(y: np.ndarray, inputs: Sequence[np.ndarray], denominator: np.ndarray, m: int) -> np.ndarray:

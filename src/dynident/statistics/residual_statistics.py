@@ -71,8 +71,9 @@ def residual_statistics(residuals: np.ndarray, measured: np.ndarray, time: np.nd
     if robust:
         r = draw_in_outliers(r, std)
     there = np.isfinite(y)
-    chi_square = None if std is None or not np.any(there) else float(np.nanmean((r / std) ** 2))
-    rms = float(np.sqrt(np.nanmean(r**2))) if np.any(there) else np.nan
+    judged = np.any(np.isfinite(r))
+    chi_square = None if std is None or not judged else float(np.nanmean((r / std) ** 2))
+    rms = float(np.sqrt(np.nanmean(r**2))) if judged else np.nan
     constant, line = naive_rms(y, np.asarray(time, float))
     return ResidualStatistics(int(np.sum(there)), rms, float(np.std(y[there])) if np.any(there) else 0.0, white_std(r),
                               memory(r), lag_one(r), chi_square, constant, line, quantisation_step(y))

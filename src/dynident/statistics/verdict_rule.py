@@ -2,8 +2,8 @@
 
 On open-loop residuals, or on innovations where the criterion is prediction. Whiteness and size decide what is noise; what is
 not noise is graded by its size against the signal; a regression on input and motion tells slow noise from an error of the model
-(`model_error_model.py`), a linear black box tells a physical model that misses something (`linear_reference.py`). Every threshold
-was measured on fits with known truth: `benchmarks/verdict.py`.
+(`model_error_model.py`), a linear black box tells a physical model that misses something (`linear_reference.py`). Every
+threshold was measured on fits with known truth: `benchmarks/verdict.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from dynident.statistics.verdict import Cause, Grade
 from dynident.tolerances import (
     CHI_SQUARE_TOO_SMALL,
     EXACT_REMAINDER,
+    FOLLOWS_SHARE,
     LEAST_INNOVATION,
+    LINEAR_AS_GOOD,
     LINEAR_BETTER,
     NAIVE_SHARE,
     OUTLIER_KURTOSIS,
@@ -38,6 +40,7 @@ from dynident.tolerances import (
     ROUGH_REMAINDER,
     SLOW_REMAINDER,
     SMALL_REMAINDER,
+    SMALL_REMAINDER_LINEAR,
     UNRELATED_LOG10_P,
     VALIDATION_MOVES,
     VALIDATION_SAME,
@@ -138,6 +141,12 @@ def follows_nothing(fit: SignalFit) -> bool:
     return fit.statistics.innovation >= LEAST_INNOVATION and fit.model_error.log10_p > UNRELATED_LOG10_P
 
 
+def misses_an_effect(fit: SignalFit) -> bool:
+    """Whether input and motion explain much of a remainder that a linear black box of the same order leaves as well."""
+    as_good = np.isfinite(fit.linear_rms) and fit.linear_rms <= LINEAR_AS_GOOD * fit.rms
+    return bool(as_good and fit.model_error.log10_p <= UNRELATED_LOG10_P and fit.model_error.share >= FOLLOWS_SHARE)
+
+
 def grade_signal(fit: SignalFit) -> Judged:
     """Of a signal that was fitted."""
     if (early := _unjudged(fit)) is not None:
@@ -198,6 +207,8 @@ def _by_size(fit: SignalFit) -> Judged:
     slow = s.samples >= FEWEST_FOR_SLOW_NOISE and (chi is None or chi < 1) and share <= SLOW_REMAINDER
     if slow and follows_nothing(fit) and not fit.linear_is_better:
         return Grade.SLOW_REMAINDER, Cause.SLOW_NOISE
+    if share > SMALL_REMAINDER_LINEAR and misses_an_effect(fit):
+        return Grade.ROUGH, Cause.STRUCTURE
     return (Grade.ROUGH if share > SMALL_REMAINDER else Grade.SMALL_REMAINDER), why
 
 

@@ -12,6 +12,7 @@ from dynident.statistics.verdict_rule import (
     SignalFit,
     grade_signal,
     grade_validation,
+    misses_an_effect,
     rule_numbers,
 )
 
@@ -67,10 +68,10 @@ def _count(fit: SignalFit) -> str:
 
 def _to_the_noise(fit: SignalFit) -> str:
     if fit.std is not None:
-        return (f"Describes the record to the noise: what is left over, {_rms(fit)}, is what the given std {_given(fit)} lets "
-                f"expect (reduced chi-square {fit.chi_square:.2f}).")
-    return (f"Describes the record to the noise: what is left over, {_rms(fit)} or {percent(_of_signal(fit))} of the signal, is "
-            "white and is taken for the noise.")
+        return (f"Describes the record to the noise: what is left over, {_rms(fit)}, is what the given std {_given(fit)} "
+                f"lets expect (reduced chi-square {fit.chi_square:.2f}).")
+    return (f"Describes the record to the noise: what is left over, {_rms(fit)} or {percent(_of_signal(fit))} of the signal, "
+            "is white and is taken for the noise.")
 
 
 def _outliers(fit: SignalFit) -> str:
@@ -84,8 +85,8 @@ def _systematic(fit: SignalFit) -> str:
     said = []
     if np.isfinite(fit.model_error.log10_p) and fit.model_error.log10_p < -3:
         said.append("it follows the input or the motion")
-    if fit.linear_is_better:
-        said.append(f"a linear black box of the same order leaves {amount(fit.linear_rms, fit.unit)}")
+    if fit.linear_is_better or misses_an_effect(fit):
+        said.append(f"a linear black box of the same order leaves no more, {amount(fit.linear_rms, fit.unit)}")
     return f" ({'; '.join(said)})" if said else ""
 
 
@@ -101,8 +102,8 @@ FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
         f"Describes the record to its resolution: what is left over, {_rms(fit)}, is the rounding to steps of "
         f"{amount(fit.statistics.quantisation, fit.unit)}."),
     (Grade.NOISE, Cause.NOISE_TOO_LARGE): lambda fit: (
-        f"Describes the record to the noise, which is {times((fit.noise_std or 0.0) / max(fit.rms, 1e-300))} times smaller than "
-        f"given: {_rms(fit)}, given {_given(fit)}."),
+        f"Describes the record to the noise, which is {times((fit.noise_std or 0.0) / max(fit.rms, 1e-300))} times smaller "
+        f"than given: {_rms(fit)}, given {_given(fit)}."),
     (Grade.NOISE, Cause.OUTLIERS): _outliers,
     (Grade.OTHER_NOISE, Cause.OUTLIERS): _outliers,
     Grade.OTHER_NOISE: lambda fit: (
@@ -168,5 +169,6 @@ VALIDATED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit, NoiseOfFit]
     Grade.UNJUDGED: lambda fit, known: f"Cannot be judged: {fit.statistics.samples} samples are too few.",
     (Grade.UNJUDGED, Cause.STANDS_STILL): lambda fit, known: FITTED[Grade.UNJUDGED, Cause.STANDS_STILL](fit),
     (Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL): lambda fit, known: (
-        f"Cannot be judged: this record moves by {amount(fit.statistics.signal_std, fit.unit)} only, hardly more than the noise."),
+        f"Cannot be judged: this record moves by {amount(fit.statistics.signal_std, fit.unit)} only, hardly more than the "
+        "noise."),
 }

@@ -46,7 +46,8 @@ def judge_estimate(estimate: Estimate) -> Verdict:
 
 def simulated_outputs(estimate: Estimate) -> Sequence[Mapping[str, np.ndarray]] | None:
     """Per experiment the outputs of one simulation; those of the estimate itself where they are that; None: it diverges."""
-    if estimate.converged and estimate.smoothed is None or estimate.robot is not None:
+    simulated = (estimate.converged and estimate.smoothed is None) or not isinstance(estimate.problem.model, EquationModel)
+    if simulated:  # black boxes are simulated by every method, and one that crashed is not asked again
         residuals: Sequence[Mapping[str, np.ndarray]] = estimate.residuals
     else:
         try:
@@ -71,11 +72,11 @@ def signal_fits(estimate: Estimate, outputs: Sequence[Mapping[str, np.ndarray]] 
             if not np.any(np.isfinite(y)):
                 continue
             level = given_std(experiment, name) if std is None else std[e].get(name)
+            model = np.full(y.size, np.nan) if outputs is None else filled_in(outputs[e][name], y, estimate, e, name)
             found.append(SignalFit(
-                f"{name} of {experiment.label}" if several else name, np.asarray(experiment.time, float), y,
-                np.full(y.size, np.nan) if outputs is None else filled_in(outputs[e][name], y, estimate, e, name), inputs, level,
-                free * float(np.sum(np.isfinite(y))), max(1, len(problem.model.states)), problem.model.units.get(name, ""),
-                robust))
+                f"{name} of {experiment.label}" if several else name, np.asarray(experiment.time, float), y, model, inputs,
+                level, free * float(np.sum(np.isfinite(y))), max(1, len(problem.model.states)),
+                problem.model.units.get(name, ""), robust))
     return found
 
 
@@ -110,8 +111,8 @@ def _joined(fits: Sequence[SignalFit], subject: str) -> SignalFit:
         times[k] = times[k - 1] + _step(fits[0]) / 2
     models = chain([fit.model for fit in fits], 0.0)
     std = None if any(fit.std is None for fit in fits) else chain([fit.std for fit in fits if fit.std is not None], 1.0)
-    return replace(fits[0], subject=subject, time=times, measured=chain([fit.measured for fit in fits]), model=models, inputs=(),
-                   std=std, unknowns=sum(fit.unknowns for fit in fits))
+    return replace(fits[0], subject=subject, time=times, measured=chain([fit.measured for fit in fits]), model=models,
+                   inputs=(), std=std, unknowns=sum(fit.unknowns for fit in fits))
 
 
 def _step(fit: SignalFit) -> float:
@@ -142,7 +143,8 @@ def with_origin(estimate: Estimate, verdict: Verdict) -> Verdict:
         return replace(verdict, grade=worse, sentence=verdict.sentence + (
             " No second route ended at these values: a wrong minimum, or the structure of the model."))
     if not tried:
-        return replace(verdict, sentence=verdict.sentence + " Whether another minimum fits better was not tried; automatic() does.")
+        return replace(verdict, sentence=verdict.sentence + (
+            " Whether another minimum fits better was not tried; automatic() does."))
     return verdict
 
 
@@ -187,8 +189,8 @@ def ahead_of(estimate: Estimate) -> list[tuple[str, float, float]]:
     if not isinstance(model, EquationModel) or model.hybrid or not model.states:
         return []
     for e, experiment in enumerate(estimate.problem.experiments):
-        held = [Parameter(p.name, start=float(estimate.values.get(p.name, estimate.values.get(f"{p.name}[{experiment.name}]", 0))),
-                          free=False) for p in estimate.problem.parameters if isinstance(p, Parameter)]
+        held = [Parameter(p.name, start=_value(estimate, p.name, experiment.name), free=False)
+                for p in estimate.problem.parameters if isinstance(p, Parameter)]
         known = np.column_stack([estimate.trajectories[e].states[name] for name in model.states])
         alone = Problem(model, [experiment.without_input_noise()], held)
         try:
@@ -198,6 +200,11 @@ def ahead_of(estimate: Estimate) -> list[tuple[str, float, float]]:
         for name, fit in fits.get(AHEAD, {}).items():
             found.append((name, 1 - fit / 100, _held_error(np.asarray(experiment.outputs[name], float))))
     return found
+
+
+def _value(estimate: Estimate, name: str, experiment: str) -> float:
+    """A parameter's value in one experiment."""
+    return float(estimate.values[name if name in estimate.values else f"{name}[{experiment}]"])
 
 
 def _held_error(measured: np.ndarray) -> float:
@@ -213,7 +220,8 @@ def with_ahead(verdict: Verdict, ahead: Sequence[tuple[str, float, float]]) -> V
         return verdict
     name, error, held = max(ahead, key=lambda each: each[1] / each[2] if each[2] > 0 else 0.0)
     numbers = {**verdict.numbers, "ahead_samples": float(AHEAD), "ahead_share": error, "held_share": held}
-    said = f"{AHEAD} samples ahead {name} is predicted within {percent(error)} of the signal; the last value held errs by {percent(held)}."
+    said = (f"{AHEAD} samples ahead {name} is predicted within {percent(error)} of the signal; the last value held errs by "
+            f"{percent(held)}.")
     if error > AHEAD_WORSE * held and verdict.severity < 6:
         return replace(verdict, grade=Grade.ROUGH, cause=Cause.NO_PREDICTION, numbers=numbers, sentence=(
             f"Predicts from one sample to the next only: {said}"))
@@ -290,6 +298,6 @@ def _by_prediction(estimate: Estimate, validation: Validation, simulated: Verdic
     if grade is Grade.NOT:
         said = f"Does NOT predict this record: {steps} samples ahead the error of {name} is {percent(share)} of the signal."
     else:
-        said = (f"Predicts this record {steps} samples ahead within {percent(share)} of the signal ({name}); simulated over the "
-                f"whole record it errs by {percent(1 - validation.fit[name] / 100)}.")
+        said = (f"Predicts this record {steps} samples ahead within {percent(share)} of the signal ({name}); simulated over "
+                f"the whole record it errs by {percent(1 - validation.fit[name] / 100)}.")
     return replace(simulated, grade=grade, sentence=said, numbers={**simulated.numbers, "ahead_share": share})

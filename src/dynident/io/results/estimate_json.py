@@ -91,7 +91,8 @@ def to_text(estimate: Estimate, files: Sequence[str], written_problem_hash: str)
     """
     intervals = {name: estimate.uncertainty.interval(name, LEVEL) for name in estimate.problem.names}
     return to_json(SavedEstimate(
-        format=FORMAT, verdict=estimate.verdict, converged=estimate.converged, status=estimate.status, cost=estimate.cost, values=estimate.values,
+        format=FORMAT, verdict=estimate.verdict, converged=estimate.converged,
+        status=estimate.status, cost=estimate.cost, values=estimate.values,
         intervals=SavedIntervals(LEVEL, intervals), uncertainty=_encode_uncertainty(estimate.uncertainty),
         method=method_data(estimate.method), noise_std=estimate.noise_std, notes=estimate.notes,
         statistics=estimate.statistics, counts=estimate.counts, times=estimate.times,
