@@ -97,7 +97,7 @@ def test_fit_with_constraints_is_written_and_read_again(folder):
 
 def test_fit_leaves_by_its_verdict(folder, capsys):
     """FINDINGS B1: it was 0 for every fit that converged, however bad."""
-    (folder / "problem.toml").write_text(PROBLEM.replace("lower = 0", "lower = 5"))
+    (folder / "problem.toml").write_text(PROBLEM.replace("start = 0.5, lower = 0", "start = 8, lower = 7"))
     assert run("fit", "problem.toml", "--out", "results") == 4
     said = capsys.readouterr()
     assert said.out.startswith("[D] Does NOT describe the record") and "Converged" in said.out
