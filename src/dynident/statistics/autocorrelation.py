@@ -306,6 +306,8 @@ def coloured_noise(residuals: np.ndarray, rows: ResidualIndex, fitted: BlockRows
     for _ in range(MOST_PASSES):
         expected = [_free_form(c) for c in _expected(noise, fitted)]
         change = [t - e for t, e in zip(target, expected, strict=True)]
+        if not all(np.all(np.isfinite(c)) for c in change):
+            break  # with many gaps what is expected need be no autocovariance; the model so far stands
         found = [np.append(min(f[0] + c[0], t[0] + np.log(MOST_HIDDEN)), np.clip(f[1:] + c[1:], -limit, limit))
                  for f, c, t, limit in zip(found, change, target, limits, strict=True)]
         noise = _noise(series, found)

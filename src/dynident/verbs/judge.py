@@ -257,19 +257,19 @@ def judge_proof(estimate: Estimate) -> Verdict:
 
 def judge_record(estimate: Estimate, experiment: Experiment, validation: Validation) -> Verdict:
     """The verdict on a record that was not fitted, beside that on the fit."""
-    labels = [e.label for e in estimate.problem.experiments]
-    fitted = {name: [part for part in estimate.verdict.parts if part.subject in (name, *(f"{name} of {it}" for it in labels))]
-              for name in experiment.outputs}
+    labels, run = [e.label for e in estimate.problem.experiments], validation.trajectory
     parts = []
     for name, residuals in validation.residuals.items():
-        y = np.asarray(experiment.outputs[name], float)
-        if not np.any(np.isfinite(y)):
+        model = np.asarray(run.outputs[name], float)
+        if not np.any(np.isfinite(residuals)):
             continue
-        fit = SignalFit(name, np.asarray(experiment.time, float), y, np.where(np.isfinite(y), y - residuals, 0.0),
-                        [np.asarray(u, float) for u in experiment.inputs.values()], given_std(experiment, name),
-                        order=max(1, len(estimate.problem.model.states)), unit=estimate.problem.model.units.get(name, ""),
-                        fitted=False)
-        parts.append(judge_validation(fit, noise_of_fit(fitted[name], estimate.noise_std.get(name))))
+        given = name in experiment.outputs and experiment.samples == model.size  # else the method compares signals of its own
+        fit = SignalFit(name, np.asarray(run.time, float), model + residuals, model,
+                        [np.asarray(u, float) for u in experiment.inputs.values()] if given else (),
+                        given_std(experiment, name) if given else None, order=max(1, len(estimate.problem.model.states)),
+                        unit=estimate.problem.model.units.get(name, ""), fitted=False)
+        fitted = [part for part in estimate.verdict.parts if part.subject in (name, *(f"{name} of {it}" for it in labels))]
+        parts.append(judge_validation(fit, noise_of_fit(fitted, estimate.noise_std.get(name))))
     verdict = pool_verdicts(parts)
     return _by_prediction(estimate, validation, verdict) if estimate.criterion == "prediction error" else verdict
 
