@@ -105,7 +105,8 @@ FAMILIES = {
     "van der Pol": Family({"x": "y", "y": "m*(1 - x**2)*y - k*x"}, {"x": "y", "y": "m*(1 - x**2)*y - k*x - extra*x**3"},
                           {"x": "x"}, {"m": 1.0, "k": 2.0}, {"x": 1.0, "y": 0.0}, 15.0,
                           driven=False, extra=0.8),
-    "decay": Family({"x": "-k*x"}, {"x": "-k*x*(1 + extra*x)"}, {"x": "x"}, {"k": 0.6}, {"x": 1.0}, 8.0, driven=False, extra=3.0),
+    "decay": Family({"x": "-k*x"}, {"x": "-k*x*(1 + extra*x)"}, {"x": "x"}, {"k": 0.6}, {"x": 1.0}, 8.0, driven=False,
+                    extra=3.0),
 }
 
 
