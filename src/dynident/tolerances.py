@@ -22,9 +22,12 @@ REFIT_STEP_TOLERANCE = 1e-3  # standard errors; for refits to resampled data, wh
 PROFILE_STEP_TOLERANCE = 3e-3  # standard errors; for refits along a profile: the rise of the cost is then right to 1e-5
 NOISE_STD_TOLERANCE = 1e-3  # relative; a change of an estimated noise std below it moves no weight that matters
 NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflection coefficients; no interval shows less
+LONGEST_LOG_STEP = 4.6  # a hundredfold: further a logarithm does not go in one step, since no derivative holds over decades
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
-# -- dead times and discrete time
+# -- models
+
+TRACE_TOLERANCE = 1e-9  # of one plus a rate; a traced function that differs from the original by more is another one
 
 DEAD_TIME_GAIN = 0.1  # of the cost; a dead time that fits better than the user's start by less is no better start
 
@@ -67,6 +70,12 @@ NULL_SPACE_COMPONENT = 1e-5  # along an undetermined direction, up to which a pa
 # an entry of a null direction is rounding
 SAME_SUBSPACE = 1e-4  # rad; null spaces that agree at random points this closely do not depend on the values
 INTEGER_TOLERANCE = 2e-3  # a coefficient of a null direction this close to an integer is one: they carry derivative errors
+INVARIANT = 1e-5  # of its terms; a function that changes by less along a direction is constant along it (derivatives: 1e-8)
+SAME_OUTPUTS = 1e-5  # of what an unknown alone would change; values that change the outputs by less are indistinguishable: the
+# first digits printed of them are as exact
+OUTPUT_ROUNDING = 1e-11  # of the outputs; a change below it is the rounding of two simulations
+SEEN_OUTPUTS = 1e-8  # of the outputs; a change above it is one, whatever the noise
+FAINT_ROW = 1e-7  # of the largest sensitivity so far in a record; below it a row is rounding of what came before
 NEGLIGIBLE_COEFFICIENT = 1e-6  # of a base parameter, columns of length one; below it is rounding
 COLLINEAR = 10.0  # condition index from which columns are near-collinear: two that correlate by 0.98 (Brun et al. 2001)
 UNIDENTIFIABLE_STD = 10.0  # std over the start or scale; beyond, practically unidentifiable: no linearised model holds that far

@@ -134,7 +134,8 @@ class BlackBoxProblem:
     def evaluate(self, point: Variables) -> Evaluation:
         return self._evaluation(point)[0]
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         jacobian = [np.where(r.weight[..., None] > 0, J, 0.0) if not np.all(np.isfinite(J)) else J  # not measured
                     for r, J in zip(self.records, self._jacobian(point), strict=True)]
         evaluation, factors = self._evaluation(point)
