@@ -200,6 +200,8 @@ def make(number: int) -> End | None:
         values |= {f"{s}(0)": family.initial.get(s, 0.0) * (1 + 0.1 * e) for s in true_model.states}
         run = di.simulate(true_model, values, di.Experiment(time, inputs=inputs), substeps=substeps_for(time))
         truth = {name: np.asarray(run.outputs[name]) for name in family.outputs}
+        if not all(np.all(np.isfinite(y)) for y in truth.values()):
+            return None
         std = {name: max(it.level * float(np.std(y)), 1e-9) for name, y in truth.items()}
         measured = {name: noise_of(it.noise, y, std[name], rng) for name, y in truth.items()}
         rms.append({name: max(float(np.sqrt(np.mean((measured[name] - y) ** 2))), 1e-12) for name, y in truth.items()})
