@@ -85,8 +85,8 @@ def study(position_noise: float, filter: float | str) -> Line:
 
 
 def run() -> Result:
-    setting = (f"Two links under computed torque, {DURATION:g} s at {RATE:g} Hz, torque noise 2 % of its spread, {REPEATS} runs; "
-               "over all base parameters.")
+    setting = (f"Two links under computed torque, {DURATION:g} s at {RATE:g} Hz, torque noise 2 % of its spread, "
+               f"{REPEATS} runs; over all base parameters.")
     return Result("Inverse dynamics in a closed loop", setting,
                   [study(noise, cutoff) for noise in (1e-6, 1e-4) for cutoff in ("auto", 40.0)])
 
