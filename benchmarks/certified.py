@@ -4,7 +4,7 @@
     python benchmarks/certified.py lmfit case.json     the other side
 
 27 sets of NIST StRD, from starts that lie up to a decade to either side of the certified values, signs kept, no bounds.
-Arrived: the certified sum of squares, to 1e-6. Said: the method itself does not call its end converged (the default: not believed).
+Arrived: the certified sum of squares, to 1e-6. Said: the method does not call its end converged (default: believed).
 """
 
 from __future__ import annotations
