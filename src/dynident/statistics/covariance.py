@@ -65,6 +65,8 @@ class Covariance(Uncertainty):
         Covariance for independent errors.
     dof : float
         Degrees of freedom of the noise estimate; infinite where every standard deviation was given.
+    own_dof : array, (unknowns,), or None
+        Degrees of freedom of each variance, where several noises are estimated and weigh differently; None: `dof` for all.
     corrected : array, (unknowns, unknowns), or None
         Covariance for errors as autocorrelated as the residuals are.
     corrected_dof : array, (unknowns,), or None
@@ -113,6 +115,7 @@ class Covariance(Uncertainty):
     values: np.ndarray  # (unknowns,)
     matrix: np.ndarray  # (unknowns, unknowns), independent errors
     dof: float = np.inf  # of the noise estimate; infinite where every std was given
+    own_dof: np.ndarray | None = None  # (unknowns,): of each variance, where several noises weigh differently in it
     corrected: np.ndarray | None = None  # (unknowns, unknowns), errors as autocorrelated as the residuals are
     corrected_dof: np.ndarray | None = None  # (unknowns,): what the correlated noise leaves, differs per unknown
     default_kind: str = "plain"  # which of the two `interval` uses by default
@@ -261,7 +264,8 @@ class Covariance(Uncertainty):
         return self.corrected if kind == "corrected" and self.corrected is not None else self.matrix
 
     def _quantile(self, i: int, probability: float, kind: str) -> float:
-        dof = self.corrected_dof[i] if kind == "corrected" and self.corrected_dof is not None else self.dof
+        own = self.corrected_dof if kind == "corrected" and self.corrected_dof is not None else self.own_dof
+        dof = self.dof if own is None else float(own[i])
         return student_quantile(probability, dof) if dof > 0 else np.inf
 
 

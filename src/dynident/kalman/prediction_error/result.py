@@ -10,6 +10,7 @@ import numpy as np
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.filter_result import FilterRecord, FilterResult, consistency
 from dynident.kalman.prediction_error.method import PredictionError
+from dynident.kalman.prediction_error.restricted import RestrictedLikelihood
 from dynident.kalman.prediction_error.scoring import (
     TOTAL_LEAST_SQUARES,
     ScoringState,
@@ -153,7 +154,8 @@ def _uncertainty(setup: PredictionSetup, found: ScoringState, lower: np.ndarray,
     w, V = np.linalg.eigh((bread + bread.T) / 2)
     triangle = np.sqrt(np.maximum(w, 0.0))[:, None] * V.T
     assumed = ASSUMED.format(places=places) + ("" if meat is None else CORRELATED)
-    return covariance_from_hessian_factor(problem, setup.values(found.theta), triangle, active, assumed, meat)
+    dof = RestrictedLikelihood.of(setup, lower, upper).degrees_of_freedom(found)
+    return covariance_from_hessian_factor(problem, setup.values(found.theta), triangle, active, assumed, meat, own_dof=dof)
 
 
 def _score_covariance(setup: PredictionSetup, found: ScoringState) -> np.ndarray:

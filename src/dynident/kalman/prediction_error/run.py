@@ -15,6 +15,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.kalman.method import ESTIMATE
 from dynident.kalman.prediction_error.method import PredictionError
 from dynident.kalman.prediction_error.result import build_prediction_estimate, whitened_innovations
+from dynident.kalman.prediction_error.restricted import RestrictedLikelihood
 from dynident.kalman.prediction_error.scoring import (
     TOTAL_LEAST_SQUARES,
     ScoringState,
@@ -67,8 +68,11 @@ def identify(method: PredictionError, problem: Problem, tell: Callable[..., obje
     search = Search.of(setup, first)
     found = search.best(method, tell)
     why, better = _verdict(search, found, asked=noise is not None)
-    if first.converged and found.converged and not better:
+    if noise is None and first.converged and found.converged and not better:
         return _as_output_error(method, problem, first, why)
+    found = search.restricted(found, method, tell)
+    if first.converged and found.converged and not _verdict(search, found, asked=True)[1]:
+        return _as_output_error(method, problem, first, _verdict(search, found, asked=True)[0])
     found, criterion, remarks = _place(search, method, found, tell)
     remarks += [f"Maximum likelihood finds no noise in '{name}'." for _, name in search.vanished(found.theta)]
     remarks += search.hardly_known(found)
@@ -177,6 +181,24 @@ class Search:
             before, found = found.history, minimise(setup, theta, self.lower, self.upper, moving, most=most, tell=tell)
             found = replace(found, history=(*before, *found.history))
         return found
+
+    def restricted(self, found: ScoringState, method: PredictionError, tell: Callable[..., object]) -> ScoringState:
+        """By the restricted likelihood, from the likelihood's end; where a noise vanished there, from visible ones too."""
+        n = self.setup.unknowns
+        if not found.converged or not self.setup.open_terms:
+            return found
+        rule = RestrictedLikelihood.of(self.setup, self.lower, self.upper)
+        moving = np.ones(found.theta.size, bool)
+        gone = np.zeros(found.theta.size, bool)
+        gone[n:] = found.theta[n:] <= self.lower[n:]
+        ends = [rule.minimum_from(found.theta, moving & ~gone, method.max_iterations, tell)]
+        if np.any(gone):
+            begun = [rule.profiled(np.clip(np.where(gone, level, found.theta), self.lower, self.upper), NOISE_STEPS)
+                     for level in np.concatenate([np.zeros((len(LEVELS), n)), np.log(np.outer(LEVELS, self.typical))], axis=1)]
+            begin = min(begun, key=rule.value)
+            ends.append(rule.minimum_from(begin.theta, moving, method.max_iterations, tell))
+        best = min(ends, key=lambda end: (not end.converged, rule.value(end)))
+        return replace(best, at=evaluate(self.setup, best.theta), history=(*found.history, *best.history))
 
     def _without_invisible(self, found: ScoringState, moving: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Noises that the record hardly shows, held at their floor where the likelihood does not mind.
