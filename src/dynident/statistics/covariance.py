@@ -35,10 +35,12 @@ from dynident.statistics.error_propagation import (
     independent_noise,
 )
 from dynident.statistics.identifiability import identifiability
+from dynident.statistics.quantisation import QuantisedNoise, Quantiser
 from dynident.statistics.residual_tests import CONFIDENCE, ResidualTest, whiteness
 from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
 from dynident.tolerances import (
     NO_WIDTH,
+    QUANTISATION_NOTICED,
     SINGULAR_VALUE,
     UNIDENTIFIABLE_FACTOR,
     UNIDENTIFIABLE_STD,
@@ -270,14 +272,15 @@ class Covariance(Uncertainty):
 
 
 def covariance_from(problem: Problem, linearization: ResidualJacobian, active: Mapping[str, str], noise_estimated: bool,
-                    smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = (), on_demand: bool = False
-                    ) -> Covariance:
+                    smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = (), on_demand: bool = False,
+                    quantisers: Mapping[tuple[int, int], Quantiser] | None = None) -> Covariance:
     """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
 
     `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
     then taken from its residuals, and the quantiles from the t distribution. `smallest` as in `identifiability`. `limits`
     are the inequalities among the linearization's rows. `on_demand`: where no residual series is autocorrelated, so that the
-    plain interval is printed, the corrected ones are computed when they are asked for.
+    plain interval is printed, the corrected ones are computed when they are asked for. `quantisers`: series, by experiment and
+    output, whose errors are those of rounding.
     """
     names, values = problem.names, np.asarray(linearization.values, float)
     for name in active:
@@ -290,14 +293,16 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     failed = _not_white(problem, linearization)
     fitted = fit.fitted_subspace(sensitivity.basis)
-    errors = _errors(problem, linearization, scales, fitted, noise_estimated, with_colour=bool(failed) or not on_demand)
+    errors = _errors(problem, linearization, scales, fitted, noise_estimated, quantisers or {},
+                     with_colour=bool(failed or quantisers) or not on_demand)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
         score_covariances["corrected"] = sensitivity.coloured_covariance(errors.noise)
         gain = _with_released(fit, {names.index(name): r for name, r in released.items()})
         corrected_dof = effective_dof(errors.noise, sensitivity.basis, gain, errors.one_minus_leverage)
-    default_kind, reason = _which(failed, errors.noise)
+    spread = {kind: np.diag(fit.covariance(meat)) for kind, meat in score_covariances.items()}
+    default_kind, reason = _which(problem, failed, errors.noise, spread)
     unidentifiable, combinations, null = _undetermined(problem, values, free, scales, sensitivity, smallest) if (
         not fit.complete) else ((), (), np.zeros((len(names), 0)))
     bound_std = {kind: {n: _released_std(r, meat.dense(), names.index(n)) for n, r in released.items()} if released else {}
@@ -356,7 +361,7 @@ def relax_bounds(problem: Problem, sensitivities: Mapping[str, np.ndarray], boun
 
 
 def _errors(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows, noise_estimated: bool,
-            with_colour: bool) -> NoiseModel:
+            quantisers: Mapping[tuple[int, int], Quantiser], with_colour: bool) -> NoiseModel:
     """What the residuals say about the errors; `fitted` (rows, rank) spans what the fit explains."""
     rows = linearization.rows
     one_minus_leverage = 1 - fitted.row_squares
@@ -364,7 +369,22 @@ def _errors(problem: Problem, linearization: ResidualJacobian, scales: np.ndarra
     series = series_of(rows)
     enough = bool(series) and all(np.sum(one_minus_leverage[s.rows]) > FEWEST_DOF for s in series)  # for a noise model
     noise = coloured_noise(linearization.residuals, rows, fitted) if enough and with_colour else None
+    if noise is not None and quantisers:
+        noise = QuantisedNoise(noise.series, noise.models, noise.drifting,
+                               _known_quantisers(linearization, series, quantisers, one_minus_leverage))
     return NoiseModel(linearization.blocks, scales, rows.experiment, variance, dof, noise, one_minus_leverage, enough)
+
+
+def _known_quantisers(linearization: ResidualJacobian, series: Sequence[Series], quantisers: Mapping[tuple[int, int], Quantiser],
+                      one_minus_leverage: np.ndarray) -> dict[int, tuple[Quantiser, float]]:
+    """By place of the series: its sensor over the samples from its first to its last, and the variance of its errors."""
+    found = {}
+    for i, s in enumerate(series):
+        if (quantiser := quantisers.get((s.experiment, s.output))) is not None:
+            first = int(linearization.rows.sample[s.rows[0]])
+            variance = float(np.sum(linearization.residuals[s.rows] ** 2) / np.sum(one_minus_leverage[s.rows]))
+            found[i] = replace(quantiser, course=quantiser.course[first:first + s.span]), variance
+    return found
 
 
 def _not_white(problem: Problem, linearization: ResidualJacobian) -> list[ResidualTest]:
@@ -375,8 +395,17 @@ def _not_white(problem: Problem, linearization: ResidualJacobian) -> list[Residu
     return [test for test in tests if not test.passed]
 
 
-def _which(failed: list[ResidualTest], noise: ColouredNoise | None) -> tuple[str, str]:
-    """Which interval is printed, and why: the corrected one where whiteness is rejected in any series."""
+def _which(problem: Problem, failed: list[ResidualTest], noise: ColouredNoise | None, spread: Mapping[str, np.ndarray]
+           ) -> tuple[str, str]:
+    """Which interval is printed, and why: the corrected one where whiteness is rejected in any series, or rounding widens it.
+
+    `spread` are the variances of the unknowns, by kind.
+    """
+    if isinstance(noise, QuantisedNoise) and noise.quantisers:
+        named = ", ".join(f"{_label(problem, noise.series[i])} is read in steps of {quantiser.step:.3g}"
+                          for i, (quantiser, _) in noise.quantisers.items())
+        if failed or np.any(spread["corrected"] > QUANTISATION_NOTICED**2 * spread["plain"]):
+            return "corrected", f"{named}, and rounding errs alike where the signal is alike"
     if not failed:
         return "plain", "no autocorrelation was found in the residuals"
     worst = max(failed, key=lambda test: test.value)

@@ -29,7 +29,8 @@ from dynident.kalman.prediction_error.setup import PredictionSetup
 from dynident.statistics.autocorrelation import FEWEST_VARIANCE_DOF
 from dynident.tolerances import RESTRICTED_NOISE, SMALLEST_EIGENVALUE
 
-MOST_PASSES = 15
+MOST_PASSES = 20
+STEPS = 3  # of scoring in a pass: the tangent moves on before its minimum is exact
 DIFFERENCE = 0.02  # of a noise's logarithm, for the slope of log det A
 LEAST_CURVATURE = 0.25  # of the likelihood's own: less is left to the noises nowhere, whatever differences say
 
@@ -57,15 +58,14 @@ class RestrictedLikelihood:
         """By passes; the noises that do not move stay where they are."""
         state = ScoringState(theta, evaluate(self.setup, theta))
         history = state.history
-        for _ in range(MOST_PASSES):
-            slope, _ = self._slopes(state, moving)
-            following = minimise(replace(self.setup, tilt=slope), state.theta, self.lower, self.upper, moving, most=most, tell=tell)
+        noises = np.arange(theta.size) >= self.setup.unknowns
+        for last in [False] * MOST_PASSES + [True]:
+            tilted = replace(self.setup, tilt=self._slopes(state, moving))
+            following = minimise(tilted, state.theta, self.lower, self.upper, moving, most=most if last else STEPS, tell=tell)
             history = (*history, *following.history)
-            if not following.converged:
-                return replace(following, history=history)
-            moved = (following.theta - state.theta)[self.setup.unknowns:]
+            moved = (following.theta - state.theta) * np.sqrt(np.diag(following.at.information))
             state = following
-            if np.max(np.abs(moved), initial=0.0) < RESTRICTED_NOISE:
+            if state.converged and np.max(np.abs(moved[noises]), initial=0.0) < RESTRICTED_NOISE:
                 break
         return replace(state, history=history)
 
@@ -98,13 +98,13 @@ class RestrictedLikelihood:
         """Places of the unknowns that no bound holds."""
         return np.flatnonzero(~on_bound(state, self.lower, self.upper)[:self.setup.unknowns])
 
-    def _slopes(self, state: ScoringState, moving: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _slopes(self, state: ScoringState, moving: np.ndarray) -> np.ndarray:
         """d (1/2 log det A) / d theta in the noises that move, with the unknowns held."""
         slope, noises, free = np.zeros(state.theta.size), np.flatnonzero(moving), self._free(state)
         noises = noises[noises >= self.setup.unknowns]
         for k, (below, above) in zip(noises, self._beside(state, noises), strict=True):
             slope[k] = (half_log_det(above, free) - half_log_det(below, free)) / (2 * DIFFERENCE)
-        return slope, noises
+        return slope
 
     def _beside(self, state: ScoringState, noises: np.ndarray) -> list[tuple[InnovationCriterion, InnovationCriterion]]:
         steps = DIFFERENCE * np.eye(state.theta.size)[noises]

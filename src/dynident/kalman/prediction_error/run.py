@@ -28,6 +28,7 @@ from dynident.methods.noise_estimation import signal_std
 from dynident.methods.presets import method_from
 from dynident.models.augmented import disturbed_states
 from dynident.problem.problem import Problem
+from dynident.statistics.quantisation import quantisers_of
 from dynident.statistics.residual_tests import whiteness
 from dynident.tolerances import ATTENUATION, NOISE_VANISHED
 
@@ -84,8 +85,9 @@ def identify(method: PredictionError, problem: Problem, tell: Callable[..., obje
 
 def _output_error_is_enough(problem: Problem, noise: Mapping[str, float | None] | None, first: Estimate) -> str:
     """Why nothing else than output error is asked for; empty where something is."""
-    if noise is None and first.converged and _white(first):
-        return "the residuals of output error are white, so that nothing asks for noise in the inputs or in the model"
+    if noise is None and first.converged and explained(first):
+        return (f"the residuals of output error are {explained(first)}, so that nothing asks for noise in the inputs or in the "
+                "model")
     stated = noise is None or noise or problem.noisy_inputs
     return "" if stated else "no noise in the inputs or in the model is stated"
 
@@ -121,9 +123,16 @@ def _as_output_error(method: PredictionError, problem: Problem, first: Estimate,
                    notes=(f"Criterion: output error, because {why}.", *first.notes))
 
 
-def _white(estimate: Estimate) -> bool:
-    return all(whiteness(np.asarray(series)).passed for record in estimate.residuals for series in record.values()
-               if np.any(np.isfinite(series)))
+def explained(estimate: Estimate) -> str:
+    """What the residuals of output error are, where it explains them without other noise: white, or those of rounding."""
+    rounded = quantisers_of(estimate.problem, estimate.residuals)
+    outputs = estimate.problem.model.outputs
+    coloured = [(e, name) for e, record in enumerate(estimate.residuals) for name, series in record.items()
+                if np.any(np.isfinite(series)) and not whiteness(np.asarray(series)).passed]
+    if not coloured:
+        return "white"
+    rounding = all((e, outputs.index(name)) in rounded for e, name in coloured)
+    return "no more than what the steps of the sensor make" if rounding else ""
 
 
 def _substeps(method: PredictionError, first: Estimate) -> int:
