@@ -19,6 +19,7 @@ from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import FiniteProblem, ResidualJacobian, Variables
 from dynident.methods import noise_estimation
 from dynident.methods.capabilities import Capabilities, Support, check_supports
+from dynident.methods.dead_time_scan import past_note, scan_dead_times
 from dynident.methods.direct import (
     check_integrator,
     constrained_solver,
@@ -35,6 +36,7 @@ from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import Solver
+from dynident.transcription.objective import Objective
 from dynident.transcription.simulators import declared_names, simulator_for
 
 FAILED_COST = 1e6  # times the cost at the start: what a failed simulation counts in the global search
@@ -79,6 +81,7 @@ class LeastSquares(Method):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
+                            dead_times=Support.YES, discrete_time=Support.YES,
                             constraints=Support.YES, robust_losses=Support.YES,
                             instead={"state_bounds": "full_discretization() on equations, which hands them to Ipopt"})
 
@@ -103,7 +106,7 @@ class LeastSquares(Method):
         self.check_supports(problem)
         began = time.perf_counter()
         given = BlackBoxTranscription.of(self, problem, executor)
-        start, notes = search_globally(given) if self.global_search else (given, ())
+        start, notes = search_globally(given) if self.global_search else _with_dead_times(given)
         searched = time.perf_counter() - began
         estimate = fit(start, problem, report)
         again, more = recheck_derivatives(start, estimate)
@@ -112,7 +115,7 @@ class LeastSquares(Method):
         counts = {**estimate.counts, "simulations": given.cache.simulations}
         times = {**estimate.times, "fit": estimate.times["fit"] + searched}
         return replace(estimate, method=self, counts=counts, times=times,
-                       notes=(*estimate.notes, *notes, *more, *given.cache.notes))
+                       notes=(*estimate.notes, *notes, *past_note(problem), *more, *given.cache.notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +172,14 @@ class BlackBoxTranscription:
         if substeps == "auto":
             substeps, _ = choose_substeps(lambda n: self.transcribe_by_shooting(self.problem, n, noise_std))
         return self.transcribe(self.problem, int(substeps), noise_std)
+
+
+def _with_dead_times(given: BlackBoxTranscription) -> tuple[BlackBoxTranscription, tuple[str, ...]]:
+    """From where dead times were found, where the model has unknown ones."""
+    scan = scan_dead_times(given.problem)
+    if not scan.note:
+        return given, ()
+    return given.with_start(Objective(scan.problem, given.loss).start_values), (scan.note,)
 
 
 def linearize_by_differences(problem: Problem) -> ResidualJacobian:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.codegen.c_source import flags_by_size, kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import address, addresses
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
@@ -22,8 +21,9 @@ from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 
-FRONT, LOOPS = "elementary.c", ("propagate.c", "collocate.c")  # kernel texts before and behind the generated functions
-ADAPTIVE_LOOPS = "radau5.c", "propagate.c"
+FRONT = "elementary.c"  # the text before the generated functions, and those behind them
+LOOPS = "integrators/propagation.c", "integrators/collocation_defects.c"
+ADAPTIVE_LOOPS = "integrators/radau5.c", "integrators/propagation.c"
 TEXTS = FRONT, "sparse_algebra.c", *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
 PRINTED = 4  # raised with every change of what Python prints between them, so that kept libraries are made anew
 NO_ROOT = "an implicit step has no solution within reach"
@@ -69,6 +69,14 @@ def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int
         from dynident.integrators.events import event_propagator_for
 
         return event_propagator_for(model, integrator, free)
+    if getattr(model, "delays", ()):  # what only looks like a model has none
+        from dynident.integrators.delayed_propagation import DelayedPropagator
+
+        return DelayedPropagator(model, integrator, free, derivatives)
+    if getattr(model, "sample_time", None) is not None:
+        from dynident.integrators.discrete_propagation import DiscretePropagator
+
+        return DiscretePropagator(model, free, derivatives)
     if isinstance(integrator, Adaptive) and integrator.plugin:
         from dynident.integrators.adaptive import AdaptivePropagator
 
@@ -101,7 +109,7 @@ class PropagatorKey:
         return isinstance(other, PropagatorKey) and other.key == self.key
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _compiled(recipe: PropagatorKey, derivatives: bool) -> ctypes.CDLL | None:
     """The compiled loop; one that only simulates does not depend on what is free."""
     free = recipe.free if derivatives else ()

@@ -16,7 +16,7 @@ from dynident.integrators.tableau_source import column_source, newton_tables, ta
 from dynident.models.equations import EquationModel
 
 UNROLLED_INSTRUCTIONS = 1000  # of the rate with its Jacobian; below it all of a step is made one function
-STEP_TEXTS = ("stages.c", "implicit_stages.c")
+STEP_TEXTS = ("integrators/stages.c", "integrators/implicit_stages.c")
 
 
 @dataclass(frozen=True, eq=False)

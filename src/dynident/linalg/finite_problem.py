@@ -126,6 +126,20 @@ class SegmentChain:
             object.__setattr__(self, "process_std", np.zeros((len(self.defect), 0)))
 
 
+def chain_shape(chain: SegmentChain) -> tuple[int, int, int, int]:
+    """Segments, states, free parameters, outputs."""
+    segments, nx, n = chain.transition.shape
+    return segments, nx, n - nx, chain.jacobian.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkOffsets:
+    """What a step must close along a chain: its defects, and what the best model errors add to that where links may err."""
+
+    defect: np.ndarray  # (segments - 1, states)
+    process_noise: Any = None  # (segments - 1, errors)
+
+
 @dataclass(frozen=True, eq=False)
 class UnknownMap:
     """Numbers that each follow one unknown, or none: how the unknowns reach an experiment, or a prior."""

@@ -96,6 +96,10 @@ class Maker:
         filled = casadi.substitute(column_vector(expressions), *self.constants)
         return casadi.Function(name, list(self.arguments), [casadi.densify(filled)], ARGUMENTS, [result], {"cse": True})
 
+    def of_parameters(self, name: str, expression: casadi.SX) -> casadi.Function:
+        """A function of the parameters alone."""
+        return casadi.Function(name, [self.arguments[3]], [casadi.densify(casadi.substitute(expression, *self.constants))])
+
 
 @dataclass(frozen=True)
 class Automaton:

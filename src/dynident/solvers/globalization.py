@@ -199,12 +199,13 @@ def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: 
     or not.
     """
     evaluation = problem.evaluate(candidate)
-    gradient = state.condensed.gradient(evaluation) + direction.weights**2 * (step_length * direction.step)
+    gradient, offsets = state.condensed.gradient(evaluation)
+    gradient += direction.weights**2 * (step_length * direction.step)
     constraints, active = direction.constraints, direction.active_constraints
     if constraints is not None:
         gradient += constraints.gradient(active, constraints.constraints.at(candidate.unknowns)[0])
     step = direction.free_rows.newton_step(np.append(gradient, np.zeros(active.size)))[:gradient.size]
-    return state.length(problem, step, state.condensed.expand(step, evaluation))
+    return state.length(problem, step, state.condensed.expand(step, offsets))
 
 
 def project_to_bounds(problem: FiniteProblem, variables: Variables) -> Variables:

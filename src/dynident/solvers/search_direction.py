@@ -147,5 +147,5 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
         rows, (lower, upper) = linearized.augment(rows), linearized.bounds(lower, upper)
     solution, active = bounded_least_squares(rows, lower, upper)
     step = solution[:len(scale)]
-    nodes = state.condensed.expand(step, state.evaluation) if regularization.with_nodes else ()
+    nodes = state.condensed.expand(step) if regularization.with_nodes else ()
     return SearchDirection(len(scale), solution, active, rows, weights, nodes, linearized, float(np.sum((paid * step) ** 2)))

@@ -49,7 +49,10 @@ def observed_states(model: Model) -> dict[int, ObservedState]:
 
 @functools.lru_cache(maxsize=64)  # asked for each time a problem is discretized anew
 def _sights(model: EquationModel) -> dict[int, ObservedState]:
+    model = model.undelayed
     seen = _direct(model)
+    if model.sample_time is not None:
+        return seen  # the slope of an output says nothing about a map
     try:
         positions, velocities = model.position_velocity()
     except NotSupported:
@@ -84,7 +87,7 @@ def _direct(model: EquationModel) -> dict[int, ObservedState]:
 def _chains(model: EquationModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """States whose rate is exactly another state, in every mode in which they move."""
     t, x, u, p = _symbols(model)
-    rates = [model.mode(name).rate(t, x, u, p) for name in model.modes]
+    rates = [model.mode(name).rate(t, x, u, p) for name in model.modes] if model.hybrid else [model.rate(t, x, u, p)]
     pairs = []
     for i in range(len(model.states)):
         moving = [rate[i] for rate in rates if not rate[i].is_zero()]
@@ -269,7 +272,7 @@ class _MatchedRecord:
         self.states = states_from_measurements(model, experiment, self.grid.time, self.window)
         x, u = ca.SX.sym("x", len(model.states)), ca.SX.sym("u", len(model.inputs))
         t, p = ca.SX.sym("t"), ca.SX.sym("p", len(model.parameters))
-        rate = model.rate(t, x, u, p)
+        rate = model.undelayed.rate(t, x, u, p)
         depending = [i for i in range(len(model.states)) if any(ca.which_depends(rate[i], p, 1, False))]  # by parameters
         self.depending, rate = depending, rate[depending]
         self.rate = ca.Function("rate", [t, x, u, p], [ca.densify(rate)]).map(samples - 1)

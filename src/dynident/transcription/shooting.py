@@ -178,7 +178,7 @@ class Shooting:
         begin, end = record.segment_starts[segment], record.segment_starts[segment + 1]
         g = record.grid
         part = Grid(g.time[begin:end + 1], 0, g.substeps[begin:end], g.u_begin[begin:end], g.u_end[begin:end],
-                    g.u_node[begin:end + 1], np.zeros(end - begin + 1, np.uint8))
+                    g.u_node[begin:end + 1], np.zeros(end - begin + 1, np.uint8), record=g)
         try:
             return self.propagator.run(part, np.array([0, end - begin]), x[None], p, False).end_states[0]
         except SimulationDiverged:
