@@ -228,6 +228,7 @@ CURVATURE_ROUNDING = 1e-6  # of the largest bend of the cost: what the data do n
 SCORING_DECREMENT = 1e-9  # squared standard errors: a scoring step of 3e-5 of one is no longer worth taking
 SMALLEST_EIGENVALUE = 1e-12  # of the scaled information: less is no direction that the record determines
 SCORING_STALLED = 1e-3  # squared standard errors; where no step helps any more, what is left may be so much
+NAIVE_PREDICTION = 1.1  # times what an autoregression leaves: a model that foresees worse is not explained by noise in it
 RESTRICTED_NOISE = 0.01  # standard errors of a noise's logarithm: a pass of the restricted likelihood that moves none by more ends it
 ATTENUATION = 0.3  # standard errors by which the place of an input's noise may move an unknown before it matters
 NOISE_VANISHED = 1e-3  # of the smallest level that was tried first: a noise below it is none

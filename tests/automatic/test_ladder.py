@@ -124,7 +124,7 @@ def test_the_budget_is_kept_to_a_round():
 def test_only_the_stages_that_were_asked_for_are_climbed():
     estimate = di.identify(beats(), di.automatic(stages=["smooth", "climb"]), progress=False)
     assert {row.stage for row in estimate.stages} <= {"smooth", "climb"}
-    with pytest.raises(di.ProblemError, match="is none of plain, smooth, climb, rounds"):
+    with pytest.raises(di.ProblemError, match="is none of plain, smooth, prediction, climb, rounds"):
         di.automatic(stages=["plane"])
 
 

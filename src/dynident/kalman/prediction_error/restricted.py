@@ -6,6 +6,10 @@ unknowns instead: R(noises) = min over unknowns of L + 1/2 log det A, with their
 second part falls and is concave, so that its tangent lies above it: each pass minimises L + tangent over everything, and R
 falls from pass to pass. For output error this is the division by n - p.
 
+A disturbance that a record hardly shows has its highest likelihood at zero as often as not, and intervals that rest on zero hold
+next to nothing. So where noise of states or inputs is open, its standard deviation has a flat prior, whose mode in the logarithm
+lies about one standard error above zero then, and next to the likelihood's where the noise is seen (Chung et al. 2013).
+
 How well the noises are known then decides the quantile: the variance of an unknown has 2 V^2 / var(V) degrees of freedom
 (Satterthwaite 1946).
 """
@@ -52,7 +56,7 @@ class RestrictedLikelihood:
     def value(self, state: ScoringState) -> float:
         """R at a point whose unknowns are at their minimum."""
         at = evaluate(self.setup, state.theta)
-        return at.value + half_log_det(at, self._free(state))
+        return at.value + half_log_det(at, self._free(state)) + float(self._flat_prior @ state.theta)
 
     def minimum_from(self, theta: np.ndarray, moving: np.ndarray, most: int, tell: Callable[..., object]) -> ScoringState:
         """By passes; the noises that do not move stay where they are."""
@@ -60,7 +64,7 @@ class RestrictedLikelihood:
         history = state.history
         noises = np.arange(theta.size) >= self.setup.unknowns
         for last in [False] * MOST_PASSES + [True]:
-            tilted = replace(self.setup, tilt=self._slopes(state, moving))
+            tilted = replace(self.setup, tilt=self._slopes(state, moving) + self._flat_prior)
             following = minimise(tilted, state.theta, self.lower, self.upper, moving, most=most if last else STEPS, tell=tell)
             history = (*history, *following.history)
             moved = (following.theta - state.theta) * np.sqrt(np.diag(following.at.information))
@@ -93,6 +97,11 @@ class RestrictedLikelihood:
         doubt = np.einsum("ij,jk,ik->i", slopes, inverse_information(H), slopes)
         dof = np.divide(2 * variance**2, doubt, out=np.full(n, np.inf), where=doubt > 0)
         return np.maximum(dof, FEWEST_VARIANCE_DOF)
+
+    @property
+    def _flat_prior(self) -> np.ndarray:
+        """(theta,) slope of minus its logarithm, per logarithm of a noise of states and inputs."""
+        return np.concatenate([np.zeros(self.setup.unknowns), [-float(place != "output") for place, _ in self.setup.open_terms]])
 
     def _free(self, state: ScoringState) -> np.ndarray:
         """Places of the unknowns that no bound holds."""
