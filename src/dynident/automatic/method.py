@@ -48,7 +48,8 @@ class Automatic(Method):
     budget: int | None = option(None, "Simulations with sensitivities at the most; None: twenty times the first stages.",
                                 whole_number(1, None))
     seed: int = option(0, "Of the starts of the rounds.", whole_number(0))
-    stages: Sequence[str] = option(STAGES, "Which stages may be climbed: plain, smooth, prediction, climb, rounds.", known_stages)
+    stages: Sequence[str] = option(STAGES, "Which stages may be climbed: plain, smooth, prediction, climb, rounds.",
+                                   known_stages)
     kind: ClassVar[str] = "automatic"
 
     def __post_init__(self) -> None:

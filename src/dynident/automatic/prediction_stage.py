@@ -1,8 +1,8 @@
 """Prediction stage: where no simulation leaves white residuals, does noise in the model or in its inputs explain them?
 
-Output error is tried first and is kept where nothing speaks against it. Else `prediction_error` looks for noise on the states and
-behind the inputs, from the best end and from the smoother's. Where it is found, a simulation is fitted once more from the values
-that belong to it: if that leaves noise alone, it was only another way to the minimum, and output error is kept.
+Output error is tried first and is kept where nothing speaks against it. Else `prediction_error` looks for noise on the states
+and behind the inputs, from the best end and from the smoother's. Where it is found, a simulation is fitted once more from the
+values that belong to it: if that leaves noise alone, it was only another way to the minimum, and output error is kept.
 """
 
 from __future__ import annotations
@@ -56,13 +56,15 @@ def _supported(setup: AutomaticSetup, first: Estimate) -> bool:
 
 def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Estimate | None:
     """What prediction error says, with its criterion; None where its search breaks down."""
-    from dynident.kalman.prediction_error.run import after_output_error  # a family that a plain fit does without
+    from dynident.kalman.prediction_error.method import PredictionError  # a family that a plain fit does without
+    from dynident.kalman.prediction_error.run import after_output_error
 
     names, starts = setup.problem.names, []
     if state.smoothed is not None:
         values = state.smoothed.course.values
         starts = [np.array([values.get(name, first.values[name]) for name in names], float)]
     method = method_from("prediction_error")
+    assert isinstance(method, PredictionError)
     try:
         return after_output_error(method, setup.problem, first, setup.telling("prediction error"), starts)
     except (DynidentError, np.linalg.LinAlgError):
@@ -70,10 +72,10 @@ def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Est
 
 
 def predicted_estimate(state: AutomaticState) -> Estimate:
-    """The estimate by prediction error, with the way that led there."""
+    """The estimate by prediction error, with the way that led there; noise and a lack of the model are not told apart."""
     found = state.predicted
     assert found is not None
-    reason = (f"Believed for prediction from sample to sample, not for simulation: {found.notes[0].partition('because ')[2]} "
-              "Only another record tells noise from what the model lacks.")
-    return replace(found, believed=True, belief_reason=reason, stages=state.trail, arrived_by="prediction",
+    reason = (f"For prediction from sample to sample, not for simulation: {found.notes[0].partition('because ')[2]} Only another "
+              "record tells noise from what the model lacks.")
+    return replace(found, belief_reason=reason, stages=state.trail, arrived_by="prediction",
                    counts={**found.counts, **state.spent})

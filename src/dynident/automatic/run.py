@@ -49,7 +49,8 @@ def finished(setup: AutomaticSetup, state: AutomaticState) -> bool:
 
 
 LADDER: OuterLoop[AutomaticSetup, AutomaticState] = OuterLoop(
-    prepare=(unless_stopped("plain"), unless_stopped("smooth"), unless_stopped("prediction"), unless_stopped("climb"), set_limit, stop),
+    prepare=(unless_stopped("plain"), unless_stopped("smooth"), unless_stopped("prediction"), unless_stopped("climb"),
+             set_limit, stop),
     round=(unless_stopped("rounds"), stop), conclude=(), finished=finished)
 
 

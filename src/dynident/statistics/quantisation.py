@@ -1,7 +1,7 @@
 """Quantisation: how are the errors of a sensor correlated that reads in steps?
 
-Where a signal moves slowly, rounding errs alike from sample to sample; where it comes back, it errs as before. With levels whose
-place has nothing to do with the plant, the errors of two samples at which the signal differs by d have the covariance
+Where a signal moves slowly, rounding errs alike from sample to sample; where it comes back, it errs as before. With levels
+whose place has nothing to do with the plant, the errors of two samples at which the signal differs by d have the covariance
 
     q^2/2 B2(d/q - floor(d/q)),  B2(t) = t^2 - t + 1/6,  that is  sum over k of (q/(pi k))^2/2 cos(2 pi k d/q),
 

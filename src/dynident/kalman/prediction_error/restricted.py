@@ -6,9 +6,9 @@ unknowns instead: R(noises) = min over unknowns of L + 1/2 log det A, with their
 second part falls and is concave, so that its tangent lies above it: each pass minimises L + tangent over everything, and R
 falls from pass to pass. For output error this is the division by n - p.
 
-A disturbance that a record hardly shows has its highest likelihood at zero as often as not, and intervals that rest on zero hold
-next to nothing. So where noise of states or inputs is open, its standard deviation has a flat prior, whose mode in the logarithm
-lies about one standard error above zero then, and next to the likelihood's where the noise is seen (Chung et al. 2013).
+A disturbance that a record hardly shows has its highest likelihood at zero as often as not, and intervals that rest on zero
+hold next to nothing. So where noise of states or inputs is open, its standard deviation has a flat prior, whose mode in the
+logarithm lies about one standard error above zero then, and next to the likelihood's where it is seen (Chung et al. 2013).
 
 How well the noises are known then decides the quantile: the variance of an unknown has 2 V^2 / var(V) degrees of freedom
 (Satterthwaite 1946).
@@ -101,7 +101,8 @@ class RestrictedLikelihood:
     @property
     def _flat_prior(self) -> np.ndarray:
         """(theta,) slope of minus its logarithm, per logarithm of a noise of states and inputs."""
-        return np.concatenate([np.zeros(self.setup.unknowns), [-float(place != "output") for place, _ in self.setup.open_terms]])
+        of_noises = [-float(place != "output") for place, _ in self.setup.open_terms]
+        return np.concatenate([np.zeros(self.setup.unknowns), of_noises])
 
     def _free(self, state: ScoringState) -> np.ndarray:
         """Places of the unknowns that no bound holds."""
@@ -121,7 +122,7 @@ class RestrictedLikelihood:
 
 
 def half_log_det(at: InnovationCriterion, free: np.ndarray) -> float:
-    """Of the information on the unknowns, scaled first; directions that the record does not determine count alike everywhere."""
+    """Of the information on the unknowns, scaled first; directions that the record does not determine count alike."""
     A = at.information[np.ix_(free, free)]
     size = np.maximum(np.diag(A), np.finfo(float).tiny)
     w = np.linalg.eigvalsh(A / np.sqrt(size) / np.sqrt(size)[:, None])

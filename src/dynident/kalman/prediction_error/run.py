@@ -14,8 +14,8 @@ from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.kalman.method import ESTIMATE
 from dynident.kalman.prediction_error.method import PredictionError
-from dynident.kalman.prediction_error.result import build_prediction_estimate, whitened_innovations
 from dynident.kalman.prediction_error.restricted import RestrictedLikelihood
+from dynident.kalman.prediction_error.result import build_prediction_estimate, whitened_innovations
 from dynident.kalman.prediction_error.scoring import (
     TOTAL_LEAST_SQUARES,
     ScoringState,
@@ -75,9 +75,9 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
     ends = [_likelihood_end(Search.of(build_prediction(problem, each, method.integrator, substeps), first), method, tell,
                             starts)
             for each in ([noise] if noise is not None else noise_candidates(problem))]
-    end = min(ends, key=lambda each: (not each.found.converged, each.penalised))
+    end = min(ends, key=lambda each: (not each.found.converged, each.penalised + each.preference))
     why, better = _verdict(end, asked=noise is not None)
-    if noise is None and first.converged and (not better or (why := _place_to_state(end, ends))):
+    if noise is None and not better:
         return _as_output_error(method, problem, first, why)
     search, found = end.search, end.search.restricted(end.found, method, tell)
     if first.converged and found.converged and search.all_vanished(found.theta):
@@ -85,10 +85,11 @@ def after_output_error(method: PredictionError, problem: Problem, first: Estimat
     found, criterion, remarks = _place(search, method, found, tell)
     remarks += [f"Maximum likelihood finds no noise in '{name}'." for _, name in search.vanished(found.theta)]
     remarks += search.hardly_known(found)
+    shift, said = _unstated_place(end, ends) if noise is None else (None, [])
     compiling = compiler.seconds_compiling - compiled
     times = {"compile": compiling, "solve": time.perf_counter() - began - compiling}
-    return build_prediction_estimate(search.setup, method, found, search.lower, search.upper, criterion, why, tuple(remarks),
-                                     times, first.counts)
+    return build_prediction_estimate(search.setup, method, found, search.lower, search.upper, criterion, why,
+                                     (*said, *remarks), times, first.counts, shift)
 
 
 def noise_candidates(problem: Problem) -> list[dict[str, float | None]]:
@@ -119,6 +120,15 @@ class LikelihoodEnd:
         return 2 * self.found.at.value + self.penalty
 
     @property
+    def preference(self) -> float:
+        """What likelihoods that are alike are told apart by: noise on the states needs no question about its place."""
+        return float(np.log(max(self.search.setup.measured, 2))) if self.noisy_inputs else 0.0
+
+    @property
+    def noisy_inputs(self) -> list[str]:
+        return [name for place, name in self.search.setup.terms if place == "input"]
+
+    @property
     def penalty(self) -> float:
         return len(self.search.inner) * float(np.log(max(self.search.setup.measured, 2)))
 
@@ -138,8 +148,8 @@ def _verdict(end: LikelihoodEnd, asked: bool) -> tuple[str, bool]:
     gain = 2 * (search.without_noise().at.value - found.at.value)
     if not gain > end.penalty:
         return f"noise of {inner} explains the record no better (2 dL = {gain:.3g}, not more than {end.penalty:.3g})", False
-    better = (f"the residuals of output error are not white, and noise of {inner} explains the record better (2 dL = {gain:.3g}, "
-              f"more than {end.penalty:.3g})")
+    better = (f"the residuals of output error are not white, and noise of {inner} explains the record better "
+              f"(2 dL = {gain:.3g}, more than {end.penalty:.3g})")
     if not innovations_nearly_white(search.setup, found):
         return f"{better}, but leaves innovations that are not white either: the model lacks something else", False
     if (naive := _better_by_its_own_past(search.setup, found)):
@@ -159,18 +169,23 @@ def _better_by_its_own_past(setup: PredictionSetup, found: ScoringState) -> str:
     return ""
 
 
-def _place_to_state(end: LikelihoodEnd, ends: Sequence[LikelihoodEnd]) -> str:
-    """What a user has to say, where noise of an input explains the record as well and its place would move an unknown."""
-    for other in ends:
-        noisy = [name for place, name in other.search.setup.terms if place == "input"]
-        near = other.found.converged and other.penalised - end.penalised < np.log(max(end.search.setup.measured, 2))
-        size, name = _attenuation(other.search.setup, other.found) if noisy and near else (0.0, "")
+def _unstated_place(end: LikelihoodEnd, ends: Sequence[LikelihoodEnd]) -> tuple[np.ndarray | None, list[str]]:
+    """(unknowns,) how far the sensor of an input would move the unknowns if the noise is there, and what a user has to say.
+
+    Only where noise of an input explains the record as well, and moves an unknown by more than does not matter.
+    """
+    for other in (each for each in ends if each.noisy_inputs and each.found.converged):
+        if other.penalised - end.penalised > np.log(max(end.search.setup.measured, 2)):
+            continue
+        size, name = _attenuation(other.search.setup, other.found)
+        noisy = other.noisy_inputs
         if size > ATTENUATION:
-            return (f"noise in the model or in {', '.join(noisy)} explains the record better, but whether it is that of the "
-                    f"input's sensor moves {name} by {size:.2g} standard errors, and nobody says: state it, as "
-                    f"noise={{\"{noisy[0]}\": Gaussian()}} of the experiment or process_noise={{\"{noisy[0]}\": Gaussian()}} of "
-                    "the problem")
-    return ""
+            return attenuation_shift(other.search.setup, other.found), [
+                f"Nobody says whether {', '.join(noisy)} is measured. If the noise is that of its sensor, {name} is off by "
+                f"{size:.2g} standard errors, and the intervals are wide enough for both. State it to narrow them: "
+                f"noise={{\"{noisy[0]}\": Gaussian()}} of the experiment for the sensor, process_noise={{\"{noisy[0]}\": "
+                "Gaussian()} of the problem for what acts behind it."]
+    return None, []
 
 
 # output error
@@ -230,7 +245,7 @@ class Search:
 
     def best(self, method: PredictionError, tell: Callable[..., object], starts: Sequence[np.ndarray] | None = None
              ) -> ScoringState:
-        """From where output error ended; where that leads to no white innovations, also from `starts`, or the smoother's answer."""
+        """From where output error ended; where innovations are not white then, also from `starts`, or the smoother's answer."""
         ends = [self._from(self.values, method, tell)]
         if ends[0].converged and innovations_white(self.setup, ends[0]):
             return ends[0]
@@ -383,8 +398,13 @@ def _place(search: Search, method: PredictionError, found: ScoringState, tell: C
 
 def _attenuation(setup: PredictionSetup, found: ScoringState) -> tuple[float, str]:
     """By how many standard errors the place of an input's noise moves an unknown, and which one: the most."""
-    n = setup.unknowns
-    shift = inverse_information(found.at.information[:n, :n]) @ found.at.attenuation[:n]
+    n, shift = setup.unknowns, attenuation_shift(setup, found)
     std = np.sqrt(np.maximum(np.diag(inverse_information(found.at.information))[:n], np.finfo(float).tiny))
     worst = int(np.argmax(np.abs(shift) / std))
     return float(abs(shift[worst]) / std[worst]), setup.problem.names[worst]
+
+
+def attenuation_shift(setup: PredictionSetup, found: ScoringState) -> np.ndarray:
+    """(unknowns,) in coordinates: how far the likelihood's optimum lies off where the noise is that of the inputs' sensors."""
+    n = setup.unknowns
+    return np.asarray(inverse_information(found.at.information[:n, :n]) @ found.at.attenuation[:n])
