@@ -18,6 +18,8 @@ SOURCE = ROOT / "src" / "dynident"
 GLOSSARY = ROOT / "docs" / "design" / "glossary.md"
 CORE = ("problem", "codegen", "models", "integrators", "transcription", "linalg", "solvers", "statistics", "estimate",
         "methods", "verbs")
+FAMILIES = ("black_box", "kalman", "kalman/prediction_error", "boundary/solve_bvp", "boundary/smoothing", "set_membership",
+            "inverse_dynamics")
 LONGEST_FILE, LONGEST_FUNCTION = 420, 44  # lines
 DECIDING = re.compile(r"TOLERANCE|THRESHOLD|SETTLED|CONVERG|(^|_)RANK|SINGULAR|EIGENVALUE|PIVOT")  # a number that decides
 COMPILED = {  # numbers of the page that a compiled loop repeats under a name of its own
@@ -41,12 +43,13 @@ TWINS = {  # a compiled loop, and its interpreted twin beside it; of several tex
     "kalman/filter_initialize.c": "filter_extended.py", "kalman/filter_linear.c": "filter_linear.py",
     "kalman/filter_record.c": "filter_record.py", "kalman/filter_unscented.c": "filter_unscented.py",
     "kalman/prediction_error/innovations.c": "innovations_interpreted.py",
+    "linalg/arrowhead.c": "arrowhead_interpreted.py", "linalg/bounded_least_squares.c": "bounded_least_squares.py",
     "linalg/chain_qr.c": "chain_qr_interpreted.py", "linalg/smoother_qr.c": "smoother_qr_interpreted.py",
     "set_membership/intervals/arithmetic.c": "arithmetic.py", "set_membership/intervals/elementary.c": "tape_interpreted.py",
     "set_membership/intervals/backward.c": "tape_interpreted.py", "set_membership/intervals/tape.c": "tape_interpreted.py",
     "set_membership/intervals/fused_step.c": "../flows/hybrid_step.py"}  # which does it array by array
-NO_LOOPS = {"codegen/elementary.c", "codegen/elementary_simd.c", "codegen/sparse_algebra.c", "codegen/vectors.c",
-            "kalman/filter_simd.c",  # functions that loops call
+NO_LOOPS = {"codegen/elementary.c", "codegen/elementary_simd.c", "codegen/householder.c", "codegen/sparse_algebra.c",
+            "codegen/vectors.c", "kalman/filter_simd.c",  # functions that loops call
             "kalman/filter_export.c", "fmu/export_fmi2.c", "fmu/export_fmi3.c", "fmu/export_model.c"}  # run by others
 
 
@@ -99,6 +102,11 @@ def test_no_two_files_of_the_core_share_a_name():
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_has_the_files_of_its_pattern(family):
+    assert [name for name in ("method", "setup", "run", "result") if not (SOURCE / family / f"{name}.py").is_file()] == []
+
+
 def test_files_and_functions_stay_short():
     long_files = [str(p.relative_to(SOURCE)) for p in modules() if len(p.read_text().splitlines()) > LONGEST_FILE]
     functions = [(str(p.relative_to(SOURCE)), node.name) for p in modules() for node in ast.walk(tree_of(p))
@@ -122,6 +130,19 @@ def test_the_glossary_names_files_that_hold_the_word():
         assert sentence, word
         named = f"{path.stem} {path.parent.name} {path.read_text()}"  # a module is named by its file
         assert re.search(rf"\b{re.escape(word)}\b", named), f"{word} is not in {file}"
+
+
+def test_the_glossary_explains_and_does_not_repeat():
+    """The term is what to look up in an index, the sentence what it does; neither may be the name in other letters."""
+    repeated = [word for word, (term, sentence, _) in glossary().items()
+                if not words_of(term) or words_of(term) == words_of(word)
+                or set(words_of(sentence)) <= set(words_of(word)) | set(words_of(term)) | {"a", "an", "the", "of"}]
+    assert repeated == [], "docs/design/glossary.md: say the textbook's term, and in one sentence what it is"
+
+
+def words_of(text: str) -> list[str]:
+    """Words in small letters, of a name too: `ActiveBounds` and active_bounds are active, bounds."""
+    return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).replace("_", " ").lower())
 
 
 def test_numbers_that_decide_convergence_or_rank_stand_on_the_page_of_tolerances():

@@ -72,7 +72,7 @@ def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Est
 
 
 def predicted_estimate(state: AutomaticState) -> Estimate:
-    """The estimate by prediction error, with the way that led there; noise and a lack of the model are not told apart."""
+    """The estimate by prediction error, with the way that led there; noise is not told from a lack of the model."""
     found = state.predicted
     assert found is not None
     reason = (f"For prediction from sample to sample, not for simulation: {found.notes[0].partition('because ')[2]} Only another "

@@ -81,8 +81,8 @@ class CompiledCollocator:
         nx, _, ny, nf = self.sizes
         out = room_for(grid.nodes, nx, ny, nf, self.stages, sensitivities, reuse)
         arrays = np.ascontiguousarray(p, dtype=float), np.ascontiguousarray(states), np.ascontiguousarray(stages)
-        *data, mask = grid.pointers
-        bad = self.call(grid.nodes, *data, *addresses(*arrays), mask, int(sensitivities), *out.pointers)
+        time, _, u_begin, u_end, u_node, mask, _ = grid.pointers
+        bad = self.call(grid.nodes, time, u_begin, u_end, u_node, *addresses(*arrays), mask, int(sensitivities), *out.pointers)
         if bad >= 0:
             raise SimulationDiverged(float(grid.time[bad]), int(bad))
         return out

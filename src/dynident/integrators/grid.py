@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dynident.codegen.pointers import addresses
+from dynident.codegen.pointers import KeepsPointers, addresses
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class Grid(KeepsPointers):
     """The samples of a record, and its start where that lies before the first sample."""
 
     time: np.ndarray  # (nodes,)
@@ -45,8 +45,9 @@ class Grid:
 
     @functools.cached_property
     def pointers(self) -> list[int]:
-        """Where times, inputs and wishes stand in memory: asked once, compiled loops are called thousands of times."""
-        return addresses(self.time, self.u_begin, self.u_end, self.u_node, self.output_mask)
+        """Where times, steps, inputs, wishes and unknown first states stand: compiled loops are called thousands of times."""
+        unknown = np.zeros(0, np.int32) if self.unknown_first is None else self.unknown_first
+        return addresses(self.time, self.substeps, self.u_begin, self.u_end, self.u_node, self.output_mask, unknown)
 
     def with_substeps(self, per_interval: int) -> Grid:
         """At least `per_interval` steps in a typical interval, and none longer than that makes them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ import numpy as np
 
 from dynident.codegen.c_source import flags_by_size, kernel_text
 from dynident.codegen.compiler import load_library, remembered
-from dynident.codegen.pointers import address, addresses
+from dynident.codegen.pointers import KeepsPointers, address
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.implicit import RADAU
@@ -40,7 +41,7 @@ def divergence_error(model: Model, grid: Grid, node: int, states: np.ndarray, ou
 
 
 @dataclass(frozen=True, eq=False)
-class Propagation:
+class Propagation(KeepsPointers):
     """What a march leaves behind. Sensitivities are with respect to (first state of the segment, free parameters)."""
 
     states: np.ndarray  # (nodes, states)
@@ -49,6 +50,12 @@ class Propagation:
     end_states: np.ndarray  # (segments, states): where each segment ends
     end_jacobian: Any  # None without sensitivities; (segments, states, states + free)
     modes: np.ndarray | None = None  # (nodes,) int32: which mode holds from each node on; None where there is only one
+
+    @functools.cached_property
+    def pointers(self) -> list[int | None]:
+        """Where all but the modes stand in memory: the same room is written to many times."""
+        arrays = self.states, self.outputs, self.jacobian, self.end_states, self.end_jacobian
+        return [None if array is None else address(array) for array in arrays]
 
 
 def mode_names(model: Model, out: Propagation, offset: int = 0) -> np.ndarray | None:
@@ -144,12 +151,10 @@ class CompiledPropagator:
         first = np.ascontiguousarray(first, dtype=np.int64)
         nodes = np.ascontiguousarray(nodes, dtype=float)
         p = np.ascontiguousarray(p, dtype=float)
-        arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.output_mask]
-        results = [out.states, out.outputs, out.jacobian, out.end_states, out.end_jacobian]
-        unknown = grid.unknown_first
-        bad = self.call(len(first) - 1, *addresses(*arrays), -1 if unknown is None else len(unknown),
-                        None if unknown is None else address(unknown), int(sensitivities),
-                        *[None if a is None else address(a) for a in results])
+        time, substeps, u_begin, u_end, u_node, mask, unknown = grid.pointers
+        count = -1 if grid.unknown_first is None else len(grid.unknown_first)
+        bad = self.call(len(first) - 1, address(first), time, substeps, u_begin, u_end, u_node, address(p), address(nodes),
+                        mask, count, unknown, sensitivities, *out.pointers)
         if bad >= 0:
             raise divergence_error(self.recipe.model, grid, int(bad), out.states[bad], out.outputs[bad])
         if bad <= -2:

@@ -30,6 +30,19 @@ def factor(chain: SegmentChain) -> np.ndarray:
     return T
 
 
+def segment_factors(chain: SegmentChain) -> np.ndarray:
+    """The same of each segment for itself in (its first state, parameters | right-hand side), (segments, n + 1, n + 1)."""
+    segments, nx, nf, ny = chain_shape(chain)
+    library = _library()
+    if library is None:
+        return chain_qr_interpreted.segment_factors(chain)
+    T = np.empty((segments, nx + nf + 1, nx + nf + 1))
+    if library.dynident_sweep_segments(segments, *addresses(chain.segment_starts), nx, nf, ny, *addresses(
+            chain.jacobian, chain.weight, chain.rhs, T)):
+        raise MemoryError("the sweep along time is out of memory")
+    return T
+
+
 def gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
     """Gradient in (first state, parameters) for other residuals and defects, with the derivatives of the chain."""
     segments, nx, nf, ny = chain_shape(chain)
@@ -57,10 +70,14 @@ def expand(chain: SegmentChain, first_state: np.ndarray, parameters: np.ndarray,
 
 
 class ChainFactors:
-    """A chain whose links are equalities, factored: its triangle, and steps for these and for other right-hand sides."""
+    """A chain whose links are equalities, factored: its triangle, and steps for these and for other right-hand sides.
+
+    Of segments that are not linked there is one triangle each, and no steps.
+    """
 
     def __init__(self, chain: SegmentChain):
-        self.chain, self.triangle = chain, factor(chain)
+        self.chain = chain
+        self.triangle = factor(chain) if chain.linked else segment_factors(chain)
 
     @property
     def own(self) -> LinkOffsets:
@@ -78,11 +95,12 @@ class ChainFactors:
 
 @remembered()
 def _library() -> ctypes.CDLL | None:
-    text = kernel_text("vectors.c", "linalg/chain_qr.c")
+    text = kernel_text("vectors.c", "householder.c", "linalg/chain_qr.c")
     library = load_library(f"sweep {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
     if library is not None:
         pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
         library.dynident_sweep_factor.argtypes = [size, pointer, number, number, number, *[pointer] * 6]
+        library.dynident_sweep_segments.argtypes = [size, pointer, number, number, number, *[pointer] * 4]
         library.dynident_sweep_gradient.argtypes = [size, pointer, number, number, number, *[pointer] * 8]
         library.dynident_sweep_gradient.restype = None
         library.dynident_sweep_expand.argtypes = [size, number, number, *[pointer] * 4]

@@ -22,6 +22,15 @@ def factor(chain: SegmentChain) -> np.ndarray:
     return T
 
 
+def segment_factors(chain: SegmentChain) -> np.ndarray:
+    segments, nx, nf, _ = chain_shape(chain)
+    T = np.zeros((segments, nx + nf + 1, nx + nf + 1))
+    for i in range(segments):
+        R = np.linalg.qr(segment_rows(chain, i), mode="r")
+        T[i, :len(R)] = R
+    return T
+
+
 def gradient(chain: SegmentChain, rhs: np.ndarray, defect: np.ndarray) -> np.ndarray:
     segments, nx, nf, _ = chain_shape(chain)
     shift = expand(chain, np.zeros(nx), np.zeros(nf), defect)

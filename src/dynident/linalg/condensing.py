@@ -39,11 +39,11 @@ class CondensedProblem:
             memory = [linear.workspace.arrays.setdefault(("factors", e), {}) for e in range(len(linear.chains))]
             self.factors = [SmootherFactors(chain, own) if chain.noisy_states.size else ChainFactors(chain)
                            for chain, own in zip(linear.chains, memory, strict=True)]
-            triangles = [swept.triangle for swept in self.factors]
-        if not all(np.all(np.abs(T) < LARGEST) for T in triangles):
+            triangles = _stacked([swept.triangle for swept in self.factors], 3)
+        if not max(triangles.max(initial=0.0), -triangles.min(initial=0.0)) < LARGEST:
             raise SimulationDiverged(np.nan, 0, what="the derivatives of the simulation are not finite")
-        self.rows: ArrowheadLeastSquares = _joined(linear, triangles)
         self.node_reduction = self._node_reduction(triangles)
+        self.rows: ArrowheadLeastSquares = _joined(linear, triangles)
 
     def without_chains(self) -> CondensedProblem:
         """The rows alone, for who needs no nodes: what stands in the workspace is not referred to any more."""
@@ -51,11 +51,11 @@ class CondensedProblem:
         alone.linear, alone.factors = replace(self.linear, chains=(), unknown_maps=()), []
         return alone
 
-    def _node_reduction(self, triangles: list[np.ndarray]) -> float:
+    def _node_reduction(self, triangles: np.ndarray) -> float:
         """How much the sum of squares falls by the nodes alone; where no link may be missed they have nothing to choose."""
         if not any(chain.noisy_states.size for chain in self.linear.chains):
             return 0.0
-        left = sum(sum_of_squares(T[:, -1]) for T in triangles) + sum_of_squares(self.linear.evaluation.prior)
+        left = sum_of_squares(triangles[:, :, -1]) + sum_of_squares(self.linear.evaluation.prior)
         return max(0.0, self.linear.evaluation.cost - left)
 
     def gradient(self, evaluation: Evaluation) -> tuple[np.ndarray, NodeOffsets]:
@@ -146,14 +146,23 @@ def _plan(unknowns: int, shape: tuple[int, ...], unknown_bytes: bytes) -> tuple[
     return shared, tuple(planned)
 
 
-def _joined(linear: LinearizedProblem, triangles: list[np.ndarray]) -> ArrowheadLeastSquares:
-    """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
-    unknown = np.array([mapping.unknown for mapping in linear.unknown_maps], dtype=np.int64)  # (experiments, numbers)
-    shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())
-    rows = np.array(triangles)  # (experiments, numbers + 1, numbers | residual)
-    rows[:, :, :-1] *= np.array([mapping.derivative for mapping in linear.unknown_maps])[:, None, :]
+def _stacked(arrays: list[np.ndarray], dimensions: int) -> np.ndarray:
+    """One behind the other, of an experiment or of its segments."""
+    each = [array if array.ndim == dimensions else array[None] for array in arrays]
+    return each[0] if len(each) == 1 else np.concatenate(each)
+
+
+def _joined(linear: LinearizedProblem, rows: np.ndarray) -> ArrowheadLeastSquares:
+    """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own.
+
+    `rows` (experiments, numbers + 1, numbers | residual) are written to. Segments that are not linked are experiments here.
+    """
+    unknown = np.ascontiguousarray(_stacked([mapping.unknown for mapping in linear.unknown_maps], 2), np.int64)
+    shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())  # of unknowns (experiments, numbers)
+    rows[:, :, :-1] *= _stacked([mapping.derivative for mapping in linear.unknown_maps], 2)[:, None, :]
     prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
-    prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.derivative, linear.evaluation.prior
+    if linear.priors.unknown.size:
+        prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.derivative, linear.evaluation.prior
     stacks: list[tuple[np.ndarray, np.ndarray]] = []
     for alike in groups:
         placed = alike.placed(rows)

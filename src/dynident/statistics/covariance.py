@@ -376,7 +376,8 @@ def _errors(problem: Problem, linearization: ResidualJacobian, scales: np.ndarra
 
 
 def _known_quantisers(linearization: ResidualJacobian, series: Sequence[Series],
-                      quantisers: Mapping[tuple[int, int], Quantiser], one_minus_leverage: np.ndarray) -> dict[int, tuple[Quantiser, float]]:
+                      quantisers: Mapping[tuple[int, int], Quantiser], one_minus_leverage: np.ndarray
+                      ) -> dict[int, tuple[Quantiser, float]]:
     """By place of the series: its sensor over the samples from its first to its last, and the variance of its errors."""
     found = {}
     for i, s in enumerate(series):
