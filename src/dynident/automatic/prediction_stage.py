@@ -75,7 +75,8 @@ def predicted_estimate(state: AutomaticState) -> Estimate:
     """The estimate by prediction error, with the way that led there; noise is not told from a lack of the model."""
     found = state.predicted
     assert found is not None
-    reason = (f"For prediction from sample to sample, not for simulation: {found.notes[0].partition('because ')[2]} Only another "
-              "record tells noise from what the model lacks.")
+    why = found.notes[0].partition("because ")[2]
+    reason = (f"For prediction from sample to sample, not for simulation: {why} Only another record tells noise from what the "
+              "model lacks.")
     return replace(found, belief_reason=reason, stages=state.trail, arrived_by="prediction",
                    counts={**found.counts, **state.spent})

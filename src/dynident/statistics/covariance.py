@@ -13,26 +13,23 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.problem import Problem
 from dynident.statistics.active_bounds import (
     NOTICED,
     ActiveInequality,
     BoundRelaxation,
-    NoiseModel,
     bound_sensitivity,
     inequality_relaxation,
+    noise_model_of,
 )
-from dynident.statistics.autocorrelation import ColouredNoise, Series, coloured_noise, effective_dof, series_of
+from dynident.statistics.autocorrelation import ColouredNoise, Series, effective_dof, series_of
 from dynident.statistics.distributions import student_quantile
 from dynident.statistics.error_propagation import (
-    FEWEST_DOF,
     EstimatorGain,
     FullRankGain,
     JacobianQR,
     estimator_gain,
-    independent_noise,
 )
 from dynident.statistics.identifiability import identifiability
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
@@ -293,8 +290,8 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     failed = _not_white(problem, linearization)
     fitted = fit.fitted_subspace(sensitivity.basis)
-    errors = _errors(problem, linearization, scales, fitted, noise_estimated, quantisers or {},
-                     with_colour=bool(failed or quantisers) or not on_demand)
+    errors = noise_model_of(problem, linearization, scales, fitted, noise_estimated, quantisers or {},
+                            with_colour=bool(failed or quantisers) or not on_demand)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
@@ -357,34 +354,6 @@ def relax_bounds(problem: Problem, sensitivities: Mapping[str, np.ndarray], boun
         own_dof = {"plain": dof} | ({} if corrected_dof is None else {"corrected": float(corrected_dof[j])})
         room = problem.unknowns[j].upper - problem.unknowns[j].lower
         found.append(BoundRelaxation(name, slope, {kind: std[name] for kind, std in bound_std.items()}, own_dof, float(room)))
-    return found
-
-
-def _errors(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows, noise_estimated: bool,
-            quantisers: Mapping[tuple[int, int], Quantiser], with_colour: bool) -> NoiseModel:
-    """What the residuals say about the errors; `fitted` (rows, rank) spans what the fit explains."""
-    rows = linearization.rows
-    one_minus_leverage = 1 - fitted.row_squares
-    variance, dof = independent_noise(problem, linearization, one_minus_leverage, noise_estimated)
-    series = series_of(rows)
-    enough = bool(series) and all(np.sum(one_minus_leverage[s.rows]) > FEWEST_DOF for s in series)  # for a noise model
-    noise = coloured_noise(linearization.residuals, rows, fitted) if enough and with_colour else None
-    if noise is not None and quantisers:
-        noise = QuantisedNoise(noise.series, noise.models, noise.drifting,
-                               _known_quantisers(linearization, series, quantisers, one_minus_leverage))
-    return NoiseModel(linearization.blocks, scales, rows.experiment, variance, dof, noise, one_minus_leverage, enough)
-
-
-def _known_quantisers(linearization: ResidualJacobian, series: Sequence[Series],
-                      quantisers: Mapping[tuple[int, int], Quantiser], one_minus_leverage: np.ndarray
-                      ) -> dict[int, tuple[Quantiser, float]]:
-    """By place of the series: its sensor over the samples from its first to its last, and the variance of its errors."""
-    found = {}
-    for i, s in enumerate(series):
-        if (quantiser := quantisers.get((s.experiment, s.output))) is not None:
-            first = int(linearization.rows.sample[s.rows[0]])
-            variance = float(np.sum(linearization.residuals[s.rows] ** 2) / np.sum(one_minus_leverage[s.rows]))
-            found[i] = replace(quantiser, course=quantiser.course[first:first + s.span]), variance
     return found
 
 

@@ -12,11 +12,12 @@ stands before the rounding. Harmonic by harmonic this is a covariance of rank tw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dynident.linalg.block_rows import BlockRows
+from dynident.linalg.finite_problem import ResidualIndex
 from dynident.problem.problem import Problem
 from dynident.statistics.autocorrelation import ColouredNoise
 from dynident.tolerances import QUANTISATION_DOMINATES
@@ -86,6 +87,18 @@ class QuantisedNoise(ColouredNoise):
     """Coloured noise in which the errors of some series are those of rounding."""
 
     quantisers: Mapping[int, tuple[Quantiser, float]] = field(default_factory=dict)  # by series; and the variance of its errors
+
+    @classmethod
+    def of(cls, noise: ColouredNoise, residuals: np.ndarray, rows: ResidualIndex,
+           quantisers: Mapping[tuple[int, int], Quantiser], one_minus_leverage: np.ndarray) -> QuantisedNoise:
+        """`quantisers` by experiment and output, over all samples; residuals and one minus the leverage, (rows,)."""
+        known = {}
+        for i, s in enumerate(noise.series):
+            if (quantiser := quantisers.get((s.experiment, s.output))) is not None:
+                first = int(rows.sample[s.rows[0]])
+                variance = float(np.sum(residuals[s.rows] ** 2) / np.sum(one_minus_leverage[s.rows]))
+                known[i] = replace(quantiser, course=quantiser.course[first:first + s.span]), variance
+        return cls(noise.series, noise.models, noise.drifting, known)
 
     def covariances_of(self, columns: BlockRows) -> tuple[np.ndarray, ...]:
         plain = ColouredNoise(self.series, self.models)
