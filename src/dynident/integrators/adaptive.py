@@ -9,7 +9,7 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import NO_WAY, Propagation, allocate, divergence_error
 from dynident.integrators.scheme import Adaptive
-from dynident.integrators.step_functions import symbols
+from dynident.integrators.step_functions import symbol_kind, symbols
 from dynident.models.equations import EquationModel
 from dynident.tolerances import CVODES_ABSOLUTE, CVODES_RELATIVE, RADAU_TOLERANCE
 
@@ -28,11 +28,12 @@ class AdaptivePropagator:
         nx, _, _, nf = self.sizes
         self.model, self.free = model, list(free)
         s = symbols(model)
-        tau = ca.SX.sym("tau")
+        kind = symbol_kind(model)
+        tau = kind.sym("tau")
         u = s["u0"] + tau * (s["u1"] - s["u0"])
         held = ca.vertcat(s["t"], s["h"], s["u0"], s["u1"], s["p"])  # everything that needs no derivative
-        f = ca.SX.sym("free", nf)
-        p = ca.SX(s["p"])
+        f = kind.sym("free", nf)
+        p = kind(s["p"])
         for place, index in enumerate(free):
             p[index] = f[place]
         rate = s["h"] * model.rate(s["t"] + tau * s["h"], s["x"], u, p)

@@ -19,13 +19,15 @@ from dynident.integrators.grid import Grid
 from dynident.integrators.implicit import RADAU
 from dynident.integrators.rate_functions import STEP_TEXTS, step_source
 from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 
 FRONT, LOOPS = "elementary.c", ("propagate.c", "collocate.c")  # kernel texts before and behind the generated functions
 ADAPTIVE_LOOPS = "radau5.c", "propagate.c"
-TEXTS = FRONT, "sparse_algebra.c", *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
-PRINTED = 4  # raised with every change of what Python prints between them, so that kept libraries are made anew
+TEXTS = FRONT, "sparse_algebra.c", "algebraic.c", *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
+PRINTED = 5  # raised with every change of what Python prints between them, so that kept libraries are made anew
+LOST = -2**62  # what the loops return below it: 2**63 less than the node at which the algebraic variables were lost
 NO_ROOT = "an implicit step has no solution within reach"
 NO_WAY = "the integrator cannot meet its tolerance"
 
@@ -144,6 +146,8 @@ class CompiledPropagator:
                         *[None if a is None else address(a) for a in results])
         if bad >= 0:
             raise divergence_error(self.recipe.model, grid, int(bad), out.states[bad], out.outputs[bad])
+        if bad < LOST:
+            raise no_solution(self.recipe.model.algebraic, grid.time, int(bad) + 2**63)
         if bad <= -2:
             node, adaptive = int(-2 - bad), isinstance(self.recipe.integrator, Adaptive)
             raise SimulationDiverged(float(grid.time[node]), node, what=NO_WAY if adaptive else NO_ROOT)

@@ -12,7 +12,7 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import NO_ROOT, Propagation, allocate, divergence_error
 from dynident.integrators.scheme import Explicit, Implicit
-from dynident.integrators.step_functions import stage_functions, symbolic_step, symbols
+from dynident.integrators.step_functions import stage_functions, symbol_kind, symbolic_step, symbols
 from dynident.models.equations import EquationModel
 from dynident.tolerances import STAGE_NEWTON_ROUNDING, STAGE_NEWTON_STEP
 
@@ -105,7 +105,8 @@ class InterpretedPropagator:
         nx, _, ny, nf = self.sizes
         s = symbols(self.model)
         q = ca.vertcat(s["x"], s["p"][list(self.free), 0])
-        S = ca.SX.sym("S", nx, nx + nf) if sensitivities else ca.SX(nx, 0)
+        kind = symbol_kind(self.model)
+        S = kind.sym("S", nx, nx + nf) if sensitivities else kind(nx, 0)
         whole = ca.vertcat(s["x"], ca.vec(S))
         column = ca.vertcat(s["t"], s["h"], s["u0"], s["u1"])
         y = self.model.output(s["t"], s["x"], s["u0"], s["p"])
@@ -137,7 +138,7 @@ def first_sensitivities(grid: Grid, segment: int, nx: int, nf: int) -> np.ndarra
 
 
 def _beside(rows: int, zeros: int, right: ca.SX) -> ca.SX:
-    return ca.horzcat(ca.SX.zeros(rows, zeros), right)
+    return ca.horzcat(type(right).zeros(rows, zeros), right)
 
 
 class _Accumulated:

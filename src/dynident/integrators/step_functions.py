@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import casadi as ca
 
 from dynident.errors import NotSupported
@@ -9,10 +11,16 @@ from dynident.integrators.scheme import Adaptive, Explicit, Implicit, Integrator
 from dynident.models.equations import EquationModel
 
 
-def symbols(model: EquationModel) -> dict[str, ca.SX]:
-    nu = len(model.inputs)
-    return {"t": ca.SX.sym("t"), "h": ca.SX.sym("h"), "x": ca.SX.sym("x", len(model.states)),
-            "u0": ca.SX.sym("u0", nu), "u1": ca.SX.sym("u1", nu), "p": ca.SX.sym("p", len(model.parameters))}
+def symbols(model: EquationModel, kind: Any = None) -> dict[str, ca.SX]:
+    """Scalar symbols (SX), unless the model's rate takes only matrices (MX) or a kind is asked for."""
+    nu, of = len(model.inputs), kind or symbol_kind(model)
+    return {"t": of.sym("t"), "h": of.sym("h"), "x": of.sym("x", len(model.states)),
+            "u0": of.sym("u0", nu), "u1": of.sym("u1", nu), "p": of.sym("p", len(model.parameters))}
+
+
+def symbol_kind(model: EquationModel) -> Any:
+    """CasADi's SX, or MX where the rate looks for algebraic variables by Newton's method."""
+    return ca.SX if model.algebraic_system is None or model.algebraic_system.affine else ca.MX
 
 
 def symbolic_step(model: EquationModel, integrator: Explicit | Implicit, s: dict[str, ca.SX]) -> StepFunction:
@@ -34,7 +42,7 @@ def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[in
         functions += [dense_function("dyn_step", inputs, [nxt]),
                       dense_function("dyn_step_jac", inputs, [nxt, ca.jacobian(nxt, q)])]
     else:
-        z = ca.SX.sym("z", integrator.stages * len(model.states))
+        z = symbol_kind(model).sym("z", integrator.stages * len(model.states))
         inputs = [s["t"], s["h"], s["x"], z, s["u0"], s["u1"], s["p"]]
         G, nxt = integrator.equations(step, z), integrator.next_state(step, z)
         functions += [dense_function("dyn_imp", inputs, [G, ca.jacobian(G, z), nxt]),

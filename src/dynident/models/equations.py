@@ -18,6 +18,7 @@ from typing import Any, final
 import casadi
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.models.algebraic import AlgebraicSystem, algebraic_system
 from dynident.models.definition import (
     KIND,
     TIME,
@@ -31,24 +32,25 @@ from dynident.models.definition import (
     names_of,
     numbers_of,
     parse,
+    take_algebraic,
     take_text,
     undeclared_names,
     unknown_units,
     unused,
 )
 from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
-from dynident.models.hybrid_functions import Maker, ModeFunctions, TransitionFunctions, read_automaton
+from dynident.models.hybrid_functions import Automaton, Maker, ModeFunctions, TransitionFunctions, read_automaton
 from dynident.models.tracing import take_functions
 from dynident.problem.model import NominalValue
 
-ITEMS = ("states", "modes", "transitions", "outputs", "inputs", "constants", "definitions", "parameters", "units",
-         "name")
+ITEMS = ("states", "algebraic", "guesses", "modes", "transitions", "outputs", "inputs", "constants", "definitions",
+         "parameters", "units", "name")
 MODEL_CACHE_SIZE = 16  # models that arrived from another process and are kept
 
 
 @final
 class EquationModel:
-    """A model of ordinary differential equations, given as text or as Python functions; frozen, compared by its content.
+    """A model of differential equations, given as text or as Python functions; frozen, compared by its content.
 
     A name in the equations that is declared nowhere is a parameter, unless `parameters` lists them all. Time is `t`.
     See the manual, reference/models.
@@ -57,6 +59,12 @@ class EquationModel:
     ----------
     states : mapping of str to str, or sequence of str
         The rate of each state as text (or a number); the names alone where `rate` or `modes` give the rates.
+    algebraic : mapping of str to str, or sequence of str, optional
+        Algebraic variables, each with an expression that is zero (index 1: together they determine the variables); the names
+        alone where `rate` gives the expressions. Rates and outputs may use them.
+    guesses : mapping of str to str or float, optional
+        Where to look for algebraic variables that enter nonlinearly, as text over states, inputs and parameters; left out, 0
+        and then 1. Each next place is looked for from the one before.
     outputs : mapping of str to str, or sequence of str, optional
         Measured quantities as text; left out, every state is measured under its own name.
     inputs : sequence of str, default ()
@@ -72,8 +80,8 @@ class EquationModel:
     name : str, default ""
         For reports.
     rate : callable, optional
-        `rate(t, x, u, p)` returns a rate per state, as a dict or in the order of the states. It is traced once with symbols:
-        `x.q` and `x["q"]` read a state, `p` holds parameters and constants, functions come from `dynident.maths`.
+        `rate(t, x, u, p)` returns a rate per state, as a dict or in the order of the states; behind them, per algebraic
+        variable, what is zero. It is traced once with symbols: `x.q` and `x["q"]` read a state or an algebraic variable, `p` holds parameters and constants, functions come from `dynident.maths`.
     output : callable, optional
         `output(t, x, u, p)` returns a dict of outputs.
     modes : mapping of str to Mode, optional
@@ -93,9 +101,13 @@ class EquationModel:
     ...                         outputs={"position": "q"}, inputs=["u"])
     >>> mass.parameters
     ('d', 'k', 'm')
+    >>> cable = di.EquationModel(states={"q": "i"}, algebraic={"i": "R*i + i**3 + q/C"})
+    >>> cable.algebraic
+    ('i',)
     """
 
     states: tuple[str, ...]
+    algebraic: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -105,6 +117,7 @@ class EquationModel:
     modes: tuple[str, ...]  # a model without modes has one, called ""
     transitions: tuple[TransitionFunctions, ...]
     output: casadi.Function  # (t, x, u, p) -> y
+    algebraic_system: AlgebraicSystem | None  # before the algebraic variables were eliminated; None: there are none
     _modes: Mapping[str, ModeFunctions]
     _definition: dict[str, Any]
 
@@ -114,13 +127,18 @@ class EquationModel:
                  parameters: Sequence[str] | None = None, units: Mapping[str, str] | None = None, name: str = "",
                  rate: Callable[..., Any] | None = None, output: Callable[..., Any] | None = None,
                  modes: Mapping[str, Mode | Mapping[str, Any]] | None = None,
-                 transitions: Sequence[Transition | Mapping[str, Any]] = ()):
+                 transitions: Sequence[Transition | Mapping[str, Any]] = (),
+                 algebraic: Mapping[str, Equation] | Sequence[str] | None = None, guesses: Mapping[str, Equation] | None = None):
         faults: list[str] = []
         written = ModelDefinition(
             inputs=names_of("inputs", inputs, faults), constants=numbers_of(constants or {}, faults),
             parameters=None if parameters is None else names_of("parameters", parameters, faults),
             units={str(k): str(v) for k, v in (units or {}).items()}, name=str(name))
+        if algebraic or guesses:
+            take_algebraic(written, algebraic or {}, guesses or {}, rate is not None, faults)
         if modes is not None or transitions:
+            if written.algebraic:
+                faults.append("a model has modes or algebraic variables, not both. Solve the algebraic equations in each mode.")
             if rate is not None:
                 faults.append("rate and modes are both given; with modes, each Mode has a rate of its own.")
             take_modes(written, states, outputs, definitions or {}, modes or {}, transitions, output, faults)
@@ -146,7 +164,8 @@ class EquationModel:
             known[name] = parse(written.definitions[name], known, f"definition of '{name}'", faults)
         motion = read_automaton(written, known, faults)
         measured = [parse(text, known, f"output '{name}'", faults) for name, text in written.outputs.items()]
-        faults += unused(written, None if faults else [*motion.expressions(), *measured]) if complete else []
+        zero = [parse(text, known, f"algebraic equation of '{name}'", faults) for name, text in written.algebraic.items()]
+        faults += unused(written, None if faults else [*motion.expressions(), *measured, *zero]) if complete else []
         faults += motion.guard_faults([symbols[name] for name in [TIME, *written.states, *written.inputs]], not faults)
         faults += clashes(written)
         faults += unknown_units(written)
@@ -156,13 +175,16 @@ class EquationModel:
                                       for group in (written.states, written.inputs, written.parameters))]
         make = Maker(arguments, (column_vector(symbols[name] for name in written.constants),
                                  column_vector(written.constants.values())))
-        modes = motion.modes(make)
+        system = _algebraic(written, motion, measured, zero, known, symbols, make) if zero else None
+        modes = motion.modes(make, None if system is None else system.eliminated(system.motion))
+        output = make.function("output", measured, "y") if system is None else system.eliminated(system.measured)
         for key, value in {
-                "states": tuple(written.states), "inputs": tuple(written.inputs), "outputs": tuple(written.outputs),
+                "states": tuple(written.states), "algebraic": tuple(written.algebraic), "algebraic_system": system,
+                "inputs": tuple(written.inputs), "outputs": tuple(written.outputs),
                 "parameters": tuple(written.parameters), "constants": MappingProxyType(written.constants),
                 "units": MappingProxyType(written.units), "name": written.name,
                 "modes": tuple(mode.name for mode in modes), "_modes": {mode.name: mode for mode in modes},
-                "transitions": motion.transitions(make), "output": make.function("output", measured, "y"),
+                "transitions": motion.transitions(make), "output": output,
                 "_definition": written.definition()}.items():
             object.__setattr__(self, key, value)
 
@@ -222,7 +244,7 @@ class EquationModel:
         said = self.definition()
         for unordered in ("constants", "definitions", "units"):
             said[unordered] = sorted(said[unordered].items())
-        for ordered in ("states", "outputs", "modes"):
+        for ordered in ("states", "algebraic", "outputs", "modes"):
             if isinstance(said.get(ordered), dict):
                 said[ordered] = list(said[ordered].items())
         return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
@@ -233,8 +255,8 @@ class EquationModel:
         The form asks that each position's rate is one velocity and nothing else, and that every state is one of both.
         """
         x = casadi.SX.sym("x", len(self.states))
-        others = [casadi.SX.sym(n, self.rate.size1_in(k)) for k, n in ((0, "t"), (2, "u"), (3, "p"))]
-        rates = self.rate(others[0], x, *others[1:])
+        rate = self.rate if self.algebraic_system is None else self.algebraic_system.motion
+        rates = rate(*(x if name == "x" else casadi.SX.sym(name, rate.size1_in(k)) for k, name in enumerate(rate.name_in())))
         index = {x[k].element_hash(): k for k in range(len(self.states))}
         velocity_of = {k: index[rates[k].element_hash()] for k in range(len(self.states))
                        if rates[k].element_hash() in index}
@@ -268,11 +290,12 @@ class EquationModel:
         for mode, text in modes.items():
             lines += [f"  mode {mode}" + (f" where {text['invariant']}" if "invariant" in text else "")] * bool(mode)
             lines += [f"  {'  ' * bool(mode)}{name}' = {text['rate'][name]}" for name in self.states]
+        lines += [f"  0 = {text} gives {name}" for name, text in said.get("algebraic", {}).items()]
         lines += [f"  {each.source} -> {each.target} when {each.when}" for each in self.transitions]
         lines += [f"  output {name} = {text}{unit(name)}" for name, text in said["outputs"].items()]
         lines += [f"  with {name} = {text}" for name, text in said["definitions"].items()]
         lines += [f"  constant {name} = {value!r}{unit(name)}" for name, value in self.constants.items()]
-        for kind, names in (("states", self.states), ("inputs", self.inputs), ("parameters", self.parameters)):
+        for kind, names in (("states", self.states), ("algebraic", self.algebraic), ("inputs", self.inputs), ("parameters", self.parameters)):
             lines += [f"  {kind}: {', '.join(name + unit(name) for name in names)}"] * bool(names)
         return "\n".join(lines)
 
@@ -292,6 +315,22 @@ class EquationModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _built_once, (self.content_hash(), self.definition())
+
+
+def _algebraic(written: ModelDefinition, motion: Automaton, measured: Sequence[casadi.SX], zero: Sequence[casadi.SX],
+               known: Mapping[str, casadi.SX], symbols: Mapping[str, casadi.SX], make: Maker) -> AlgebraicSystem:
+    """The equations with their algebraic variables; ProblemError where these are not determined (index above 1)."""
+    faults: list[str] = []
+    without = {name: it for name, it in known.items() if name not in written.algebraic}
+    guesses = {name: parse(text, without, f"guess of '{name}'", faults) for name, text in written.guesses.items()}
+    z = column_vector(symbols[name] for name in written.algebraic)
+    faults += [f"the guess of '{name}' depends on algebraic variables; write it over states, inputs and parameters."
+               for name, guess in guesses.items() if casadi.depends_on(guess, z)]
+    rates = next(iter(motion.rates.values()))
+    system = None if faults else algebraic_system(written.algebraic, make, z, (zero, rates, measured), guesses, faults)
+    if system is None or faults:
+        raise ProblemError(faults)
+    return system
 
 
 _built: OrderedDict[str, EquationModel] = OrderedDict()

@@ -86,14 +86,16 @@ def take_functions(written: ModelDefinition, states: Any, outputs: Any, definiti
     if faults or rate is None:
         return
     written.states = names
+    implicit = list(written.algebraic)
     faults += name_faults(written)
     _, x, u, p = arguments = arguments_of(written, faults)
-    rates = trace("rate", rate, arguments, names, faults)
+    rates = trace("rate", rate, arguments, [*names, *implicit], faults)
     if output is not None:
         declared = None if outputs is None else names_of("outputs", outputs, faults)
         measured = trace("output", output, arguments, declared, faults)
     else:
-        measured = {name: x[name] for name in (names if outputs is None else as_outputs(outputs, names, faults))}
+        measured = {name: x[name] for name in (
+            names if outputs is None else as_outputs(outputs, [*names, *implicit], faults))}
     if faults:
         kinds = {name: kind for kind, name in written.declared() if kind != "state"}
         faults += [*u._never_asked(kinds), *p._never_asked(kinds)]
@@ -107,6 +109,7 @@ def take_functions(written: ModelDefinition, states: Any, outputs: Any, definiti
         faults.extend(error.faults)
         return
     written.modes = {ONLY_MODE: ModeText({name: texts["state", name] for name in names})}
+    written.algebraic = {name: texts["state", name] for name in implicit}
     written.outputs = {name: texts["output", name] for name in measured}
 
 
@@ -116,7 +119,7 @@ Arguments = tuple[casadi.SX, Names, Names, Names]
 def arguments_of(written: ModelDefinition, faults: list[str]) -> Arguments:
     """What a user's function is called with."""
     known = [*(written.parameters or ()), *written.constants]
-    return (casadi.SX.sym(TIME), Names("x", "state", written.states, faults),
+    return (casadi.SX.sym(TIME), Names("x", "state", [*written.states, *written.algebraic], faults),
             Names("u", "input", written.inputs, faults),
             Names("p", "parameter", known, faults, written.parameters is None))
 
