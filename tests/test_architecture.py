@@ -21,6 +21,8 @@ CORE = ("problem", "codegen", "models", "integrators", "transcription", "linalg"
 LONGEST_FILE, LONGEST_FUNCTION = 420, 44  # lines
 DECIDING = re.compile(r"TOLERANCE|THRESHOLD|SETTLED|CONVERG|(^|_)RANK|SINGULAR|EIGENVALUE|PIVOT")  # a number that decides
 COMPILED = {  # numbers of the page that a compiled loop repeats under a name of its own
+    "codegen/algebraic.c": {"ALGEBRAIC_STEP": "ALGEBRAIC_NEWTON_STEP", "ALGEBRAIC_NOISE": "ALGEBRAIC_NEWTON_ROUNDING",
+                            "SMALLEST_PIVOT": "ALGEBRAIC_PIVOT"},
     "codegen/event_location.c": {"SETTLED": "EVENT_TIME", "AT_ONCE": "EVENT_AT_ONCE", "MET": "SAME_MOTION"},
     "codegen/implicit_stages.c": {"NEWTON_SMALL": "STAGE_NEWTON_STEP", "NEWTON_NOISE": "STAGE_NEWTON_ROUNDING"},
     "fmu/model_exchange.c": {"NEWTON_SMALL": "FMU_NEWTON_STEP", "NEWTON_ENOUGH": "FMU_NEWTON_STALLED",

@@ -22,6 +22,12 @@
 #define UNDAMPED 0.1 /* relative size of a correction below which it is made as it is */
 #define MOST_HALVINGS 12
 
+#if NA == 1
+#define SOLVER INLINE
+#else
+#define SOLVER static __attribute__((noinline, unused)) /* once for all rates of a step: its loops are long when unrolled */
+#endif
+
 /* Parameters, and what carries over from place to place: the last z (where the next search begins) and the factors there. */
 typedef struct {
   const double *p;
@@ -84,7 +90,7 @@ INLINE void ldl_solve(const double *A, double *B, int m) {
   }
 }
 
-INLINE int matrix_factor(const double *E, Model *m) {
+SOLVER int matrix_factor(const double *E, Model *m) {
   scatter_matrix(E, m->A);
   m->by_rows = 0;
   if (SYMMETRIC && ldl_factor(m->A)) return 1;
@@ -93,7 +99,7 @@ INLINE int matrix_factor(const double *E, Model *m) {
   return band_factor(NA, NA - 1, NA - 1, m->A, m->pivot);
 }
 
-INLINE void matrix_solve(const Model *m, double *B, int columns) {
+SOLVER void matrix_solve(const Model *m, double *B, int columns) {
   if (SYMMETRIC && !m->by_rows) ldl_solve(m->A, B, columns);
   else band_solve(NA, NA - 1, NA - 1, m->A, m->pivot, B, columns);
 }
@@ -113,7 +119,7 @@ INLINE int correction(double t, const double *x, const double *z, const double *
 
 #if AFFINE
 /* z of one linear system; 0 where it is singular. */
-INLINE int solve_algebraic(double t, const double *x, const double *u, Model *m) {
+SOLVER int solve_algebraic(double t, const double *x, const double *u, Model *m) {
   double c[NA];
   int i;
   if (!correction(t, x, m->z, u, m, c)) { m->lost = 1; return 0; }
@@ -176,7 +182,7 @@ static __attribute__((noinline)) int search(double t, const double *x, double *z
 }
 
 /* z from where it was last, or from the guesses; 0 where there is none within reach. */
-INLINE int solve_algebraic(double t, const double *x, const double *u, Model *m) {
+SOLVER int solve_algebraic(double t, const double *x, const double *u, Model *m) {
   double z[ATTEMPTS * NA];
   const double *arg[4] = {&t, x, u, m->p};
   double *res[1] = {z};

@@ -110,10 +110,10 @@ INLINE long long segment(const Record *r, long long k, long long last, int final
 #endif
   BEGIN(memory, w);
   for (;; k++) {
+    if (!finite_all(x, NX)) { memcpy(r->X + k * NX, x, NX * sizeof(double)); return k; }
 #if NA
     p->lost = 0;
 #endif
-    if (!finite_all(x, NX)) { memcpy(r->X + k * NX, x, NX * sizeof(double)); return k; }
     if (k < last || final) {
       memcpy(r->X + k * NX, x, NX * sizeof(double));
       if (r->wanted[k]) {

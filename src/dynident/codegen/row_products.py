@@ -21,7 +21,7 @@ class SparseJacobian:
     """Derivatives by states and by parameters: their entries that are not always zero, as one column of expressions."""
 
     shape: tuple[int, int]  # rows, states
-    entries: ca.SX | None  # (n, 1); None: computed in C (algebraic.c)
+    entries: ca.SX  # (n, 1); none where C computes them (algebraic.c)
     states: tuple[tuple[int, int], ...]  # (row, column) of the first entries
     parameters: tuple[tuple[int, int], ...]  # of the others
     constants: tuple[float | None, ...]  # of each entry, where it is a number

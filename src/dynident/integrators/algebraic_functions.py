@@ -1,4 +1,4 @@
-"""Algebraic functions: what `codegen/algebraic.c` needs of a model with algebraic variables: functions, and where their entries belong.
+"""Algebraic functions: what `codegen/algebraic.c` needs of a model: functions, and where the entries of their Jacobians belong.
 
 The eliminated rate has the Jacobian df/dx - df/dz (dg/dz)^-1 dg/dx. Its entries are computed in C; here is printed which of
 them there are.
@@ -71,9 +71,9 @@ def eliminated_functions(model: EquationModel, system: AlgebraicSystem, free: tu
     else:
         plain.append(_function("dyn_out", reduced, [y]))
         more.append(_function("dyn_out_q", reduced, [y, output.direct.entries]))
-    sizes = {"NA": len(system.names), "NM": len(entries.states), "AFFINE": int(system.affine), "SYMMETRIC": int(system.symmetric),
-             "ATTEMPTS": system.guess.size2_out(0), "OUTPUT_Z": int(with_z), "NGX": len(zero.states),
-             "NG": len(zero.states) + len(zero.parameters)}
+    sizes = {"NA": len(system.names), "NM": len(entries.states), "AFFINE": int(system.affine),
+             "SYMMETRIC": int(system.symmetric), "ATTEMPTS": system.guess.size2_out(0), "OUTPUT_Z": int(with_z),
+             "NGX": len(zero.states), "NG": len(zero.states) + len(zero.parameters)}
     tables = [*(f"#define {name} {size}" for name, size in sizes.items()),
               *_columns("MATRIX", entries.states), *_columns("ZERO", _wide(zero)),
               *_places("RATE", rate), *(_places("OUTPUT", output) if with_z and derivatives else ())]
@@ -102,12 +102,12 @@ def _slopes(value: ca.SX, z: ca.SX, states: ca.SX, parameters: ca.SX, matrix: ca
     response = np.linalg.solve(structure, filled((z.numel(), width), _wide(zero)))
     through = np.abs(filled(by_z.shape, links)) @ (np.abs(response) > STRUCTURAL_ZERO) > 0
     reached = through | (filled((value.numel(), width), _wide(direct, nx)) > 0)
-    touched = {place for place in zip(*np.nonzero(through), strict=True)}
+    touched = set(zip(*np.nonzero(through), strict=True))
     constants = dict(zip(_wide(direct, nx), direct.constants, strict=True))
     places = [(int(r), int(c)) for r, c in zip(*np.nonzero(reached), strict=True)]
     states_first = [*(place for place in places if place[1] < nx), *(place for place in places if place[1] >= nx)]
     known = tuple(None if place in touched else constants.get(place) for place in states_first)
-    eliminated = SparseJacobian((value.numel(), nx), None, tuple(place for place in states_first if place[1] < nx),
+    eliminated = SparseJacobian((value.numel(), nx), ca.SX(0, 1), tuple(place for place in states_first if place[1] < nx),
                                 tuple((r, c - nx) for r, c in states_first if c >= nx), known)
     return _Slopes(direct, by_z, eliminated)
 

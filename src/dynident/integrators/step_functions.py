@@ -31,8 +31,7 @@ def symbolic_step(model: EquationModel, integrator: Explicit | Implicit, s: dict
 def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> list[ca.Function]:
     """The functions that propagate.c names, derivatives with respect to the state and the free parameters."""
     s = symbols(model)
-    q = ca.vertcat(s["x"], s["p"][list(free), 0])
-    functions = [*output_functions(model, s, q)]
+    functions = [*output_functions(model, s, free)]
     if isinstance(integrator, Adaptive):
         raise NotSupported(f"'{integrator.name}' chooses its own steps; there is no formula for one step.")
     step = symbolic_step(model, integrator, s)
@@ -40,21 +39,28 @@ def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[in
         inputs = [s["t"], s["h"], s["x"], s["u0"], s["u1"], s["p"]]
         nxt = integrator.next_state(step)
         functions += [dense_function("dyn_step", inputs, [nxt]),
-                      dense_function("dyn_step_jac", inputs, [nxt, ca.jacobian(nxt, q)])]
+                      dense_function("dyn_step_jac", inputs, [nxt, slope(nxt, s, free)])]
     else:
         z = symbol_kind(model).sym("z", integrator.stages * len(model.states))
         inputs = [s["t"], s["h"], s["x"], z, s["u0"], s["u1"], s["p"]]
         G, nxt = integrator.equations(step, z), integrator.next_state(step, z)
         functions += [dense_function("dyn_imp", inputs, [G, ca.jacobian(G, z), nxt]),
-                      dense_function("dyn_imp_jac", inputs, [ca.jacobian(G, z), ca.jacobian(G, q),
-                                                        ca.jacobian(nxt, z), ca.jacobian(nxt, q)])]
+                      dense_function("dyn_imp_jac", inputs, [ca.jacobian(G, z), slope(G, s, free),
+                                                        ca.jacobian(nxt, z), slope(nxt, s, free)])]
     return functions
 
 
-def output_functions(model: EquationModel, s: dict[str, ca.SX], q: ca.SX) -> list[ca.Function]:
+def output_functions(model: EquationModel, s: dict[str, ca.SX], free: tuple[int, ...]) -> list[ca.Function]:
     y = model.output(s["t"], s["x"], s["u0"], s["p"])
     inputs = [s["t"], s["x"], s["u0"], s["p"]]
-    return [dense_function("dyn_out", inputs, [y]), dense_function("dyn_out_jac", inputs, [y, ca.jacobian(y, q)])]
+    return [dense_function("dyn_out", inputs, [y]), dense_function("dyn_out_jac", inputs, [y, slope(y, s, free)])]
+
+
+def slope(value: ca.SX, s: dict[str, ca.SX], free: tuple[int, ...]) -> ca.SX:
+    """Derivative by the states and the free parameters."""
+    if isinstance(value, ca.SX):
+        return ca.jacobian(value, ca.vertcat(s["x"], s["p"][list(free), 0]))
+    return ca.horzcat(ca.jacobian(value, s["x"]), ca.jacobian(value, s["p"])[:, list(free)])  # MX: by whole symbols only
 
 
 def dense_function(name: str, inputs: list[ca.SX], outputs: list[ca.SX]) -> ca.Function:

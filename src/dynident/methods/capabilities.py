@@ -25,9 +25,10 @@ PROCESS_NOISE = ("{method} takes the model as undisturbed, but the problem state
                  "prediction_error(), which takes it, or leave it out (problem.with_output_noise_only()) for output error.")
 INPUT_NOISE = ("{method} takes its inputs as exact, but the problem states noise of {names}. Use prediction_error(), which "
                "takes it, or leave it out (problem.with_output_noise_only()) for output error.")
-ALGEBRAIC = ("{method} takes rates that are formulas, but the model has the algebraic variables {names}. Solve 0 = g for them by hand, "
-             "or use {instead}.")
-NONLINEAR_ALGEBRAIC = ("{method} takes algebraic variables that enter linearly, which can be eliminated; {names} do not. Use {instead}.")
+ALGEBRAIC = ("{method} takes rates that are formulas, but the model has the algebraic variables {names}. Solve 0 = g for them "
+             "by hand, or use {instead}.")
+NONLINEAR_ALGEBRAIC = ("{method} takes algebraic variables that enter linearly, which can be eliminated; {names} do not. Use "
+                       "{instead}.")
 STATE_BOUNDS = "{method} takes constraints between parameters, but no bounds on states ('{constraint}'); use {instead}."
 
 

@@ -64,9 +64,9 @@ class AlgebraicSystem:
             (t, x, u, p), z = self.symbols()
             return ca.Function(function.name(), [t, x, u, p],
                                [ca.densify(function(t, x, self._formula(t, x, z, u, p), u, p))], *options, {"cse": True})
-        parts = [ca.MX.sym(n, self.guess.size1_in(k)) for k, n in enumerate("txup")]
-        t, x, u, p = parts
-        return ca.Function(function.name(), parts, [function(t, x, self._root(ca.vertcat(*parts)), u, p)], *options)
+        place = [ca.MX.sym(n, self.guess.size1_in(k)) for k, n in enumerate("txup")]
+        z_there = self._root(ca.vertcat(*place))
+        return ca.Function(function.name(), place, [function(*place[:2], z_there, *place[2:])], *options)
 
     def _formula(self, t: ca.SX, x: ca.SX, z: ca.SX, u: ca.SX, p: ca.SX) -> ca.SX:
         lack, matrix = self.linear_form(t, x, z, u, p)
@@ -149,7 +149,8 @@ class _Root(ca.Callback):
         self.system = system
         self.sizes = [system.guess.size1_in(k) for k in range(4)]
         self.cuts = np.cumsum([0, *self.sizes])
-        self.begin, self.last = np.inf, None
+        self.begin = np.inf
+        self.last: np.ndarray | None = None
         self.construct("algebraic", {})
 
     def get_n_in(self) -> int:
@@ -179,9 +180,9 @@ class _Root(ca.Callback):
     def has_jacobian(self) -> bool:
         return True
 
-    def get_jacobian(self, name: str, inames: Sequence[str], onames: Sequence[str], opts: dict[str, Any]) -> ca.Function:
+    def get_jacobian(self, name: str, inames: Sequence[str], onames: Sequence[str], opts: Any) -> ca.Function:
         """-(dg/dz)^-1 dg/d(t, x, u, p)"""
-        parts, z = self.system.symbols()
+        z = self.system.symbols()[1]
         place = ca.SX.sym("place", sum(self.sizes))
         own = [place[a:b] for a, b in zip(self.cuts[:-1].tolist(), self.cuts[1:].tolist(), strict=True)]
         g = self.system.residual(own[0], own[1], z, own[2], own[3])
@@ -290,12 +291,12 @@ def _unmatched(pattern: np.ndarray) -> list[int]:
     owner: dict[int, int] = {}  # row -> column
 
     def placed(column: int, tried: set[int]) -> bool:
-        for row in np.flatnonzero(pattern[:, column]):
+        for row in np.flatnonzero(pattern[:, column]).tolist():
             if row in tried:
                 continue
             tried.add(row)
             if row not in owner or placed(owner[row], tried):
-                owner[int(row)] = column
+                owner[row] = column
                 return True
         return False
 
@@ -305,5 +306,5 @@ def _unmatched(pattern: np.ndarray) -> list[int]:
 def no_solution(names: Sequence[str], times: np.ndarray, node: int) -> SimulationDiverged:
     """Where the algebraic equations have no solution within reach."""
     named = ", ".join(f"'{name}'" for name in names)
-    return SimulationDiverged(float(times[node]), node, what=f"the algebraic equations have no solution for {named} within reach "
-                                               "(guesses= says where to look)")
+    what = f"the algebraic equations have no solution for {named} within reach (guesses= says where to look)"
+    return SimulationDiverged(float(times[node]), node, what=what)

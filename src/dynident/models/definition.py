@@ -86,7 +86,8 @@ class ModelDefinition:
     def declared(self) -> Iterator[tuple[str, str]]:
         """Each declared name with its kind."""
         for kind, names in (("state", self.states), ("algebraic variable", self.algebraic), ("input", self.inputs),
-                            ("constant", self.constants), ("definition", self.definitions), ("parameter", self.parameters or ())):
+                            ("constant", self.constants), ("definition", self.definitions),
+                            ("parameter", self.parameters or ())):
             for name in names:
                 yield kind, name
 

@@ -81,7 +81,8 @@ class EquationModel:
         For reports.
     rate : callable, optional
         `rate(t, x, u, p)` returns a rate per state, as a dict or in the order of the states; behind them, per algebraic
-        variable, what is zero. It is traced once with symbols: `x.q` and `x["q"]` read a state or an algebraic variable, `p` holds parameters and constants, functions come from `dynident.maths`.
+        variable, what is zero. It is traced once with symbols: `x.q` and `x["q"]` read a state or an algebraic variable,
+        `p` holds parameters and constants, functions come from `dynident.maths`.
     output : callable, optional
         `output(t, x, u, p)` returns a dict of outputs.
     modes : mapping of str to Mode, optional
@@ -122,13 +123,14 @@ class EquationModel:
     _definition: dict[str, Any]
 
     def __init__(self, *, states: Mapping[str, Equation] | Sequence[str],
+                 algebraic: Mapping[str, Equation] | Sequence[str] | None = None,
+                 guesses: Mapping[str, Equation] | None = None,
                  outputs: Mapping[str, Equation] | Sequence[str] | None = None, inputs: Sequence[str] = (),
                  constants: Mapping[str, float] | None = None, definitions: Mapping[str, Equation] | None = None,
                  parameters: Sequence[str] | None = None, units: Mapping[str, str] | None = None, name: str = "",
                  rate: Callable[..., Any] | None = None, output: Callable[..., Any] | None = None,
                  modes: Mapping[str, Mode | Mapping[str, Any]] | None = None,
-                 transitions: Sequence[Transition | Mapping[str, Any]] = (),
-                 algebraic: Mapping[str, Equation] | Sequence[str] | None = None, guesses: Mapping[str, Equation] | None = None):
+                 transitions: Sequence[Transition | Mapping[str, Any]] = ()):
         faults: list[str] = []
         written = ModelDefinition(
             inputs=names_of("inputs", inputs, faults), constants=numbers_of(constants or {}, faults),
@@ -295,7 +297,8 @@ class EquationModel:
         lines += [f"  output {name} = {text}{unit(name)}" for name, text in said["outputs"].items()]
         lines += [f"  with {name} = {text}" for name, text in said["definitions"].items()]
         lines += [f"  constant {name} = {value!r}{unit(name)}" for name, value in self.constants.items()]
-        for kind, names in (("states", self.states), ("algebraic", self.algebraic), ("inputs", self.inputs), ("parameters", self.parameters)):
+        for kind, names in (("states", self.states), ("algebraic", self.algebraic), ("inputs", self.inputs),
+                            ("parameters", self.parameters)):
             lines += [f"  {kind}: {', '.join(name + unit(name) for name in names)}"] * bool(names)
         return "\n".join(lines)
 

@@ -98,7 +98,8 @@ class Maker:
         return casadi.densify(casadi.substitute(column_vector(expressions), *self.constants))
 
     def function(self, name: str, expressions: Sequence[casadi.SX], result: str) -> casadi.Function:
-        return casadi.Function(name, list(self.arguments), [self.filled(expressions)], list(self.names), [result], {"cse": True})
+        return casadi.Function(name, list(self.arguments), [self.filled(expressions)], list(self.names), [result],
+                               {"cse": True})
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ class NonlinearProgram:
                 raise NotSupported(f"'{unknown.name}' is estimated by its logarithm, which the sparse solvers do not take for "
                                    "an initial state. Use a lower bound instead, or solver=\"gauss_newton\".")
         if symbol_kind(self.problem.model) is not ca.SX:
-            raise NotSupported(f"'{self.problem.model.algebraic[0]}' is an algebraic variable that enters nonlinearly, which the "
-                               "sparse solvers do not take. Use solver=\"gauss_newton\", and no constraints.")
+            raise NotSupported(f"'{self.problem.model.algebraic[0]}' is an algebraic variable that enters nonlinearly, which "
+                               "the sparse solvers do not take. Use solver=\"gauss_newton\", and no constraints.")
         self.closed, self.block = finite.closed, finite.block
         self.intervals = [r.grid.nodes - 1 for r in finite.records]
         self.unknowns = len(finite.names)

@@ -134,6 +134,8 @@ class ModelTable(_Table):
     constants: dict[str, Number] = {}
     definitions: dict[str, Equation] = {}
     states: Annotated[dict[str, Equation] | None, BeforeValidator(_states)] = None
+    algebraic: dict[str, Equation] = {}
+    guesses: dict[str, Equation] = {}
     modes: dict[str, ModeTable] | None = None
     transitions: list[TransitionTable] = []
     outputs: Annotated[dict[str, Equation] | None, BeforeValidator(_output_equations)] = None
