@@ -243,7 +243,7 @@ def one_pass(nodes: int) -> float:
 
     def call() -> object:
         reduced = CondensedProblem(finite.linearize(point))
-        return reduced.expand(reduced.rows.solve(), reduced.linear.evaluation)
+        return reduced.expand(reduced.rows.solve())
 
     return best(call, repeats=5)
 

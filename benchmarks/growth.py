@@ -54,7 +54,7 @@ def one_pass(finite: Shooting) -> Callable[[], object]:
         linear = finite.linearize(replace(point))  # another object: a point that it has not seen
         reduced = CondensedProblem(linear)
         step = reduced.rows.with_damping(1e-3 * reduced.rows.column_norms).solve()
-        return reduced.expand(step, linear.evaluation)
+        return reduced.expand(step)
 
     return call
 

@@ -18,17 +18,41 @@ SOURCE = ROOT / "src" / "dynident"
 GLOSSARY = ROOT / "docs" / "design" / "glossary.md"
 CORE = ("problem", "codegen", "models", "integrators", "transcription", "linalg", "solvers", "statistics", "estimate",
         "methods", "verbs")
+FAMILIES = ("black_box", "kalman", "kalman/prediction_error", "boundary/solve_bvp", "boundary/smoothing", "set_membership",
+            "inverse_dynamics")
 LONGEST_FILE, LONGEST_FUNCTION = 420, 44  # lines
 DECIDING = re.compile(r"TOLERANCE|THRESHOLD|SETTLED|CONVERG|(^|_)RANK|SINGULAR|EIGENVALUE|PIVOT")  # a number that decides
 COMPILED = {  # numbers of the page that a compiled loop repeats under a name of its own
-    "codegen/algebraic.c": {"ALGEBRAIC_STEP": "ALGEBRAIC_NEWTON_STEP", "ALGEBRAIC_NOISE": "ALGEBRAIC_NEWTON_ROUNDING",
-                            "SMALLEST_PIVOT": "ALGEBRAIC_PIVOT"},
-    "codegen/event_location.c": {"SETTLED": "EVENT_TIME", "AT_ONCE": "EVENT_AT_ONCE", "MET": "SAME_MOTION"},
-    "codegen/implicit_stages.c": {"NEWTON_SMALL": "STAGE_NEWTON_STEP", "NEWTON_NOISE": "STAGE_NEWTON_ROUNDING"},
+    "integrators/algebraic.c": {"ALGEBRAIC_STEP": "ALGEBRAIC_NEWTON_STEP", "ALGEBRAIC_NOISE": "ALGEBRAIC_NEWTON_ROUNDING",
+                                "SMALLEST_PIVOT": "ALGEBRAIC_PIVOT"},
+    "integrators/event_location.c": {"SETTLED": "EVENT_TIME", "AT_ONCE": "EVENT_AT_ONCE", "MET": "SAME_MOTION"},
+    "integrators/implicit_stages.c": {"NEWTON_SMALL": "STAGE_NEWTON_STEP", "NEWTON_NOISE": "STAGE_NEWTON_ROUNDING"},
     "fmu/model_exchange.c": {"NEWTON_SMALL": "FMU_NEWTON_STEP", "NEWTON_ENOUGH": "FMU_NEWTON_STALLED",
                              "EVENT_CLOSE": "FMU_EVENT_TIME"},
     "kalman/filter_common.c": {"COVARIANCE_PIVOT": "COVARIANCE_PIVOT",
                                "COVARIANCE_NEGATIVE_PIVOT": "COVARIANCE_NEGATIVE_PIVOT"}}
+
+TWINS = {  # a compiled loop, and its interpreted twin beside it; of several texts compiled as one, the twin of all of them
+    "boundary/solve_bvp/block_elimination.c": "block_elimination_interpreted.py",
+    "fmu/directional.c": "directional_interpreted.py", "fmu/model_exchange.c": "model_exchange_interpreted.py",
+    "fmu/stepping.c": "stepping_interpreted.py",
+    "integrators/collocation_defects.c": "collocation_defects_interpreted.py",
+    "integrators/events.c": "events_interpreted.py", "integrators/event_location.c": "events_interpreted.py",
+    "integrators/propagation.c": "propagation_interpreted.py", "integrators/stages.c": "propagation_interpreted.py",
+    "integrators/implicit_stages.c": "propagation_interpreted.py", "integrators/radau5.c": "radau5_interpreted.py",
+    "kalman/filter_adjoint.c": "filter_adjoint.py", "kalman/filter_common.c": "filter_common.py",
+    "kalman/filter_extended.c": "filter_extended.py", "kalman/filter_horizon.c": "filter_horizon.py",
+    "kalman/filter_initialize.c": "filter_extended.py", "kalman/filter_linear.c": "filter_linear.py",
+    "kalman/filter_record.c": "filter_record.py", "kalman/filter_unscented.c": "filter_unscented.py",
+    "kalman/prediction_error/innovations.c": "innovations_interpreted.py",
+    "linalg/arrowhead.c": "arrowhead_interpreted.py", "linalg/bounded_least_squares.c": "bounded_least_squares.py",
+    "linalg/chain_qr.c": "chain_qr_interpreted.py", "linalg/smoother_qr.c": "smoother_qr_interpreted.py",
+    "set_membership/intervals/arithmetic.c": "arithmetic.py", "set_membership/intervals/elementary.c": "tape_interpreted.py",
+    "set_membership/intervals/backward.c": "tape_interpreted.py", "set_membership/intervals/tape.c": "tape_interpreted.py",
+    "set_membership/intervals/fused_step.c": "../flows/hybrid_step.py"}  # which does it array by array
+NO_LOOPS = {"codegen/elementary.c", "codegen/elementary_simd.c", "codegen/householder.c", "codegen/sparse_algebra.c",
+            "codegen/vectors.c", "kalman/filter_simd.c",  # functions that loops call
+            "kalman/filter_export.c", "fmu/export_fmi2.c", "fmu/export_fmi3.c", "fmu/export_model.c"}  # run by others
 
 
 @cache
@@ -80,6 +104,11 @@ def test_no_two_files_of_the_core_share_a_name():
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_has_the_files_of_its_pattern(family):
+    assert [name for name in ("method", "setup", "run", "result") if not (SOURCE / family / f"{name}.py").is_file()] == []
+
+
 def test_files_and_functions_stay_short():
     long_files = [str(p.relative_to(SOURCE)) for p in modules() if len(p.read_text().splitlines()) > LONGEST_FILE]
     functions = [(str(p.relative_to(SOURCE)), node.name) for p in modules() for node in ast.walk(tree_of(p))
@@ -116,6 +145,12 @@ def test_compiled_loops_decide_by_the_numbers_of_the_page(file):
     defined = dict(re.findall(r"#define (\w+) +(-?[0-9.]+e-?[0-9]+)", (SOURCE / file).read_text()))
     assert {ours: float(defined[ours]) for ours in COMPILED[file]} == {
         ours: getattr(tolerances, name) for ours, name in COMPILED[file].items()}
+
+
+def test_every_compiled_loop_has_an_interpreted_twin_beside_it():
+    texts = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.c")}
+    assert texts - NO_LOOPS == set(TWINS)
+    assert [twin for loop, twin in TWINS.items() if not (SOURCE / loop).parent.joinpath(twin).is_file()] == []
 
 
 def test_a_tolerance_says_its_unit_and_its_reason():

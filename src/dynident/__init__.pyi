@@ -1,7 +1,7 @@
 # The public names of dynident, listed once: type checkers read this file, and `dynident/__init__.py` loads names by it.
 from dynident import maths as maths
 from dynident import report as report
-from dynident.boundary.solve_bvp.solve import solve_bvp as solve_bvp
+from dynident.boundary.solve_bvp.method import solve_bvp as solve_bvp
 from dynident.design import criteria as criteria
 from dynident.design import signals as signals
 from dynident.design.design_input import design_input as design_input
@@ -44,6 +44,8 @@ from dynident.models import library as library
 from dynident.models.equations import EquationModel as EquationModel
 from dynident.models.hybrid import Mode as Mode
 from dynident.models.hybrid import Transition as Transition
+from dynident.models.transfer_function import from_control as from_control
+from dynident.models.transfer_function import transfer_function as transfer_function
 from dynident.parallel.process_pool import process_pool as process_pool
 from dynident.problem.experiment import Experiment as Experiment
 from dynident.problem.noise import Bounded as Bounded

@@ -16,6 +16,7 @@ Examples
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -126,6 +127,62 @@ def where(condition: Any, then: Any, otherwise: Any) -> Any:
     return chosen[()] if chosen.ndim == 0 else chosen
 
 
+def interp(x: Any, knots: Any, values: Any, smooth: bool = False) -> Any:
+    """A look-up table: straight lines between (knot, value), constant beyond the ends, as `numpy.interp`.
+
+    `smooth`: cubic pieces with continuous slope instead, straight beyond the ends. The slope at a knot is that of the parabola
+    through it and its neighbours, so that the table is linear in its values and a parabola is met exactly. Knots are rising
+    numbers; values may be parameters.
+    """
+    at = [float(knot) for knot in np.ravel(knots)]
+    heights = casadi.vertsplit(values) if isinstance(values, (casadi.SX, casadi.MX)) else list(values)
+    if len(at) < 2 or len(at) != len(heights):
+        raise ValueError(f"interp: {len(at)} knots and {len(heights)} values; give as many, and two or more.")
+    if any(not math.isfinite(knot) for knot in at) or any(b <= a for a, b in itertools.pairwise(at)):
+        raise ValueError("interp: the knots must be finite and rise.")
+    if not smooth and not _symbolic(x, *heights):
+        return np.interp(x, at, heights)
+    pieces = _smooth_pieces(x, at, heights) if smooth else _straight_pieces(x, at, heights)
+    found = pieces[-1]
+    for knot, piece in zip(reversed(at), reversed(pieces[:-1]), strict=True):
+        found = where(x < knot, piece, found)
+    return found
+
+
+def _straight_pieces(x: Any, at: list[float], heights: list[Any]) -> list[Any]:
+    """Before the first knot, between the knots, behind the last."""
+    lines = [heights[k] + (heights[k + 1] - heights[k]) / (at[k + 1] - at[k]) * (x - at[k]) for k in range(len(at) - 1)]
+    return [heights[0], *lines, heights[-1]]
+
+
+def _smooth_pieces(x: Any, at: list[float], heights: list[Any]) -> list[Any]:
+    h = [b - a for a, b in itertools.pairwise(at)]
+    secants = [(heights[k + 1] - heights[k]) / h[k] for k in range(len(h))]
+    if len(h) == 1:
+        slopes = [secants[0], secants[0]]
+    else:
+        slopes = [(h[k] * secants[k - 1] + h[k - 1] * secants[k]) / (h[k - 1] + h[k]) for k in range(1, len(h))]
+        slopes = [2 * secants[0] - slopes[0], *slopes, 2 * secants[-1] - slopes[-1]]  # of the outermost parabolas
+    pieces = [heights[0] + slopes[0] * (x - at[0])]
+    for k in range(len(h)):
+        s, bend = x - at[k], (slopes[k] + slopes[k + 1] - 2 * secants[k]) / h[k]
+        pieces.append(heights[k] + s * (slopes[k] + s * ((secants[k] - slopes[k]) / h[k] + bend * (s / h[k] - 1))))
+    return [*pieces, heights[-1] + slopes[-1] * (x - at[-1])]
+
+
+def delay(u: Any, theta: Any) -> Any:
+    """The input `u` as it was a dead time `theta` ago, inside of a rate function; `theta` is made of parameters and numbers.
+
+    It has a meaning in a model only: numbers say nothing of what was before.
+    """
+    if not isinstance(u, casadi.SX) or not u.is_symbolic() or not u.is_scalar():
+        raise TypeError("delay(u, theta) takes an input of a model, as in delay(u.force, p.theta); numbers know no past")
+    dead_time = casadi.SX(theta)
+    if not dead_time.is_scalar() or "@" in str(dead_time):
+        raise TypeError(f"delay of '{u.name()}': write the dead time as one parameter, or a short sum or product of some")
+    return casadi.SX.sym(f"delay({u.name()}, {dead_time})")
+
+
 # what a text equation may call: name -> (function, number of arguments)
 FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int]] = MappingProxyType({
     "sin": (sin, 1), "cos": (cos, 1), "tan": (tan, 1), "asin": (asin, 1), "acos": (acos, 1), "atan": (atan, 1),
@@ -134,4 +191,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int]] = MappingProxyType({
     "where": (where, 3),
 })
 
-__all__ = [*FUNCTIONS, "CONSTANTS", "FUNCTIONS", "pi"]
+# what it may call, too, with arguments of their own kind: a list, an input
+SPECIAL = ("interp", "delay")
+
+__all__ = [*FUNCTIONS, *SPECIAL, "CONSTANTS", "FUNCTIONS", "pi"]

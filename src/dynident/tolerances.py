@@ -24,6 +24,12 @@ NOISE_STD_TOLERANCE = 1e-3  # relative; a change of an estimated noise std below
 NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflection coefficients; no interval shows less
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
+# -- dead times and discrete time
+
+DEAD_TIME_GAIN = 0.1  # of the cost; a dead time that fits better than the user's start by less is no better start
+
+SAMPLE_TIME_JITTER = 0.05  # of a sample time; a record whose steps are further from whole ones was sampled otherwise
+
 # -- matching conditions and constraints
 
 DEFECT_TOLERANCE = 1e-9  # of the states' size, as a sum over the links: segments that miss each other by less meet
@@ -61,6 +67,12 @@ NULL_SPACE_COMPONENT = 1e-5  # along an undetermined direction, up to which a pa
 # an entry of a null direction is rounding
 SAME_SUBSPACE = 1e-4  # rad; null spaces that agree at random points this closely do not depend on the values
 INTEGER_TOLERANCE = 2e-3  # a coefficient of a null direction this close to an integer is one: they carry derivative errors
+INVARIANT = 1e-5  # of its terms; a function that changes by less along a direction is constant along it (derivatives: 1e-8)
+SAME_OUTPUTS = 1e-5  # of what an unknown alone would change; values that change the outputs by less are indistinguishable: the
+# first digits printed of them are as exact
+OUTPUT_ROUNDING = 1e-11  # of the outputs; a change below it is the rounding of two simulations
+SEEN_OUTPUTS = 1e-8  # of the outputs; a change above it is one, whatever the noise
+FAINT_ROW = 1e-7  # of the largest sensitivity so far in a record; below it a row is rounding of what came before
 NEGLIGIBLE_COEFFICIENT = 1e-6  # of a base parameter, columns of length one; below it is rounding
 COLLINEAR = 10.0  # condition index from which columns are near-collinear: two that correlate by 0.98 (Brun et al. 2001)
 UNIDENTIFIABLE_STD = 10.0  # std over the start or scale; beyond, practically unidentifiable: no linearised model holds that far
@@ -202,7 +214,7 @@ ROUGH_ERROR = 0.1  # typical sizes; a larger error tells no more than where to c
 NEGLIGIBLE_STATE = 1e-12  # of the largest state, and of no more than 1: what nowhere exceeds it is taken to be zero
 HIDDEN_STATE = 100.0  # times rounding, enlarged by the condition of the equations: a state below it is as good as zero
 BADLY_CONDITIONED = 1e8  # typical sizes per unit of a condition, half of all digits; Sec. 6.4 of the thesis
-BLOCK_PIVOT = 1e-15  # relative, of a triangle: below it the block is singular to rounding (as in bvp_elimination.c)
+BLOCK_PIVOT = 1e-15  # relative, of a triangle: below it the block is singular to rounding (as in block_elimination.c)
 HELD_DIRECTION = 1e-14  # relative, of the ends' singular values: where singular equations are solved, a direction is that stiff
 STIFFNESS_DOUBTFUL = 0.5  # relative error of a stiffness from which on a mesh does not know it; found: 0.53 to 2, or below 5e-4
 STIFFNESS_UNSURE = 0.25  # the same for a direction that reaches far; found: 0.75 to 1.2

@@ -5,7 +5,7 @@ import pytest
 
 from dynident.boundary.solve_bvp import block_elimination
 from dynident.boundary.solve_bvp.block_elimination import BlockElimination
-from dynident.boundary.solve_bvp.block_elimination_numpy import NumpyElimination
+from dynident.boundary.solve_bvp.block_elimination_interpreted import InterpretedElimination
 from dynident.boundary.solve_bvp.root_finding import Singular
 from dynident.codegen.compiler import compiler
 
@@ -86,7 +86,7 @@ def test_the_twin_does_what_the_compiled_loop_does():
         pytest.skip("needs a C compiler")
     rng, n, m, segments = np.random.default_rng(3), 3, 2, 6
     link, defects = rng.normal(size=(segments, n, n + m)), rng.normal(size=(segments, n))
-    loop, twin = block_elimination.CompiledElimination(block_elimination._library(), link), NumpyElimination(link)
+    loop, twin = block_elimination.CompiledElimination(block_elimination._library(), link), InterpretedElimination(link)
     results = []
     for made in (loop, twin):
         s, p = np.zeros((segments + 1, n)), np.ones(m)

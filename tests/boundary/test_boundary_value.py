@@ -492,7 +492,9 @@ def test_factors_of_a_point_are_not_disturbed_by_another_linearisation():
     there = here.step_along(np.full(here.unknowns.size, 0.1), tuple(np.zeros_like(n) for n in here.nodes))
     reduced = CondensedProblem(finite.linearize(here, Workspace()))
     step, evaluation = reduced.rows.solve(), finite.evaluate(there)
-    gradient, nodes = reduced.gradient(evaluation), reduced.expand(step, evaluation)[0]
+    gradient, offsets = reduced.gradient(evaluation)
+    nodes = reduced.expand(step, offsets)[0]
     CondensedProblem(finite.linearize(there, Workspace()))
-    np.testing.assert_array_equal(reduced.gradient(finite.evaluate(there)), gradient)
-    np.testing.assert_array_equal(reduced.expand(step, finite.evaluate(there))[0], nodes)
+    again, offsets = reduced.gradient(finite.evaluate(there))
+    np.testing.assert_array_equal(again, gradient)
+    np.testing.assert_array_equal(reduced.expand(step, offsets)[0], nodes)

@@ -229,3 +229,37 @@ def test_kernel_functions_must_carry_the_prefix_that_keeps_them_from_libc():
     assert "dyn_twice" in c_source([ca.Function("dyn_twice", [x], [2 * x])])
     with pytest.raises(ValueError, match="dyn_"):
         c_source([ca.Function("step", [x], [2 * x])])
+
+
+def test_a_process_whose_compiler_changes_forgets_what_the_other_one_gave(monkeypatch):
+    """A kernel that was not to be had, or had other flags, must not stay for the life of the process."""
+    loads = []
+
+    @compiler.remembered()
+    def load(key: str) -> int:
+        loads.append(key)
+        return len(loads)
+
+    monkeypatch.delenv("DYNIDENT_CC", raising=False)
+    monkeypatch.delenv("DYNIDENT_CFLAGS", raising=False)
+    assert load("a") == load("a") == 1
+    monkeypatch.setenv("DYNIDENT_CC", "none")
+    assert load("a") == 2
+    monkeypatch.delenv("DYNIDENT_CC")
+    monkeypatch.setenv("DYNIDENT_CFLAGS", "-O1")
+    assert load("a") == 3
+    monkeypatch.delenv("DYNIDENT_CFLAGS")
+    assert load("a") == 1
+
+
+def test_every_loop_that_is_loaded_once_is_remembered_per_compiler(monkeypatch):
+    from dynident.boundary.solve_bvp import block_elimination
+    from dynident.fmu.stepping_compiled import stepping_library
+    from dynident.linalg import chain_qr
+
+    monkeypatch.setenv("DYNIDENT_CC", "none")
+    assert [load() for load in (chain_qr._library, block_elimination._library, stepping_library)] == [None] * 3
+    monkeypatch.delenv("DYNIDENT_CC")
+    if compiler.compiler() is None:
+        pytest.skip("there is no C compiler to come back to")
+    assert all(load() is not None for load in (chain_qr._library, block_elimination._library, stepping_library))

@@ -199,10 +199,10 @@ def test_record_that_kills_its_worker_is_recorded_and_the_rest_goes_on(pool, tmp
 
 
 def test_record_that_hangs_is_recorded_and_the_rest_goes_on(pool, tmp_path):
-    asked = small(fleets.Hangs("run 3"), timeout=1.0, retries=0)
+    asked = small(fleets.Hangs("run 3"), timeout=5.0, retries=0)  # room for the others on a busy machine
     found = di.fleet(asked, tmp_path / "r", executor=pool, progress=False)
     (failure,) = found.failures
-    assert failure.record == "run 3" and "time limit of 1 s" in failure.reason
+    assert failure.record == "run 3" and "time limit of 5 s" in failure.reason
     assert len(found.records) == 5
 
 

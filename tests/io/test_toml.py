@@ -189,7 +189,8 @@ def test_all_faults_are_listed_at_once_with_line_and_path(drive):
     ("constants = { gain = 35.15 }", 'constants = { gain = "35" }',
      "drive.toml, line 3: model.constants.gain: must be a number, not '35'."),
     ("states ", "fmu = 'pump.fmu'\nstates ",
-     "drive.toml, line 1: model: needs exactly one of states, python and fmu, but has states and fmu."),
+     "drive.toml, line 1: model: needs exactly one of states, next, transfer_function, python and fmu, but has "
+         "states and fmu."),
 ])
 def test_each_fault_is_one_sentence_with_its_place(drive, old, new, fault):
     assert fault in faults(drive((old, new)))

@@ -1,15 +1,28 @@
 """Least squares with unknowns of their own per block: the same answers as the dense matrix that it stands for."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
+from dynident.linalg import arrowhead as arrowhead_module
+from dynident.linalg import arrowhead_interpreted
 from dynident.linalg.arrowhead import ArrowheadLeastSquares, arrowhead
-from dynident.linalg.bounded_least_squares import bounded_least_squares
+from dynident.linalg.bounded_least_squares import bounded_least_squares, damped_step
 from dynident.linalg.condensing import CondensedProblem
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # matrices below have condition numbers up to about 1e3
+
+
+@pytest.fixture(params=["C", "NumPy"], autouse=True)
+def either(request, monkeypatch):
+    """The compiled loops, and what serves where there is no compiler."""
+    if request.param == "NumPy":
+        monkeypatch.setattr(arrowhead_module, "arrowhead_loops", lambda: arrowhead_interpreted)
+    elif arrowhead_module.arrowhead_loops() is arrowhead_interpreted:
+        pytest.skip("this machine has no C compiler")
 
 
 def random_arrow(blocks: int, own: int, shared: int, rows: int, seed: int = 1
@@ -112,6 +125,34 @@ def test_box_solution_is_that_of_an_independent_solver(shape, seed):
     np.testing.assert_allclose(found, peer.x, rtol=1e-6, atol=1e-7)
     assert np.all(found[held < 0] == lower[held < 0]) and np.all(found[held > 0] == upper[held > 0])
     assert np.all((found >= lower) & (found <= upper))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", range(5))
+def test_damped_step_in_one_call_is_that_of_its_parts(shape, seed):
+    """Damping, elimination and active bounds in one compiled call, against the same one after the other."""
+    rows, A, b = random_arrow(*shape, seed=seed)
+    rng = np.random.default_rng(seed)
+    lengths = rng.uniform(0.01, 0.5, A.shape[1])
+    lower, upper = -rng.random(A.shape[1]) * 0.2, rng.random(A.shape[1]) * 0.2
+    lower[::3] = -np.inf
+    damped, step, active = damped_step(rows, lengths, lower, upper)
+    expected, held = bounded_least_squares(rows.with_damping(lengths), lower, upper)
+    np.testing.assert_allclose(step, expected, **CLOSE)
+    np.testing.assert_array_equal(active, held)
+    other = rng.normal(size=A.shape[1])
+    whole = np.vstack([A, np.diag(lengths)]) @ other + np.append(b, np.zeros(lengths.size))
+    assert damped.predicted_reduction(other) == pytest.approx(b @ b - whole @ whole)
+    assert np.any(active) or seed  # bounds do hold some of these steps
+
+
+def test_a_copy_in_another_place_asks_for_its_own_addresses():
+    rows, _, _ = random_arrow(5, 2, 3, 6)
+    before = rows.solve()
+    there = pickle.loads(pickle.dumps(rows))
+    for stack in rows.stacks:
+        stack.rows[:] = 0  # whoever still looked at the first one's memory would find nothing
+    np.testing.assert_array_equal(there.solve(), before)
 
 
 def test_no_unknowns_at_all():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dynident.linalg import chain_qr
+from dynident.linalg.chain_qr_interpreted import segment_rows
 from dynident.linalg.finite_problem import SegmentChain
 
 # segments, states, free parameters, outputs, samples per segment
@@ -84,6 +85,15 @@ def test_compiled_and_numpy_sweep_agree_to_rounding(shape, monkeypatch):
     np.testing.assert_allclose(without_signs(fast[0]), without_signs(plain[0]), atol=1e-12 * np.max(np.abs(plain[0])))
     for a, b in zip(fast[1:], plain[1:], strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * max(np.max(np.abs(b)), 1))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_segments_that_are_not_linked_have_the_triangle_of_their_own_rows(shape, either):
+    chain = random_chain(*shape)
+    for i, T in enumerate(chain_qr.segment_factors(chain)):
+        rows = segment_rows(chain, i)
+        np.testing.assert_allclose(T.T @ T, rows.T @ rows, atol=1e-12 * max(1, np.sum(rows**2)))
+        assert not np.any(np.tril(T, -1))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

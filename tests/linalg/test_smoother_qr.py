@@ -63,7 +63,7 @@ def test_step_solves_the_whole_problem(either, shape):
     swept = SmootherFactors(chain)
     T, n = swept.triangle, nx + nf
     first = np.linalg.solve(T[:n, :n], -T[:n, n])
-    states = swept.expand(first[:nx], first[nx:], chain.rhs, chain.defect)
+    states = swept.expand(first[:nx], first[nx:], swept.own)
     z, _, left = dense_solution(chain, chain.rhs, chain.defect)
     assert np.allclose(np.append(states.ravel(), first[nx:]), z, rtol=1e-8, atol=1e-9)
     assert np.isclose(T[n, n] ** 2, left @ left, rtol=1e-9, atol=1e-12)
@@ -76,8 +76,9 @@ def test_step_for_other_right_hand_sides(either, shape):
     rhs, defect = np.where(chain.weight > 0, other.rhs, 0.0), other.defect
     swept, n = SmootherFactors(chain), nx + nf
     R = swept.triangle[:n, :n]
-    first = -np.linalg.solve(R.T @ R, swept.gradient(rhs, defect))
-    states = swept.expand(first[:nx], first[nx:], rhs, defect)
+    gradient, offsets = swept.gradient(rhs, defect)
+    first = -np.linalg.solve(R.T @ R, gradient)
+    states = swept.expand(first[:nx], first[nx:], offsets)
     z, _, _ = dense_solution(chain, rhs, defect)
     assert np.allclose(np.append(states.ravel(), first[nx:]), z, rtol=1e-6, atol=1e-8)
 

@@ -61,12 +61,23 @@ def algebraic(kind: str, equation: str) -> di.Problem:
     return problem(kind, di.EquationModel(states={"x": "z"}, algebraic={"z": equation}, outputs={"y": "x"}))
 
 
+def with_a_dead_time(kind: str) -> di.Problem:
+    model = di.EquationModel(states={"x": "-a*x + delay(u, 0.1)"}, outputs={"y": "x"}, inputs=["u"])
+    return problem(kind, model, record={"inputs": {"u": 0.001 * np.sin(T)}})
+
+
+def in_discrete_time(kind: str) -> di.Problem:
+    step = float(T[1] - T[0])
+    return problem(kind, di.EquationModel(next={"x": f"x - {step!r}*a*x"}, sample_time=step, outputs={"y": "x"}))
+
+
 WITH: dict[str, Callable[[str], di.Problem]] = {
     "bounds": problem, "priors": lambda kind: problem(kind, parameter={"prior": di.Prior(1.0, 0.1)}),
     "missing_values": with_a_gap, "several_experiments": lambda kind: problem(kind, runs=2),
     "gaussian_noise": lambda kind: problem(kind, noise=di.Gaussian(0.01)),
     "estimated_noise": lambda kind: problem(kind, noise=di.Gaussian()),
     "bounded_noise": lambda kind: problem(kind, noise=di.Bounded(0.05)), "hybrid_models": hybrid,
+    "dead_times": with_a_dead_time, "discrete_time": in_discrete_time,
     "models_without_states": without_states, "constraints": lambda kind: problem(kind, constraints=["a <= 1.5"]),
     "state_bounds": lambda kind: problem(kind, constraints=["x <= 3"]),
     "process_noise": lambda kind: problem(kind, process_noise={"x": di.Gaussian(0.02)}), "input_noise": with_a_noisy_input,

@@ -120,8 +120,8 @@ def test_constant_powers_never_lose_a_value(exponent, count):
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])
 def test_correctly_rounded_kernel_never_loses_a_value(name):
     pytest.importorskip("ival")
-    from dynident.set_membership.intervals.crival_backend import CrivalKernel
     from dynident.set_membership.intervals.kernel import build_tape
+    from dynident.set_membership.intervals.tape_interpreted import CrivalKernel
 
     function = binary(name) if name in BINARY else unary(name)
     check(CrivalKernel(build_tape(function)), name, 2 if name in BINARY else 1, QUICK, np.random.default_rng(3))
@@ -129,8 +129,8 @@ def test_correctly_rounded_kernel_never_loses_a_value(name):
 
 def correctly_rounded(function):
     pytest.importorskip("ival")
-    from dynident.set_membership.intervals.crival_backend import CrivalKernel
     from dynident.set_membership.intervals.kernel import build_tape
+    from dynident.set_membership.intervals.tape_interpreted import CrivalKernel
 
     return CrivalKernel(build_tape(function))
 

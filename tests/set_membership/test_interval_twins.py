@@ -22,9 +22,9 @@ CASES = 4000
 
 
 def both_kernels(function):
-    """tape.c, and crival_backend.py."""
+    """tape.c, and tape_interpreted.py."""
     pytest.importorskip("ival")
-    from dynident.set_membership.intervals.crival_backend import CrivalKernel
+    from dynident.set_membership.intervals.tape_interpreted import CrivalKernel
 
     compiled = make_interval_kernel(function)
     assert isinstance(compiled, CompiledIntervalKernel)
@@ -54,7 +54,7 @@ def test_arithmetic_of_arrays_rounds_as_the_compiled_one(name):
 
 @needs_compiler
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_crival_backend_is_within_the_compiled_enclosure_and_hardly_narrower(name):
+def test_interpreted_tape_is_within_the_compiled_enclosure_and_hardly_narrower(name):
     rng = np.random.default_rng(6)
     x = ca.SX.sym("x")
     lo = rng.uniform(0.01 if name in ("log", "sqrt") else -0.9, 0.9, (1, CASES))

@@ -5,7 +5,7 @@ import pytest
 
 import dynident as di
 from dynident.integrators import INTEGRATORS, PAPER_VARIANTS, integrator_named
-from dynident.integrators.collocation_defects import InterpretedCollocator
+from dynident.integrators.collocation_defects_interpreted import InterpretedCollocator
 from dynident.integrators.grid import grid_of
 from dynident.integrators.scheme import Adaptive
 from dynident.linalg.finite_problem import Variables
@@ -146,17 +146,8 @@ def test_interpreted_full_discretization_gives_the_same_estimate(monkeypatch):
     problem = MACHINES["mass_spring_damper"].problem(seed=3)
     compiled = di.identify(problem, di.full_discretization("radau", substeps=1))
     monkeypatch.setenv("DYNIDENT_CC", "none")
-    from dynident.integrators import propagation
-    from dynident.linalg import chain_qr
-
-    propagation._compiled.cache_clear()
-    chain_qr._library.cache_clear()
-    try:
-        interpreted = di.identify(problem, di.full_discretization("radau", substeps=1))
-        program = di.identify(problem, di.full_discretization("radau", substeps=1, solver="ipopt"))
-    finally:
-        propagation._compiled.cache_clear()
-        chain_qr._library.cache_clear()
+    interpreted = di.identify(problem, di.full_discretization("radau", substeps=1))
+    program = di.identify(problem, di.full_discretization("radau", substeps=1, solver="ipopt"))
     for name in problem.names:
         assert interpreted.values[name] == pytest.approx(compiled.values[name], rel=1e-9)
         assert program.values[name] == pytest.approx(compiled.values[name], rel=1e-6)

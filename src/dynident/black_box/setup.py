@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from dynident.black_box.finite_differences import Outputs
 from dynident.integrators.propagation import Propagation
 from dynident.linalg.finite_problem import (
     Evaluation,
+    FiniteProblem,
     LinearizedProblem,
     ResidualIndex,
     ResidualJacobian,
@@ -21,9 +23,18 @@ from dynident.linalg.finite_problem import (
     Variables,
     Workspace,
 )
+from dynident.methods import noise_estimation
+from dynident.methods.direct import constrained_solver
+from dynident.methods.substeps import choose_substeps
 from dynident.problem.problem import Problem
+from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
+from dynident.solvers.solver_result import Solver
 from dynident.transcription.objective import Objective
 from dynident.transcription.shooting import ExperimentData
+from dynident.transcription.simulators import declared_names, simulator_for
+
+if TYPE_CHECKING:
+    from dynident.black_box.method import LeastSquares
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,8 @@ class BlackBoxProblem:
     def evaluate(self, point: Variables) -> Evaluation:
         return self._evaluation(point)[0]
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         jacobian = [np.where(r.weight[..., None] > 0, J, 0.0) if not np.all(np.isfinite(J)) else J  # not measured
                     for r, J in zip(self.records, self._jacobian(point), strict=True)]
         evaluation, factors = self._evaluation(point)
@@ -150,3 +162,59 @@ class BlackBoxProblem:
             residuals.append(np.array([(values[i] - known.mean) / known.std]))
             where.append(np.array([[-1, -1, i]]))
         return ResidualJacobian.dense(values, np.concatenate(residuals), np.vstack(blocks), ResidualIndex(*np.vstack(where).T))
+
+
+@dataclass(frozen=True, eq=False)
+class BlackBoxTranscription:
+    """One way to fit a problem: its options, what has been simulated so far, and from where to begin."""
+
+    method: LeastSquares
+    problem: Problem
+    cache: EvaluationCache
+    start_values: tuple[float, ...] | None = None  # None: those of the problem
+
+    @classmethod
+    def of(cls, method: LeastSquares, problem: Problem, executor: Executor | None = None) -> BlackBoxTranscription:
+        simulator = simulator_for(problem.model, method.integrator, declared_names(problem))
+        return cls(method, problem, EvaluationCache(problem, simulator, executor))
+
+    def with_start(self, values: np.ndarray) -> BlackBoxTranscription:
+        return replace(self, start_values=tuple(float(v) for v in values))
+
+    @property
+    def loss(self) -> str:
+        return self.method.loss
+
+    @property
+    def max_iterations(self) -> int:
+        return self.method.max_iterations
+
+    @property
+    def substeps(self) -> int | str:
+        return self.method.substeps
+
+    def make_integrator(self) -> Any:
+        return SimulatorIntegrator(self.cache.simulator.integrator)
+
+    def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
+        return BlackBoxProblem(problem, self.cache, substeps, noise_std, self.loss, self.start_values)
+
+    def transcribe_by_shooting(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
+        return self.transcribe(problem, substeps, noise_std)
+
+    def make_solver(self, finite: FiniteProblem) -> Solver:
+        if self.problem.constraints:
+            return constrained_solver(self.problem, finite, self.method.max_iterations)
+        return LevenbergMarquardt(max_iterations=self.method.max_iterations)
+
+    def advice(self, problem: Problem) -> list[str]:
+        stiff = self.cache.simulator.stiff_alternative
+        return [*([f"try {stiff} if the model is stiff"] if stiff else []),
+                "search between the bounds first with least_squares(global_search=1000)"]
+
+    def at_start(self) -> BlackBoxProblem:
+        """The finite problem with the steps that its start asks for; raises SimulationDiverged."""
+        noise_std, substeps = noise_estimation.initial_noise_std(self.problem), self.substeps
+        if substeps == "auto":
+            substeps, _ = choose_substeps(lambda n: self.transcribe_by_shooting(self.problem, n, noise_std))
+        return self.transcribe(self.problem, int(substeps), noise_std)

@@ -1,4 +1,4 @@
-"""C source: CasADi functions as C text to stand in front of a loop of ours, which is a file beside this one."""
+"""C source: CasADi functions as C text to stand in front of a loop of ours, which is a file beside its twin."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def flags_by_size(text: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def kernel_text(*names: str, package: str = "dynident.codegen") -> str:
-    """Texts of ours, one behind the other; those of a family stand in its own package."""
-    return "\n".join(resources.files(package).joinpath(name).read_text() for name in names)
+def kernel_text(*names: str) -> str:
+    """Texts of ours, one behind the other: "vectors.c" beside this file, "linalg/chain_qr.c" beside its twin."""
+    places = [name if "/" in name else f"codegen/{name}" for name in names]
+    return "\n".join(resources.files("dynident").joinpath(place).read_text() for place in places)
 
 
 def c_source(functions: Sequence[ca.Function]) -> str:

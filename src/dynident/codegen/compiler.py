@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from dynident._util.operating_system import cache_home, library_flags, library_suffix, link_flags
 from dynident.codegen.compiler_process import no_space, run_compiler
@@ -124,6 +125,25 @@ def _version(path: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
     return run.stdout.split("\n")[0]
+
+
+def remembered(maxsize: int | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Memory of a function that loads kernels: one answer for each compiler and its flags, `DYNIDENT_CC` and `DYNIDENT_CFLAGS`.
+
+    A process whose choice of compiler changes must not go on with what another compiler gave, or did not give.
+    """
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.lru_cache(maxsize=maxsize)
+        def kept(_choice: tuple[str | None, ...], *arguments: Any) -> Any:
+            return function(*arguments)
+
+        @functools.wraps(function)
+        def asked(*arguments: Any) -> Any:
+            return kept((os.environ.get("DYNIDENT_CC"), os.environ.get("DYNIDENT_CFLAGS")), *arguments)
+
+        asked.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
+        return asked
+    return decorate
 
 
 @functools.lru_cache(maxsize=256)

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
+
+
+class KeepsPointers:
+    """Remembers addresses of its arrays or compiled loops, which a copy in another place or process must not."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("pointers", "loops")}
 
 
 def address(array: np.ndarray) -> int:

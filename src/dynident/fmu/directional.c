@@ -1,6 +1,6 @@
 /* Directional derivatives: Model Exchange by Runge-Kutta together with the derivatives of states and outputs by
    parameters and initial states, where the FMU gives directional derivatives. Follows model_exchange.c in the same
-   compiled text; directional_python.py does the same arithmetic in the same order.
+   compiled text; directional_interpreted.py does the same arithmetic in the same order.
 
    S_j' = (df/dx) S_j + df/dp_j by the same scheme: the derivative of what the scheme computes, to rounding. No events:
    where one comes, the derivative jumps in a way that the FMU does not tell. */

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynident.fmu.directional_python import differentiate_exchange
+from dynident.fmu.directional_interpreted import differentiate_exchange
 from dynident.fmu.instance import STATUS, FmuInstance, SimulationFailed
-from dynident.fmu.model_exchange_python import simulate_exchange
+from dynident.fmu.model_exchange_interpreted import simulate_exchange
 from dynident.fmu.simulation_spec import (
     CommunicationSteps,
     DirectionalReferences,
@@ -30,7 +30,7 @@ from dynident.fmu.stepping_compiled import (
     simulate_compiled,
     stepping_library,
 )
-from dynident.fmu.stepping_python import simulate_cosimulation
+from dynident.fmu.stepping_interpreted import simulate_cosimulation
 
 READ_BACK = {"Float32": 1e-6}  # relative: a value that was set and reads back within this has taken
 READ_BACK_ELSE = 1e-9  # of all other types

@@ -1,4 +1,4 @@
-/* Model Exchange: fixed steps between events. Follows stepping.c in the same compiled text; model_exchange_python.py does the
+/* Model Exchange: fixed steps between events. Follows stepping.c in the same compiled text; model_exchange_interpreted.py does the
    same arithmetic in the same order. */
 
 #undef TRY

@@ -2,7 +2,7 @@
 
    Co-Simulation: sub-steps with the input at their midpoint, then one settling step with the input at the sample, then get;
    so outputs at t_k belong to the input at t_k. Model Exchange: fixed steps of a Runge-Kutta or a Radau method between
-   events, with state, time and step events. stepping_python.py does the same arithmetic in the same order; both give
+   events, with state, time and step events. stepping_interpreted.py does the same arithmetic in the same order; both give
    the same bits, which is why no multiplication may be fused with an addition here. */
 
 #if defined(__clang__)

@@ -1,15 +1,13 @@
 """Compiled stepping: the loops in C and what they need to know of an instance, where this machine has a compiler.
 
 `stepping.c` (Co-Simulation), `model_exchange.c` and `directional.c` each have a twin in Python beside them that does the
-same without one: `stepping_python.py`, `model_exchange_python.py`, `directional_python.py`.
+same without one: `stepping_interpreted.py`, `model_exchange_interpreted.py`, `directional_interpreted.py`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
-import os
 from collections.abc import Sequence
 from enum import IntEnum
 from importlib import resources
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.fmu.simulation_spec import (
     SCHEMES,
     CommunicationSteps,
@@ -81,11 +79,11 @@ def _failure(good: int, bad: np.ndarray) -> StepFailure | None:
 
 def stepping_library() -> ctypes.CDLL | None:
     """The compiled loops; None without a compiler."""
-    return _library(os.environ.get("DYNIDENT_CC", ""))
+    return _library()
 
 
-@functools.cache
-def _library(_: str) -> ctypes.CDLL | None:
+@remembered()
+def _library() -> ctypes.CDLL | None:
     parts = resources.files("dynident.fmu")
     text = "".join(parts.joinpath(name).read_text() for name in C_FILES)
     library = load_library(f"fmu {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)

@@ -1,4 +1,4 @@
-"""Algebraic functions: what `codegen/algebraic.c` needs of a model: functions, and where the entries of their Jacobians belong.
+"""Algebraic functions: what `integrators/algebraic.c` needs of a model: functions, and where their entries belong.
 
 The eliminated rate has the Jacobian df/dx - df/dz (dg/dz)^-1 dg/dx. Its entries are computed in C; here is printed which of
 them there are.

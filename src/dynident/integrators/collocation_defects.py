@@ -7,7 +7,6 @@ import functools
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import casadi as ca
 import numpy as np
 
 from dynident.codegen.pointers import address, addresses
@@ -15,7 +14,6 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import LOST, CompiledPropagator, propagator_for
 from dynident.integrators.scheme import Explicit, Implicit
-from dynident.integrators.step_functions import stage_functions
 from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 
@@ -50,6 +48,8 @@ def collocator_for(model: EquationModel, integrator: Explicit | Implicit, free: 
     march = propagator_for(model, integrator, free)
     if isinstance(march, CompiledPropagator):
         return CompiledCollocator(march, stage_unknowns(model, integrator))
+    from dynident.integrators.collocation_defects_interpreted import InterpretedCollocator
+
     return InterpretedCollocator(model, integrator, free)
 
 
@@ -57,8 +57,9 @@ def stage_unknowns(model: EquationModel, integrator: Explicit | Implicit) -> int
     return integrator.stages * len(model.states) if isinstance(integrator, Implicit) else 0
 
 
-def _room(nodes: int, nx: int, ny: int, nf: int, nz: int, sensitivities: bool, reuse: CollocationDefects | None
-          ) -> CollocationDefects:
+def room_for(nodes: int, nx: int, ny: int, nf: int, nz: int, sensitivities: bool, reuse: CollocationDefects | None
+             ) -> CollocationDefects:
+    """Arrays to write into; those of another point where they fit."""
     if (reuse is not None and reuse.outputs.shape[0] == nodes and (reuse.jacobian is not None) == sensitivities):
         return reuse
     n, s = nx + nf, sensitivities
@@ -79,76 +80,12 @@ class CompiledCollocator:
     def run(self, grid: Grid, states: np.ndarray, stages: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: CollocationDefects | None = None) -> CollocationDefects:
         nx, _, ny, nf = self.sizes
-        out = _room(grid.nodes, nx, ny, nf, self.stages, sensitivities, reuse)
+        out = room_for(grid.nodes, nx, ny, nf, self.stages, sensitivities, reuse)
         arrays = np.ascontiguousarray(p, dtype=float), np.ascontiguousarray(states), np.ascontiguousarray(stages)
-        *data, mask = grid.pointers
-        bad = self.call(grid.nodes, *data, *addresses(*arrays), mask, int(sensitivities), *out.pointers)
+        time, _, u_begin, u_end, u_node, mask, _ = grid.pointers
+        bad = self.call(grid.nodes, time, u_begin, u_end, u_node, *addresses(*arrays), mask, int(sensitivities), *out.pointers)
         if bad < LOST:
             raise no_solution(self.model.algebraic, grid.time, int(bad) + 2**63)
         if bad >= 0:
             raise SimulationDiverged(float(grid.time[bad]), int(bad))
         return out
-
-
-class InterpretedCollocator:
-    """The stage functions mapped over the intervals in CasADi's own machine."""
-
-    def __init__(self, model: EquationModel, integrator: Explicit | Implicit, free: tuple[int, ...]):
-        self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
-        self.stages = stage_unknowns(model, integrator)
-        self.functions = {f.name(): f for f in stage_functions(model, integrator, free)}
-
-    def run(self, grid: Grid, states: np.ndarray, stages: np.ndarray, p: np.ndarray, sensitivities: bool,
-            reuse: CollocationDefects | None = None) -> CollocationDefects:
-        nx, _, ny, nf = self.sizes
-        n = nx + nf
-        out = _room(grid.nodes, nx, ny, nf, self.stages, sensitivities, None)
-        where = np.flatnonzero(grid.output_mask)
-        if where.size:
-            y, d = self.call("dyn_out_jac", [grid.time[where], states[where], grid.u_node[where], p], where.size)
-            self.finite(y, grid, where)
-            out.outputs[where] = y
-            if out.jacobian is not None:
-                out.jacobian[where] = d.reshape(-1, n, ny).swapaxes(1, 2)
-        if grid.nodes > 1:
-            self.intervals(grid, states, stages, p, out)
-        return out
-
-    def intervals(self, grid: Grid, states: np.ndarray, stages: np.ndarray, p: np.ndarray, out: CollocationDefects) -> None:
-        nx, _, _, nf = self.sizes
-        n, nz, count = nx + nf, self.stages, grid.nodes - 1
-        begin = [grid.time[:-1], np.diff(grid.time), states[:-1]]
-        inputs = [grid.u_begin, grid.u_end, p]
-        if not nz:
-            end, link = self.call("dyn_step_jac", [*begin, *inputs], count)
-            link = link.reshape(count, n, nx).swapaxes(1, 2)
-        else:
-            G, _, end = self.call("dyn_imp", [*begin, stages, *inputs], count)
-            Gz, Gq, nz_, nq = (m.reshape(count, -1, rows).swapaxes(1, 2) for m, rows in zip(
-                self.call("dyn_imp_jac", [*begin, stages, *inputs], count), (nz, nz, nx, nx), strict=True))
-            self.finite(G, grid, np.arange(1, count + 1))
-            K = np.linalg.solve(Gz, np.concatenate([G[:, :, None], Gq], axis=2))
-            out.correction[:] = -K[:, :, 0]
-            end = end + (nz_ @ out.correction[:, :, None])[:, :, 0]
-            link = nq - nz_ @ K[:, :, 1:]
-            if out.stage is not None:
-                out.stage[:] = -K[:, :, 1:]
-        self.finite(end, grid, np.arange(1, count + 1))
-        out.defect[:] = end - states[1:]
-        if out.link is not None:
-            out.link[:-1] = link
-
-    def call(self, name: str, arguments: list[np.ndarray], count: int) -> list[np.ndarray]:
-        """All results of a stage function for all columns, (count, ...); a matrix comes column by column."""
-        f = self.functions[name]
-        columns: list[Any] = [np.atleast_2d(a) if a.ndim == 1 and len(a) == count and f.size1_in(i) == 1 else
-                   (a.T if a.ndim == 2 else np.tile(a[:, None], (1, count))) for i, a in enumerate(arguments)]
-        columns = [ca.DM(f.size1_in(i), count) if f.size1_in(i) == 0 else c for i, c in enumerate(columns)]
-        results = f.map(count).call(columns)
-        return [np.asarray(r).reshape(f.size1_out(i), count, f.size2_out(i)).transpose(1, 2, 0).reshape(count, -1)
-                for i, r in enumerate(results)]
-
-    def finite(self, values: np.ndarray, grid: Grid, nodes: np.ndarray) -> None:
-        bad = np.flatnonzero(~np.all(np.isfinite(values), axis=1))
-        if bad.size:
-            raise SimulationDiverged(float(grid.time[nodes[bad[0]]]), int(nodes[bad[0]]))

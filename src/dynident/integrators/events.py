@@ -1,21 +1,20 @@
 """Events: run a hybrid model along a record, through the transitions between its modes, with exact sensitivities.
 
 A step of the scheme ends where a transition begins to hold; that place is located by shorter and shorter steps of the
-same scheme, to 1e-14 of a step. The loop itself is `codegen/events.c` behind `event_location.c`, with the formulas;
+same scheme, to 1e-14 of a step. The loop itself is `integrators/events.c` behind `event_location.c`, with the formulas;
 `events_interpreted.py` is the same without a compiler.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 
 import casadi as ca
 import numpy as np
 
 from dynident.codegen.c_source import QUICK, c_source, kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.codegen.pointers import address, addresses
 from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators.grid import Grid
@@ -24,7 +23,7 @@ from dynident.integrators.scheme import Explicit, Integrator, StepFunction
 from dynident.integrators.step_functions import dense_function, output_functions, symbols
 from dynident.models.equations import EquationModel
 
-LOOP = "event_location.c", "events.c"
+LOOP = "integrators/event_location.c", "integrators/events.c"
 NOT_FINITE, TOO_MANY, NO_MODE, TOUCHED, UNDEFINED = 1, 2, 3, 4, 5  # why a march ended early, as in events.c
 
 
@@ -99,7 +98,7 @@ class EventPropagatorKey:
         return made
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _compiled(recipe: EventPropagatorKey) -> CompiledEventPropagator | None:
     ours = hashlib.sha256(kernel_text(FRONT, *LOOP).encode()).hexdigest()
     library = load_library(f"events {ours} casadi {ca.__version__} {recipe.key}", lambda: _source(recipe), QUICK)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Events interpreted: `codegen/events.c` in Python, for computers without a C compiler; the same steps and formulas."""
+"""Events interpreted: `integrators/events.c` in Python, for computers without a C compiler; the same steps and formulas."""
 
 from __future__ import annotations
 

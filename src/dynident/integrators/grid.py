@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dynident.codegen.pointers import addresses
+from dynident.codegen.pointers import KeepsPointers, addresses
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class Grid(KeepsPointers):
     """The samples of a record, and its start where that lies before the first sample."""
 
     time: np.ndarray  # (nodes,)
@@ -29,6 +29,15 @@ class Grid:
     # must be finite, for models that are black boxes; of no columns: all
     unknown_first: np.ndarray | None = None  # int32: states whose value at the begin is unknown; None: all. By the others no
     # derivative is asked for in the first segment, and none need be carried
+    u_before: np.ndarray | None = None  # (inputs,) before the first node, for models with dead times; None: as there
+    record: Grid | None = None  # of which this is a part; what was before it says what arrives late
+
+    @property
+    def inputs_before(self) -> np.ndarray:
+        """Inputs before the first node, (1, inputs)."""
+        if self.u_before is not None:
+            return self.u_before[None]
+        return self.u_begin[:1] if len(self.u_begin) else self.u_node[:1]
 
     @property
     def nodes(self) -> int:
@@ -36,8 +45,9 @@ class Grid:
 
     @functools.cached_property
     def pointers(self) -> list[int]:
-        """Where times, inputs and wishes stand in memory: asked once, compiled loops are called thousands of times."""
-        return addresses(self.time, self.u_begin, self.u_end, self.u_node, self.output_mask)
+        """Where times, steps, inputs, wishes and unknown first states stand: compiled loops are called thousands of times."""
+        unknown = np.zeros(0, np.int32) if self.unknown_first is None else self.unknown_first
+        return addresses(self.time, self.substeps, self.u_begin, self.u_end, self.u_node, self.output_mask, unknown)
 
     def with_substeps(self, per_interval: int) -> Grid:
         """At least `per_interval` steps in a typical interval, and none longer than that makes them."""
@@ -98,8 +108,10 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
     for j, name in enumerate(model.outputs[:needed.shape[1]]):
         if name in experiment.outputs:
             needed[offset:, j] = np.isfinite(experiment.outputs[name])
+    said = experiment.before
+    before = np.array([said.get(name, u[0, j]) for j, name in enumerate(model.inputs)]) if said else None
     return Grid(time, offset, _substeps(time, per_interval), u_begin, u_end, np.ascontiguousarray(u), wanted,
-                first_mode, needed)
+                first_mode, needed, u_before=before)
 
 
 def _measured(experiment: Experiment) -> np.ndarray:

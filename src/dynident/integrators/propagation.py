@@ -12,20 +12,21 @@ import casadi as ca
 import numpy as np
 
 from dynident.codegen.c_source import flags_by_size, kernel_text
-from dynident.codegen.compiler import load_library
-from dynident.codegen.pointers import address, addresses
+from dynident.codegen.compiler import load_library, remembered
+from dynident.codegen.pointers import KeepsPointers, address
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.implicit import RADAU
-from dynident.integrators.rate_functions import STEP_TEXTS, step_source
+from dynident.integrators.rate_functions import ALGEBRAIC_TEXT, STEP_TEXTS, step_source
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 
-FRONT, LOOPS = "elementary.c", ("propagate.c", "collocate.c")  # kernel texts before and behind the generated functions
-ADAPTIVE_LOOPS = "radau5.c", "propagate.c"
-TEXTS = FRONT, "sparse_algebra.c", "algebraic.c", *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
+FRONT = "elementary.c"  # the text before the generated functions, and those behind them
+LOOPS = "integrators/propagation.c", "integrators/collocation_defects.c"
+ADAPTIVE_LOOPS = "integrators/radau5.c", "integrators/propagation.c"
+TEXTS = FRONT, "sparse_algebra.c", ALGEBRAIC_TEXT, *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
 PRINTED = 5  # raised with every change of what Python prints between them, so that kept libraries are made anew
 LOST = -2**62  # what the loops return below it: 2**63 less than the node at which the algebraic variables were lost
 NO_ROOT = "an implicit step has no solution within reach"
@@ -42,7 +43,7 @@ def divergence_error(model: Model, grid: Grid, node: int, states: np.ndarray, ou
 
 
 @dataclass(frozen=True, eq=False)
-class Propagation:
+class Propagation(KeepsPointers):
     """What a march leaves behind. Sensitivities are with respect to (first state of the segment, free parameters)."""
 
     states: np.ndarray  # (nodes, states)
@@ -51,6 +52,12 @@ class Propagation:
     end_states: np.ndarray  # (segments, states): where each segment ends
     end_jacobian: Any  # None without sensitivities; (segments, states, states + free)
     modes: np.ndarray | None = None  # (nodes,) int32: which mode holds from each node on; None where there is only one
+
+    @functools.cached_property
+    def pointers(self) -> list[int | None]:
+        """Where all but the modes stand in memory: the same room is written to many times."""
+        arrays = self.states, self.outputs, self.jacobian, self.end_states, self.end_jacobian
+        return [None if array is None else address(array) for array in arrays]
 
 
 def mode_names(model: Model, out: Propagation, offset: int = 0) -> np.ndarray | None:
@@ -71,6 +78,14 @@ def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int
         from dynident.integrators.events import event_propagator_for
 
         return event_propagator_for(model, integrator, free)
+    if getattr(model, "delays", ()):  # what only looks like a model has none
+        from dynident.integrators.delayed_propagation import DelayedPropagator
+
+        return DelayedPropagator(model, integrator, free, derivatives)
+    if getattr(model, "sample_time", None) is not None:
+        from dynident.integrators.discrete_propagation import DiscretePropagator
+
+        return DiscretePropagator(model, free, derivatives)
     if isinstance(integrator, Adaptive) and integrator.plugin:
         from dynident.integrators.adaptive import AdaptivePropagator
 
@@ -103,7 +118,7 @@ class PropagatorKey:
         return isinstance(other, PropagatorKey) and other.key == self.key
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _compiled(recipe: PropagatorKey, derivatives: bool) -> ctypes.CDLL | None:
     """The compiled loop; one that only simulates does not depend on what is free."""
     free = recipe.free if derivatives else ()
@@ -138,12 +153,10 @@ class CompiledPropagator:
         first = np.ascontiguousarray(first, dtype=np.int64)
         nodes = np.ascontiguousarray(nodes, dtype=float)
         p = np.ascontiguousarray(p, dtype=float)
-        arrays = [first, grid.time, grid.substeps, grid.u_begin, grid.u_end, grid.u_node, p, nodes, grid.output_mask]
-        results = [out.states, out.outputs, out.jacobian, out.end_states, out.end_jacobian]
-        unknown = grid.unknown_first
-        bad = self.call(len(first) - 1, *addresses(*arrays), -1 if unknown is None else len(unknown),
-                        None if unknown is None else address(unknown), int(sensitivities),
-                        *[None if a is None else address(a) for a in results])
+        time, substeps, u_begin, u_end, u_node, mask, unknown = grid.pointers
+        count = -1 if grid.unknown_first is None else len(grid.unknown_first)
+        bad = self.call(len(first) - 1, address(first), time, substeps, u_begin, u_end, u_node, address(p), address(nodes),
+                        mask, count, unknown, sensitivities, *out.pointers)
         if bad >= 0:
             raise divergence_error(self.recipe.model, grid, int(bad), out.states[bad], out.outputs[bad])
         if bad < LOST:

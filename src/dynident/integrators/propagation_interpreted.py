@@ -185,7 +185,7 @@ class _Implicit:
         return after
 
     def root(self, t: float, h: float, x: np.ndarray, arguments: tuple[np.ndarray, ...]) -> np.ndarray | None:
-        """The stages of one step, or None where Newton's method does not settle; the criterion is that of propagate.c."""
+        """The stages of one step, or None where Newton's method does not settle; the criterion is that of propagation.c."""
         z = np.tile(x, self.stages)
         begun = before = None
         settled = False

@@ -17,7 +17,8 @@ from dynident.integrators.tableau_source import column_source, newton_tables, ta
 from dynident.models.equations import EquationModel
 
 UNROLLED_INSTRUCTIONS = 1000  # of the rate with its Jacobian; below it all of a step is made one function
-STEP_TEXTS = ("stages.c", "implicit_stages.c")
+STEP_TEXTS = ("integrators/stages.c", "integrators/implicit_stages.c")
+ALGEBRAIC_TEXT = "integrators/algebraic.c"
 FOR_STAGES = ("dyn_rate_x", "dyn_motion_x")  # functions that only an implicit scheme calls
 
 
@@ -68,7 +69,7 @@ def step_source(model: EquationModel, integrator: Explicit | Implicit, free: tup
              "WITH_RATE_X": int(bool(tableau.stages)), "UNROLLED": int(made.small), "DERIVATIVES": int(derivatives),
              "COLUMNS": int(not tableau.stages and len(model.states) <= FUSED_ROWS)}
     parts = ["\n".join(f"#define {name} {size}" for name, size in sizes.items()), kernel_text("sparse_algebra.c"),
-             made.algebraic, static_source(functions, "INLINE"), *([kernel_text("algebraic.c")] if model.algebraic else []),
+             made.algebraic, static_source(functions, "INLINE"), *([kernel_text(ALGEBRAIC_TEXT)] if model.algebraic else []),
              tableau_source(tableau, positions, velocities)]
     if derivatives or tableau.nested:
         parts.append(product_source("rate_product", made.rate, "INLINE"))

@@ -29,7 +29,7 @@ def symbolic_step(model: EquationModel, integrator: Explicit | Implicit, s: dict
 
 
 def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> list[ca.Function]:
-    """The functions that propagate.c names, derivatives with respect to the state and the free parameters."""
+    """The functions that propagation.c names, derivatives with respect to the state and the free parameters."""
     s = symbols(model)
     functions = [*output_functions(model, s, free)]
     if isinstance(integrator, Adaptive):

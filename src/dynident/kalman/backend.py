@@ -135,6 +135,6 @@ def backend_for(setup: FilterSetup) -> FilterBackend:
 
 def interpreted_backend(setup: FilterSetup) -> FilterBackend:
     """The same filter without a compiler."""
-    from dynident.kalman.numpy_filter import NumpyFilter
+    from dynident.kalman.interpreted_filter import InterpretedFilter
 
-    return NumpyFilter(setup)
+    return InterpretedFilter(setup)

@@ -14,7 +14,7 @@ import casadi as ca
 import numpy as np
 
 from dynident.codegen.c_source import c_source, kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.kalman.backend import (
     NOT_POSITIVE,
     AdjointState,
@@ -59,7 +59,7 @@ def memory_size(setup: FilterSetup) -> int:
 
 def filter_text(*names: str) -> str:
     """Kernels of this folder, one behind the other."""
-    return kernel_text(*names, package="dynident.kalman")
+    return kernel_text(*(f"kalman/{name}" for name in names))
 
 
 def update_kernels(filter_kind: str) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def library_for(setup: FilterSetup) -> ctypes.CDLL | None:
                                  f"{compile_time_sizes(setup)}", setup))
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _library(recipe: FilterRecipe) -> ctypes.CDLL | None:
     names = record_kernels(recipe.setup.method.filter)
     text = filter_text("filter_simd.c", *names) + kernel_text(SCALAR_FUNCTIONS, SIMD_FUNCTIONS)

@@ -6,20 +6,28 @@ Each R is a triangle: the rows of a block are reflected until all but as many as
 ones only; those go to the border, where they add up to the Schur complement (as its square root: nothing is squared). Time
 and memory are linear in the number of blocks. Blocks of the same shape stand in one stack and are worked on together.
 
+`arrowhead.c` does what a solver asks in every iteration; its twin `arrowhead_interpreted.py` serves where there is no compiler.
 `block_qr.py` is the same elimination with its orthogonal factor, for statistics: what each row adds to the estimate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf, dtrtrs
 
+from dynident.codegen.c_source import kernel_text
+from dynident.codegen.compiler import load_library, remembered
+from dynident.codegen.pointers import KeepsPointers, address
+from dynident.linalg import arrowhead_interpreted
+from dynident.linalg.arrowhead_interpreted import householder, times
 from dynident.linalg.rank import truncated_svd
-from dynident.problem.noise import sum_of_squares
 from dynident.tolerances import SINGULAR_VALUE, SINGULAR_VALUE_ROUNDING
 
 FIRM = 1e6  # times what is called hardly seen: rows that let nothing through
@@ -46,7 +54,7 @@ class ArrowheadBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrowheadStack:
+class ArrowheadStack(KeepsPointers):
     """Blocks of the same shape, one behind the other."""
 
     own: np.ndarray  # (blocks, k)
@@ -64,9 +72,15 @@ class ArrowheadStack:
     def residual(self) -> np.ndarray:
         return self.rows[:, :, -1]
 
+    @cached_property
+    def pointers(self) -> tuple[int, int, int, int, int]:
+        """As the compiled loops take a stack: blocks, own and shared unknowns, and where rows and own unknowns stand."""
+        blocks, k, w = self.rows.shape
+        return blocks, k, w - k - 1, address(self.rows), address(self.own)
+
 
 @dataclass(frozen=True, eq=False)
-class ArrowheadLeastSquares:
+class ArrowheadLeastSquares(KeepsPointers):
     """The whole problem in `unknowns` unknowns; those of no block and not shared do not occur in it."""
 
     unknowns: int
@@ -82,37 +96,40 @@ class ArrowheadLeastSquares:
         return self.last.own
 
     @cached_property
-    def column_norms(self) -> np.ndarray:
-        squares = np.zeros(self.unknowns)
-        squares[self.shared] = np.sum(self.last.triangle**2, axis=0)
-        for stack in self.stacks:
-            squares[stack.own] = np.sum(stack.triangle**2, axis=1)
-            squares[self.shared] += np.sum(stack.border**2, axis=(0, 1))
-        return np.sqrt(squares)
+    def border_stack(self) -> ArrowheadStack:
+        """The border as a stack of one block that shares nothing."""
+        return ArrowheadStack(np.ascontiguousarray(self.shared[None], np.int64), np.ascontiguousarray(self.last.rows[None]))
 
-    @cached_property
+    @property
+    def column_norms(self) -> np.ndarray:
+        return self._norms[0]
+
+    @property
     def length(self) -> float:
         """Of the residual at step = 0, as far as any step can change it."""
-        parts = [*(s.residual for s in self.stacks), self.last.residual]
-        return float(np.sqrt(sum(sum_of_squares(part) for part in parts)))
+        return self._norms[1]
+
+    @cached_property
+    def _norms(self) -> tuple[np.ndarray, float]:
+        return self.loops.norms(self)
+
+    @cached_property
+    def loops(self) -> Any:
+        return arrowhead_loops()
+
+    @property
+    def all_stacks(self) -> tuple[ArrowheadStack, ...]:
+        return (*self.stacks, self.border_stack) if self.shared.size else self.stacks
 
     def residuals(self, step: np.ndarray) -> list[np.ndarray]:
         """What a step leaves of the rows, stack by stack (blocks, k) and the border last."""
         shared = step[self.shared]
-        left = [_times(s.triangle, step[s.own]) + s.border @ shared + s.residual for s in self.stacks]
+        left = [times(s.triangle, step[s.own]) + s.border @ shared + s.residual for s in self.stacks]
         return [*left, self.last.triangle @ shared + self.last.residual]
 
     def predicted_reduction(self, step: np.ndarray) -> float:
         """How much a step lowers the sum of squares."""
-        if (block := self.single_block) is not None:
-            return self.length**2 - sum_of_squares(block.triangle @ step[block.own] + block.residual)
-        return self.length**2 - sum(sum_of_squares(left) for left in self.residuals(step))
-
-    @cached_property
-    def single_block(self) -> ArrowheadBlock | None:
-        """The one block of an experiment that shares nothing with another, as in every small fit; None where there are more."""
-        alone = not self.shared.size and len(self.stacks) == 1 and len(self.stacks[0].own) == 1
-        return ArrowheadBlock(self.stacks[0].own[0], self.stacks[0].rows[0]) if alone else None
+        return self.length**2 - self.loops.squares_left(self, step)
 
     def gradient(self, step: np.ndarray) -> np.ndarray:
         """Half the gradient of the sum of squares after a step."""
@@ -120,13 +137,13 @@ class ArrowheadLeastSquares:
         left = self.residuals(step)
         gradient[self.shared] = self.last.triangle.T @ left[-1]
         for stack, residual in zip(self.stacks, left, strict=False):  # all but the last
-            gradient[stack.own] = _times(stack.triangle.swapaxes(1, 2), residual)
+            gradient[stack.own] = times(stack.triangle.swapaxes(1, 2), residual)
             gradient[self.shared] += np.tensordot(residual, stack.border, axes=2)
         return gradient
 
     def to_dense(self) -> np.ndarray:
         """All rows as one triangle over all unknowns, (unknowns, unknowns + 1): for who cannot use the blocks."""
-        return _householder(self.stacked_rows(), self.unknowns)[0]
+        return householder(self.stacked_rows(), self.unknowns)[0]
 
     def stacked_rows(self) -> np.ndarray:
         """All rows over all unknowns and the residual, (rows, unknowns + 1), as they are."""
@@ -141,8 +158,6 @@ class ArrowheadLeastSquares:
 
     def with_damping(self, lengths: np.ndarray) -> ArrowheadLeastSquares:
         """With one more row per unknown: length * step."""
-        if (block := self.single_block) is not None:
-            return ArrowheadLeastSquares(self.unknowns, (_damped(block, lengths[block.own]),), self.last)
         stacks = [(s.own, np.concatenate([s.rows, _diagonals(lengths[s.own], s.rows.shape[2])], axis=1)) for s in self.stacks]
         border = np.vstack([self.last.rows, _diagonals(lengths[None, self.shared], self.last.rows.shape[1])[0]])
         return arrowhead_of_stacks(self.unknowns, self.shared, stacks, border)
@@ -169,8 +184,7 @@ class ArrowheadLeastSquares:
     @cached_property
     def _without_null_space(self) -> ArrowheadLeastSquares:
         lengths = np.where(self.column_norms > 0, self.column_norms, 1.0)  # whole columns: what is left may be rounding
-        suspect = any(_may_be_rank_deficient(stack.triangle, lengths[stack.own]) for stack in self.stacks)
-        if not suspect and not _may_be_rank_deficient(self.last.triangle, lengths[self.shared]):
+        if not self.loops.has_small_diagonal(self, lengths):  # singular values are worth a look
             return self
         blocks = [(b.own, np.vstack([b.rows, _null_rows(b, lengths[b.own])])) for b in self.blocks]
         border = np.vstack([self.last.rows, _null_rows(self.last, lengths[self.shared])])
@@ -192,33 +206,21 @@ class ArrowheadLeastSquares:
             lessened = []
             for own, rows in zip(stack.own, stack.rows, strict=True):
                 left = own[~fixed[own]]
-                rows, below = _householder(_fix_columns(ArrowheadBlock(own, rows), fixed, at, free, at[self.shared]), left.size)
+                rows, below = householder(_fix_columns(ArrowheadBlock(own, rows), fixed, at, free, at[self.shared]), left.size)
                 rest.append(below)
                 lessened.append((left, rows))
             stacks += [ArrowheadStack(*part) for part in _group_by_shape(lessened)]
         shared = self.shared[free]
-        last = ArrowheadBlock(shared, _householder(np.vstack(rest), shared.size)[0])
+        last = ArrowheadBlock(shared, householder(np.vstack(rest), shared.size)[0])
         return ArrowheadLeastSquares(self.unknowns, tuple(stacks), last)
 
     def solve(self) -> np.ndarray:
         """The step with the smallest sum of squares, 0 for unknowns that do not occur; needs full column rank."""
-        return self._back_substitute([-s.residual for s in self.stacks], -self.last.residual)
+        return self.loops.solve(self)
 
     def newton_step(self, gradient: np.ndarray) -> np.ndarray:
         """-(A'A)^-1 gradient, for the gradient of other residuals with the same rows A."""
-        ahead = [_triangular_solve(s.triangle, -gradient[s.own], transposed=True) for s in self.stacks]
-        passed = -gradient[self.shared]
-        for stack, part in zip(self.stacks, ahead, strict=True):
-            if passed.size:
-                passed = passed - np.tensordot(part, stack.border, axes=2)
-        return self._back_substitute(ahead, _triangular_solve(self.last.triangle[None], passed[None], transposed=True)[0])
-
-    def _back_substitute(self, rights: list[np.ndarray], right: np.ndarray) -> np.ndarray:
-        step = np.zeros(self.unknowns)
-        shared = step[self.shared] = _triangular_solve(self.last.triangle[None], right[None])[0]
-        for stack, own in zip(self.stacks, rights, strict=True):
-            step[stack.own] = _triangular_solve(stack.triangle, own - stack.border @ shared)
-        return step
+        return self.loops.newton_step(self, gradient)
 
 
 def arrowhead(unknowns: int, shared: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]], border: np.ndarray
@@ -239,69 +241,81 @@ def _group_by_shape(blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[tup
 def arrowhead_of_stacks(unknowns: int, shared: np.ndarray, stacks: Iterable[tuple[np.ndarray, np.ndarray]],
                     border: np.ndarray) -> ArrowheadLeastSquares:
     """The same from blocks that are stacked already: own unknowns (blocks, k), rows (blocks, m, k + shared + 1)."""
-    tops, rest = [], [border]
-    for own, rows in stacks:
-        top, below = _householder(rows, own.shape[1])
-        tops.append(ArrowheadStack(own, top))
-        rest.append(below.reshape(-1, below.shape[2]))
-    if not shared.size:
-        return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, np.zeros((0, 1))))
-    return ArrowheadLeastSquares(unknowns, tuple(tops), ArrowheadBlock(shared, _householder(np.vstack(rest), shared.size)[0]))
+    stacks = [(np.ascontiguousarray(own, np.int64), rows) for own, rows in stacks]
+    tops, last = arrowhead_loops().reduce(stacks, border, shared.size)
+    made = tuple(ArrowheadStack(own, top) for (own, _), top in zip(stacks, tops, strict=True))
+    return ArrowheadLeastSquares(unknowns, made, ArrowheadBlock(shared, last))
 
 
-def _householder(rows: np.ndarray, own: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first `own` rows after reflection (missing ones are zero), and what is left for the columns beyond; of a block
-    or of many."""
-    R = _qr_triangle(rows.reshape(rows.shape[-2:]))[(None,) * (rows.ndim - 2)] if rows.ndim == 2 or len(rows) == 1 else (
-        np.asarray(np.linalg.qr(rows, mode="r")))
-    top = np.zeros((*rows.shape[:-2], own, rows.shape[-1]))
-    top[..., :R.shape[-2], :] = R[..., :own, :]
-    return top, R[..., own:, own:]
+@remembered()
+def arrowhead_loops() -> Any:
+    """What works on whole stacks: compiled, or its twin where there is no compiler."""
+    text = kernel_text("vectors.c", "householder.c", "linalg/arrowhead.c", "linalg/bounded_least_squares.c")
+    library = load_library(f"arrowhead {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
+    return arrowhead_interpreted if library is None else CompiledArrowhead(library)
 
 
-def _damped(block: ArrowheadBlock, lengths: np.ndarray) -> ArrowheadStack:
-    """A block with a row length * step for each of its own unknowns, reflected to a triangle."""
-    k = block.own.size
-    rows = np.zeros((k + k, k + 1), order="F")
-    rows[:k] = block.rows
-    rows[_diagonal_below(k)] = lengths
-    return ArrowheadStack(block.own[None], _qr_triangle(rows)[None, :k])
+class CompiledArrowhead:
+    """`arrowhead.c` for stacks in NumPy arrays; its functions are those of `arrowhead_interpreted.py`."""
 
+    def __init__(self, library: ctypes.CDLL):
+        pointer: Any = ctypes.c_void_p
+        stack: list[Any] = [ctypes.c_longlong, ctypes.c_int, ctypes.c_int, pointer]
+        self.library = library
+        library.dynident_arrowhead_reduce.argtypes = [ctypes.c_longlong, *[ctypes.c_int] * 3, *[pointer] * 5]
+        library.dynident_arrowhead_solve.argtypes = [*stack, *[pointer] * 4]
+        library.dynident_arrowhead_solve_transposed.argtypes = [*stack, pointer, pointer]
+        library.dynident_arrowhead_small_diagonal.argtypes = [*stack, pointer, pointer, ctypes.c_double]
+        library.dynident_damped_step.argtypes = [*stack, *[pointer] * 3, ctypes.c_int, *[pointer] * 3, ctypes.c_double,
+                                                 *[pointer] * 4]
+        for call in (library.dynident_arrowhead_squares, library.dynident_arrowhead_left):
+            call.argtypes, call.restype = [*stack, *[pointer] * 3], ctypes.c_double
 
-@lru_cache(maxsize=64)
-def _diagonal_below(k: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.arange(k, k + k), np.arange(k)
+    def norms(self, arrow: ArrowheadLeastSquares) -> tuple[np.ndarray, float]:
+        squares = np.zeros(arrow.unknowns)
+        call, shared, into = self.library.dynident_arrowhead_squares, arrow.border_stack.pointers[4], address(squares)
+        residual = sum(call(*stack.pointers, shared, into) for stack in arrow.all_stacks)
+        return np.sqrt(squares), math.sqrt(residual)
 
+    def squares_left(self, arrow: ArrowheadLeastSquares, step: np.ndarray) -> float:
+        step = np.ascontiguousarray(step)
+        call, shared, at = self.library.dynident_arrowhead_left, arrow.border_stack.pointers[4], address(step)
+        return sum(call(*stack.pointers, shared, at) for stack in arrow.all_stacks)
 
-def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """(blocks, m, k) @ (blocks, k)."""
-    return (matrices @ vectors[:, :, None])[:, :, 0]
+    def has_small_diagonal(self, arrow: ArrowheadLeastSquares, lengths: np.ndarray) -> bool:
+        call, at = self.library.dynident_arrowhead_small_diagonal, address(lengths)
+        return any(call(*stack.pointers, at, SINGULAR_VALUE) for stack in arrow.all_stacks)
 
+    def solve(self, arrow: ArrowheadLeastSquares) -> np.ndarray:
+        return self._back_substitute(arrow, [None] * (1 + len(arrow.stacks)))
 
-def _qr_triangle(rows: np.ndarray) -> np.ndarray:
-    """The triangular factor of one small block; NumPy's own way takes five times as long around the same few sums."""
-    if not rows.size:
-        return np.zeros((min(rows.shape), rows.shape[1]))
-    R = dgeqrf(rows)[0][:min(rows.shape)]
-    R[_below(R.shape)] = 0
-    return R
+    def newton_step(self, arrow: ArrowheadLeastSquares, gradient: np.ndarray) -> np.ndarray:
+        call, rights = self.library.dynident_arrowhead_solve_transposed, [-gradient[s.own] for s in arrow.stacks]
+        passed = -gradient[arrow.shared]
+        for stack, right in zip((*arrow.stacks, arrow.border_stack), (*rights, passed), strict=True):
+            if call(*stack.pointers[:4], address(right), address(passed)):
+                raise np.linalg.LinAlgError("Singular matrix")
+        return self._back_substitute(arrow, [passed, *rights])
 
+    def _back_substitute(self, arrow: ArrowheadLeastSquares, rights: Sequence[np.ndarray | None]) -> np.ndarray:
+        """For right-hand sides of the border and of each stack; None: minus the residuals."""
+        step = np.zeros(arrow.unknowns)
+        call, shared, into = self.library.dynident_arrowhead_solve, arrow.border_stack.pointers[4], address(step)
+        for stack, right in zip((arrow.border_stack, *arrow.stacks), rights, strict=True):
+            if call(*stack.pointers, shared, None if right is None else address(right), into):
+                raise np.linalg.LinAlgError("Singular matrix")
+        return step
 
-@lru_cache(maxsize=64)
-def _below(shape: tuple[int, int]) -> np.ndarray:
-    return np.tri(*shape, -1, dtype=bool)
-
-
-def _triangular_solve(triangles: np.ndarray, vectors: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """Triangles (blocks, k, k) or their transposes, solved for vectors (blocks, k)."""
-    if not vectors.size:
-        return vectors
-    if len(triangles) > 1:
-        return np.linalg.solve(triangles.swapaxes(1, 2) if transposed else triangles, vectors[:, :, None])[:, :, 0]
-    found, singular = dtrtrs(triangles[0], vectors[0], trans=transposed)
-    if singular:
-        raise np.linalg.LinAlgError("Singular matrix")
-    return found[None]
+    def reduce(self, stacks: Sequence[tuple[np.ndarray, np.ndarray]], border_rows: np.ndarray, shared: int
+               ) -> tuple[list[np.ndarray], np.ndarray]:
+        call, border, tops = self.library.dynident_arrowhead_reduce, np.zeros((shared + 1, shared + 1)), []
+        of_border = [(np.zeros((1, 0), np.int64), border_rows[None])] if shared else []
+        for own, rows in (*stacks, *of_border):
+            (blocks, k), rows = own.shape, np.ascontiguousarray(rows, float)
+            tops.append(np.empty((blocks, k, rows.shape[2])))
+            if call(blocks, rows.shape[1], k, shared, address(rows), address(own), None, address(tops[-1]), address(border)):
+                raise MemoryError("the elimination of unknowns is out of memory")
+        return tops[:len(stacks)], border[:shared]
 
 
 def _diagonals(lengths: np.ndarray, width: int) -> np.ndarray:
@@ -330,11 +344,6 @@ def _fix_columns(block: ArrowheadBlock, fixed: np.ndarray, at: np.ndarray, free_
     """A block's rows without the fixed columns; what these contribute moves to the residual."""
     residual = block.residual + block.triangle @ at[block.own] + block.border @ resting_shared
     return np.column_stack([block.triangle[:, ~fixed[block.own]], block.border[:, free_shared], residual])
-
-
-def _may_be_rank_deficient(triangles: np.ndarray, lengths: np.ndarray) -> bool:
-    """Whether a diagonal of triangles (..., k, k) is so small beside its column that singular values are worth a look."""
-    return bool(np.any(np.abs(np.diagonal(triangles, axis1=-2, axis2=-1)) < SINGULAR_VALUE * lengths))
 
 
 def _null_rows(block: ArrowheadBlock, lengths: np.ndarray) -> np.ndarray:

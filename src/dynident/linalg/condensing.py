@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,12 +11,20 @@ import numpy as np
 from dynident.errors import SimulationDiverged
 from dynident.linalg.arrowhead import ArrowheadLeastSquares, arrowhead_of_stacks
 from dynident.linalg.chain_qr import ChainFactors
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, LinkOffsets
 from dynident.linalg.smoother_qr import SmootherFactors
 from dynident.problem.noise import sum_of_squares
 
 FIXED, OWN, SHARED = range(3)  # what an unknown is to an experiment
 LARGEST = 1e150  # of a derivative; squares of larger ones, summed up, are not finite
+
+
+@dataclass(frozen=True, eq=False)
+class NodeOffsets:
+    """What a step of the inner nodes must close at a point, per experiment."""
+
+    links: tuple[LinkOffsets, ...]
+    stage_residuals: tuple[np.ndarray, ...]  # (segments - 1, stages)
 
 
 class CondensedProblem:
@@ -32,45 +39,37 @@ class CondensedProblem:
             memory = [linear.workspace.arrays.setdefault(("factors", e), {}) for e in range(len(linear.chains))]
             self.factors = [SmootherFactors(chain, own) if chain.noisy_states.size else ChainFactors(chain)
                            for chain, own in zip(linear.chains, memory, strict=True)]
-            triangles = [swept.triangle for swept in self.factors]
-        if not all(np.all(np.abs(T) < LARGEST) for T in triangles):
+            triangles = _stacked([swept.triangle for swept in self.factors], 3)
+        if not max(triangles.max(initial=0.0), -triangles.min(initial=0.0)) < LARGEST:
             raise SimulationDiverged(np.nan, 0, what="the derivatives of the simulation are not finite")
-        self.rows: ArrowheadLeastSquares = _joined(linear, triangles)
         self.node_reduction = self._node_reduction(triangles)
-        own = [chain.rhs for chain in linear.chains], [chain.defect for chain in linear.chains]
-        self._last: tuple[Evaluation, Sequence[np.ndarray], Sequence[np.ndarray]] = linear.evaluation, *own
+        self.rows: ArrowheadLeastSquares = _joined(linear, triangles)
 
     def without_chains(self) -> CondensedProblem:
         """The rows alone, for who needs no nodes: what stands in the workspace is not referred to any more."""
         alone = copy.copy(self)
         alone.linear, alone.factors = replace(self.linear, chains=(), unknown_maps=()), []
-        alone._last = self.linear.evaluation, (), ()
         return alone
 
-    def _node_reduction(self, triangles: list[np.ndarray]) -> float:
+    def _node_reduction(self, triangles: np.ndarray) -> float:
         """How much the sum of squares falls by the nodes alone; where no link may be missed they have nothing to choose."""
         if not any(chain.noisy_states.size for chain in self.linear.chains):
             return 0.0
-        left = sum(sum_of_squares(T[:, -1]) for T in triangles) + sum_of_squares(self.linear.evaluation.prior)
+        left = sum_of_squares(triangles[:, :, -1]) + sum_of_squares(self.linear.evaluation.prior)
         return max(0.0, self.linear.evaluation.cost - left)
 
-    def gradient(self, evaluation: Evaluation) -> np.ndarray:
-        """Gradient for the residuals and defects of another point, with this point's derivatives."""
+    def gradient(self, evaluation: Evaluation) -> tuple[np.ndarray, NodeOffsets]:
+        """Gradient for the residuals and defects of another point, with this point's derivatives, and what a step of the
+        nodes must close there."""
         total = np.zeros(self.linear.unknowns)
         self.linear.priors.gather(evaluation.prior, total)
-        for swept, mapping, rhs, defect in zip(self.factors, self.linear.unknown_maps, *self._rights(evaluation), strict=True):
-            mapping.gather(swept.gradient(rhs, defect), total)
-        return total
-
-    def _rights(self, evaluation: Evaluation) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
-        """Residuals and defects as the chains know them: with this point's robust weights, and in its units of the nodes.
-
-        The same arrays for the same evaluation, by which a sweep knows that it has seen them.
-        """
-        if self._last[0] is not evaluation:
-            defects = [defect * chain.node_scale for defect, chain in zip(evaluation.defects, self.linear.chains, strict=True)]
-            self._last = evaluation, self._reweighed(evaluation), defects
-        return self._last[1:]
+        offsets = []
+        for swept, mapping, rhs, defect in zip(self.factors, self.linear.unknown_maps, self._reweighed(evaluation),
+                                               evaluation.defects, strict=True):
+            gradient, links = swept.gradient(rhs, defect * swept.chain.node_scale)  # in this point's units of the nodes
+            mapping.gather(gradient, total)
+            offsets.append(links)
+        return total, NodeOffsets(tuple(offsets), evaluation.stage_residuals)
 
     def _reweighed(self, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         """Residuals of another point with this point's robust weights, so that steps towards one goal are compared."""
@@ -79,14 +78,16 @@ class CondensedProblem:
         return tuple(rhs * mine / theirs for rhs, theirs, mine in zip(
             evaluation.weighted_residuals, evaluation.factors, self.linear.evaluation.factors, strict=True))
 
-    def expand(self, step: np.ndarray, evaluation: Evaluation) -> tuple[np.ndarray, ...]:
-        """Steps of the inner nodes that belong to a step of the unknowns and close the evaluation's defects."""
+    def expand(self, step: np.ndarray, offsets: NodeOffsets | None = None) -> tuple[np.ndarray, ...]:
+        """Steps of the inner nodes that belong to a step of the unknowns, and close the defects of this or another point."""
+        if offsets is None:
+            offsets = NodeOffsets(tuple(swept.own for swept in self.factors), self.linear.evaluation.stage_residuals)
         nodes = []
-        for swept, mapping, rhs, defect, correction in zip(self.factors, self.linear.unknown_maps, *self._rights(evaluation),
-                                                          evaluation.stage_residuals, strict=True):
+        for swept, mapping, links, correction in zip(self.factors, self.linear.unknown_maps, offsets.links,
+                                                     offsets.stage_residuals, strict=True):
             chain, nx = swept.chain, swept.chain.transition.shape[1]
             local = mapping.scatter(step)
-            states = swept.expand(local[:nx], local[nx:], rhs, defect)
+            states = swept.expand(local[:nx], local[nx:], links)
             own = states[1:] / chain.node_scale
             if correction.shape[1]:  # else they would be hung on for nothing, and copied
                 begin = np.hstack([states[:-1], np.tile(local[nx:], (len(states) - 1, 1))])
@@ -145,14 +146,23 @@ def _plan(unknowns: int, shape: tuple[int, ...], unknown_bytes: bytes) -> tuple[
     return shared, tuple(planned)
 
 
-def _joined(linear: LinearizedProblem, triangles: list[np.ndarray]) -> ArrowheadLeastSquares:
-    """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own."""
-    unknown = np.array([mapping.unknown for mapping in linear.unknown_maps], dtype=np.int64)  # (experiments, numbers)
-    shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())
-    rows = np.array(triangles)  # (experiments, numbers + 1, numbers | residual)
-    rows[:, :, :-1] *= np.array([mapping.derivative for mapping in linear.unknown_maps])[:, None, :]
+def _stacked(arrays: list[np.ndarray], dimensions: int) -> np.ndarray:
+    """One behind the other, of an experiment or of its segments."""
+    each = [array if array.ndim == dimensions else array[None] for array in arrays]
+    return each[0] if len(each) == 1 else np.concatenate(each)
+
+
+def _joined(linear: LinearizedProblem, rows: np.ndarray) -> ArrowheadLeastSquares:
+    """Experiments joined at the unknowns that they share; an unknown of one experiment only is that one's own.
+
+    `rows` (experiments, numbers + 1, numbers | residual) are written to. Segments that are not linked are experiments here.
+    """
+    unknown = np.ascontiguousarray(_stacked([mapping.unknown for mapping in linear.unknown_maps], 2), np.int64)
+    shared, groups = _plan(linear.unknowns, unknown.shape, unknown.tobytes())  # of unknowns (experiments, numbers)
+    rows[:, :, :-1] *= _stacked([mapping.derivative for mapping in linear.unknown_maps], 2)[:, None, :]
     prior = np.zeros((linear.unknowns, 2))  # weight and residual, zero for none
-    prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.derivative, linear.evaluation.prior
+    if linear.priors.unknown.size:
+        prior[linear.priors.unknown, 0], prior[linear.priors.unknown, 1] = linear.priors.derivative, linear.evaluation.prior
     stacks: list[tuple[np.ndarray, np.ndarray]] = []
     for alike in groups:
         placed = alike.placed(rows)

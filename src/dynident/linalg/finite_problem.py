@@ -117,6 +117,7 @@ class SegmentChain:
     process_std: Any = None  # (segments - 1, errors): what a model error of unit weight adds to its state
     constant_states: int = 0  # so many of the last states every link leaves as they are, as drifting parameters
     node_scale: Any = 1.0  # (segments - 1, states): what a step of an inner node's coordinate is in the chain's states
+    linked: bool = True  # False: nothing has to meet, each segment begins with a state of its own
 
     def __post_init__(self) -> None:
         if self.stage is None:  # no stages: no rows
@@ -126,12 +127,26 @@ class SegmentChain:
             object.__setattr__(self, "process_std", np.zeros((len(self.defect), 0)))
 
 
+def chain_shape(chain: SegmentChain) -> tuple[int, int, int, int]:
+    """Segments, states, free parameters, outputs."""
+    segments, nx, n = chain.transition.shape
+    return segments, nx, n - nx, chain.jacobian.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkOffsets:
+    """What a step must close along a chain: its defects, and what the best model errors add to that where links may err."""
+
+    defect: np.ndarray  # (segments - 1, states)
+    process_noise: Any = None  # (segments - 1, errors)
+
+
 @dataclass(frozen=True, eq=False)
 class UnknownMap:
     """Numbers that each follow one unknown, or none: how the unknowns reach an experiment, or a prior."""
 
     unknown: np.ndarray  # (n,) index of the unknown, -1 for a number that is held; no unknown occurs twice
-    derivative: np.ndarray  # (n,) d number / d solver coordinate of the unknown
+    derivative: np.ndarray  # (n,) d number / d solver coordinate of the unknown; of segments that are not linked (segments, n)
 
     def scatter(self, step: np.ndarray) -> np.ndarray:
         """(n,) change of the numbers for a step of the unknowns."""
@@ -177,8 +192,12 @@ class FiniteProblem(Protocol):
         """Raises SimulationDiverged where the model leaves the finite numbers."""
         ...
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
-        """In a workspace, of which nothing is needed any more; without one in memory of its own."""
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
+        """In a workspace, of which nothing is needed any more; without one in memory of its own.
+
+        `known`: the evaluation at this very point, for problems that can make use of it.
+        """
         ...
 
     def node_step_norm(self, nodes: tuple[np.ndarray, ...]) -> float:

@@ -19,6 +19,11 @@ MODES = ("{method} needs a model with one mode, but this one has {modes}. Method
          "multiple_shooting() and least_squares().")
 STATELESS = ("{method} needs a model with states, but this one has none: there is nothing to discretize or to filter. Use "
              "single_shooting() or least_squares().")
+DEAD_TIME = ("{method} needs a rate that depends on the inputs of now, but this model has a dead time ({delays}). Methods "
+             "that take it: single_shooting(), multiple_shooting() and least_squares(). Where the dead time is known, shift "
+             "the input in the record and leave delay(...) out.")
+DISCRETE_TIME = ("{method} needs a model in continuous time, but this one steps by {sample_time:g} (next=...). Methods that "
+                 "take it: single_shooting(), multiple_shooting() and least_squares().")
 CONSTRAINTS = ("{method} takes bounds on parameters, but no other constraints, and the problem has '{constraint}'. Leave it "
                "out, or use {instead}.")
 PROCESS_NOISE = ("{method} takes the model as undisturbed, but the problem states process noise of {names}. Use "
@@ -59,6 +64,8 @@ class Capabilities:
     models_without_states: Support = Support.NO
     algebraic_variables: Support = Support.YES  # that enter linearly: eliminated before a method sees them
     nonlinear_algebraic_variables: Support = Support.NO  # found by Newton's method
+    dead_times: Support = Support.NO  # delay(u, theta)
+    discrete_time: Support = Support.NO  # next=...
     constraints: Support = Support.NO  # between parameters
     state_bounds: Support = Support.NO
     robust_losses: Support = Support.NO  # as an option of the method
@@ -79,6 +86,7 @@ def check_supports(problem: Problem, name: str, takes: Capabilities) -> None:
 INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), full_discretization() or least_squares()"
 REFUSALS = {  # in the order in which they are looked for; what is missing here is refused by the methods themselves
     "black_boxes": "{method} needs a model with equations, not a {model}.", "hybrid_models": MODES, "bounded_noise": BOUNDED,
+    "dead_times": DEAD_TIME, "discrete_time": DISCRETE_TIME,
     "models_without_states": STATELESS, "algebraic_variables": ALGEBRAIC,
     "nonlinear_algebraic_variables": NONLINEAR_ALGEBRAIC, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
     "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE}
@@ -120,6 +128,16 @@ def _nonlinear_algebraic(problem: Problem) -> dict[str, Any] | None:
     return None if found is None or problem.model.algebraic_system.affine else found
 
 
+def _dead_times(problem: Problem) -> dict[str, Any] | None:
+    delays = getattr(problem.model, "delays", ())
+    return {"delays": ", ".join(each.text for each in delays)} if delays else None
+
+
+def _discrete_time(problem: Problem) -> dict[str, Any] | None:
+    sample_time = getattr(problem.model, "sample_time", None)
+    return None if sample_time is None else {"sample_time": sample_time}
+
+
 def _constraints(problem: Problem) -> dict[str, Any] | None:
     return {"constraint": problem.constraints[0].text} if problem.constraints else None
 
@@ -142,6 +160,7 @@ def _input_noise(problem: Problem) -> dict[str, Any] | None:
 
 FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
     "black_boxes": _black_box, "hybrid_models": _hybrid, "bounded_noise": _bounded_noise,
+    "dead_times": _dead_times, "discrete_time": _discrete_time,
     "models_without_states": _without_states, "algebraic_variables": _algebraic,
     "nonlinear_algebraic_variables": _nonlinear_algebraic, "constraints": _constraints, "state_bounds": _state_bounds,
     "process_noise": _process_noise, "input_noise": _input_noise}

@@ -16,6 +16,7 @@ from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.build_estimate import build_direct_estimate
 from dynident.methods.capabilities import Capabilities, Support, check_supports
+from dynident.methods.dead_time_scan import past_note, scan_dead_times
 from dynident.methods.direct_loop import run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
 from dynident.methods.integrator_choice import EXPLICIT
@@ -133,7 +134,10 @@ class DirectMethod(Method):
     def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
         self.check_supports(problem)
         if self.initial_guess is None:
-            return fit(self, problem, report)
+            scan = scan_dead_times(problem)
+            estimate = fit(self, scan.problem, report)
+            said = (*filter(None, [scan.note]), *past_note(problem))
+            return replace(estimate, problem=problem, notes=(*said, *estimate.notes)) if said else estimate
         from dynident.methods.start_trajectory import fit_from, start_trajectory  # which stands on this file
 
         return fit_from(self, problem, start_trajectory(self.initial_guess, problem), report)
@@ -147,7 +151,8 @@ class ShootingMethod(DirectMethod):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES, constraints=Support.YES,
-                            robust_losses=Support.YES, nonlinear_algebraic_variables=Support.YES,
+                            dead_times=Support.YES, discrete_time=Support.YES, robust_losses=Support.YES,
+                            nonlinear_algebraic_variables=Support.YES,
                             instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
 
     @property
@@ -378,7 +383,8 @@ def with_iterations(method: Any, least: int) -> Any:
 
 
 def stiff_advice(method: ShootingMethod, problem: Problem) -> list[str]:
-    if isinstance(method.make_integrator(), Adaptive) or problem.model.hybrid:  # events take an explicit scheme
+    model = problem.model
+    if isinstance(method.make_integrator(), Adaptive) or model.hybrid or model.sample_time:  # events take an explicit scheme
         return []
     return ['try integrator="radau5" if the model is stiff']
 

@@ -46,7 +46,8 @@ def choose_integrator(method: Any, problem: Problem, noise_std: Mapping[str, flo
     if getattr(method, "integrator", "") != AUTOMATIC:
         return IntegratorChoice(method)
     explicit = replace(method, integrator=EXPLICIT)
-    if problem.model.hybrid or not problem.model.states or method.substeps != "auto":
+    model = problem.model
+    if model.hybrid or not model.states or model.sample_time is not None or method.substeps != "auto":
         return IntegratorChoice(explicit)
     make = cache(partial(explicit.transcribe_by_shooting, problem, noise_std=noise_std))
     try:
@@ -84,7 +85,7 @@ def stiffness(make: Callable[[int], Shooting], substeps: int, error: float, poin
 
 def stiff_product(finite: Shooting, point: Variables) -> float:
     """Median over the records of the spectral radius of d rate/d state times the length of a step."""
-    model = finite.problem.model
+    model = finite.problem.model.undelayed
     s = symbols(model)
     place = [s["t"], s["x"], s["u0"], s["p"]]
     jacobian = ca.Function("jacobian", place, [ca.densify(ca.jacobian(model.rate(*place), s["x"]))])
@@ -124,7 +125,8 @@ def check_integrator_at(finite: Any, point: Variables, level: float) -> Integrat
     if not isinstance(finite, Shooting):  # a black box, whose steps are its own
         return IntegratorCheck()
     model, explicit = finite.problem.model, isinstance(finite.integrator, Explicit)
-    if isinstance(finite.integrator, Adaptive) or model.hybrid or not model.states or (explicit and compiler() is None):
+    unchecked = isinstance(finite.integrator, Adaptive) or model.hybrid or not model.states or model.sample_time is not None
+    if unchecked or (explicit and compiler() is None):
         return IntegratorCheck()
     try:
         other = finite.simulated_by(RADAU5)

@@ -50,7 +50,8 @@ def plain_method(problem: Problem) -> Method:
         return method_from("least_squares")
     if problem.process_noise or problem.noisy_inputs:
         return method_from("prediction_error")
-    discretized = problem.constraints and problem.model.states and not problem.model.hybrid
+    model = problem.model
+    discretized = problem.constraints and model.states and not (model.hybrid or model.delays or model.sample_time)
     return method_from("full_discretization" if discretized else "multiple_shooting")
 
 

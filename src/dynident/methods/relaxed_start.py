@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
+from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.integrators.scheme import Integrator
-from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, UnknownMap, Variables, Workspace
+from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, UnknownMap, Variables, Workspace
 from dynident.methods.outer_loop import Listener, RunLog, run_solver
 from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
@@ -108,6 +110,9 @@ class RelaxedShooting:
         self.residual_count, self.rounding_cost = shooting.residual_count, shooting.rounding_cost
         self.jacobian_is_cheap, self.simulation_noise = shooting.jacobian_is_cheap, shooting.simulation_noise
         self.node_step_norm, self.counts = shooting.node_step_norm, shooting.counts
+        places = self.problem_unknowns + np.arange(scale.size).reshape(-1, self.nx)
+        ends = np.cumsum([0, *(len(n) for n in initial.nodes)])
+        self._node_unknowns = [places[begin:end] for begin, end in pairwise(ends)]  # of each record: (segments - 1, states)
         nodes_of = [n.ravel() for n in initial.nodes] if free_nodes else []
         self._start = Variables(np.concatenate([initial.unknowns, *nodes_of]))
         self._last = self._start, initial  # a point and its linked form: one object for one point, which need not run twice
@@ -133,31 +138,25 @@ class RelaxedShooting:
     def evaluate(self, point: Variables) -> Evaluation:
         return _without_defects(self.shooting.evaluate(self.shooting_variables(point)))
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         linear = self.shooting.linearize(self.shooting_variables(point), workspace)
         evaluation = _without_defects(linear.evaluation)
         if not self.free_nodes:
-            apart = tuple(replace(c, transition=np.zeros_like(c.transition), defect=np.zeros_like(c.defect))
+            apart = tuple(changed(c, transition=np.zeros_like(c.transition), defect=np.zeros_like(c.defect))
                           for c in linear.chains)
-            return replace(linear, evaluation=evaluation, chains=apart)
-        chains, maps, node = [], [], self.problem_unknowns
-        for chain, mapping in zip(linear.chains, linear.unknown_maps, strict=True):
-            derivative = np.append(np.ones(self.nx), mapping.derivative[self.nx:])
-            chains += [self._segment(chain, i) for i in range(len(chain.segment_starts) - 1)]
-            maps.append(mapping)
-            for _ in range(len(chain.segment_starts) - 2):
-                maps.append(UnknownMap(np.append(np.arange(node, node + self.nx), mapping.unknown[self.nx:]), derivative))
-                node += self.nx
-        return replace(linear, evaluation=evaluation, unknowns=len(self.names),
-                       chains=tuple(chains), unknown_maps=tuple(maps))
+            return changed(linear, evaluation=evaluation, chains=apart)
+        chains = tuple(changed(chain, linked=False) for chain in linear.chains)
+        maps = tuple(map(self._segment_map, linear.unknown_maps, self._node_unknowns))
+        return changed(linear, evaluation=evaluation, unknowns=len(self.names), chains=chains, unknown_maps=maps)
 
-    def _segment(self, chain: SegmentChain, i: int) -> SegmentChain:
-        """One segment as a chain of its own; its end belongs to the next one, that of the last one to itself."""
-        rows = slice(int(chain.segment_starts[i]), int(chain.segment_starts[i + 1]) + (i == len(chain.segment_starts) - 2))
-        return SegmentChain(np.array([0, rows.stop - rows.start - 1]), chain.jacobian[rows], chain.weight[rows],
-                            chain.rhs[rows], np.zeros_like(chain.transition[:1]), np.zeros((0, self.nx)))
+    def _segment_map(self, mapping: UnknownMap, nodes: np.ndarray) -> UnknownMap:
+        """The same parameters in each segment, and a first state of its own from the second one on: these unknowns."""
+        unknown, derivative = (np.tile(each, (len(nodes) + 1, 1)) for each in (mapping.unknown, mapping.derivative))
+        unknown[1:, :self.nx], derivative[1:, :self.nx] = nodes, 1.0
+        return UnknownMap(unknown, derivative)
 
 
 def _without_defects(evaluation: Evaluation) -> Evaluation:
     """The max_defect stays, for whoever watches."""
-    return replace(evaluation, defects=(), stage_residuals=())
+    return changed(evaluation, defects=(), stage_residuals=())

@@ -21,7 +21,8 @@ def singular_states(problem: Problem, unknowns: np.ndarray) -> dict[str, tuple[f
         return {}
     t, x, u, p = (symbol_kind(model).sym(n, k) for n, k in (("t", 1), ("x", len(model.states)), ("u", len(model.inputs)),
                                                ("p", len(model.parameters))))
-    both = ca.vertcat(model.rate(t, x, u, p), model.output(t, x, u, p))
+    plain = model.undelayed
+    both = ca.vertcat((model.next_state if model.sample_time else plain.rate)(t, x, u, p), plain.output(t, x, u, p))
     value_and_slope = ca.Function("slopes", [t, x, u, p], [both, ca.densify(ca.jacobian(both, x))])
     found: dict[str, tuple[float, str]] = {}
     for e, experiment in enumerate(problem.experiments):

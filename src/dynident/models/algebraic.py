@@ -1,7 +1,7 @@
 """Algebraic variables: z with 0 = g(t, x, z, u, p) beside the states of a model. Which form has g, and what is z?
 
 Of index 1: dg/dz is regular, so that g determines z. Where g is affine in z (the accelerations of M a = b are), z is a formula
-and is eliminated symbol by symbol; the compiled loops solve the linear system instead (`codegen/algebraic.c`). Where it is
+and is eliminated symbol by symbol; the compiled loops solve the linear system instead (`integrators/algebraic.c`). Where it is
 not, Newton's method finds z, and its derivatives are those of the implicit function.
 """
 
@@ -15,8 +15,10 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dynident.errors import SimulationDiverged
-from dynident.models.hybrid_functions import Maker
+from dynident.errors import ProblemError, SimulationDiverged
+from dynident.models.definition import ModelDefinition, parse
+from dynident.models.hybrid_functions import Automaton, Maker
+from dynident.models.parser import Scope
 from dynident.tolerances import (
     ALGEBRAIC_NEWTON_ROUNDING,
     ALGEBRAIC_NEWTON_STEP,
@@ -237,6 +239,26 @@ def is_symmetric(matrix: ca.Function) -> bool:
     seen = random_values(matrix, PLACES)
     return bool(seen) and all(np.max(np.abs(m - m.T), initial=0.0) <= ALGEBRAIC_SYMMETRIC * np.max(np.abs(m), initial=0.0)
                               for m in seen)
+
+
+def read_algebraic(written: ModelDefinition, motion: Automaton, expressions: tuple[Sequence[ca.SX], Sequence[ca.SX]],
+                   known: Scope, make: Maker) -> AlgebraicSystem:
+    """From what is zero and the outputs; ProblemError where the variables are not determined (index above 1)."""
+    faults: list[str] = []
+    without = {name: it for name, it in known.items() if name not in written.algebraic}
+    guesses = {name: parse(text, without, f"guess of '{name}'", faults) for name, text in written.guesses.items()}
+    z = ca.vertcat(*(known[name] for name in written.algebraic))
+    faults += [f"the guess of '{name}' depends on algebraic variables; write it over states, inputs and parameters."
+               for name, guess in guesses.items() if ca.depends_on(guess, z)]
+    zero, measured = expressions
+    rates = next(iter(motion.rates.values()))
+    system = None if faults else algebraic_system(written.algebraic, make, z, (zero, rates, measured), guesses, faults)
+    if system is not None and not system.affine and (known.delayed or written.sample_time is not None):
+        faults.append(f"algebraic variable '{system.names[0]}' enters nonlinearly, which a model with dead times or in "
+                      "discrete time does not take. Solve for it by hand.")
+    if system is None or faults:
+        raise ProblemError(faults)
+    return system
 
 
 def algebraic_system(texts: Mapping[str, str], make: Maker, z: ca.SX, expressions: Sequence[Sequence[ca.SX]],

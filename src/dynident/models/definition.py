@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import graphlib
+import itertools
 import keyword
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import casadi
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.models.parser import NAME, RESERVED, names_in, parse_condition, parse_expression
+from dynident.models.parser import NAME, RESERVED, Scope, Table, names_in, parse_condition, parse_expression
 
 TIME = "t"
 KIND = "equations"
@@ -71,6 +72,9 @@ class ModelDefinition:
     definitions: Texts = field(default_factory=dict)
     algebraic: Texts = field(default_factory=dict)  # by variable: what is zero
     guesses: Texts = field(default_factory=dict)  # of algebraic variables
+    tables: dict[str, Table] = field(default_factory=dict)
+    sample_time: float | None = None  # the rates are next values then
+    starts: dict[str, float] = field(default_factory=dict)  # values of parameters that the model brings along
 
     def motion(self) -> list[str]:
         """Texts of everything that moves the states."""
@@ -93,14 +97,19 @@ class ModelDefinition:
 
     def definition(self) -> dict[str, Any]:
         only = self.modes.get(ONLY_MODE)
-        motion: dict[str, Any] = {"states": {name: only.rate[name] for name in self.states}} if only else {
+        timed: dict[str, Any] = {} if self.sample_time is None else {"sample_time": self.sample_time}
+        key = "next" if timed else "states"
+        motion: dict[str, Any] = {key: {name: only.rate[name] for name in self.states}, **timed} if only else {
             "states": list(self.states), "modes": {name: mode.definition() for name, mode in self.modes.items()},
             "transitions": [each.definition() for each in self.transitions]}
         motion |= {"algebraic": dict(self.algebraic)} if self.algebraic else {}
         motion |= {"guesses": dict(self.guesses)} if self.guesses else {}
         return {"kind": KIND, "name": self.name, **motion, "outputs": dict(self.outputs),
                 "definitions": dict(self.definitions), "inputs": list(self.inputs),
-                "parameters": list(self.parameters or ()), "constants": dict(self.constants), "units": dict(self.units)}
+                "parameters": list(self.parameters or ()), "constants": dict(self.constants), "units": dict(self.units),
+                **({"tables": {name: {"knots": list(table.knots)} | ({"smooth": True} if table.smooth else {})
+                               for name, table in self.tables.items()}} if self.tables else {}),
+                **({"starts": dict(self.starts)} if self.starts else {})}
 
 
 def names_of(kind: str, given: Iterable[str], faults: list[str]) -> list[str]:
@@ -113,7 +122,7 @@ def names_of(kind: str, given: Iterable[str], faults: list[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def numbers_of(given: Mapping[str, float], faults: list[str]) -> dict[str, float]:
+def numbers_of(given: Mapping[str, float], faults: list[str], kind: str = "constant") -> dict[str, float]:
     numbers = {}
     for name, value in given.items():
         try:
@@ -121,8 +130,32 @@ def numbers_of(given: Mapping[str, float], faults: list[str]) -> dict[str, float
         except (TypeError, ValueError):
             numbers[str(name)] = math.nan
         if not math.isfinite(numbers[str(name)]) or isinstance(value, str):
-            faults.append(f"constant '{name}' is {value!r}; give a finite number.")
+            faults.append(f"{kind} '{name}' is {value!r}; give a finite number.")
     return numbers
+
+
+def tables_of(given: Mapping[str, Any], faults: list[str]) -> dict[str, Table]:
+    """Look-up tables with unknown values: `{"f": {"knots": [-1, 0, 1]}}` has the parameters f0, f1 and f2."""
+    tables = {}
+    for name, said in given.items():
+        keys = set(said) if isinstance(said, Mapping) else {""}
+        if not keys <= {"knots", "smooth"} or "knots" not in keys:
+            faults.append(f"table '{name}' is {said!r}; write tables={{\"{name}\": {{\"knots\": [-1, 0, 1]}}}}, and "
+                          "\"smooth\": True for continuous slopes.")
+            continue
+        try:
+            knots = tuple(float(knot) for knot in said["knots"])
+        except (TypeError, ValueError):
+            knots = ()
+        if len(knots) < 2 or not all(math.isfinite(knot) for knot in knots) or any(
+                b <= a for a, b in itertools.pairwise(knots)):
+            faults.append(f"the knots of table '{name}' are {said['knots']!r}; give two or more finite numbers that rise.")
+            continue
+        if not isinstance(said.get("smooth", False), bool):
+            faults.append(f"table '{name}': smooth is {said['smooth']!r}; say True or False.")
+            continue
+        tables[str(name)] = Table(knots, tuple(f"{name}{k}" for k in range(len(knots))), said.get("smooth", False))
+    return tables
 
 
 def texts_of(kind: str, given: Mapping[str, Equation], faults: list[str]) -> Texts:
@@ -167,6 +200,38 @@ def take_algebraic(written: ModelDefinition, algebraic: Any, guesses: Mapping[st
                for name in written.guesses if name not in written.algebraic]
 
 
+def take_next(written: ModelDefinition, following: Any, sample_time: Any, states: Any, rate: Any, modes: Any,
+              faults: list[str]) -> Any:
+    """The equations of discrete time, as those of the states; what contradicts them is a fault."""
+    if following is None:
+        faults.append("sample_time belongs to a model in discrete time; write next={\"x\": \"a*x + b*u\"} too.")
+    if states is not None or rate is not None or modes is not None:
+        faults.append("next (discrete time) and states, rate or modes (continuous time) are both given; keep one.")
+    good = isinstance(sample_time, (int, float)) and not isinstance(sample_time, bool) and 0 < sample_time < math.inf
+    if not good:
+        faults.append(f"sample_time is {sample_time!r}; a model in discrete time needs a positive number, in the unit of time.")
+    if faults:
+        raise ProblemError(faults)
+    written.sample_time = float(sample_time)
+    return following
+
+
+def delay_faults(written: ModelDefinition, known: Scope, symbols: Mapping[str, casadi.SX]) -> list[str]:
+    """Dead times that are not made of parameters and numbers, and models that take none."""
+    faults = []
+    allowed = {symbols[name].element_hash() for name in [*(written.parameters or ()), *written.constants]}
+    for symbol, dead_time in known.delayed.values():
+        if any(each.element_hash() not in allowed for each in casadi.symvar(dead_time)):
+            faults.append(f"{symbol.name()}: the dead time depends on time, a state or an input. It is one number along a "
+                          "record, made of parameters and constants.")
+    if known.delayed and (len(written.modes) > 1 or written.transitions):
+        faults.append("a model with modes takes no delay(u, theta). Shift the input in the record instead.")
+    if known.delayed and written.sample_time is not None:
+        faults.append("in discrete time an input is delayed by states: next={\"u1\": \"u\", ...} holds u one sample ago; "
+                      "transfer_function(..., delay=3, sample_time=...) writes them.")
+    return faults
+
+
 def taken_outputs(written: ModelDefinition, outputs: Any, faults: list[str]) -> Texts:
     """Outputs as text; without any, each state is measured under its own name."""
     if outputs is None:
@@ -193,7 +258,8 @@ def name_faults(written: ModelDefinition) -> list[str]:
     """Names that are impossible, reserved or declared twice."""
     faults: list[str] = []
     kinds: dict[str, list[str]] = {}
-    for kind, name in [*written.declared(), *(("output", name) for name in written.outputs)]:
+    for kind, name in [*written.declared(), *(("table", name) for name in written.tables),
+                       *(("output", name) for name in written.outputs)]:
         kinds.setdefault(name, []).append(kind)
         if len(kinds[name]) > 1:
             continue  # said already
@@ -213,10 +279,10 @@ def name_faults(written: ModelDefinition) -> list[str]:
     return faults
 
 
-def mentioned_names(text: str) -> tuple[str, ...]:
+def mentioned_names(text: str, tables: Collection[str] = ()) -> tuple[str, ...]:
     """Names in a text; none if it cannot be read, which `read` reports in its own words."""
     try:
-        return names_in(text)
+        return names_in(text, tables=tables)
     except ProblemError:
         return ()
 
@@ -236,12 +302,14 @@ def undeclared_names(written: ModelDefinition) -> list[str]:
     """Names that are declared nowhere, in the order in which a reader meets them: the parameters."""
     declared = {TIME, *(name for _, name in written.declared())}
     met: dict[str, None] = {}
-    ahead = [name for text in [*written.motion(), *written.outputs.values()] for name in mentioned_names(text)][::-1]
+    tables = written.tables
+    ahead = [name for text in [*written.motion(), *written.outputs.values()] for name in mentioned_names(text, tables)][::-1]
     while ahead:
         name = ahead.pop()
         if name in written.definitions and name not in met:
-            ahead += mentioned_names(written.definitions[name])[::-1]
+            ahead += mentioned_names(written.definitions[name], tables)[::-1]
         met.setdefault(name)
+    met.update(dict.fromkeys(value for table in tables.values() for value in table.values))
     return [name for name in met if name not in declared and NAME.fullmatch(name)]
 
 
@@ -266,12 +334,16 @@ def read_condition(text: str, known: Mapping[str, casadi.SX], where_used: str, f
 def unused(written: ModelDefinition, expressions: Sequence[casadi.SX] | None) -> list[str]:
     """Declared but in no equation; and, where all could be read, what cancels out of them as in a - a."""
     try:
-        mentioned = {name for text in written.equations() for name in names_in(text)}
+        mentioned = {name for text in written.equations() for name in names_in(text, tables=written.tables)}
+        called = {name for text in written.equations() for name in names_in(text)} & set(written.tables)
     except ProblemError:
         return []  # the equation that cannot be read may well use them
+    mentioned |= {value for name in called for value in written.tables[name].values}
     remaining = mentioned if expressions is None else {
         symbol.name() for symbol in casadi.symvar(column_vector(expressions))} | set(written.definitions)
-    return [f"{kind} '{name}' {'drops out of' if name in mentioned else 'is used in'} "
+    return [f"table '{name}' is used in no equation. Use it, as in {name}(x), or remove it."
+            for name in written.tables if name not in called] + [
+            f"{kind} '{name}' {'drops out of' if name in mentioned else 'is used in'} "
             f"{'every' if name in mentioned else 'no'} equation. Use it, or remove it."
             for kind, name in written.declared() if kind != "state" and name not in mentioned & remaining]
 

@@ -18,7 +18,7 @@ from typing import Any, final
 import casadi
 
 from dynident.errors import NotSupported, ProblemError, did_you_mean
-from dynident.models.algebraic import AlgebraicSystem, algebraic_system
+from dynident.models.algebraic import AlgebraicSystem, read_algebraic
 from dynident.models.definition import (
     KIND,
     TIME,
@@ -27,24 +27,29 @@ from dynident.models.definition import (
     clashes,
     column_vector,
     definition_order,
+    delay_faults,
     empty_faults,
     name_faults,
     names_of,
     numbers_of,
     parse,
+    tables_of,
     take_algebraic,
+    take_next,
     take_text,
     undeclared_names,
     unknown_units,
     unused,
 )
+from dynident.models.delay import Delay, Undelayed
 from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
-from dynident.models.hybrid_functions import Automaton, Maker, ModeFunctions, TransitionFunctions, read_automaton
+from dynident.models.hybrid_functions import Maker, ModeFunctions, TransitionFunctions, read_automaton
+from dynident.models.parser import Scope
 from dynident.models.tracing import take_functions
 from dynident.problem.model import NominalValue
 
 ITEMS = ("states", "algebraic", "guesses", "modes", "transitions", "outputs", "inputs", "constants", "definitions",
-         "parameters", "units", "name")
+         "parameters", "units", "name", "tables", "next", "sample_time", "starts")
 MODEL_CACHE_SIZE = 16  # models that arrived from another process and are kept
 
 
@@ -57,7 +62,7 @@ class EquationModel:
 
     Parameters
     ----------
-    states : mapping of str to str, or sequence of str
+    states : mapping of str to str, or sequence of str, optional
         The rate of each state as text (or a number); the names alone where `rate` or `modes` give the rates.
     algebraic : mapping of str to str, or sequence of str, optional
         Algebraic variables, each with an expression that is zero (index 1: together they determine the variables); the names
@@ -89,6 +94,16 @@ class EquationModel:
         Modes of a hybrid model by name.
     transitions : sequence of Transition, default ()
         From mode to mode.
+    tables : mapping of str to mapping, optional
+        Look-up tables with unknown values: `{"f": {"knots": [-1, 0, 1]}}` is called as `f(v)` in equations and has the
+        parameters f0, f1, f2; `"smooth": True` for a continuous slope.
+    next : mapping of str to str, optional
+        In discrete time, the next value of each state, instead of `states`.
+    sample_time : float, optional
+        Of a model in discrete time, in the unit of time.
+    starts : mapping of str to float, optional
+        Values of parameters that the model brings along: where `Parameter("k")` begins that says no start; a parameter that a
+        problem does not declare keeps it.
 
     Raises
     ------
@@ -117,12 +132,14 @@ class EquationModel:
     name: str
     modes: tuple[str, ...]  # a model without modes has one, called ""
     transitions: tuple[TransitionFunctions, ...]
-    output: casadi.Function  # (t, x, u, p) -> y
+    delays: tuple[Delay, ...]  # delayed inputs; each is a channel behind the inputs in the functions of the modes
+    sample_time: float | None  # of a model in discrete time
+    channel_output: casadi.Function  # (t, x, inputs and delayed inputs, p) -> y
     algebraic_system: AlgebraicSystem | None  # before the algebraic variables were eliminated; None: there are none
     _modes: Mapping[str, ModeFunctions]
     _definition: dict[str, Any]
 
-    def __init__(self, *, states: Mapping[str, Equation] | Sequence[str],
+    def __init__(self, *, states: Mapping[str, Equation] | Sequence[str] | None = None,
                  algebraic: Mapping[str, Equation] | Sequence[str] | None = None,
                  guesses: Mapping[str, Equation] | None = None,
                  outputs: Mapping[str, Equation] | Sequence[str] | None = None, inputs: Sequence[str] = (),
@@ -130,12 +147,20 @@ class EquationModel:
                  parameters: Sequence[str] | None = None, units: Mapping[str, str] | None = None, name: str = "",
                  rate: Callable[..., Any] | None = None, output: Callable[..., Any] | None = None,
                  modes: Mapping[str, Mode | Mapping[str, Any]] | None = None,
-                 transitions: Sequence[Transition | Mapping[str, Any]] = ()):
+                 transitions: Sequence[Transition | Mapping[str, Any]] = (),
+                 tables: Mapping[str, Mapping[str, Any]] | None = None, next: Mapping[str, Equation] | None = None,
+                 sample_time: float | None = None, starts: Mapping[str, float] | None = None):
         faults: list[str] = []
         written = ModelDefinition(
             inputs=names_of("inputs", inputs, faults), constants=numbers_of(constants or {}, faults),
             parameters=None if parameters is None else names_of("parameters", parameters, faults),
-            units={str(k): str(v) for k, v in (units or {}).items()}, name=str(name))
+            units={str(k): str(v) for k, v in (units or {}).items()}, name=str(name),
+            tables=tables_of(tables or {}, faults), starts=numbers_of(starts or {}, faults, "start of"))
+        if next is not None or sample_time is not None:
+            states = take_next(written, next, sample_time, states, rate, modes, faults)
+        elif states is None:
+            raise ProblemError([*faults, "the model has no states. Write states={\"q\": \"v\", ...}, next={...} in discrete "
+                                         "time, or states={} where outputs follow inputs at once."])
         if algebraic or guesses:
             take_algebraic(written, algebraic or {}, guesses or {}, rate is not None, faults)
         if modes is not None or transitions:
@@ -160,24 +185,32 @@ class EquationModel:
         faults += name_faults(written)
         if written.parameters is None:
             written.parameters = undeclared_names(written)
+        else:
+            written.parameters += [value for table in written.tables.values() for value in table.values
+                                   if value not in written.parameters]
         symbols = {name: casadi.SX.sym(name) for name in [TIME, *(name for _, name in written.declared())]}
-        known = dict(symbols)
+        known = Scope(symbols, written.tables, written.inputs)
         for name in definition_order(written, faults):
             known[name] = parse(written.definitions[name], known, f"definition of '{name}'", faults)
         motion = read_automaton(written, known, faults)
         measured = [parse(text, known, f"output '{name}'", faults) for name, text in written.outputs.items()]
         zero = [parse(text, known, f"algebraic equation of '{name}'", faults) for name, text in written.algebraic.items()]
-        faults += unused(written, None if faults else [*motion.expressions(), *measured, *zero]) if complete else []
+        late = [part for (name, _), (_, dead_time) in known.delayed.items() for part in (symbols[name], dead_time)]
+        faults += unused(written, None if faults else [*motion.expressions(), *measured, *late, *zero]) if complete else []
+        faults += delay_faults(written, known, symbols)
         faults += motion.guard_faults([symbols[name] for name in [TIME, *written.states, *written.inputs]], not faults)
         faults += clashes(written)
+        faults += [f"starts names '{name}', which is not a parameter.{did_you_mean(name, written.parameters)}"
+                   for name in written.starts if name not in written.parameters]
         faults += unknown_units(written)
         if faults:
             raise ProblemError(faults)
-        arguments = [symbols[TIME], *(column_vector(symbols[name] for name in group)
-                                      for group in (written.states, written.inputs, written.parameters))]
+        groups = [[symbols[name] for name in group] for group in (written.states, written.inputs, written.parameters)]
+        groups[1] += [symbol for symbol, _ in known.delayed.values()]
+        arguments = [symbols[TIME], *(column_vector(group) for group in groups)]
         make = Maker(arguments, (column_vector(symbols[name] for name in written.constants),
                                  column_vector(written.constants.values())))
-        system = _algebraic(written, motion, measured, zero, known, symbols, make) if zero else None
+        system = read_algebraic(written, motion, (zero, measured), known, make) if zero else None
         modes = motion.modes(make, None if system is None else system.eliminated(system.motion))
         output = make.function("output", measured, "y") if system is None else system.eliminated(system.measured)
         for key, value in {
@@ -186,14 +219,16 @@ class EquationModel:
                 "parameters": tuple(written.parameters), "constants": MappingProxyType(written.constants),
                 "units": MappingProxyType(written.units), "name": written.name,
                 "modes": tuple(mode.name for mode in modes), "_modes": {mode.name: mode for mode in modes},
-                "transitions": motion.transitions(make), "output": output,
-                "_definition": written.definition()}.items():
+                "transitions": motion.transitions(make), "channel_output": output,
+                "delays": tuple(Delay(written.inputs.index(name), str(symbol), make.of_parameters("dead_time", dead_time))
+                                for (name, _), (symbol, dead_time) in known.delayed.items()),
+                "sample_time": written.sample_time, "_definition": written.definition()}.items():
             object.__setattr__(self, key, value)
 
     @property
     def nominal_values(self) -> Mapping[str, NominalValue]:
-        """Empty, since equations hold no values."""
-        return {}
+        """Of the parameters for which the model brings a start along (`starts`)."""
+        return {name: NominalValue(value) for name, value in self._definition.get("starts", {}).items()}
 
     def why_not_estimable(self, name: str) -> str:
         """Nothing: what is no parameter of equations does not occur in them."""
@@ -212,7 +247,34 @@ class EquationModel:
             raise NotSupported(f"{self._label} has modes ({names}) and no rate that holds in all of them. Simulations and "
                                "single_shooting(), multiple_shooting() and least_squares() follow the modes; for all else, "
                                "an FMU included, write the equations of one mode as a model of their own.")
+        self._require_plain_inputs()
+        if self.sample_time is not None:
+            raise NotSupported(f"{self._label} is one in discrete time (next=...) and has no rate. Simulations and "
+                               "single_shooting(), multiple_shooting() and least_squares() take it.")
         return self._modes[self.modes[0]].rate
+
+    @property
+    def output(self) -> casadi.Function:
+        """(t, x, u, p) -> y"""
+        self._require_plain_inputs()
+        return self.channel_output
+
+    @property
+    def next_state(self) -> casadi.Function:
+        """(t, x, u, p) -> x one sample later, of a model in discrete time."""
+        assert self.sample_time is not None
+        return self._modes[self.modes[0]].rate
+
+    def _require_plain_inputs(self) -> None:
+        if self.delays:
+            raise NotSupported(f"{self._label} has a dead time ({', '.join(each.text for each in self.delays)}), so that its "
+                               "rate depends on inputs of the past. Simulations and single_shooting(), multiple_shooting() and "
+                               "least_squares() take it.")
+
+    @functools.cached_property
+    def undelayed(self) -> Any:
+        """The model as it would be without dead times, for first guesses; looks like a model."""
+        return Undelayed(self) if self.delays else self
 
     def mode(self, name: str) -> ModeFunctions:
         """The functions of one mode."""
@@ -228,7 +290,7 @@ class EquationModel:
             faults.append(f"a model of kind {definition.get('kind')!r} is not made of equations; expected '{KIND}'.")
         faults += [f"'{key}' has no meaning in a model.{did_you_mean(key, ITEMS)}"
                    for key in definition if key not in ("kind", *ITEMS)]
-        faults += ["the model has no 'states'."] * ("states" not in definition)
+        faults += ["the model has no 'states'."] * ("states" not in definition and "next" not in definition)
         if faults:
             raise ProblemError(faults)
         return cls(**{key: value for key, value in definition.items() if key != "kind"})
@@ -244,9 +306,10 @@ class EquationModel:
     @functools.cached_property
     def _content_hash(self) -> str:
         said = self.definition()
-        for unordered in ("constants", "definitions", "units"):
-            said[unordered] = sorted(said[unordered].items())
-        for ordered in ("states", "algebraic", "outputs", "modes"):
+        for unordered in ("constants", "definitions", "units", "tables", "starts"):
+            if unordered in said:
+                said[unordered] = sorted(said[unordered].items())
+        for ordered in ("states", "algebraic", "next", "outputs", "modes"):
             if isinstance(said.get(ordered), dict):
                 said[ordered] = list(said[ordered].items())
         return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
@@ -257,8 +320,8 @@ class EquationModel:
         The form asks that each position's rate is one velocity and nothing else, and that every state is one of both.
         """
         x = casadi.SX.sym("x", len(self.states))
-        rate = self.rate if self.algebraic_system is None else self.algebraic_system.motion
-        rates = rate(*(x if name == "x" else casadi.SX.sym(name, rate.size1_in(k)) for k, name in enumerate(rate.name_in())))
+        rate = self.undelayed.rate if self.algebraic_system is None else self.algebraic_system.motion
+        rates = rate(*(x if k == 1 else casadi.SX.sym("a", rate.size1_in(k)) for k in range(rate.n_in())))
         index = {x[k].element_hash(): k for k in range(len(self.states))}
         velocity_of = {k: index[rates[k].element_hash()] for k in range(len(self.states))
                        if rates[k].element_hash() in index}
@@ -288,14 +351,17 @@ class EquationModel:
             return f" [{self.units[name]}]" if self.units.get(name) else ""
 
         lines = [f"EquationModel {self.name}".rstrip()]
-        modes = said.get("modes", {"": {"rate": said["states"]}})
+        moved = "'" if self.sample_time is None else f"(t + {self.sample_time!r})"
+        modes = said.get("modes", {"": {"rate": said.get("next", said.get("states"))}})
         for mode, text in modes.items():
             lines += [f"  mode {mode}" + (f" where {text['invariant']}" if "invariant" in text else "")] * bool(mode)
-            lines += [f"  {'  ' * bool(mode)}{name}' = {text['rate'][name]}" for name in self.states]
+            lines += [f"  {'  ' * bool(mode)}{name}{moved} = {text['rate'][name]}" for name in self.states]
         lines += [f"  0 = {text} gives {name}" for name, text in said.get("algebraic", {}).items()]
         lines += [f"  {each.source} -> {each.target} when {each.when}" for each in self.transitions]
         lines += [f"  output {name} = {text}{unit(name)}" for name, text in said["outputs"].items()]
         lines += [f"  with {name} = {text}" for name, text in said["definitions"].items()]
+        lines += [f"  table {name} at {', '.join(f'{knot:g}' for knot in table['knots'])}{', smooth' * ('smooth' in table)}"
+                  for name, table in said.get("tables", {}).items()]
         lines += [f"  constant {name} = {value!r}{unit(name)}" for name, value in self.constants.items()]
         for kind, names in (("states", self.states), ("algebraic", self.algebraic), ("inputs", self.inputs),
                             ("parameters", self.parameters)):
@@ -318,22 +384,6 @@ class EquationModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _built_once, (self.content_hash(), self.definition())
-
-
-def _algebraic(written: ModelDefinition, motion: Automaton, measured: Sequence[casadi.SX], zero: Sequence[casadi.SX],
-               known: Mapping[str, casadi.SX], symbols: Mapping[str, casadi.SX], make: Maker) -> AlgebraicSystem:
-    """The equations with their algebraic variables; ProblemError where these are not determined (index above 1)."""
-    faults: list[str] = []
-    without = {name: it for name, it in known.items() if name not in written.algebraic}
-    guesses = {name: parse(text, without, f"guess of '{name}'", faults) for name, text in written.guesses.items()}
-    z = column_vector(symbols[name] for name in written.algebraic)
-    faults += [f"the guess of '{name}' depends on algebraic variables; write it over states, inputs and parameters."
-               for name, guess in guesses.items() if casadi.depends_on(guess, z)]
-    rates = next(iter(motion.rates.values()))
-    system = None if faults else algebraic_system(written.algebraic, make, z, (zero, rates, measured), guesses, faults)
-    if system is None or faults:
-        raise ProblemError(faults)
-    return system
 
 
 _built: OrderedDict[str, EquationModel] = OrderedDict()

@@ -101,6 +101,10 @@ class Maker:
         return casadi.Function(name, list(self.arguments), [self.filled(expressions)], list(self.names), [result],
                                {"cse": True})
 
+    def of_parameters(self, name: str, expression: casadi.SX) -> casadi.Function:
+        """A function of the parameters alone."""
+        return casadi.Function(name, [self.arguments[3]], [casadi.densify(casadi.substitute(expression, *self.constants))])
+
 
 @dataclass(frozen=True)
 class Automaton:

@@ -1,7 +1,8 @@
 """Parser: how does an expression become symbols, without running any code? (`printer.py` goes back.)
 
 The grammar: + - * / **, brackets, numbers, names, and the functions of `dynident.maths`; comparisons with `and`, `or`
-and `not` as the first argument of `where`. Text is read by Python's parser into a tree that is only looked at; nothing
+and `not` as the first argument of `where`; look-up tables `interp(x, [knots], [values])`; in a model `delay(u, theta)` of
+an input. Text is read by Python's parser into a tree that is only looked at; nothing
 is evaluated as Python. What the grammar does not name is refused.
 """
 
@@ -11,7 +12,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -25,9 +26,9 @@ DEEPEST_NESTING = 50  # brackets, signs and powers inside each other
 SHOWN_AROUND_FAULT = 60  # characters of the equation shown on each side of the caret
 
 ALLOWED = ("Allowed are numbers, names, + - * / **, brackets, and the functions "
-           + ", ".join(name for name in maths.FUNCTIONS) + ".")
+           + ", ".join([*maths.FUNCTIONS, *maths.SPECIAL]) + ".")
 
-RESERVED = frozenset(maths.FUNCTIONS) | frozenset(maths.CONSTANTS)  # names that already mean something
+RESERVED = frozenset([*maths.FUNCTIONS, *maths.CONSTANTS, *maths.SPECIAL])  # names that already mean something
 NAME = re.compile(r"[^\W\d_]\w*")  # a letter first: names that start with _ are refused
 
 _ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
@@ -43,8 +44,37 @@ _HINTS: dict[type, str] = {
     ast.Attribute: "A name has no dots, and functions are called by their plain name.",
     ast.Subscript: "Give each signal a name of its own.",
     ast.Tuple: "An equation is one expression without commas outside of calls.",
+    ast.List: "A list stands in interp(x, [knots], [values]) only.",
 }
 _OTHER_WORDS = {"max": "maximum", "min": "minimum"}  # what other languages call our functions of two arguments
+
+
+SMOOTH = "smooth"  # the fourth word of interp
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A look-up table with a name: its knots, and the parameters that are its values."""
+
+    knots: tuple[float, ...]
+    values: tuple[str, ...]
+    smooth: bool = False
+
+
+class Scope(dict[str, casadi.SX]):
+    """What the words of a model's equations mean: symbols by name, tables, and the delayed inputs that were met."""
+
+    def __init__(self, symbols: Mapping[str, casadi.SX], tables: Mapping[str, Table], inputs: Sequence[str]):
+        super().__init__(symbols)
+        self.tables, self.inputs = dict(tables), tuple(inputs)
+        self.delayed: dict[tuple[str, str], tuple[casadi.SX, casadi.SX]] = {}  # (input, text): the symbol, its dead time
+
+    def delay(self, name: str, dead_time: casadi.SX) -> casadi.SX:
+        """The symbol of a delayed input, the same for the same words."""
+        key = name, str(dead_time)
+        if key not in self.delayed:
+            self.delayed[key] = casadi.SX.sym(f"delay({name}, {dead_time})"), dead_time
+        return self.delayed[key][0]
 
 
 def parse_expression(text: str, symbols: Mapping[str, casadi.SX], where_used: str = "expression") -> casadi.SX:
@@ -65,10 +95,16 @@ def _parsed(read: Callable[..., Any], text: str, symbols: Mapping[str, casadi.SX
     return casadi.densify(casadi.SX(found))
 
 
-def names_in(text: str, where_used: str = "expression") -> tuple[str, ...]:
-    """Names the text uses, in order of first appearance, without functions and `pi`; only the syntax is checked."""
+def names_in(text: str, where_used: str = "expression", tables: Collection[str] = ()) -> tuple[str, ...]:
+    """Names the text uses, in order of first appearance, without functions and `pi`; only the syntax is checked.
+
+    Called like a function, a name of `tables` is none.
+    """
     tree = _Reader(_tidy(text, where_used), {}, where_used).tree()
-    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    words = {id(call.func) for call in calls if call.func.id in tables}  # type: ignore[attr-defined]
+    words |= {id(call.args[3]) for call in calls if call.func.id == "interp" and len(call.args) == 4}  # type: ignore[attr-defined]
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in words]
     used.sort(key=lambda node: (node.lineno, node.col_offset))
     return tuple(dict.fromkeys(node.id for node in used if node.id not in RESERVED))
 
@@ -131,11 +167,11 @@ class _Reader:
                                       "Split it with definitions.")
         depth = 0
         for position, character in enumerate(self.text):
-            depth += (character == "(") - (character == ")")
+            depth += (character in "([") - (character in ")]")
             if depth > DEEPEST_NESTING:
                 self.refuse(position, f"more than {DEEPEST_NESTING} brackets inside each other. "
                                       "Split it with definitions.")
-            if character in "#\\;:'\"`@$!?{}[]" and self.text[position:position + 2] != "!=":
+            if character in "#\\;:'\"`@$!?{}" and self.text[position:position + 2] != "!=":
                 self.refuse(position, f"the character {character} has no meaning in an equation. {ALLOWED}")
             if not character.isprintable():
                 self.refuse(position, f"an unprintable character (code {ord(character)}). Remove it.")
@@ -174,7 +210,7 @@ class _Reader:
             return self.symbols[node.id]
         if node.id in maths.CONSTANTS:
             return casadi.SX(maths.CONSTANTS[node.id])
-        if node.id in maths.FUNCTIONS:
+        if node.id in maths.FUNCTIONS or node.id in maths.SPECIAL or node.id in getattr(self.symbols, "tables", ()):
             self.refuse(self.at(node), f"the function '{node.id}' needs its argument in brackets: {node.id}(...).")
         if not NAME.fullmatch(node.id):
             self.refuse(self.at(node), f"'{node.id}' cannot be a name: names start with a letter.")
@@ -202,6 +238,14 @@ class _Reader:
             self.value(node.func, depth + 1)  # refuses attributes and the like with its own words
             self.refuse(self.after(node.func), "only a function is called with brackets. To multiply write *.")
         name = node.func.id
+        if node.keywords:
+            self.refuse(self.at(node.keywords[0]), f"{name} takes its arguments without names.")
+        if name == "interp":
+            return self.look_up(node, depth)
+        if name == "delay":
+            return self.delay(node, depth)
+        if name in getattr(self.symbols, "tables", ()):
+            return self.table(node, name, depth)
         if name not in maths.FUNCTIONS:
             way_out = (f" Write {_OTHER_WORDS[name]}(...)." if name in _OTHER_WORDS and len(node.args) > 1
                        else f" To multiply write {name}*(...)." if name in self.symbols
@@ -210,8 +254,6 @@ class _Reader:
             for argument in node.args:
                 self.value(argument, depth + 1)  # its faults are worth knowing too
             return casadi.SX.sym(name)
-        if node.keywords:
-            self.refuse(self.at(node.keywords[0]), f"{name} takes its arguments without names.")
         function, count = maths.FUNCTIONS[name]
         if len(node.args) != count:
             self.refuse(self.at(node), f"{name} takes {count} argument{'s' * (count > 1)}, not {len(node.args)}.")
@@ -221,6 +263,48 @@ class _Reader:
             arguments = [self.value(node.args[0], depth + 1)]
         arguments += [self.value(argument, depth + 1) for argument in node.args[1:]]
         return self.finite(function(*arguments), self.at(node))
+
+    def look_up(self, node: ast.Call, depth: int) -> Any:
+        """interp(x, [knots], [values]), or with the word smooth behind."""
+        way = "Write interp(x, [1, 2, 3], [a, b, c]), or interp(x, [1, 2, 3], [a, b, c], smooth)."
+        smooth = len(node.args) == 4 and isinstance(node.args[3], ast.Name) and node.args[3].id == SMOOTH
+        if len(node.args) != 3 + smooth:
+            self.refuse(self.at(node), f"interp takes an argument, a list of knots and a list of values. {way}")
+        lists = []
+        for argument, what in zip(node.args[1:3], ("knots", "values"), strict=True):
+            if not isinstance(argument, ast.List):
+                self.refuse(self.at(argument), f"the {what} of interp stand in square brackets. {way}")
+            lists.append([self.value(each, depth + 1) for each in argument.elts])
+        for each, knot in zip(node.args[1].elts, lists[0], strict=True):  # type: ignore[attr-defined]
+            if not knot.is_constant():
+                self.refuse(self.at(each), "a knot of interp is a number; its values may be parameters.")
+        x = self.value(node.args[0], depth + 1)
+        try:
+            return self.finite(maths.interp(x, [float(knot) for knot in lists[0]], lists[1], smooth), self.at(node))
+        except ValueError as error:
+            self.refuse(self.at(node.args[1]), f"{error}")
+
+    def table(self, node: ast.Call, name: str, depth: int) -> Any:
+        """f(x) of a table f of the model."""
+        if len(node.args) != 1:
+            self.refuse(self.at(node), f"the table {name} takes 1 argument, not {len(node.args)}.")
+        table = self.symbols.tables[name]  # type: ignore[attr-defined]
+        values = [self.symbols.get(value, casadi.SX(0)) for value in table.values]
+        return maths.interp(self.value(node.args[0], depth + 1), table.knots, values, table.smooth)
+
+    def delay(self, node: ast.Call, depth: int) -> Any:
+        """delay(u, theta) of an input of a model."""
+        if not isinstance(self.symbols, Scope):
+            self.refuse(self.at(node), "delay(u, theta) stands in the equations of a model only.")
+        if len(node.args) != 2:
+            self.refuse(self.at(node), f"delay takes an input and its dead time, as in delay(u, theta); not {len(node.args)} "
+                                       "arguments.")
+        name = node.args[0]
+        if not isinstance(name, ast.Name) or name.id not in self.symbols.inputs:
+            self.refuse(self.at(name), "only an input has a past: the first argument of delay is the name of one "
+                                       f"({', '.join(self.symbols.inputs) or 'this model has none'}). Of a state or an output "
+                                       "there is no dead time.")
+        return self.symbols.delay(name.id, casadi.SX(self.value(node.args[1], depth + 1)))
 
     def condition(self, node: ast.expr, depth: int) -> Any:
         """What may stand first in where(...): comparisons, joined by and, or, not."""

@@ -104,7 +104,8 @@ def take_functions(written: ModelDefinition, states: Any, outputs: Any, definiti
         written.parameters = [name for name in p._symbols if name not in written.constants]
     keyed = {("state", k): v for k, v in rates.items()} | {("output", k): v for k, v in measured.items()}
     try:
-        texts, written.definitions = expressions_to_text(keyed, symbols_of(arguments), taken=measured)
+        texts, written.definitions = expressions_to_text(keyed, [*symbols_of(arguments), *delayed_inputs(keyed.values())],
+                                                         taken=measured)
     except ProblemError as error:
         faults.extend(error.faults)
         return
@@ -127,6 +128,12 @@ def arguments_of(written: ModelDefinition, faults: list[str]) -> Arguments:
 def symbols_of(arguments: Arguments) -> list[casadi.SX]:
     t, *others = arguments
     return [t, *(symbol for names in others for symbol in names._symbols.values())]
+
+
+def delayed_inputs(expressions: Iterable[casadi.SX]) -> list[casadi.SX]:
+    """The symbols that `maths.delay` made, each once: their names are the text that they stand for."""
+    met = {symbol.element_hash(): symbol for each in expressions for symbol in casadi.symvar(each)}
+    return [symbol for symbol in met.values() if symbol.name().startswith("delay(")]
 
 
 def returned_by(called: str, function: Callable[..., Any], arguments: Iterable[Any], faults: list[str]) -> Any:

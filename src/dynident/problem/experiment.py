@@ -47,6 +47,8 @@ class Experiment:
         For tables, and for quantities that each experiment has of its own.
     units : mapping of str to str, optional
         By signal, and of "time".
+    before : mapping of str to float, optional
+        Inputs before the first sample, for models with a dead time (`delay(u, theta)`); left out, they were as at the first.
     mode : str, default ""
         In which mode a hybrid model begins; "": the first that is possible.
     source : str, default ""
@@ -77,6 +79,7 @@ class Experiment:
     hold: Any = "zero"  # one word for all inputs, or a mapping by name; kept as a mapping
     name: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
+    before: Mapping[str, float] = field(default_factory=dict)  # inputs before the record, for models with dead times
     mode: str = ""  # in which mode a hybrid model begins; empty: the first that is possible
     source: str = ""  # the file it was read from; errors name it
     notes: tuple[str, ...] = ()  # what the reader understood beyond the plain case, as sentences
@@ -95,11 +98,16 @@ class Experiment:
         noise = self._noise(inputs, outputs, time.size, faults)
         start = time[0] if self.start is None and time.size else self.start
         _check_start(start, time, inputs, faults)
-        initial = {str(state): _finite(state, value, faults) for state, value in dict(self.initial).items()}
+        initial = {str(state): _finite(f"known initial state '{state}'", value, faults)
+                   for state, value in dict(self.initial).items()}
+        before = {str(name): _finite(f"input '{name}' before the record", value, faults)
+                  for name, value in dict(self.before).items()}
+        faults += [f"before names '{name}', which is not an input.{did_you_mean(name, inputs)}"
+                   for name in before if name not in inputs]
         if faults:
             raise ProblemError([f"{self.label}: {fault}" for fault in faults])
         for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
-                           "start": float(start), "hold": hold, "units": dict(self.units)}.items():
+                           "before": before, "start": float(start), "hold": hold, "units": dict(self.units)}.items():
             object.__setattr__(self, key, value)
 
     @property
@@ -141,14 +149,14 @@ class Experiment:
 
         return replace(
             self, time=self.time[keep], start=self.start if first else None, initial=self.initial if first else {},
-            mode=self.mode if first else "",
+            mode=self.mode if first else "", before=self.before if first else {},
             inputs={k: v[keep] for k, v in self.inputs.items()}, outputs={k: v[keep] for k, v in self.outputs.items()},
             noise={k: part(v) for k, v in self.noise.items()})
 
     def _table_faults(self) -> list[str]:
         """What should be said by name and is not."""
         examples = {"inputs": "{'u': [...]}", "outputs": "{'y': [...]}", "noise": "{'y': Gaussian(0.1)}",
-                    "initial": "{'x': 0.0}", "units": "{'y': 'm'}", "hold": "{'u': 'linear'}"}
+                    "initial": "{'x': 0.0}", "before": "{'u': 0.0}", "units": "{'y': 'm'}", "hold": "{'u': 'linear'}"}
         faults = []
         for field_name, example in examples.items():
             given = getattr(self, field_name)
@@ -241,13 +249,13 @@ def _frozen(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.base is None and not array.flags.writeable
 
 
-def _finite(state: str, value: float, faults: list[str]) -> float:
+def _finite(what: str, value: float, faults: list[str]) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = np.nan
     if not np.isfinite(number):
-        faults.append(f"the known initial state '{state}' is {value}; give a finite number.")
+        faults.append(f"the {what} is {value}; give a finite number.")
     return number
 
 

@@ -191,6 +191,7 @@ class Problem:
         for e in self.experiments:
             digest.update(repr((e.name, e.start, sorted(e.hold.items()), sorted(e.initial.items()))).encode())
             digest.update(e.mode.encode())
+            digest.update(repr(sorted(e.before.items())).encode() if e.before else b"")
             for columns in ({"time": e.time}, e.inputs, e.outputs):
                 for name in sorted(columns):
                     digest.update(name.encode())

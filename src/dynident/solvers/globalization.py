@@ -15,7 +15,7 @@ import numpy as np
 from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
-from dynident.linalg.finite_problem import FiniteProblem, Variables
+from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
 from dynident.solvers.least_squares import LeastSquaresLoop
 from dynident.solvers.search_direction import SearchDirection
 from dynident.solvers.search_state import FIRST_GROWTH, SearchState, condense
@@ -167,10 +167,11 @@ def line_search(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchSta
     while step_length >= SHORTEST_STEP:
         candidate = project_to_bounds(problem, state.variables.step_along(direction.step, direction.node_steps, step_length))
         try:
-            follows = simplified_step_norm(problem, state, direction, candidate, step_length)
+            evaluation = problem.evaluate(candidate)
+            follows = simplified_step_norm(problem, state, direction, candidate, evaluation, step_length)
             if follows <= (1 - step_length / 4) * length or (
                     step_length == limit and follows <= CONTRACTED_STEP and length <= CONTRACTING_STEP):
-                condensed = CondensedProblem(problem.linearize(candidate, state.spare))
+                condensed = CondensedProblem(problem.linearize(candidate, state.spare, evaluation))
                 return accept(loop, state, step_length, limit).moved_to(problem, candidate, condensed, step_length * length)
         except SimulationDiverged as divergence:
             state, step_length = changed(state, last_divergence=divergence), step_length / 4
@@ -192,19 +193,19 @@ def accept(loop: LeastSquaresLoop, state: SearchState, step_length: float, limit
 
 
 def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: SearchDirection, candidate: Variables,
-                         step_length: float) -> float:
+                         evaluation: Evaluation, step_length: float) -> float:
     """Length of the simplified Newton step: residuals and defects of another point, derivatives of the present one.
 
     What regularises the step pulls on the other point too: in a linear problem nothing follows a full step, regularised
     or not.
     """
-    evaluation = problem.evaluate(candidate)
-    gradient = state.condensed.gradient(evaluation) + direction.weights**2 * (step_length * direction.step)
+    gradient, offsets = state.condensed.gradient(evaluation)
+    gradient += direction.weights**2 * (step_length * direction.step)
     constraints, active = direction.constraints, direction.active_constraints
     if constraints is not None:
         gradient += constraints.gradient(active, constraints.constraints.at(candidate.unknowns)[0])
     step = direction.free_rows.newton_step(np.append(gradient, np.zeros(active.size)))[:gradient.size]
-    return state.length(problem, step, state.condensed.expand(step, evaluation))
+    return state.length(problem, step, state.condensed.expand(step, offsets))
 
 
 def project_to_bounds(problem: FiniteProblem, variables: Variables) -> Variables:

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from dynident.linalg.arrowhead import FIRM, ArrowheadLeastSquares, arrowhead
-from dynident.linalg.bounded_least_squares import bounded_least_squares
+from dynident.linalg.bounded_least_squares import bounded_least_squares, damped_step
 from dynident.linalg.finite_problem import FiniteProblem
 from dynident.solvers.search_state import SearchState
 from dynident.tolerances import CONSTRAINT_TOLERANCE, RANK_DAMPING, UNOBSERVABLE_STEP
@@ -138,14 +138,16 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
         typical = np.where(typical > 0, typical, 1.0)
     if regularization.scaled or observable:  # the way along what the data do not see is endless, and bends: it stays there
         rows = rows.freeze_unobservable(typical, UNOBSERVABLE_STEP * min(1.0, std))  # far from the data all counts
-    rows = rows.with_damping(weights)
     lower, upper = problem.coordinates.lower - state.variables.unknowns, problem.coordinates.upper - state.variables.unknowns
     linearized = None
-    if constraints is not None:
+    if constraints is None:
+        rows, solution, active = damped_step(rows, weights, lower, upper)
+    else:
+        rows = rows.with_damping(weights)
         row_norm = float(np.max(rows.column_norms * scale))
         linearized = linearize_constraints(constraints, state.variables.unknowns, scale, row_norm)
         rows, (lower, upper) = linearized.augment(rows), linearized.bounds(lower, upper)
-    solution, active = bounded_least_squares(rows, lower, upper)
+        solution, active = bounded_least_squares(rows, lower, upper)
     step = solution[:len(scale)]
-    nodes = state.condensed.expand(step, state.evaluation) if regularization.with_nodes else ()
+    nodes = state.condensed.expand(step) if regularization.with_nodes else ()
     return SearchDirection(len(scale), solution, active, rows, weights, nodes, linearized, float(np.sum((paid * step) ** 2)))

@@ -50,7 +50,10 @@ def observed_states(model: Model) -> dict[int, ObservedState]:
 
 @functools.lru_cache(maxsize=64)  # asked for each time a problem is discretized anew
 def _sights(model: EquationModel) -> dict[int, ObservedState]:
+    model = model.undelayed
     seen = _direct(model)
+    if model.sample_time is not None:
+        return seen  # the slope of an output says nothing about a map
     try:
         positions, velocities = model.position_velocity()
     except NotSupported:
@@ -88,8 +91,10 @@ def _chains(model: EquationModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """States whose rate is exactly another state, in every mode in which they move."""
     t, x, u, p = _symbols(model)
     system, z = model.algebraic_system, ca.SX.sym("z", len(model.algebraic))
-    rates = ([model.mode(name).rate(t, x, u, p) for name in model.modes] if system is None
-             else [system.motion(t, x, z, u, p)])
+    if model.hybrid:
+        rates = [model.mode(name).rate(t, x, u, p) for name in model.modes]
+    else:
+        rates = [model.rate(t, x, u, p) if system is None else system.motion(t, x, z, u, p)]
     pairs = []
     for i in range(len(model.states)):
         moving = [rate[i] for rate in rates if not rate[i].is_zero()]
@@ -274,7 +279,7 @@ class _MatchedRecord:
         self.states = states_from_measurements(model, experiment, self.grid.time, self.window)
         s = symbols(model)
         t, x, u, p = s["t"], s["x"], s["u0"], s["p"]
-        rate = model.rate(t, x, u, p)
+        rate = model.undelayed.rate(t, x, u, p)
         depending = [i for i in range(len(model.states)) if any(ca.which_depends(rate[i], p, 1, False))]  # by parameters
         self.depending, rate = depending, rate[depending]
         self.rate = ca.Function("rate", [t, x, u, p], [ca.densify(rate)]).map(samples - 1)

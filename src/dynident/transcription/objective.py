@@ -44,6 +44,8 @@ class WeightedData:
                 self.measured[places, j] = np.where(present, y, 0.0)
                 self.weight[places, j] = np.where(present, weight, 0.0)
         self.complete = bool(np.all(self.weight > 0))
+        self.count = int(np.count_nonzero(self.weight))  # of measured values
+        self.squares = float(np.sum((self.measured * self.weight) ** 2))  # of these, weighted
 
     def residuals(self, outputs: np.ndarray) -> np.ndarray:
         if self.complete:
@@ -60,6 +62,7 @@ class _ProblemFacts:
     free: np.ndarray  # parameters of the model that follow an unknown in any experiment
     coordinates: Transforms
     sources: tuple[np.ndarray, ...]  # per experiment: the unknown that each first state and free parameter follows, or -1
+    all_states_measured: bool  # the measurements show every state
 
 
 _facts: WeakKeyDictionary[Problem, _ProblemFacts] = WeakKeyDictionary()
@@ -74,7 +77,9 @@ def _facts_of(problem: Problem) -> _ProblemFacts:
         sources = tuple(np.concatenate([b.initial_unknown, b.parameter_unknown[free]]) for b in problem.bindings)
         for array in (start, scale, free, *sources):
             array.flags.writeable = False
-        _facts[problem] = _ProblemFacts(start, scale, free, transforms_of(problem, start), sources)
+        measured = all(np.all(np.isfinite(states_from_measurements(problem.model, e, np.asarray(e.time)[:1], 1)))
+                       for e in problem.experiments)
+        _facts[problem] = _ProblemFacts(start, scale, free, transforms_of(problem, start), sources, measured)
     return _facts[problem]
 
 
@@ -98,6 +103,7 @@ class Objective:
         self.names = problem.names
         facts = _facts_of(problem)
         self.free, self.state_scale, self._sources = facts.free, facts.state_scale, facts.sources
+        self.all_states_measured = facts.all_states_measured
         self.coordinates: Transforms = facts.coordinates
         self.start_values = facts.start if start_values is None else start_values
         self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
@@ -110,11 +116,11 @@ class Objective:
         return values
 
     def residual_count(self, signals: Sequence[WeightedData]) -> int:
-        return sum(int(np.count_nonzero(s.weight)) for s in signals) + len(self.priors)
+        return sum(s.count for s in signals) + len(self.priors)
 
     def rounding_cost(self, signals: Sequence[WeightedData]) -> float:
         """A cost below this is rounding."""
-        return RESIDUAL_ROUNDING**2 * sum(float(np.sum((s.measured * s.weight) ** 2)) for s in signals)
+        return RESIDUAL_ROUNDING**2 * sum(s.squares for s in signals)
 
     def evaluation(self, point: Variables, signals: Sequence[WeightedData], outputs: Sequence[np.ndarray],
                    defects: Sequence[np.ndarray], corrections: Sequence[np.ndarray]) -> tuple[Evaluation, list[Any]]:
@@ -159,6 +165,8 @@ class Objective:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
         total = 0.0
         for steps in nodes:
-            scaled = (steps * np.tile(1 / self.state_scale, steps.shape[1] // max(1, self.state_scale.size))).ravel()
+            repeats = steps.shape[1] // max(1, self.state_scale.size)  # a state, and the stages before it
+            scale = self.state_scale if repeats == 1 else np.tile(self.state_scale, repeats)
+            scaled = (steps / scale).ravel()
             total += float(scaled @ scaled)
         return total / max(1, sum(len(n) for n in nodes))

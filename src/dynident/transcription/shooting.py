@@ -7,6 +7,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -30,11 +31,12 @@ from dynident.transcription.objective import Objective, WeightedData
 
 SAMPLES_PER_SEGMENT = 10  # at least, where the number of segments is not given
 USUAL_SEGMENTS = 20
+WIDEST_READING = 25  # samples to either side from which the state at a node is read off
 
 
 def default_segments(samples: int) -> int:
     """How many segments a record is cut into where nothing is said."""
-    return int(np.clip((samples - 1) // SAMPLES_PER_SEGMENT, 1, USUAL_SEGMENTS))
+    return min(max((samples - 1) // SAMPLES_PER_SEGMENT, 1), USUAL_SEGMENTS)
 
 
 def segment_starts(nodes: int, segments: int, name: str) -> np.ndarray:
@@ -56,6 +58,26 @@ class ExperimentData(WeightedData):
         self.grid: Grid = replace(grid_of(problem.model, experiment, substeps), unknown_first=unknown)
         self.segment_starts = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
+        self._readings: dict[int, np.ndarray] = {}  # by the number of segments; one for all copies with these measurements
+
+    def states_at_inner_nodes(self, problem: Problem, index: int) -> np.ndarray:
+        """(segments - 1, states) from the measurements; NaN where these do not show a state."""
+        segments = len(self.segment_starts) - 1
+        if segments not in self._readings:
+            shortest = int(np.min(np.diff(self.segment_starts)))
+            self._readings[segments] = states_from_measurements(
+                problem.model, problem.experiments[index], self.grid.time[self.segment_starts[1:-1]],
+                min(max(shortest // 2, 1), WIDEST_READING))
+        return self._readings[segments].copy()
+
+    def cut(self, segments: int, substeps: int) -> ExperimentData:
+        """The same record in other segments, on a grid of other steps."""
+        changed = self if substeps == 1 else self.with_substeps(substeps)
+        if segments == len(self.segment_starts) - 1:
+            return changed
+        changed = copy.copy(changed)
+        changed.segment_starts = segment_starts(self.grid.nodes, segments, self.name)
+        return changed
 
     def with_substeps(self, substeps: int) -> ExperimentData:
         """On a grid of other steps; what is measured and where it is cut stays."""
@@ -66,11 +88,21 @@ class ExperimentData(WeightedData):
     def with_outputs(self, outputs: Mapping[int, np.ndarray]) -> ExperimentData:
         """With other measured values of some outputs, by their number; what was missing stays missing."""
         changed = copy.copy(self)
-        changed.measured = self.measured.copy()
+        changed.measured, changed._readings = self.measured.copy(), {}
         for j, values in outputs.items():
             present = self.weight[self.grid.offset:, j] > 0
             changed.measured[self.grid.offset:, j] = np.where(present, values, 0.0)
         return changed
+
+
+_records: WeakKeyDictionary[Problem, tuple[dict[str, float], list[ExperimentData]]] = WeakKeyDictionary()
+
+
+def _uncut_records(problem: Problem, std: Mapping[str, float]) -> list[ExperimentData]:
+    """The records with these weights in one segment each: a fit cuts and steps them in several ways."""
+    if problem not in _records or _records[problem][0] != dict(std):
+        _records[problem] = dict(std), [ExperimentData(problem, e, 1, 1, std) for e in range(len(problem.experiments))]
+    return _records[problem][1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +128,7 @@ class Shooting:
         self.problem, self.loss, self.substeps, self.integrator = problem, loss, substeps, integrator
         self.objective = Objective(problem, loss, start_values)
         self.propagator: Propagator = propagator_for(problem.model, integrator, tuple(int(i) for i in self.objective.free))
-        self.records = [ExperimentData(problem, e, segments[e], substeps, std) for e in range(len(problem.experiments))]
+        self.records = [record.cut(segments[e], substeps) for e, record in enumerate(_uncut_records(problem, std))]
         self.names, self.coordinates = self.objective.names, self.objective.coordinates
         self.residual_count = self.objective.residual_count(self.records)
         self.equality_count = sum((len(r.segment_starts) - 2) * len(problem.model.states) for r in self.records)
@@ -144,8 +176,7 @@ class Shooting:
     @property
     def all_states_measured(self) -> bool:
         """The measurements show every state, so that every node starts from them."""
-        return all(np.all(np.isfinite(states_from_measurements(self.problem.model, e, np.asarray(e.time)[:1], 1)))
-                   for e in self.problem.experiments)
+        return self.objective.all_states_measured
 
     def from_states(self, unknowns: np.ndarray, times: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> Variables:
         """A point from trajectories on other grids, by linear interpolation."""
@@ -163,9 +194,7 @@ class Shooting:
         inner = record.segment_starts[1:-1]
         if not inner.size:
             return np.zeros((0, nx))
-        shortest = int(np.min(np.diff(record.segment_starts)))
-        nodes = states_from_measurements(self.problem.model, self.problem.experiments[e], record.grid.time[inner],
-                          int(np.clip(shortest // 2, 1, 25)))
+        nodes = record.states_at_inner_nodes(self.problem, e)
         if np.any(np.isnan(nodes)):
             p, x = self.problem.parameters_and_initial_state(values, e)
             for i in range(len(inner)):
@@ -178,7 +207,7 @@ class Shooting:
         begin, end = record.segment_starts[segment], record.segment_starts[segment + 1]
         g = record.grid
         part = Grid(g.time[begin:end + 1], 0, g.substeps[begin:end], g.u_begin[begin:end], g.u_end[begin:end],
-                    g.u_node[begin:end + 1], np.zeros(end - begin + 1, np.uint8))
+                    g.u_node[begin:end + 1], np.zeros(end - begin + 1, np.uint8), record=g)
         try:
             return self.propagator.run(part, np.array([0, end - begin]), x[None], p, False).end_states[0]
         except SimulationDiverged:
@@ -239,7 +268,8 @@ class Shooting:
         return self.objective.evaluation(point, self.records, [out.outputs for out in propagated], defects,
                                      [np.zeros((len(d), 0)) for d in defects])
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         workspace = workspace or Workspace()
         ran = self._ran(point, True, workspace)
         if ran.workspace is not workspace:

@@ -66,7 +66,7 @@ def _fit_ahead(estimate: Estimate, experiment: Experiment, held: list[Parameter]
     The noise is what this record shows under the fitted parameters: output error knows none of its own.
     """
     model = estimate.problem.model
-    if not isinstance(model, EquationModel) or model.hybrid or not model.states:
+    if not isinstance(model, EquationModel) or model.hybrid or not model.states or model.delays or model.sample_time:
         return {}
     initial = _unknown_initial_states(estimate, missing)
     disturbed = estimate.process_noise or dict.fromkeys(disturbed_states(model))

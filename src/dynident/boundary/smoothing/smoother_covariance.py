@@ -87,16 +87,16 @@ class SmootherCovariance:
         1/weight; so that H^-1 this H^-1 is the covariance of the unknowns where the weights are no inverse variances."""
         count = len(self.finite.names)
         total = np.zeros((count, count))
-        still = self.linear.evaluation
-        zero = [np.zeros_like(rhs) for rhs in still.weighted_residuals]
-        none = [np.zeros_like(defect) for defect in still.defects]
+        zero = [np.zeros_like(rhs) for rhs in self.linear.evaluation.weighted_residuals]
+        none = [np.zeros_like(defect) for defect in self.linear.evaluation.defects]
         for e, (swept, spread) in enumerate(zip(self.reduced.factors, self.linear.unknown_maps, strict=True)):
             chain = swept.chain
             nx, n = chain.transition.shape[1], spread.unknown.size
             answers = np.empty((*chain.weight.shape, n))
+            _, still = swept.gradient(zero[e], none[e])
             for j in range(n):  # how the best trajectory moves with first state and parameters
                 unit = np.eye(n)[j]
-                states = swept.expand(unit[:nx], unit[nx:], zero[e], none[e])
+                states = swept.expand(unit[:nx], unit[nx:], still)
                 moved = np.hstack([states, np.tile(unit[nx:], (len(states), 1))])
                 answers[:, :, j] = chain.weight * np.einsum("kia,ka->ki", chain.jacobian, moved)
             rows = (answers * true_std[e][:, :, None]).reshape(-1, n)

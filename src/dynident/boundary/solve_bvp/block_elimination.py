@@ -1,22 +1,21 @@
 """Elimination: how are the almost block diagonal equations of a chain solved whose two ends are tied?
 
-`bvp_elimination.c` says how it is done; its twin
-`block_elimination_numpy.py` serves where there is no compiler, and as its check.
+`block_elimination.c` says how it is done; its twin
+`block_elimination_interpreted.py` serves where there is no compiler, and as its check.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 
 import numpy as np
 from scipy.linalg.lapack import dgetrf, dgetrs
 
-from dynident.boundary.solve_bvp.block_elimination_numpy import NumpyElimination
+from dynident.boundary.solve_bvp.block_elimination_interpreted import InterpretedElimination
 from dynident.boundary.solve_bvp.root_finding import ILL_POSED, SINGULAR_BLOCK, Singular
 from dynident.codegen.c_source import kernel_text
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.tolerances import BLOCK_PIVOT, HELD_DIRECTION
 
 
@@ -32,8 +31,8 @@ class BlockElimination:
         self.segments, self.n, columns = link.shape
         self.m = columns - self.n
         library = _library()
-        made = CompiledElimination(library, link) if library is not None else NumpyElimination(link)
-        self.chain: CompiledElimination | NumpyElimination = made
+        made = CompiledElimination(library, link) if library is not None else InterpretedElimination(link)
+        self.chain: CompiledElimination | InterpretedElimination = made
         if made.singular:
             where = f"node {made.singular} of {self.segments + 1}"
             raise Singular(f"because the linearised equations are singular at {where}", SINGULAR_BLOCK)
@@ -84,9 +83,9 @@ class CompiledElimination:
                                              p.ctypes.data, s.ctypes.data)
 
 
-@functools.cache
+@remembered()
 def _library() -> ctypes.CDLL | None:
-    text = kernel_text("bvp_elimination.c")
+    text = kernel_text("boundary/solve_bvp/block_elimination.c")
     library = load_library(f"elimination {hashlib.sha256(text.encode()).hexdigest()}", lambda: text)
     if library is not None:
         pointer, size, number = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int

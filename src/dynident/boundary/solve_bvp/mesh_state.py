@@ -1,6 +1,6 @@
 """Mesh state: what stays the same over all meshes of a boundary value problem, and where the loop over them stands.
 
-All of it is frozen: a step of the loop makes a new state (`adaptive.py`).
+All of it is frozen: a step of the loop makes a new state (`run.py`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, TypeVar
 
@@ -17,23 +17,13 @@ from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.archive import digest_of
 from dynident.fmu.model import FmuModel
+from dynident.io.problem_file.known_keys import known_keys
 from dynident.io.problem_file.schema import (
     FMU_OPTIONS,
-    DesignTable,
     ExperimentTable,
     FleetFileTable,
-    FleetTable,
-    IndexColumns,
-    InitialTable,
-    InputTable,
     ModelTable,
-    ModeTable,
-    OutputTable,
-    ParameterTable,
-    PriorTable,
     ProblemTable,
-    RecordTable,
-    TransitionTable,
     shown,
 )
 from dynident.io.problem_file.write import (
@@ -50,6 +40,7 @@ from dynident.io.readers.build_experiment import in_units_of
 from dynident.io.readers.columns import existing_file
 from dynident.io.readers.tables import read_table
 from dynident.models.equations import EquationModel
+from dynident.models.transfer_function import transfer_function
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
@@ -275,6 +266,9 @@ class Reader:
         if table.python is not None:
             named = table.python
             return self._gather(("model", "python"), lambda: self._python_model(named))
+        if table.transfer_function is not None:
+            arguments = table.transfer_function.model_dump()
+            return self._gather(("model", "transfer_function"), lambda: transfer_function(**arguments, name=table.name))
         return self._gather(("model",), lambda: EquationModel.from_definition(table.definition()))
 
     def _fmu_model(self, named: str, table: ModelTable, measured: Sequence[str]) -> Model:
@@ -317,7 +311,8 @@ class Reader:
 
     def _read(self, table: ExperimentTable, model: Model | None) -> Experiment:
         record = read_table(self.inside(table.file), **table.request())
-        return record if model is None else in_units_of(model, record, table.units or ())
+        record = record if model is None else in_units_of(model, record, table.units or ())
+        return replace(record, before=table.before) if table.before else record
 
     def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""
@@ -373,7 +368,7 @@ def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
             told.append(located.fault(path + key, sentence))
         return told
     if kind == "extra_forbidden":
-        return [located.fault(path, f"this key has no meaning here.{did_you_mean(str(path[-1]), _known_keys(path, table))}")]
+        return [located.fault(path, f"this key has no meaning here.{did_you_mean(str(path[-1]), known_keys(path, table))}")]
     if kind == "missing":
         return [located.fault(path, "is required, but not given.")]
     if kind == "too_short":
@@ -392,23 +387,3 @@ def key_in(sentence: str, table: Any) -> KeyPath:
             return (key,) if key in table else ()
     first = re.match(r"\w+", sentence)
     return (first.group(),) if first and first.group() in table else ()
-
-
-def _known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
-    """The keys that could stand in the place of the last of the path."""
-    tables: dict[str, type[BaseModel]] = {
-        "model": ModelTable, "experiment": ExperimentTable, "validation": ExperimentTable,
-        "parameters": ParameterTable, "initial_states": InitialTable, "design": DesignTable, "record": RecordTable,
-        "fleet": FleetTable}
-    table = whole if len(path) == 1 else tables[str(path[0])]
-    if path[:2] == ("fleet", "columns"):
-        table = IndexColumns
-    elif "outputs" in path[1:4] and len(path) == (4 if path[0] == "record" else 5):
-        table = OutputTable
-    elif "inputs" in path[1:4] and len(path) == (4 if path[0] == "record" else 5):
-        table = InputTable
-    elif "prior" in path[2:-1]:
-        table = PriorTable
-    elif path[:1] == ("model",) and len(path) > 3:
-        table = ModeTable if path[1] == "modes" else TransitionTable
-    return list(table.model_fields)

@@ -122,11 +122,30 @@ class TransitionTable(_Table):
 
 
 FMU_OPTIONS = ("interface", "integrator", "alignment", "values", "time_limit")
-ALLOWED_WITH = {"states": (), "python": (), "fmu": ("inputs", "outputs", *FMU_OPTIONS)}
+ALLOWED_WITH: dict[str, tuple[str, ...]] = {
+    "states": (), "next": (), "transfer_function": ("name",), "python": (), "fmu": ("inputs", "outputs", *FMU_OPTIONS)}
+
+
+class LookUpTable(_Table):
+    """A look-up table with unknown values."""
+
+    knots: list[Number]
+    smooth: bool = False
+
+
+class TransferFunctionTable(_Table):
+    """The arguments of `transfer_function`."""
+
+    num: list[Equation]
+    den: list[Equation]
+    delay: Equation | None = None
+    sample_time: Number = None
+    input: str = "u"
+    output: str = "y"
 
 
 class ModelTable(_Table):
-    """Equations as text, or one of `python` and `fmu`."""
+    """Equations as text (`states`, or `next` in discrete time), or one of `transfer_function`, `python` and `fmu`."""
 
     name: str = ""
     kind: str = "equations"
@@ -136,6 +155,11 @@ class ModelTable(_Table):
     states: Annotated[dict[str, Equation] | None, BeforeValidator(_states)] = None
     algebraic: dict[str, Equation] = {}
     guesses: dict[str, Equation] = {}
+    next: dict[str, Equation] | None = None
+    sample_time: Number = None
+    tables: dict[str, LookUpTable] | None = None
+    starts: dict[str, Number] | None = None
+    transfer_function: TransferFunctionTable | None = None
     modes: dict[str, ModeTable] | None = None
     transitions: list[TransitionTable] = []
     outputs: Annotated[dict[str, Equation] | None, BeforeValidator(_output_equations)] = None
@@ -151,16 +175,17 @@ class ModelTable(_Table):
 
     def definition(self) -> dict[str, Any]:
         """As `EquationModel.from_definition` takes it; states without a rate of their own are a list of names."""
-        said = self.model_dump(exclude={"python", "fmu", *FMU_OPTIONS}, exclude_none=True)
+        said = self.model_dump(exclude={"python", "fmu", "transfer_function", *FMU_OPTIONS}, exclude_none=True)
         return said | ({"states": list(said["states"])} if self.modes and not any(said["states"].values()) else {})
 
     @model_validator(mode="after")
     def one_source(self) -> ModelTable:
-        given = [key for key in ("states", "python", "fmu") if getattr(self, key) is not None]
+        given = [key for key in ALLOWED_WITH if getattr(self, key) is not None]
         if len(given) != 1:
-            raise ValueError(f"needs exactly one of states, python and fmu, but has {' and '.join(given) or 'none'}.")
+            raise ValueError(f"needs exactly one of {', '.join(list(ALLOWED_WITH)[:-1])} and {list(ALLOWED_WITH)[-1]}, but has "
+                             f"{' and '.join(given) or 'none'}.")
         others = sorted(self.model_fields_set - set(given) - set(ALLOWED_WITH[given[0]]))
-        if others and given[0] in ("python", "fmu"):
+        if others and given[0] in ("transfer_function", "python", "fmu"):
             raise ValueError(f"{given[0]} brings a whole model; remove {', '.join(others)}.")
         if others and set(others) & set(FMU_OPTIONS):
             raise ValueError(f"{', '.join(others)} belongs to a model from an FMU; remove it.")
@@ -225,7 +250,7 @@ class RecordTable(_Table):
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs"}}
+        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs", "before"}}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
 
@@ -235,6 +260,7 @@ class ExperimentTable(RecordTable):
 
     file: str
     name: str | None = None
+    before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
 
 
 class PriorTable(_Table):

@@ -124,7 +124,7 @@ def model_table(model: Model) -> dict[str, Any]:
     if definition.get("kind") != KIND:
         raise NotSupported(f"a model of kind '{definition.get('kind')}' cannot be written into a problem file; only a "
                            "model made of equations or an FMU can.")
-    return {key: value for key, value in definition.items() if key == "states" or value not in ("", {}, [])}
+    return {key: value for key, value in definition.items() if key in ("states", "next") or value not in ("", {}, [])}
 
 
 def unknown_table(unknown: Parameter | InitialState) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any],
              if name in ("time", *experiment.inputs, *experiment.outputs)}
     table = {"file": file, "time": "time", "name": experiment.name, "separator": ",", "decimal": ".",
              "inputs": inputs, "outputs": outputs, "hold": experiment.hold, "initial": dict(experiment.initial),
-             "start": experiment.start, "mode": experiment.mode, "units": units}
+             "before": dict(experiment.before), "start": experiment.start, "mode": experiment.mode, "units": units}
     return {key: value for key, value in table.items() if value not in ("", {})}, columns
 
 

@@ -21,8 +21,9 @@ import casadi as ca
 import numpy as np
 
 from dynident.codegen.c_source import flags_by_size, kernel_text, static_source
-from dynident.codegen.compiler import load_library
+from dynident.codegen.compiler import load_library, remembered
 from dynident.integrators.scheme import Explicit, StepFunction
+from dynident.kalman.prediction_error.innovations_interpreted import run_interpreted
 from dynident.models.equations import EquationModel
 
 SOURCE_VERSION = 2  # part of the cache's key: raise it when `_functions` makes other functions of the same model
@@ -89,44 +90,28 @@ def run_innovations(model: InnovationModel, columns: np.ndarray, p: np.ndarray, 
     library = _library(model)
     ny = len(model.model.outputs)
     seeds = [np.ascontiguousarray(a, float) for a in (dp, dnoise)]
-    arguments = (model, np.ascontiguousarray(columns), np.ascontiguousarray(p, float), np.ascontiguousarray(noise, float),
+    arguments = (np.ascontiguousarray(columns), np.ascontiguousarray(p, float), np.ascontiguousarray(noise, float),
                  seeds[0], seeds[1], z, dz)
-    out, dout, course = _run_interpreted(*arguments) if library is None else _run_compiled(library, *arguments)
+    out, dout, course = (
+        run_interpreted(*_functions(model), *arguments) if library is None else _run_compiled(library, 2 * ny, *arguments))
     dout = np.moveaxis(dout, 1, 2)  # (rows, 2 outputs, directions)
     n = model.size
     diagonal = n + np.cumsum([0, *range(n, 1, -1)])
     return RecordInnovations(out[:, :ny], out[:, ny:], dout[:, :ny], dout[:, ny:], course[:, :n], course[:, diagonal])
 
 
-def _run_compiled(library: ctypes.CDLL, model: InnovationModel, columns: np.ndarray, p: np.ndarray, noise: np.ndarray,
+def _run_compiled(library: ctypes.CDLL, ne: int, columns: np.ndarray, p: np.ndarray, noise: np.ndarray,
                   dp: np.ndarray, dnoise: np.ndarray, z: np.ndarray, dz: np.ndarray) -> tuple[np.ndarray, ...]:
-    rows, directions, ne = len(columns), len(dp), 2 * len(model.model.outputs)
+    rows, directions = len(columns), len(dp)
     out, dout, course = np.empty((rows, ne)), np.empty((rows, directions, ne)), np.empty((rows, z.size))
     library.dynident_innovations(rows, directions, *[a.ctypes.data for a in (columns, p, noise, dp, dnoise, z, dz, out, dout,
                                                                              course)])
     return out, dout, course
 
 
-def _run_interpreted(model: InnovationModel, columns: np.ndarray, p: np.ndarray, noise: np.ndarray, dp: np.ndarray,
-                     dnoise: np.ndarray, z: np.ndarray, dz: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The twin of innovations.c."""
-    step, forward = _functions(model)
-    rows, directions, ne = len(columns), len(dp), 2 * len(model.model.outputs)
-    out, dout, course = np.empty((rows, ne)), np.empty((rows, directions, ne)), np.empty((rows, z.size))
-    along = forward.map(directions) if directions else None
-    for k, column in enumerate(columns):
-        if along is not None:
-            dnext, dout_k = along(z, column, p, noise, dz.T, dp.T, dnoise.T)
-            dz, dout[k] = np.asarray(dnext).T, np.asarray(dout_k).T
-        following, out_k = step(z, column, p, noise)
-        z, out[k] = np.asarray(following).ravel(), np.asarray(out_k).ravel()
-        course[k] = z
-    return out, dout, course
-
-
-@functools.lru_cache(maxsize=32)
+@remembered(maxsize=32)
 def _library(model: InnovationModel) -> ctypes.CDLL | None:
-    kernel = kernel_text("innovations.c", package="dynident.kalman.prediction_error")
+    kernel = kernel_text("kalman/prediction_error/innovations.c")
     key = (f"innovations {SOURCE_VERSION} {hashlib.sha256(kernel.encode()).hexdigest()} casadi {version('casadi')} {model.key} "
            f"{model.integrator_name} {model.states} {model.inputs} {model.both_ends}")
 

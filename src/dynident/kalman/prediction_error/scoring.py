@@ -16,11 +16,11 @@ import numpy as np
 
 from dynident.kalman.prediction_error.innovations import RecordInnovations, run_innovations
 from dynident.kalman.prediction_error.setup import PredictionSetup
+from dynident.solvers.globalization import FIRST_DAMPING, MOST_DAMPING, Damping
 from dynident.solvers.solver_result import Iteration
 from dynident.tolerances import SCORING_DECREMENT, SCORING_STALLED, SMALLEST_EIGENVALUE
 
-FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e-10, 1e8  # of the information's diagonal
-LESS_DAMPING, MORE_DAMPING = 0.2, 5.0
+INITIAL_DAMPING = Damping(FIRST_DAMPING)
 SLOW = 0.1  # of a decrement that one step leaves: more, near a minimum, and the Hessian takes the place of its expectation
 NEAR = 1.0  # squared standard errors from a minimum: near it
 DIFFERENCE_STEP = 1e-2  # standard errors, for the Hessian from exact gradients
@@ -109,7 +109,7 @@ class ScoringState:
 
     theta: np.ndarray
     at: InnovationCriterion
-    damping: float = FIRST_DAMPING
+    damping: Damping = INITIAL_DAMPING  # of the information's diagonal
     decrement: float = np.inf  # g' H^-1 g: twice what the criterion can still fall, in squared standard errors
     converged: bool = False
     stalled: bool = False
@@ -171,19 +171,22 @@ def _positive_hessian(setup: PredictionSetup, state: ScoringState, free: np.ndar
 
 def _step(setup: PredictionSetup, state: ScoringState, lower: np.ndarray, upper: np.ndarray, free: np.ndarray, H: np.ndarray,
           kind: str) -> ScoringState:
-    """The next point, with more damping until the criterion falls."""
+    """The next point: a trust region on the criterion, by the rule of all damped searches (`solvers/globalization.py`)."""
     g, diagonal = state.at.gradient[free], np.diag(state.at.information)[free]
     diagonal = diagonal + SMALLEST_EIGENVALUE * max(float(np.max(diagonal, initial=0.0)), np.finfo(float).tiny)
     damping = state.damping
-    while damping < MOST_DAMPING:
+    while damping.amount < MOST_DAMPING:
         theta = state.theta.copy()
-        theta[free] -= np.linalg.solve(H + np.diag(damping * diagonal), g)
+        theta[free] -= np.linalg.solve(H + np.diag(damping.amount * diagonal), g)
         theta = np.clip(theta, lower, upper)
-        if evaluate(setup, theta, kind, derivatives=False).value < state.at.value:
+        step = theta[free] - state.theta[free]
+        predicted = -float(g @ step + 0.5 * step @ H @ step)
+        reduction = state.at.value - evaluate(setup, theta, kind, derivatives=False).value
+        if reduction > 0 and damping.accepts(reduction, predicted):
             at = evaluate(setup, theta, kind)
             if np.isfinite(at.value):
-                return replace(state, theta=theta, at=at, damping=max(damping * LESS_DAMPING, LEAST_DAMPING))
-        damping *= MORE_DAMPING
+                return replace(state, theta=theta, at=at, damping=damping.accepted(reduction, predicted))
+        damping = damping.rejected()
     return replace(state, stalled=True)
 
 

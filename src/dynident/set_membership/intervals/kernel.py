@@ -174,7 +174,7 @@ def make_interval_kernel(function: casadi.Function, rigorous: bool = False) -> I
     compiled = load_interval_library()
     if compiled is not None and (tape.is_rigorous or not rigorous):
         return CompiledIntervalKernel(tape, compiled)
-    from dynident.set_membership.intervals.crival_backend import CrivalKernel
+    from dynident.set_membership.intervals.tape_interpreted import CrivalKernel
 
     return CrivalKernel(tape)
 

@@ -18,7 +18,7 @@ from dynident.errors import NotSupported
 from dynident.fmu.instance import FmuInstance, flag, number, pointer, real, size
 from dynident.fmu.simulation_spec import FmuInputs, StepSettings, ValueReferences
 from dynident.fmu.stepping_compiled import EXCHANGE_FUNCTIONS, StepCall, StepFailure
-from dynident.fmu.stepping_python import InstanceCalls, StepStopped
+from dynident.fmu.stepping_interpreted import InstanceCalls, StepStopped
 from dynident.tolerances import CVODE_TOLERANCE, FMU_EVENT_TIME, FMU_NEWTON_STALLED, FMU_NEWTON_STEP
 
 # as in model_exchange.c, where each has its reason

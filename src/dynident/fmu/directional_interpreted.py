@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.fmu.instance import FmuInstance, pointer, size
-from dynident.fmu.model_exchange_python import ExchangeState, ModelExchange
+from dynident.fmu.model_exchange_interpreted import ExchangeState, ModelExchange
 from dynident.fmu.simulation_spec import DirectionalReferences, FmuInputs, StepSettings, ValueReferences
 from dynident.fmu.stepping_compiled import StepCall, StepFailure
-from dynident.fmu.stepping_python import InstanceCalls, StepStopped
+from dynident.fmu.stepping_interpreted import InstanceCalls, StepStopped
 
 RUNGE_KUTTA_STAGES = (0.0, 0.5, 0.5, 1.0)  # of the step
 

@@ -1,4 +1,4 @@
-/* Sweep: the linear algebra along time. Stands behind vectors.c.
+/* Sweep: the linear algebra along time. Stands behind vectors.c and householder.c.
 
    A chain of segments; segment i has the state s_i at its begin and shares the parameters p with all. With n = nx + nf,
      least squares rows of segment i:      J_i (s_i, p) + r_i
@@ -9,65 +9,6 @@
    memory linear in the number of segments. All matrices stand row by row. */
 
 #define MOST_GROWTH 1e4 /* of a state within one group; beyond it the carried rows would lose digits */
-
-/* A triangle T (w, w), row by row, and rows that wait to be joined to it: B (w, BLOCK), column by column, so that the
-   loops below are long and of the same length for every column. */
-typedef struct { double *T, *B; int w, rows; } Pile;
-
-/* One reflection: columns j + 1 .. w - 1 of the pile, where column j holds the vector that goes to zero. */
-static void reflect(Pile *pile, int j, int count) {
-  const int w = pile->w;
-  const vec *restrict v = (const vec *)(pile->B + j * BLOCK);
-  double *restrict top = pile->T + j * w;
-  double s, head = top[j], norm, first, factor;
-  vec even = {0}, odd = {0};
-  int c, k;
-  for (k = 0; k < count; k += 2) { even += v[k] * v[k]; odd += v[k + 1] * v[k + 1]; }
-  s = total(even + odd);
-  if (s == 0) return;
-  norm = head > 0 ? -sqrt(head * head + s) : sqrt(head * head + s);
-  first = head - norm;
-  factor = 2 / (first * first + s);
-  top[j] = norm;
-  for (c = j + 1; c + 1 < w; c += 2) { /* two columns at a time hide the wait for the sums */
-    vec *restrict x = (vec *)(pile->B + c * BLOCK), *restrict y = x + BLOCK / LANES;
-    vec x_even = {0}, x_odd = {0}, y_even = {0}, y_odd = {0};
-    double f, g;
-    for (k = 0; k < count; k += 2) {
-      x_even += v[k] * x[k]; x_odd += v[k + 1] * x[k + 1];
-      y_even += v[k] * y[k]; y_odd += v[k + 1] * y[k + 1];
-    }
-    f = factor * (first * top[c] + total(x_even + x_odd));
-    g = factor * (first * top[c + 1] + total(y_even + y_odd));
-    top[c] -= f * first;
-    top[c + 1] -= g * first;
-    for (k = 0; k < count; k++) { x[k] -= f * v[k]; y[k] -= g * v[k]; }
-  }
-  if (c < w) {
-    vec *restrict x = (vec *)(pile->B + c * BLOCK), sum = {0};
-    double f;
-    for (k = 0; k < count; k++) sum += v[k] * x[k];
-    f = factor * (first * top[c] + total(sum));
-    top[c] -= f * first;
-    for (k = 0; k < count; k++) x[k] -= f * v[k];
-  }
-}
-
-/* Join the waiting rows to the triangle. */
-static void join(Pile *pile) {
-  const int count = 2 * ((pile->rows + 2 * LANES - 1) / (2 * LANES)); /* vectors per column, an even number */
-  int j, k;
-  for (j = 0; j < pile->w; j++)
-    for (k = pile->rows; k < count * LANES; k++) pile->B[j * BLOCK + k] = 0;
-  for (j = 0; j < pile->w; j++) reflect(pile, j, count);
-  pile->rows = 0;
-}
-
-static void put(Pile *pile, const double *restrict row) {
-  int b;
-  for (b = 0; b < pile->w; b++) pile->B[b * BLOCK + pile->rows] = row[b];
-  if (++pile->rows == BLOCK) join(pile);
-}
 
 /* A row in (state, p | 1) as one in what S gives the state by: to = weight (e_x S + (0, e_p | 0)) + (0, 0 | last). */
 static void through(const double *restrict e, double last, double weight, const double *restrict S, int nx, int n,
@@ -162,6 +103,30 @@ int dynident_sweep_factor(long long segments, const long long *first, int nx, in
     end = begin;
   }
   free(room); free(groups);
+  return 0;
+}
+
+/* The same of each segment for itself, as if none were linked: T (segments, n + 1, n + 1). */
+int dynident_sweep_segments(long long segments, const long long *first, int nx, int nf, int ny, const double *J,
+                            const double *weight, const double *rhs, double *T) {
+  const int n = nx + nf, w = n + 1;
+  long long i, k;
+  double *room = malloc(sizeof(double) * (size_t)w * (BLOCK + 1)), *row = room + BLOCK * w;
+  if (!room) return 1;
+  memset(T, 0, sizeof(double) * segments * w * w);
+  for (i = 0; i < segments; i++) {
+    const long long stop = i == segments - 1 ? first[i + 1] + 1 : first[i + 1];
+    Pile pile = {T + (size_t)i * w * w, room, w, 0};
+    int b;
+    for (k = first[i] * ny; k < stop * ny; k++) {
+      if (weight[k] == 0) continue;
+      for (b = 0; b < n; b++) row[b] = weight[k] * J[k * n + b];
+      row[n] = rhs[k];
+      put(&pile, row);
+    }
+    if (pile.rows) join(&pile);
+  }
+  free(room);
   return 0;
 }
 

@@ -1,4 +1,4 @@
-"""Block elimination in NumPy: the twin of `bvp_elimination.c`, for machines without a compiler and as its check."""
+"""Block elimination in NumPy: the twin of `block_elimination.c`, for machines without a compiler and as its check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.linalg import solve_triangular
 from dynident.tolerances import BLOCK_PIVOT
 
 
-class NumpyElimination:
+class InterpretedElimination:
     """States at inner nodes leave a chain of segments by a QR factorisation per node."""
 
     def __init__(self, link: np.ndarray):

@@ -1,4 +1,4 @@
-"""crival backend: the interpreted twin of tape.c and backward.c, with correctly rounded functions, without a compiler.
+"""Tape interpreted: the twin of tape.c and backward.c, with the correctly rounded functions of crival, without a compiler.
 
 Backward (HC4), each operation only ever narrows. As in backward.c, it is done for arithmetic, and for functions that grow or
 fall throughout; others are left alone.

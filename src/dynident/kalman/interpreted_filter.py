@@ -1,4 +1,4 @@
-"""NumPy filter: the backend without a compiler, a sample at a time; the extended filter a hundred steps at a time."""
+"""Interpreted filter: the backend without a compiler, a sample at a time; the extended filter a hundred steps at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UPDATES: dict[str, Callable[..., Any]] = {
     "horizon": filter_horizon.update}  # by the option `filter`
 
 
-class NumpyFilter:
+class InterpretedFilter:
     """The backend in NumPy and, for whole records of the extended filter, in CasADi's own machine."""
 
     def __init__(self, setup: FilterSetup):

@@ -11,7 +11,7 @@
      GUARD_JAC[transition]                   -> margin, its derivative by (x, free p, s)
      RESET[transition], RESET_JAC            -> new x, its derivative by (x, free p, s)
      dyn_possible   (t, x, u, p)             -> per mode 1 where it is possible, else 0
-     dyn_out, dyn_out_jac as in propagate.c
+     dyn_out, dyn_out_jac as in propagation.c
    Matrices from these functions stand column by column; S stands row by row.
 
    Let s* be the time of an event. Its derivative follows from the margin g being zero on the way:
@@ -224,7 +224,7 @@ static int interval(Place *at, double length, int count, int sens, int *mode) {
   return why;
 }
 
-/* A record as propagate.c takes it, and where its results go; M are the modes that hold from each node on. */
+/* A record as propagation.c takes it, and where its results go; M are the modes that hold from each node on. */
 typedef struct {
   const double *t;
   const int *substeps;
@@ -268,7 +268,7 @@ static int segment(Place *at, const Record *r, long long *k, long long last, int
 }
 
 /* Returns -1, or the node at which it ended early, with the reason in report: why, time, last transition.
-   Segments and nodes are those of propagate.c; `first_mode` is the mode at the record's begin or -1. */
+   Segments and nodes are those of propagation.c; `first_mode` is the mode at the record's begin or -1. */
 long long dynident_events(long long segments, const long long *first, const double *t, const int *substeps,
                           const double *u_begin, const double *u_end, const double *u_node, const double *p,
                           const double *nodes, const unsigned char *wanted, int first_mode, int sens,

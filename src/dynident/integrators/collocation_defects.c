@@ -1,6 +1,6 @@
 /* Collocate: all intervals of a record at once; the states at the nodes are given, not followed.
 
-   Stands behind propagate.c and uses its functions. For each interval k, with the states X[k], X[k+1] and, for an implicit
+   Stands behind propagation.c and uses its functions. For each interval k, with the states X[k], X[k+1] and, for an implicit
    scheme, its stages Z[k]:
      correction   what the stages must change to meet their equations, at fixed state and parameters
      stage        how they follow the state and the parameters, (NZ, NQ)

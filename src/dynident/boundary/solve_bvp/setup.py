@@ -1,29 +1,26 @@
-"""Solve: y' = f(t, y, p) with conditions at both ends; what does a user say, and what comes back?"""
+"""Setup: from what a user gives to the boundary value problem on its first mesh; all faults are told at once."""
 
 from __future__ import annotations
 
 import reprlib
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from dynident.boundary.solve_bvp.adaptive import solve_adaptively
 from dynident.boundary.solve_bvp.davidenko import Davidenko
 from dynident.boundary.solve_bvp.mesh import CollocationMesh, Course, ShootingMesh, scheme_for, split, steps_for
-from dynident.boundary.solve_bvp.mesh_state import AdaptiveOptions, MeshProblem, MeshState, MeshVerdict, Solver
+from dynident.boundary.solve_bvp.mesh_state import AdaptiveOptions, MeshProblem, Solver
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.problem import Statement, trace_problem
 from dynident.boundary.solve_bvp.result import BoundarySolution
-from dynident.boundary.solve_bvp.root_finding import ILL_POSED, RootIteration
+from dynident.boundary.solve_bvp.root_finding import Watch
 from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators import HIGHEST_DEGREE
 from dynident.models.equations import EquationModel
-from dynident.solvers.solver_result import iterations_in_words
-from dynident.tolerances import BADLY_CONDITIONED
 
 FEWEST_SEGMENTS = 16  # to begin with
 TIGHTEST = 1e-12  # tolerance; below it rounding speaks louder
@@ -31,88 +28,46 @@ METHODS: dict[str, Callable[..., Solver]] = {"newton": DampedNewton, "davidenko"
 TRIED = 64  # other states at a time at which the rate is not finite for those of the guess
 
 
-def solve_bvp(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], mesh: Sequence[float],
-                         guess: Any, *, parameters: Mapping[str, float] | None = None,
-                         states: Sequence[str] | None = None, output: Sequence[float] | None = None,
-                         tolerance: float = 1e-6, method: str | Solver = "auto", integrator: str = "gauss_legendre",
-                         degree: int | None = None, scale: Mapping[str, float] | None = None, growth: float = 100.0,
-                         nodes: int = 20_000, watch: Callable[[RootIteration], None] | None = None) -> BoundarySolution:
-    """Solve y' = rate(t, y, p), boundary(y(a), y(b), p) = 0 for y(t) and, where there are any, the unknown parameters p.
+@dataclass(frozen=True, eq=False)
+class BoundaryArguments:
+    """The arguments of `solve_bvp` as a user gave them, of whatever type."""
 
-    A solution that is not found raises nothing: `converged` is False and `status` says why. See the manual, methods/solve_bvp.
+    mesh: Any
+    guess: Any
+    parameters: Any
+    states: Any
+    output: Any
+    tolerance: Any
+    method: Any
+    integrator: Any
+    degree: Any
+    scale: Any
+    growth: Any
+    nodes: Any
+    watch: Any
 
-    Parameters
-    ----------
-    rate : callable or EquationModel
-        `rate(t, y, p)` returns a rate per state; traced once with symbols (use `dynident.maths`), without p where there
-        is none.
-    boundary : callable
-        `boundary(begin, end, p)` returns as many numbers that shall be zero as there are states and parameters.
-    mesh : sequence of float
-        Times from a to b, at least these two; nodes are added where they are needed.
-    guess : callable, array or BoundarySolution
-        A function of t, an array (mesh, states), one value per state, or an earlier solution.
-    parameters : mapping of str to float, optional
-        Names and start values of the unknown parameters.
-    states : sequence of str, optional
-        Names of the states.
-    output : sequence of float, optional
-        Times at which the solution is wanted; a and b among them.
-    tolerance : float, default 1e-06
-        Largest error, relative to each state's largest value (or to `scale`).
-    method : str or solver, default "auto"
-        "auto" (Newton's method, and continuation where that fails), "newton", "davidenko", or a solver with its options.
-    integrator : str, default "gauss_legendre"
-        Implicit schemes are collocation, explicit ones multiple shooting.
-    degree : int, optional
-        Stages, where they can be chosen.
-    scale : mapping of str to float, optional
-        Typical magnitudes of states and parameters.
-    growth : float, default 100.0
-        Largest factor by which a change may grow over a segment.
-    nodes : int, default 20000
-        At the most.
-    watch : callable, optional
-        Called with each `RootIteration`.
 
-    Returns
-    -------
-    BoundarySolution
-        Values at the nodes and, when called with times, between them; parameters; how they were found.
-
-    Raises
-    ------
-    ProblemError
-        For arguments that do not fit together.
-
-    Examples
-    --------
-    >>> import dynident as di
-    >>> solution = di.solve_bvp(lambda t, y: [y[1], -y[0]], lambda a, b: [a[0], b[0] - 1], [0, 1], guess=[0.5, 1])
-    >>> print(f"{solution.values[0, 1]:.4f}")  # 1/sin(1)
-    1.1884
-    """
-    began = time.perf_counter()
+def mesh_problem(rate: Callable[..., Any] | EquationModel, boundary: Callable[..., Any], given: BoundaryArguments,
+                 told: Watch | None) -> tuple[Statement, MeshProblem, np.ndarray]:
+    """What was asked, traced; the problem on its first mesh; the times at which the solution is wanted."""
     faults: list[str] = []
-    given, wanted = times_of(mesh, output, faults)
-    times = first_nodes(given, wanted, nodes, faults)
-    start = numbers_of("parameters", parameters, False, faults)
-    sizes = numbers_of("scale", scale, True, faults)
-    check_names(states, start, faults)
-    check_numbers(tolerance, growth, watch, faults)
-    check_scheme(integrator, degree, faults)
-    solver = solver_of(method, tolerance, faults)
-    course, values = guess_of(guess, given, times, faults)
+    mesh, wanted = times_of(given.mesh, given.output, faults)
+    times = first_nodes(mesh, wanted, given.nodes, faults)
+    start = numbers_of("parameters", given.parameters, False, faults)
+    sizes = numbers_of("scale", given.scale, True, faults)
+    check_names(given.states, start, faults)
+    check_numbers(given.tolerance, given.growth, given.watch, faults)
+    check_scheme(given.integrator, given.degree, faults)
+    solver = solver_of(given.method, given.tolerance, faults)
+    course, values = guess_of(given.guess, mesh, times, faults)
     if faults:
         raise ProblemError(faults)
-    statement = trace_problem(rate, boundary, values.shape[1], states, list(start))
-    options = AdaptiveOptions(float(tolerance), solver, int(nodes), float(growth), _sizes(statement, sizes),
-                      statement.same_slopes, bool(statement.free))
-    steps, p = steps_for(statement, integrator, degree), np.array(list(start.values()))
+    statement = trace_problem(rate, boundary, values.shape[1], given.states, list(start))
+    options = AdaptiveOptions(float(given.tolerance), solver, int(given.nodes), float(given.growth), _sizes(statement, sizes),
+                              statement.same_slopes, bool(statement.free))
+    steps, p = steps_for(statement, given.integrator, given.degree), np.array(list(start.values()))
     _check_start(statement, steps, times, course, p)
-    told = None if watch is None else lambda page, _: watch(page)
-    problem = MeshProblem(steps, statement.ends, times, course, p, options, told)
-    return _solution(statement, problem, solve_adaptively(problem), wanted, time.perf_counter() - began)
+    return statement, MeshProblem(steps, statement.ends, times, course, p, options, told), wanted
 
 
 def _sizes(statement: Statement, scale: Mapping[str, float]) -> np.ndarray:
@@ -159,67 +114,6 @@ def _rate_fault(statement: Statement, j: int, t: float, values: np.ndarray, p: n
 
 def _said(names: Sequence[str], values: np.ndarray, before: str = "") -> str:
     return before * bool(names) + ", ".join(f"{name} = {value:g}" for name, value in zip(names, values, strict=True))
-
-
-def _solution(statement: Statement, problem: MeshProblem, state: MeshState, wanted: np.ndarray, seconds: float
-              ) -> BoundarySolution:
-    shown, verdict, condition = state.shown, state.verdict, state.condition
-    assert verdict is not None and shown.sizes is not None
-    fractions, inside = problem.steps.fractions, shown.inside
-    if inside is None:  # no mesh was solved: straight lines between nodes
-        fractions, inside = np.array([0.0, 1.0]), np.stack([shown.nodes[:-1], shown.nodes[1:]], axis=1)
-    no_guess_helps = statement.same_slopes or bool(statement.free)
-    status = _success if verdict.found else _failure
-    return BoundarySolution(
-        shown.times, shown.nodes, statement.states,
-        dict(zip(statement.parameters, (float(v) for v in shown.p), strict=True)), verdict.found,
-        status(state, verdict, no_guess_helps), verdict.code, verdict.error, problem.options.tolerance,
-        dict(zip((*statement.states, *statement.parameters), shown.sizes.tolist(), strict=True)), condition, state.pages,
-        state.rounds, state.evaluations, _warnings(verdict, condition, statement.same_slopes), wanted, fractions, inside,
-        seconds)
-
-
-def _warnings(verdict: MeshVerdict, condition: float, same_slopes: bool) -> tuple[str, ...]:
-    if verdict.loose:
-        double = "" if same_slopes else ", or one where two meet"
-        return (f"Linearised at the solution, the equations cannot be told from singular ones on this mesh (condition "
-                f"number {condition:.1e}): it is one of many{double}, unless a finer mesh shows that they are only "
-                "close to singular. Change a condition at the ends so that one solution is singled out.",)
-    if not condition <= BADLY_CONDITIONED:
-        return (f"The condition number is {condition:.1e}, above 1e8: half of the digits or more are lost, and the "
-                "conditions at the ends may not determine the solution.",)
-    return ()
-
-
-def _success(state: MeshState, verdict: MeshVerdict, same_slopes: bool) -> str:
-    if not verdict.loose:
-        return f"Converged: {_work(state)}; estimated error {verdict.error:.1e}.{_story(state)}"
-    what = "one of many solutions, as far as this mesh can tell" if same_slopes else "what may be one of many solutions"
-    return (f"Converged to {what} (see the warning): {_work(state)}; estimated distance to the nearest {verdict.error:.1e}."
-            f"{_story(state)}")
-
-
-def _failure(state: MeshState, verdict: MeshVerdict, no_guess_helps: bool) -> str:
-    number = f" (error {verdict.code} of the thesis)" if verdict.code else ""
-    way = ""
-    if verdict.code == ILL_POSED and no_guess_helps:
-        way = (" The derivatives of these equations are the same for every state and parameter, so that every guess ends like "
-               "this one: change the conditions at the ends.")
-    elif verdict.code == ILL_POSED:
-        where = "at the point that was reached" if state.pages else "at the guess"
-        way = (f" This is known {where} only: begin with another guess; if all end like this one, the solution may be one of "
-               "many: change the conditions at the ends.")
-    return f"Not converged: stopped {verdict.reason}{number}, after {_work(state)}.{way}{_story(state)}"
-
-
-def _work(state: MeshState) -> str:
-    meshes = f"{len(state.rounds)} mesh{'es' * (len(state.rounds) != 1)}"
-    return f"{iterations_in_words(len(state.pages))} on {meshes}, the last of {len(state.shown.times)} nodes"
-
-
-def _story(state: MeshState) -> str:
-    told = "; ".join(state.story)
-    return f" {told[0].upper()}{told[1:]}." if told else ""
 
 
 # arguments: each function adds its faults to a list, so that all are told at once, and returns something empty in place of

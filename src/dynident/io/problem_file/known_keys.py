@@ -1,0 +1,48 @@
+"""Known keys: which words may stand at a place of a problem file?"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from dynident.io.problem_file.schema import (
+    DesignTable,
+    ExperimentTable,
+    FleetTable,
+    IndexColumns,
+    InitialTable,
+    InputTable,
+    LookUpTable,
+    ModelTable,
+    ModeTable,
+    OutputTable,
+    ParameterTable,
+    PriorTable,
+    RecordTable,
+    TransferFunctionTable,
+    TransitionTable,
+)
+from dynident.io.problem_file.write import KeyPath
+
+
+def known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
+    """The keys that could stand in the place of the last of the path."""
+    tables: dict[str, type[BaseModel]] = {
+        "model": ModelTable, "experiment": ExperimentTable, "validation": ExperimentTable,
+        "parameters": ParameterTable, "initial_states": InitialTable, "design": DesignTable, "record": RecordTable,
+        "fleet": FleetTable}
+    table = whole if len(path) == 1 else tables[str(path[0])]
+    if path[:2] == ("fleet", "columns"):
+        table = IndexColumns
+    elif "outputs" in path[1:4] and len(path) == (4 if path[0] == "record" else 5):
+        table = OutputTable
+    elif "inputs" in path[1:4] and len(path) == (4 if path[0] == "record" else 5):
+        table = InputTable
+    elif "prior" in path[2:-1]:
+        table = PriorTable
+    elif path[:2] == ("model", "transfer_function") and len(path) > 2:
+        table = TransferFunctionTable
+    elif path[:2] == ("model", "tables") and len(path) > 3:
+        table = LookUpTable
+    elif path[:1] == ("model",) and len(path) > 3:
+        table = ModeTable if path[1] == "modes" else TransitionTable
+    return list(table.model_fields)
