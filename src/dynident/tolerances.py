@@ -22,9 +22,12 @@ REFIT_STEP_TOLERANCE = 1e-3  # standard errors; for refits to resampled data, wh
 PROFILE_STEP_TOLERANCE = 3e-3  # standard errors; for refits along a profile: the rise of the cost is then right to 1e-5
 NOISE_STD_TOLERANCE = 1e-3  # relative; a change of an estimated noise std below it moves no weight that matters
 NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflection coefficients; no interval shows less
+LONGEST_LOG_STEP = 4.6  # a hundredfold: further a logarithm does not go in one step, since no derivative holds over decades
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
-# -- dead times and discrete time
+# -- models
+
+TRACE_TOLERANCE = 1e-9  # of one plus a rate; a traced function that differs from the original by more is another one
 
 DEAD_TIME_GAIN = 0.1  # of the cost; a dead time that fits better than the user's start by less is no better start
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynident.transcription.transcribed_problem import TranscribedProblem
 
 # Options that say how to look for the smallest sum, and for no method which sum it is.
-HOW_TO_SEARCH = ("solver", "hessian", "segments", "max_restarts", "refine", "global_search")
+HOW_TO_SEARCH = ("solver", "hessian", "segments", "max_restarts", "refine", "global_search", "initial_guess")
 
 
 @runtime_checkable

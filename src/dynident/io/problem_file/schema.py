@@ -159,6 +159,7 @@ class ModelTable(_Table):
     sample_time: Number = None
     tables: dict[str, LookUpTable] | None = None
     starts: dict[str, Number] | None = None
+    unused: list[str] = []
     transfer_function: TransferFunctionTable | None = None
     modes: dict[str, ModeTable] | None = None
     transitions: list[TransitionTable] = []
