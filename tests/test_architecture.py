@@ -36,6 +36,7 @@ TWINS = {  # a compiled loop, and its interpreted twin beside it; of several tex
     "boundary/solve_bvp/block_elimination.c": "block_elimination_interpreted.py",
     "fmu/directional.c": "directional_interpreted.py", "fmu/model_exchange.c": "model_exchange_interpreted.py",
     "fmu/stepping.c": "stepping_interpreted.py",
+    "integrators/algebraic.c": "../models/algebraic.py",
     "integrators/collocation_defects.c": "collocation_defects_interpreted.py",
     "integrators/events.c": "events_interpreted.py", "integrators/event_location.c": "events_interpreted.py",
     "integrators/propagation.c": "propagation_interpreted.py", "integrators/stages.c": "propagation_interpreted.py",

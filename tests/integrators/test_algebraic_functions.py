@@ -9,7 +9,8 @@ import dynident as di
 from dynident.codegen import compiler
 from dynident.errors import SimulationDiverged
 from dynident.integrators import INTEGRATORS, integrator_named
-from dynident.integrators.collocation_defects import CompiledCollocator, InterpretedCollocator, collocator_for, stage_unknowns
+from dynident.integrators.collocation_defects import CompiledCollocator, collocator_for, stage_unknowns
+from dynident.integrators.collocation_defects_interpreted import InterpretedCollocator
 from dynident.integrators.grid import Grid, grid_of
 from dynident.integrators.propagation import CompiledPropagator, Propagation, propagator_for
 from dynident.integrators.propagation_interpreted import InterpretedPropagator

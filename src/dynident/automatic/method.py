@@ -88,7 +88,7 @@ class Automatic(Method):
         return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
                             dead_times=Support.YES, discrete_time=Support.YES,
                             constraints=Support.YES, state_bounds=Support.YES,  # by the method that suits the problem
-                            process_noise=Support.YES, input_noise=Support.YES, nonlinear_algebraic_variables=Support.YES)
+                            process_noise=Support.YES, input_noise=Support.YES)
 
     @property
     def simulation_integrator(self) -> str:

@@ -60,7 +60,7 @@ class LeastSquares(Method):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
-                            dead_times=Support.YES, discrete_time=Support.YES, nonlinear_algebraic_variables=Support.YES,
+                            dead_times=Support.YES, discrete_time=Support.YES,
                             constraints=Support.YES, robust_losses=Support.YES,
                             instead={"state_bounds": "full_discretization() on equations, which hands them to Ipopt"})
 

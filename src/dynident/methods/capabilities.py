@@ -63,7 +63,7 @@ class Capabilities:
     hybrid_models: Support = Support.NO  # modes and transitions
     models_without_states: Support = Support.NO
     algebraic_variables: Support = Support.YES  # that enter linearly: eliminated before a method sees them
-    nonlinear_algebraic_variables: Support = Support.NO  # found by Newton's method
+    nonlinear_algebraic_variables: Support = Support.YES  # found by Newton's method
     dead_times: Support = Support.NO  # delay(u, theta)
     discrete_time: Support = Support.NO  # next=...
     constraints: Support = Support.NO  # between parameters

@@ -157,7 +157,6 @@ class ShootingMethod(DirectMethod):
     def capabilities(self) -> Capabilities:
         return Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES, constraints=Support.YES,
                             dead_times=Support.YES, discrete_time=Support.YES, robust_losses=Support.YES,
-                            nonlinear_algebraic_variables=Support.YES,
                             instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
 
     @property
@@ -306,10 +305,9 @@ class FullDiscretizationMethod(DirectMethod):
 
     @property
     def capabilities(self) -> Capabilities:
-        program = self.solver in ("auto", "ipopt", "sqp")
+        program, sparse = self.solver in ("auto", "ipopt", "sqp"), self.solver in ("ipopt", "sqp")
         return Capabilities(constraints=Support.YES, state_bounds=Support.YES if program else Support.NO,
-                            robust_losses=Support.YES, instead={"nonlinear_algebraic_variables": 'solver="gauss_newton"'},
-                            nonlinear_algebraic_variables=Support.NO if self.solver in ("ipopt", "sqp") else Support.YES)
+                            robust_losses=Support.YES, nonlinear_algebraic_variables=Support.NO if sparse else Support.YES)
 
     def check_supports(self, problem: Problem) -> None:
         takes = self.capabilities

@@ -22,7 +22,7 @@ from dynident.transcription.shooting import Shooting, default_segments
 GENTLE = 1e-9  # damping of a start that is known to be close
 MAX_ITERATIONS = 50
 TAKES = Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES, dead_times=Support.YES,
-                     discrete_time=Support.YES, nonlinear_algebraic_variables=Support.YES,
+                     discrete_time=Support.YES,
                      instead={"constraints": "the interval of the estimate, which knows the constraint"})
 
 
