@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -70,6 +71,19 @@ class BlackBoxProblem:
     def with_substeps(self, substeps: int) -> BlackBoxProblem:
         """The same problem with other steps between the samples."""
         return BlackBoxProblem(self.problem, self.cache, substeps, self.std, self.loss, self.start_values)
+
+    def with_bounds(self, lower: np.ndarray, upper: np.ndarray) -> BlackBoxProblem:
+        """The same problem within other bounds, in solver coordinates; what was simulated serves both."""
+        changed = copy.copy(self)
+        changed.coordinates = replace(self.coordinates, lower=lower, upper=upper)
+        return changed
+
+    def with_data(self, outputs: Sequence[Mapping[str, np.ndarray]]) -> BlackBoxProblem:
+        """The same problem with other measured values, by record and output; what was missing stays missing."""
+        changed, names = copy.copy(self), self.problem.model.outputs
+        changed.records = [record.with_outputs({names.index(name): y for name, y in own.items()})
+                           for record, own in zip(self.records, outputs, strict=True)]
+        return changed
 
     @property
     def simulation_noise(self) -> float:
