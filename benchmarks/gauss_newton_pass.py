@@ -28,7 +28,7 @@ from dynident.transcription.shooting import Shooting
 
 SAMPLES = size((301, 10_001), (31,))
 RUNGE_KUTTA = integrator_named("runge_kutta")
-SLOWER_THAN_C, FASTER_THAN_MACHINE, FASTER_THAN_LSODA = 3.0, 10.0, 500.0
+SLOWER_THAN_C, FASTER_THAN_MACHINE, FASTER_THAN_LSODA = 1.25, 10.0, 500.0
 AGREE = 1e-8  # relative, between ways with the same scheme; LSODA with differences agrees to its own tolerances only
 
 
