@@ -23,7 +23,8 @@ class CountedShooting:
     def evaluate(self, point: Variables) -> Evaluation:
         return self.inner.evaluate(point)
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         self.linearized.append(point)
         return self.inner.linearize(point, workspace)
 

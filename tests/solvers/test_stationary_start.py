@@ -35,7 +35,7 @@ def test_a_minimum_without_slope_is_kept():
 
 
 def test_check_blames_the_start_and_not_the_record():
-    findings = {f.subject: f for f in di.check(decay(SQUARE, di.Parameter("a", start=0.0))).findings if f.severity == "error"}
+    findings = {f.subject: f for f in di.check(decay(SQUARE, di.Parameter("a", start=0.0))).findings if f.severity != "info"}
     assert findings["a"].code is DiagnosticCode.ZERO_SENSITIVITY and "zero sensitivity at a = 0" in findings["a"].sentence
 
 
@@ -96,7 +96,7 @@ def test_check_blames_equal_starts_for_a_sum():
     (error,) = (f for f in di.check(di.Problem(model, [run], [di.Parameter("a", 1.0), di.Parameter("b", 1.0)])).findings
                 if f.severity == "error")
     assert error.code is DiagnosticCode.UNIDENTIFIABLE_AT_START and "input" not in error.advice
-    assert "at a = 1, b = 1, though elsewhere more is" in error.sentence
+    assert "cannot be told apart at a = 1, b = 1, to first order, though elsewhere they can" in error.sentence
 
 
 def test_check_names_no_law_that_holds_at_round_starts_only():

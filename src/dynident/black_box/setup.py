@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -71,6 +72,19 @@ class BlackBoxProblem:
         """The same problem with other steps between the samples."""
         return BlackBoxProblem(self.problem, self.cache, substeps, self.std, self.loss, self.start_values)
 
+    def with_bounds(self, lower: np.ndarray, upper: np.ndarray) -> BlackBoxProblem:
+        """The same problem within other bounds, in solver coordinates; what was simulated serves both."""
+        changed = copy.copy(self)
+        changed.coordinates = replace(self.coordinates, lower=lower, upper=upper)
+        return changed
+
+    def with_data(self, outputs: Sequence[Mapping[str, np.ndarray]]) -> BlackBoxProblem:
+        """The same problem with other measured values, by record and output; what was missing stays missing."""
+        changed, names = copy.copy(self), self.problem.model.outputs
+        changed.records = [record.with_outputs({names.index(name): y for name, y in own.items()})
+                           for record, own in zip(self.records, outputs, strict=True)]
+        return changed
+
     @property
     def simulation_noise(self) -> float:
         """Length of what the simulation's own noise adds to the weighted residuals."""
@@ -134,7 +148,8 @@ class BlackBoxProblem:
     def evaluate(self, point: Variables) -> Evaluation:
         return self._evaluation(point)[0]
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         jacobian = [np.where(r.weight[..., None] > 0, J, 0.0) if not np.all(np.isfinite(J)) else J  # not measured
                     for r, J in zip(self.records, self._jacobian(point), strict=True)]
         evaluation, factors = self._evaluation(point)

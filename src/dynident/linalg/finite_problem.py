@@ -192,8 +192,12 @@ class FiniteProblem(Protocol):
         """Raises SimulationDiverged where the model leaves the finite numbers."""
         ...
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
-        """In a workspace, of which nothing is needed any more; without one in memory of its own."""
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
+        """In a workspace, of which nothing is needed any more; without one in memory of its own.
+
+        `known`: the evaluation at this very point, for problems that can make use of it.
+        """
         ...
 
     def node_step_norm(self, nodes: tuple[np.ndarray, ...]) -> float:

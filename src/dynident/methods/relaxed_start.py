@@ -138,7 +138,8 @@ class RelaxedShooting:
     def evaluate(self, point: Variables) -> Evaluation:
         return _without_defects(self.shooting.evaluate(self.shooting_variables(point)))
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         linear = self.shooting.linearize(self.shooting_variables(point), workspace)
         evaluation = _without_defects(linear.evaluation)
         if not self.free_nodes:

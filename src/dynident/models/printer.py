@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -35,6 +35,23 @@ def expressions_to_text(expressions: Mapping[Key, casadi.SX], symbols: Sequence[
     for step, count in zip(steps, uses, strict=True):
         writer.write(step, shared=count > 1)
     return {name: writer.number(roots[k][0]).text for k, name in enumerate(names)}, writer.definitions
+
+
+def parts_to_text(expressions: Sequence[casadi.SX], symbols: Sequence[casadi.SX], among: Collection[str]) -> list[str]:
+    """Each part of the expressions that holds two or more of the symbols `among` and no other, in order of evaluation."""
+    function = casadi.Function("walk", list(symbols), [casadi.densify(casadi.SX(e)) for e in expressions], {"cse": True})
+    writer = _Writer([symbol.name() for symbol in symbols], set(RESERVED))
+    used: list[frozenset[str]] = []
+    found: dict[str, None] = {}
+    for step in operations(function)[0]:
+        own = {symbols[step.element[0]].name()} if step.operation == casadi.OP_INPUT else set()
+        used.append(frozenset(own.union(*(used[argument] for argument in step.arguments))))
+        writer.write(step, shared=False)
+        if writer.definitions:  # too long to be read, and so is all that follows from it
+            break
+        if len(used[-1]) > 1 and used[-1] <= set(among) and not writer.phrases[-1].is_condition:
+            found.setdefault(writer.phrases[-1].text)
+    return list(found)
 
 
 _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = 1, 2, 3, 4, 5  # how tightly a text holds together

@@ -15,7 +15,7 @@ import numpy as np
 from dynident._util.frozen import changed
 from dynident.errors import SimulationDiverged
 from dynident.linalg.condensing import CondensedProblem
-from dynident.linalg.finite_problem import FiniteProblem, Variables
+from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
 from dynident.solvers.least_squares import LeastSquaresLoop
 from dynident.solvers.search_direction import SearchDirection
 from dynident.solvers.search_state import FIRST_GROWTH, SearchState, condense
@@ -25,6 +25,7 @@ from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     CONTRACTED_STEP,
     CONTRACTING_STEP,
+    LONGEST_LOG_STEP,
     STALLED_STEP_TOLERANCE,
     SUFFICIENT_REDUCTION,
     UNOBSERVABLE_STEP,
@@ -76,7 +77,7 @@ class TrustRegion:
             state = changed(state, regularization=Damping(state.regularization).near_optimum(remaining).amount)
         here = state.variables
         while state.regularization < MOST_DAMPING and state.variables is here:
-            state = self.trial(problem, state, loop.direction(problem, state, state.regularization))
+            state = self.trial(problem, state, loop.direction(problem, state, state.regularization, limited=True))
         return state
 
     def trial(self, problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> SearchState:
@@ -131,9 +132,10 @@ class NaturalMonotonicity:
     def advance(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, newton: SearchDirection,
                 remaining: float) -> SearchState:
         here, limit, schedule = state.variables, aitken_step_length(state, newton.step), loop.regularization
+        short = not np.any(np.abs(newton.step[problem.coordinates.log]) > LONGEST_LOG_STEP)
         while state.regularization <= schedule.most and state.variables is here:
-            direction = newton if state.regularization == schedule.least else (
-                loop.direction(problem, state, state.regularization))
+            direction = newton if short and state.regularization == schedule.least else (
+                loop.direction(problem, state, state.regularization, limited=True))
             state = line_search(problem, loop, state, direction, limit)
         return changed(state, previous_step=(newton.step, state.step_length))
 
@@ -167,10 +169,11 @@ def line_search(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchSta
     while step_length >= SHORTEST_STEP:
         candidate = project_to_bounds(problem, state.variables.step_along(direction.step, direction.node_steps, step_length))
         try:
-            follows = simplified_step_norm(problem, state, direction, candidate, step_length)
+            evaluation = problem.evaluate(candidate)
+            follows = simplified_step_norm(problem, state, direction, candidate, evaluation, step_length)
             if follows <= (1 - step_length / 4) * length or (
                     step_length == limit and follows <= CONTRACTED_STEP and length <= CONTRACTING_STEP):
-                condensed = CondensedProblem(problem.linearize(candidate, state.spare))
+                condensed = CondensedProblem(problem.linearize(candidate, state.spare, evaluation))
                 return accept(loop, state, step_length, limit).moved_to(problem, candidate, condensed, step_length * length)
         except SimulationDiverged as divergence:
             state, step_length = changed(state, last_divergence=divergence), step_length / 4
@@ -192,13 +195,12 @@ def accept(loop: LeastSquaresLoop, state: SearchState, step_length: float, limit
 
 
 def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: SearchDirection, candidate: Variables,
-                         step_length: float) -> float:
+                         evaluation: Evaluation, step_length: float) -> float:
     """Length of the simplified Newton step: residuals and defects of another point, derivatives of the present one.
 
     What regularises the step pulls on the other point too: in a linear problem nothing follows a full step, regularised
     or not.
     """
-    evaluation = problem.evaluate(candidate)
     gradient, offsets = state.condensed.gradient(evaluation)
     gradient += direction.weights**2 * (step_length * direction.step)
     constraints, active = direction.constraints, direction.active_constraints

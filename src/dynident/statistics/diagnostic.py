@@ -21,6 +21,8 @@ class DiagnosticCode(StrEnum):
     NOT_EXCITED_BY_START = "not_excited_by_start"  # the same without inputs: another initial state, or longer
     ZERO_SENSITIVITY = "zero_sensitivity"  # at the start alone
     UNIDENTIFIABLE_AT_START = "unidentifiable_at_start"
+    START_GROWS = "start_grows"  # the begin of the record is hidden by its end
+    START_DIVERGES = "start_diverges"  # nothing can be said of the start
     PIECEWISE_CONSTANT = "piecewise_constant"  # zero derivative, but an effect
     COLLINEAR = "collinear"
     POORLY_DETERMINED = "poorly_determined"
@@ -61,7 +63,7 @@ TEMPLATES: Mapping[DiagnosticCode, tuple[str, str, str]] = {
     DiagnosticCode.NO_EFFECT: (
         "error", "{combination}", "Fix it (free=False), or excite the part of the model in which it acts."),
     DiagnosticCode.STRUCTURALLY_UNIDENTIFIABLE: (
-        "error", "{combination}", "Structurally unidentifiable: no input can tell. {advice}"),
+        "error", "{combination}", "Structurally unidentifiable: {no}. {advice}"),
     DiagnosticCode.NOT_EXCITED: (
         "error", "{combination}",
         "Not excited by this record: the model would show it with another input, which di.design_input (dynident design) "
@@ -71,11 +73,17 @@ TEMPLATES: Mapping[DiagnosticCode, tuple[str, str, str]] = {
         "Not excited by this record: the model would show it from another initial state, over another time, or sampled "
         "faster. Until then fix it (free=False)."),
     DiagnosticCode.ZERO_SENSITIVITY: (
-        "error", "zero sensitivity at {starts}: nothing measured changes with it there, though elsewhere it does",
-        "Start it somewhere else: this is a place where its derivative vanishes, as that of a**2 at 0."),
+        "warning", "zero sensitivity at {starts}: nothing measured changes with {it} there, though elsewhere it does",
+        "Start {movers} somewhere else: this is a place where its derivative vanishes, as that of a**2 at 0."),
     DiagnosticCode.UNIDENTIFIABLE_AT_START: (
-        "error", "{combination} at {starts}, though elsewhere more is",
-        "It is a property of this start. Start them somewhere else, each at its own place."),
+        "error", "they cannot be told apart at {starts}, to first order, though elsewhere they can",
+        "It is a property of this start: start {movers} somewhere else, each at its own place."),
+    DiagnosticCode.START_DIVERGES: (
+        "warning", "a simulation of the whole record leaves the finite numbers at these values, so that what the record "
+        "determines was not judged", "Start elsewhere, or narrow the bounds; the default method begins from the measurements."),
+    DiagnosticCode.START_GROWS: (
+        "warning", "a run from these values grows so much over the record that its end hides its begin (the sensitivities span "
+        "{decades:.0f} decades)", "Start where the model is stable; the default method cuts the record into segments."),
     DiagnosticCode.PIECEWISE_CONSTANT: (
         "error", "piecewise constant effect (zero derivative): what is measured depends on it in jumps only, and every method "
         "that uses derivatives leaves it where it starts", "{ways_out}."),
@@ -83,7 +91,7 @@ TEMPLATES: Mapping[DiagnosticCode, tuple[str, str, str]] = {
         "warning", "they are hard to tell apart around the start: their effects nearly cancel (collinearity index {index:.3g})",
         "Expect wide intervals for each and a narrow one for their combination; other excitation helps."),
     DiagnosticCode.POORLY_DETERMINED: (
-        "warning", "with these data its standard deviation is about {percent:.0f} % of the start value",
+        "warning", "with these data the standard deviation exceeds the start value or scale around the start ({times})",
         "More data, more excitation or a prior would help."),
     DiagnosticCode.INFEASIBLE_CONSTRAINTS: (
         "error", "infeasible constraints: no values within the bounds meet all of them; at best this one is off by "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dynident.linalg.finite_problem import ResidualJacobian
@@ -9,12 +11,15 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem, Unknown, given_std
 from dynident.statistics.covariance import typical_values
 from dynident.statistics.diagnostic import SEVERITIES, Check, Diagnostic, DiagnosticCode
-from dynident.statistics.identifiability import Identifiability, identifiability
+from dynident.statistics.identifiability import CollinearGroup, Identifiability, identifiability
 from dynident.statistics.identifiable_combinations import NOT_SHOWN
+from dynident.tolerances import SINGULAR_VALUE
 
 FEW_DATA = 10  # measured values per unknown; with fewer the noise is hardly known
 POORLY_KNOWN = 1.0  # relative standard deviation; above it not even the sign is sure
 SCALE_OFF = 1e4  # a given scale this far from the start serves no solver
+NEAR_ZERO = 1e-6  # of the span between bounds; a start this small tells no size
+MANY_TIMES = 100.0  # what a standard deviation is over a start; beyond, the number says nothing more
 WIDE_BOUNDS = 1e6  # upper over lower; a search over so many decades goes better in the logarithm
 FAR_START = 1e3  # rms residual in units of the noise at the start
 LARGE_GAP = 10.0  # steps; a longer pause is a gap
@@ -34,10 +39,12 @@ CLIPPED_OFTEN = 2  # stretches at a limit; a signal may rest at its largest valu
 
 def diagnose(problem: Problem, linearization: ResidualJacobian) -> Check:
     """Everything worth saying about a problem around its start, where `linearization` was made."""
-    known = identifiability(problem.names, linearization.values, typical_values(problem, linearization.values),
-                            linearization.jacobian)
     std_given = all(given_std(e, name) is not None for e in problem.experiments for name in e.outputs)
-    found = _determined(known, std_given)
+    found = []
+    if np.all(np.isfinite(linearization.jacobian)):
+        known = identifiability(problem.names, linearization.values, typical_values(problem, linearization.values),
+                                linearization.jacobian)
+        found = _determined(problem, known, std_given)
     for unknown, value in zip(problem.unknowns, linearization.values, strict=True):
         found += _unknown_findings(unknown, float(value))
     found += _amount(problem)
@@ -47,16 +54,45 @@ def diagnose(problem: Problem, linearization: ResidualJacobian) -> Check:
     return Check(tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))))
 
 
-def _determined(known: Identifiability, std_given: bool) -> list[Diagnostic]:
+def _determined(problem: Problem, known: Identifiability, std_given: bool) -> list[Diagnostic]:
     found = [Diagnostic.of(DiagnosticCode.NO_EFFECT if text.startswith(NOT_SHOWN) else DiagnosticCode.UNIDENTIFIABLE,
                            names, combination=text)
              for names, text in zip(known.unidentifiable_groups, known.combinations, strict=True)]
-    found += [Diagnostic.of(DiagnosticCode.COLLINEAR, group.names, index=group.index) for group in known.groups]
+    found += [Diagnostic.of(DiagnosticCode.COLLINEAR, group.names, index=group.index)
+              for group in _apart(known.groups) if group.index < 1 / SINGULAR_VALUE]
     if std_given:  # without a noise level a standard deviation at the start has no scale
-        found += [Diagnostic.of(DiagnosticCode.POORLY_DETERMINED, [name], percent=100 * relative)
-                  for name, relative in zip(known.names, known.relative_std, strict=True)
-                  if POORLY_KNOWN < relative < np.inf]
+        found += _poorly_determined(problem, known)
     return found
+
+
+def _apart(groups: Sequence[CollinearGroup]) -> list[CollinearGroup]:
+    """Groups that share no name: those that do are one, as hard to tell apart as the worst of them."""
+    found: list[CollinearGroup] = []
+    for group in groups:
+        sharing = [other for other in found if set(other.names) & set(group.names)]
+        names = dict.fromkeys(name for each in (*sharing, group) for name in each.names)
+        found = [other for other in found if other not in sharing]
+        found.append(CollinearGroup(tuple(names), max(each.index for each in (*sharing, group))))
+    return found
+
+
+def _poorly_determined(problem: Problem, known: Identifiability) -> list[Diagnostic]:
+    """One line for all unknowns that have a size to compare with; a value near zero is none."""
+    ratios = {}
+    for unknown, std in zip(problem.unknowns, known.std, strict=True):
+        size = max(unknown.scale or 0.0, abs(unknown.start or 0.0))
+        span = unknown.upper - unknown.lower
+        near_zero = size <= NEAR_ZERO * (span if np.isfinite(span) else 0.0)
+        if size > 0 and not near_zero and POORLY_KNOWN < std / size < np.inf:
+            ratios[unknown.name] = float(std / size)
+    if not ratios:
+        return []
+    times = ", ".join(f"{name} {_times(ratio)}" for name, ratio in ratios.items())
+    return [Diagnostic.of(DiagnosticCode.POORLY_DETERMINED, list(ratios), times=times, largest=max(ratios.values()))]
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} times" if ratio < MANY_TIMES else f"more than {MANY_TIMES:.0f} times"
 
 
 def _unknown_findings(unknown: Unknown, value: float) -> list[Diagnostic]:

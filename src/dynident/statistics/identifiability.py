@@ -171,12 +171,15 @@ class StructuralIdentifiability:
         return "\n".join([*lines, *jumps, *([f"  base parameters: {', '.join(self.base)}"] if self.base else [])])
 
 
-def structural_identifiability_from(seen: Sequence[tuple[Identifiability, np.ndarray]]) -> StructuralIdentifiability:
-    """From what was found at several random points, each with its Jacobian (rows, unknowns)."""
-    best, jacobian = max(seen, key=lambda each: (each[0].rank, _weakest(each[0])))
-    equal = [(known, J) for known, J in seen if known.rank == best.rank]
-    return StructuralIdentifiability(best.names, best.rank, best.unidentifiable, best.unidentifiable_groups, best.combinations,
-                     _base(best, jacobian) if _fixed_ties([known for known, _ in equal]) else (), _weakest(best))
+def structural_identifiability_from(names: Sequence[str], points: Sequence[np.ndarray], jacobians: Sequence[np.ndarray],
+                                    sizes: np.ndarray) -> StructuralIdentifiability:
+    """From Jacobians (rows, unknowns) at several points of equal rank; what is hidden is said by who has verified it."""
+    seen = [identifiability(names, point, sizes, J) for point, J in zip(points, jacobians, strict=True)]
+    best = max(range(len(seen)), key=lambda i: (seen[i].rank, _weakest(seen[i])))
+    known = seen[best]
+    equal = [each for each in seen if each.rank == known.rank]
+    return StructuralIdentifiability(known.names, known.rank, known.unidentifiable, (), (),
+                                     _base(known, jacobians[best]) if _fixed_ties(equal) else (), _weakest(known))
 
 
 def _weakest(known: Identifiability) -> float:

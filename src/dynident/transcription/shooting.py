@@ -268,7 +268,8 @@ class Shooting:
         return self.objective.evaluation(point, self.records, [out.outputs for out in propagated], defects,
                                      [np.zeros((len(d), 0)) for d in defects])
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         workspace = workspace or Workspace()
         ran = self._ran(point, True, workspace)
         if ran.workspace is not workspace:

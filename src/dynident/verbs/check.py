@@ -11,24 +11,26 @@ import numpy as np
 from dynident.black_box.method import linearize_by_differences
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged
 from dynident.linalg.finite_problem import ResidualJacobian
+from dynident.methods.indistinguishable import Region, UnidentifiableGroup, beside, region_around, unidentifiable_groups
 from dynident.methods.linearize_at import linearize_at, with_secant_columns
 from dynident.methods.noise_estimation import initial_noise_std, std_from_bounds
+from dynident.methods.output_map import OutputMap, Outputs, null_space, touched
 from dynident.models.equations import EquationModel
-from dynident.problem.parameter import Parameter, Transforms, transforms_of
+from dynident.problem.parameter import Transforms, transforms_of
 from dynident.problem.problem import Problem
 from dynident.robots.model import RobotModel
 from dynident.solvers.safeguards import WAYS_OUT
 from dynident.statistics.active_bounds import ActiveConstraints
-from dynident.statistics.diagnostic import Check, Diagnostic, DiagnosticCode
+from dynident.statistics.diagnostic import SEVERITIES, Check, Diagnostic, DiagnosticCode
 from dynident.statistics.diagnostics import diagnose
-from dynident.statistics.identifiability import StructuralIdentifiability
-from dynident.tolerances import CONSTRAINT_CHECK
+from dynident.tolerances import CONSTRAINT_CHECK, NULL_SPACE_COMPONENT
 from dynident.transcription.parameter_constraints import parameter_constraints
-from dynident.verbs.structural_identifiability import SEED, structure_of
+from dynident.verbs.structural_identifiability import SEED, structural_region
 
 AS_EXACT_AS_DATA = 1.0  # an equality as one more measurement: enough for the rank, and it makes nothing look collinear
-BESIDE = (0.2, 0.6)  # of an unknown's size: how far away these are
-UNDETERMINED = (DiagnosticCode.UNIDENTIFIABLE, DiagnosticCode.NO_EFFECT)  # for a reason that is yet to be found
+FIX_IT = "Fix it (free=False), or leave it out of the model."
+FIX_ONE = "Fix one of them (free=False), give it a prior, or measure something that tells them apart."
+UNDETERMINED = (DiagnosticCode.UNIDENTIFIABLE, DiagnosticCode.NO_EFFECT)  # as derivatives alone say it
 
 
 def check(problem: Problem) -> Check:
@@ -69,8 +71,12 @@ def check(problem: Problem) -> Check:
     coordinates = transforms_of(problem, at.values)
     constraints = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities()
     tied, _ = constraints.append_as_measurements(at, AS_EXACT_AS_DATA)
-    found = _attribute_cause(problem, diagnose(problem, tied))
-    return Check((*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *jumps, *found.findings))
+    found = diagnose(problem, tied).findings
+    if isinstance(problem.model, EquationModel):
+        names = [name for finding in jumps for name in finding.names]
+        found = (*_identifiability(problem, at.values, names), *(f for f in found if f.code not in UNDETERMINED))
+    found = (*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *jumps, *found)
+    return Check(tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))))
 
 
 def _with_jumps(problem: Problem, at: ResidualJacobian) -> tuple[ResidualJacobian, list[Diagnostic]]:
@@ -109,49 +115,127 @@ def _contradictions(problem: Problem, coordinates: Transforms, start: np.ndarray
     return [Diagnostic.of(code, [f"'{between.texts[worst]}'"], violation=missed[worst])]
 
 
-def _attribute_cause(problem: Problem, found: Check) -> Check:
-    """Say of each thing that cannot be determined whether it is the model that hides it, or only these records."""
-    if not any(finding.code in UNDETERMINED for finding in found.findings):
-        return found
+def _identifiability(problem: Problem, values: np.ndarray, jumps: Sequence[str]) -> list[Diagnostic]:
+    """What is not determined, each sentence confirmed by simulation: by no input, on this record, or at this start alone."""
     try:
-        shows = structure_of(problem)
+        record = OutputMap(problem, values)
+        region = region_around(problem.unknowns, values, lambda at: [record.at(at)], SEED)
+    except SimulationDiverged:
+        return [Diagnostic.of(DiagnosticCode.START_DIVERGES, ["start"]), *_structural(problem, values, jumps, ())]
+    near = region.generic()
+    local = _growth(record.at(values), region.sizes) + _at_start(problem, region, near, jumps)
+    if not near.directions:
+        return local
+    hidden = _hidden(problem, near.points[0], [record])
+    if hidden is None:
+        return local + _on_record(problem, near, None, jumps, ())
+    groups = _without(jumps, unidentifiable_groups(problem, hidden, SEED))
+    return local + _said_of_model(problem, groups) + _on_record(problem, near, hidden, jumps, groups)
+
+
+def _growth(here: Outputs, sizes: np.ndarray) -> list[Diagnostic]:
+    """Whether sensitivities at the end of a record are so large that its begin, which tells more, counts for nothing."""
+    even = replace(here, weight=np.ones(here.weight.size))
+    if null_space([even], sizes).shape[1] <= null_space([here], sizes).shape[1]:
+        return []
+    decades = float(np.log10(np.max(here.weight) / np.min(here.weight)))
+    return [Diagnostic.of(DiagnosticCode.START_GROWS, ["start"], decades=decades)]
+
+
+def _without(jumps: Sequence[str], groups: Sequence[UnidentifiableGroup]) -> list[UnidentifiableGroup]:
+    return [group for group in groups if not set(group.names) & set(jumps)]
+
+
+def _hidden(problem: Problem, values: np.ndarray, beside: Sequence[OutputMap]) -> Region | None:
+    """Where other records have been looked at too; without inputs they begin elsewhere. None where they cannot be simulated."""
+    try:
+        return structural_region(problem, values, SEED, beside, initial=not problem.model.inputs)
     except NotSupported:
-        return found
-    return Check(tuple(_with_cause(problem, finding, shows) if finding.code in UNDETERMINED else finding
-                       for finding in found.findings))
+        return None
 
 
-def _with_cause(problem: Problem, finding: Diagnostic, shows: StructuralIdentifiability) -> Diagnostic:
-    names = finding.names
-    if any(not shows.shows(name) for name in names):
-        words = dict(zip(map(frozenset, shows.groups), shows.combinations, strict=True))  # true at any values
-        return Diagnostic.of(DiagnosticCode.STRUCTURALLY_UNIDENTIFIABLE, names, advice=finding.advice,
-                             combination=words.get(frozenset(names), finding.sentence))
-    if _shown_beside(problem, names):
-        starts = ", ".join(f"{u.name} = {u.start:g}" for u in problem.unknowns if u.name in names and u.start is not None)
-        code = (DiagnosticCode.ZERO_SENSITIVITY if finding.code is DiagnosticCode.NO_EFFECT
-                else DiagnosticCode.UNIDENTIFIABLE_AT_START)
-        return Diagnostic.of(code, names, combination=finding.sentence, starts=starts)
-    code = DiagnosticCode.NOT_EXCITED if problem.model.inputs else DiagnosticCode.NOT_EXCITED_BY_START
-    return Diagnostic.of(code, names, combination=finding.sentence)
+def _structural(problem: Problem, values: np.ndarray, jumps: Sequence[str], beside: Sequence[OutputMap]) -> list[Diagnostic]:
+    hidden = _hidden(problem, values, beside)
+    return [] if hidden is None else _said_of_model(problem, _without(jumps, unidentifiable_groups(problem, hidden, SEED)))
 
 
-def _shown_beside(problem: Problem, names: Sequence[str]) -> bool:
-    """Whether it is only at their start that these unknowns cannot be told."""
-    rng = np.random.default_rng(SEED)  # each its own way: what starts equal must not stay equal
-    moved = []
-    for it in problem.parameters:
-        if it.free and isinstance(it, Parameter) and it.name in names and it.start is not None:
-            way = (it.scale or abs(it.start) or 1.0) * rng.uniform(*BESIDE)
-            aside = it.start + way if it.start + way <= it.upper else it.start - way
-            it = replace(it, start=float(np.clip(aside, it.lower, it.upper)))
-        moved.append(it)
-    try:
-        there = linearization_at_start(problem.replace(parameters=moved))
-    except ProblemError:
-        return False
-    found = diagnose(problem, there)
-    return not any(f.severity == "error" and set(f.names) & set(names) for f in found.findings)
+def _said_of_model(problem: Problem, groups: Sequence[UnidentifiableGroup]) -> list[Diagnostic]:
+    no = "no input can tell" if problem.model.inputs else "no record of these outputs can tell, wherever it begins"
+    return [Diagnostic.of(DiagnosticCode.STRUCTURALLY_UNIDENTIFIABLE, group.names, combination=str(group), no=no,
+                          advice=(FIX_IT if group.without_effect else FIX_ONE)) for group in groups]
+
+
+def _on_record(problem: Problem, near: Region, hidden: Region | None, jumps: Sequence[str],
+               known: Sequence[UnidentifiableGroup]) -> list[Diagnostic]:
+    """What these records do not tell, beside what no record would."""
+    told = {(group.names, group.directions) for group in known}
+    groups = [group for group in _without(jumps, unidentifiable_groups(problem, near, SEED))
+              if (group.names, group.directions) not in told]
+    found = []
+    for group in _joined(groups, known):
+        if hidden is None:  # nothing is known of other records
+            code = DiagnosticCode.NO_EFFECT if group.without_effect else DiagnosticCode.UNIDENTIFIABLE
+        else:
+            code = DiagnosticCode.NOT_EXCITED if problem.model.inputs else DiagnosticCode.NOT_EXCITED_BY_START
+        found.append(Diagnostic.of(code, group.names, combination=str(group)))
+    return found
+
+
+def _joined(groups: Sequence[UnidentifiableGroup], known: Sequence[UnidentifiableGroup]) -> list[UnidentifiableGroup]:
+    """Unknowns without effect on this record that no record tells apart either: one fact, one line."""
+    found = [group for group in groups if not group.without_effect]
+    idle = [group for group in groups if group.without_effect]
+    for tied in known:
+        own = [group for group in idle if set(group.names) <= set(tied.names)]
+        if len(own) > 1:
+            names = tuple(name for group in own for name in group.names)
+            idle = [group for group in idle if group not in own] + [UnidentifiableGroup(names, len(names))]
+    return found + idle
+
+
+def _at_start(problem: Problem, region: Region, near: Region, jumps: Sequence[str]) -> list[Diagnostic]:
+    """What cannot be told at the start, and can beside it."""
+    here, beside = region.nulls[0], near.nulls[0]
+    more = here.shape[1] - beside.shape[1]
+    if more <= 0:
+        return []
+    idle = _alone(here, region.sizes) & ~_alone(beside, region.sizes)
+    names = [name for name, is_idle in zip(problem.names, idle, strict=True) if is_idle and name not in jumps]
+    movers = _movers(problem, region)
+    starts = ", ".join(f"{problem.names[i]} = {region.points[0][i]:.6g}" for i in movers)
+    which = " or ".join(problem.names[i] for i in movers)
+    found = [Diagnostic.of(DiagnosticCode.ZERO_SENSITIVITY, names, starts=starts, movers=which,
+                           it="it" if len(names) == 1 else "them")] if names else []
+    if more > len(names) and not (set(jumps) and not names):
+        tied = touched(here, region.sizes) & ~idle & ~touched(beside, region.sizes)
+        tied = tied if np.any(tied) else touched(here, region.sizes) & ~idle
+        found.append(Diagnostic.of(DiagnosticCode.UNIDENTIFIABLE_AT_START,
+                                   [name for name, part in zip(problem.names, tied, strict=True) if part],
+                                   starts=starts, movers=which))
+    return [finding for finding in found if finding.names]
+
+
+def _alone(null: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(unknowns,) which change nothing when they change alone."""
+    if not null.shape[1]:
+        return np.zeros(len(null), bool)
+    scaled = null / sizes[:, None]
+    basis, _ = np.linalg.qr(scaled)
+    return np.asarray(np.abs(1 - np.sum(basis**2, axis=1)) < NULL_SPACE_COMPONENT)
+
+
+def _movers(problem: Problem, region: Region) -> list[int]:
+    """Unknowns of which one, started elsewhere, shows more."""
+    rng, found = np.random.default_rng(SEED), []
+    for i in range(len(problem.names)):
+        there = beside(problem.unknowns, region.points[0], region.sizes, rng, only=[i])
+        try:
+            null = null_space(region.outputs(there), region.sizes)
+        except SimulationDiverged:
+            continue
+        if null.shape[1] < region.nulls[0].shape[1]:
+            found.append(i)
+    return found or [i for i, part in enumerate(touched(region.nulls[0], region.sizes)) if part]
 
 
 def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -> ResidualJacobian:

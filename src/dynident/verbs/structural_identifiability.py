@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from dynident.errors import NotSupported, ProblemError, SimulationDiverged, did_you_mean
 from dynident.linalg.finite_problem import ResidualJacobian
+from dynident.methods.indistinguishable import Region, region_around, unidentifiable_groups
 from dynident.methods.linearize_at import linearize_at, with_secant_columns
+from dynident.methods.output_map import OutputMap, Outputs, touched
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
-from dynident.problem.problem import Problem, Unknown
-from dynident.statistics.covariance import typical_values
-from dynident.statistics.identifiability import (
-    Identifiability,
-    StructuralIdentifiability,
-    identifiability,
-    structural_identifiability_from,
-)
+from dynident.problem.problem import Problem
+from dynident.statistics.identifiability import StructuralIdentifiability, structural_identifiability_from
 from dynident.transcription.initial_guess import start_values
 
-POINTS = 4  # random values at which the rank is taken
-SPREAD = 0.5  # of a value, to either side, in the logarithm
 CALMER = 0.5  # values and inputs come this much closer after a simulation that blew up
 TRIES = 8
 SAMPLES = 300  # of a random record: several times the unknowns of any model here
+DURATIONS = (1.0, 0.1, 0.01)  # of a record: of a run that grows only the begin is seen, and fast parts in a short one only
 LEVELS = 24  # steps of a random input
 SEED = 1  # of random values, inputs and places beside a start
 
@@ -108,10 +103,55 @@ def structure_of(problem: Problem, values: np.ndarray | None = None, seed: int =
     if not isinstance(problem.model, EquationModel):
         raise NotSupported(f"a structural test needs a model with equations, not a {type(problem.model).__name__}.")
     centre = start_values(problem) if values is None else np.asarray(values, float)
+    bare = problem.replace(parameters=[replace(it, prior=None) for it in problem.parameters], constraints=())
+    region = structural_region(bare, centre, seed)  # neither a prior nor a constraint is a property of the model
+    groups = unidentifiable_groups(bare, region, seed)
+    jacobians = [np.vstack([o.weight[:, None] * o.jacobian for o in region.outputs(point)]) for point in region.points]
+    hidden = tuple(name for name, part in zip(bare.names, touched(region.nulls[0], region.sizes), strict=True) if part)
+    jumps = _acting_in_jumps(bare, region.points[0], seed) if hidden else ()
+    kept = [group for group in groups if not set(group.names) & set(jumps)]
+    found = structural_identifiability_from(bare.names, region.points, jacobians, region.sizes)
+    count = sum(name in jumps and name in hidden for name in bare.names)
+    return replace(found, rank=found.rank + count, jumps=jumps,
+                   unidentifiable=tuple(name for name in hidden if name not in jumps),
+                   groups=tuple(group.names for group in kept), combinations=tuple(str(group) for group in kept))
+
+
+def structural_region(problem: Problem, centre: np.ndarray, seed: int, beside: Sequence[OutputMap] = (),
+                      initial: bool = False) -> Region:
+    """Points around these values, or calmer ones, with what random records show there beside what some others do.
+
+    Raises NotSupported where simulations do not stay finite, however small the inputs.
+    """
     rng = np.random.default_rng(seed)
-    jumps: set[str] = set()
-    found = structural_identifiability_from([_at_random(problem, centre, rng, jumps) for _ in range(POINTS)])
-    return replace(found, jumps=tuple(name for name in problem.names if name in jumps))
+    share, at = 1.0, centre
+    for _ in range(TRIES):
+        maps = [*beside, *_random_records(problem, at, share, initial, rng)]
+        if len(maps) > len(beside):
+            try:
+                return region_around(problem.unknowns, at, functools.partial(_outputs_of, maps), seed).generic()
+            except SimulationDiverged:
+                pass
+        share *= CALMER
+    raise NotSupported("the simulation diverges at random values and inputs, however small, so the structure of the "
+                       "model cannot be tested. Give values around which it can be simulated.")
+
+
+def _outputs_of(maps: Sequence[OutputMap], values: np.ndarray) -> list[Outputs]:
+    return [each.at(values) for each in maps]
+
+
+def _random_records(problem: Problem, values: np.ndarray, share: float, initial: bool, rng: np.random.Generator
+                    ) -> list[OutputMap]:
+    """Random records of several lengths, as far as the model can be simulated over them."""
+    found = []
+    for duration in DURATIONS:
+        excited = problem.replace(experiments=[_excited(e, share, duration, initial, rng) for e in problem.experiments])
+        try:
+            found.append(OutputMap(excited, values))
+        except (SimulationDiverged, ProblemError):
+            continue
+    return found
 
 
 def shown_by_model(problem: Problem, values: np.ndarray, name: str) -> bool:
@@ -119,51 +159,33 @@ def shown_by_model(problem: Problem, values: np.ndarray, name: str) -> bool:
     return structure_of(problem, values).shows(name)
 
 
-def _at_random(problem: Problem, centre: np.ndarray, rng: np.random.Generator, jumps: set[str]
-               ) -> tuple[Identifiability, np.ndarray]:
-    """What a random record shows at random values; unknowns that act in jumps only are added to `jumps`."""
-    share = 1.0
-    for _ in range(TRIES):
-        moved = np.array([_sample_value(u, v, share, rng) for u, v in zip(problem.unknowns, centre, strict=True)])
-        excited = problem.replace(experiments=[_excited(e, share, rng) for e in problem.experiments])
-        try:
-            at = _linearization(excited, moved)
-        except SimulationDiverged:
-            share *= CALMER
-            continue
-        jacobian, found = with_secant_columns(problem, at, functools.partial(_linearization, excited))
-        jumps.update(problem.names[i] for i in found)
-        measured = at.rows.experiment >= 0  # a prior is no property of the model
-        J = jacobian[measured]
-        return identifiability(problem.names, moved, typical_values(problem, moved), J), J
-    raise NotSupported("the simulation diverges at random values and inputs, however small, so the structure of the "
-                       "model cannot be tested. Give values around which it can be simulated.")
+def _acting_in_jumps(problem: Problem, values: np.ndarray, seed: int) -> tuple[str, ...]:
+    """Names of unknowns that act in jumps only, which no derivative shows."""
+    rng = np.random.default_rng(seed)
+    excited = problem.replace(experiments=[_excited(e, 1.0, 1.0, False, rng) for e in problem.experiments])
+    linearize: Callable[[np.ndarray], ResidualJacobian] = lambda at: linearize_at(excited, at, {}, cut=False)  # noqa: E731
+    try:
+        _, found = with_secant_columns(problem, linearize(values), linearize)
+    except SimulationDiverged:
+        return ()
+    return tuple(problem.names[i] for i in found)
 
 
-def _linearization(problem: Problem, values: np.ndarray) -> ResidualJacobian:
-    return linearize_at(problem, values, {}, cut=False)
-
-
-def _sample_value(unknown: Unknown, value: float, share: float, rng: np.random.Generator) -> float:
-    """A value nearby, inside of the bounds; zero tells no size, so the scale or one is taken."""
-    spread = share * rng.uniform(-SPREAD, SPREAD)
-    if value:
-        return float(np.clip(value * np.exp(spread), unknown.lower, unknown.upper))
-    span = unknown.upper - unknown.lower
-    size = unknown.scale if unknown.scale is not None else span / 10 if np.isfinite(span) else 1.0
-    return float(np.clip(size * spread, unknown.lower, unknown.upper))
-
-
-def _excited(experiment: Experiment, share: float, rng: np.random.Generator) -> Experiment:
-    """The record with random steps and a random swing in place of its inputs, as large as these."""
-    time = np.asarray(experiment.time)
-    phase = (time - time[0]) / max(time[-1] - time[0], np.finfo(float).tiny)
+def _excited(experiment: Experiment, share: float, duration: float, initial: bool, rng: np.random.Generator) -> Experiment:
+    """The record with random steps and a random swing in place of its inputs, as large as these; with `initial` from
+    elsewhere, too."""
+    first, last = float(experiment.time[0]), float(experiment.time[-1])
+    time = np.linspace(first, first + duration * ((last - first) or 1.0), SAMPLES)
+    phase = (time - time[0]) / (time[-1] - time[0])
     inputs = {}
     for name, given in experiment.inputs.items():
         size = share * (float(np.max(np.abs(given))) or 1.0)
         levels = rng.uniform(-1, 1, LEVELS + 1)[(phase * LEVELS).astype(int)]
         swing = np.sin(2 * np.pi * (rng.uniform(1, 2) + rng.uniform(3, 9) * phase) * phase + rng.uniform(0, 6))
         inputs[name] = size * (0.6 * levels + 0.4 * swing)
+    known = {state: value + share * (abs(value) or 1.0) * rng.uniform(0.1, 0.5) * initial
+             for state, value in experiment.initial.items()}
     outputs = {name: np.zeros(time.size) for name in experiment.outputs}
     noise = {name: Gaussian(1.0) for name in outputs}
-    return replace(experiment, inputs=inputs, outputs=outputs, noise=noise, notes=())
+    start = None if experiment.start is None else min(experiment.start, first)
+    return replace(experiment, time=time, inputs=inputs, outputs=outputs, noise=noise, initial=known, start=start, notes=())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -22,15 +22,6 @@ from dynident.problem.noise import sum_of_squares
 from dynident.problem.problem import Problem
 from dynident.tolerances import NO_MODEL_ERROR
 from dynident.transcription.full_discretization import FullDiscretization
-
-
-class _Known(NamedTuple):
-    """What the last evaluation found out."""
-
-    point: Variables
-    values: Variables
-    units: list[np.ndarray]
-    evaluation: Evaluation
 
 
 class WeakConstraintProblem:
@@ -62,8 +53,6 @@ class WeakConstraintProblem:
         self.logs = _sliced(np.flatnonzero(self.log))
         assert isinstance(problem.model, EquationModel)
         self.still = _still(problem.model)
-        self._known: _Known | None = None  # a solver linearises where it has just evaluated
-        self._normed: tuple[tuple[np.ndarray, ...], float] = (), 0.0
         scale = np.where(self.log, 1.0, self.objective.state_scale)
         self.node_scale = np.concatenate([scale, np.tile(self.objective.state_scale, self.full.stages // max(1, len(states)))])
 
@@ -107,10 +96,7 @@ class WeakConstraintProblem:
 
     def evaluate(self, point: Variables) -> Evaluation:
         values = self.to_values(point)
-        units = self._units(values)
-        evaluation = self._own(self.full.evaluate(values), units)
-        self._known = _Known(point, values, units, evaluation)
-        return evaluation
+        return self._own(self.full.evaluate(values), self._units(values))
 
     def _units(self, values: Variables) -> list[np.ndarray]:
         """What a step of a node's coordinate is in values, per experiment (intervals, states)."""
@@ -134,15 +120,12 @@ class WeakConstraintProblem:
         defects = tuple(defect / unit for defect, unit in zip(evaluation.defects, units, strict=True))
         return replace(evaluation, cost=cost, max_defect=max_defect, defects=defects)
 
-    def linearize(self, point: Variables, workspace: Workspace | None = None) -> LinearizedProblem:
+    def linearize(self, point: Variables, workspace: Workspace | None = None, known: Evaluation | None = None
+                  ) -> LinearizedProblem:
         """The chains are in values, with the units of the nodes' coordinates."""
-        if self._known is not None and self._known.point is point:
-            _, values, units, evaluation = self._known
-            linear = self.full.linearize(values, workspace, evaluation)
-        else:
-            values = self.to_values(point)
-            units, linear = self._units(values), self.full.linearize(values, workspace)
-            evaluation = self._own(linear.evaluation, units)
+        values = self.to_values(point)
+        units, linear = self._units(values), self.full.linearize(values, workspace, known)
+        evaluation = known or self._own(linear.evaluation, units)
         chains = tuple(replace(chain, noisy_states=self.errs, process_std=reach, constant_states=self.still,
                                node_scale=unit)
                        for chain, reach, unit in zip(linear.chains, self.reach, units, strict=True))
@@ -150,13 +133,11 @@ class WeakConstraintProblem:
 
     def node_step_norm(self, nodes: tuple[np.ndarray, ...]) -> float:
         """Mean over the nodes of their squared steps, each divided by the typical size of its state."""
-        if self._normed[0] is not nodes:  # a solver asks several times about one step
-            total = 0.0
-            with np.errstate(over="ignore"):  # an infinite step is too long for any test
-                for inner in nodes:
-                    total += sum_of_squares(inner / self.node_scale)
-            self._normed = nodes, total / max(1, sum(len(n) for n in nodes))
-        return self._normed[1]
+        total = 0.0
+        with np.errstate(over="ignore"):  # an infinite step is too long for any test
+            for inner in nodes:
+                total += sum_of_squares(inner / self.node_scale)
+        return total / max(1, sum(len(n) for n in nodes))
 
 
 def _still(model: EquationModel) -> int:
