@@ -45,7 +45,7 @@ def problem_of(case: StiffProblem, states: np.ndarray) -> di.Problem:
 def measured(case: StiffProblem, states: np.ndarray, integrator: str) -> tuple[float, di.Estimate, float]:
     """CPU seconds of a whole fit, its estimate, and the error of the states at the true values."""
     problem = problem_of(case, states)
-    method = di.single_shooting(integrator=integrator)
+    method = di.multiple_shooting(segments=case.segments, integrator=integrator)
     if integrator == "radau5":
         di.identify(problem, method)  # compiles
     seconds, found = once(lambda: di.identify(problem, method))
@@ -71,7 +71,8 @@ def compared(name: str) -> Line:
 
 def run() -> Result:
     names = size(list(PROBLEMS), ["Robertson to 1e4"])
-    return Result("Stiff fits", "Whole fits by single shooting from near the true values, all states measured; CPU time.",
+    return Result("Stiff fits", "Whole fits from values 10 % off, all states measured; CPU time. In one piece, van der Pol's "
+                  "equation in ten.",
                   [compared(name) for name in names],
                   ["CVODES is CasADi's, with forward sensitivities and a tolerance of 1e-9, begun anew at each sample; radau5 "
                    "has a tolerance of 1e-8."])
