@@ -29,7 +29,11 @@ NO_SPEED = {  # page -> words that hold a time or a ratio of something else
 DECIDED_ONCE = {  # page -> words of a measurement that decided a design, in a note about it
     "docs/design/kernels.md": ("2.5 and 8.8 ms, 9.9 and 34 ms", "2.5 to 0.5 ms", "took 312 ns", "20 ns each time here",
                                "0.40 ms, 5e-11, 6e-10 | 42 ms", "0.30 ms, 2e-10, 2e-9 | 39 ms", "0.56 ms, 5e-9, 1e-8 | 62 ms",
-                               "0.71 ms, 3e-9, 4e-7 | 72 ms", "0.1 to 0.5 ms for 301"),
+                               "0.71 ms, 3e-9, 4e-7 | 72 ms", "0.1 to 0.5 ms for 301",
+                               "1.5 us per Runge-Kutta step plain and 10.6 us with sensitivities, 30 ms for a pass",
+                               "18 and 16 ms; with the derivatives of CVODES", "3.5 and 5.1 times ours",
+                               "is 30 passes of 20 us", "takes about 1 ms more"),
+    "docs/design/robots.md": ("takes 33 ms",),
     "docs/design/automatic.md": ("60 times the CPU on EMPS",),
     "docs/design/experiment-design.md": ("1.4 to 4.4 times less time on six designs",),
     "docs/design/verified.md": ("about 2 ns per operation",),
