@@ -1,5 +1,18 @@
-"""`python -m dynident`: the command line, also where its script is not on the path."""
+"""The command `dynident`, and `python -m dynident`: Ctrl-C is one line from here on, while the commands are loaded too."""
 
-from dynident.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Load the command line and run it."""
+    try:
+        from dynident.cli import main as run
+
+        run()
+    except KeyboardInterrupt:  # before a command was at work, or while it was leaving
+        print("dynident: Stopped by Ctrl-C; nothing was written.", file=sys.stderr, flush=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,10 @@ import platform
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any, Literal
 
 System = Literal["linux", "macos", "windows"]
@@ -94,6 +97,25 @@ def _absolute(variable: str) -> Path | None:
 def ignore_interrupts() -> None:
     """In a worker: Ctrl-C means the main process, which ends its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def noted_interrupts() -> Iterator[list[int]]:
+    """Within, every Ctrl-C is also put into the list: libraries that check arguments in C turn one into an error of theirs."""
+    seen: list[int] = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        signal.default_int_handler(number, frame)
+
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, handler)
+    try:
+        yield seen
+    finally:
+        if ours and signal.getsignal(signal.SIGINT) is handler:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def terminate_like_interrupt() -> None:

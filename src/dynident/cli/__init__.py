@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sequence
 
 import typer
 
+from dynident._util.operating_system import noted_interrupts
 from dynident.cli import (
     check,
     compare,
@@ -75,10 +77,12 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal that knows no ± gets a ?, not an error
     debug = "--debug" in given
     given = ["--debug"] * debug + [a for a in given if a != "--debug"]  # accepted before and after the command
-    sys.exit(_run(given, debug))
+    with noted_interrupts() as interrupts:
+        code = _run(given, debug, interrupts)
+    sys.exit(code)
 
 
-def _run(arguments: list[str], debug: bool) -> int:
+def _run(arguments: list[str], debug: bool, interrupts: Sequence[int]) -> int:
     from dynident.errors import DynidentError, NotConverged
 
     try:
@@ -96,6 +100,9 @@ def _run(arguments: list[str], debug: bool) -> int:
             import traceback
 
             traceback.print_exc()
+        if interrupts and not isinstance(error, DynidentError):  # which CasADi, say, turned into an error of its own
+            print_error("Stopped by Ctrl-C; nothing was written.")
+            return INTERRUPTED
         if hasattr(error, "exit_code") and hasattr(error, "show"):  # a misspelt option, a missing argument
             error.show()
             return int(error.exit_code)
