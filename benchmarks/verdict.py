@@ -44,6 +44,7 @@ CHUNK = size(50, 6)
 LADDER = size(60, 1)
 WRONG_MINIMUM = 1.5  # times the sum of squares of the fit from the truth
 BEYOND = 0.7  # of the noise's rms
+RUNS_AWAY = 1e6  # a true model that leaves this is none
 KINDS = ("right", "wrong minimum", "wrong structure")
 NOISES = ("white", "AR 0.9", "AR 0.97", "drift", "quantised", "outliers")
 SLOW = ("AR 0.9", "AR 0.97", "drift")
@@ -169,7 +170,7 @@ def noise_of(kind: str, clean: np.ndarray, std: float, rng: np.random.Generator)
         e = walk - np.mean(walk) + 0.3 * rng.normal(0, 1, n)
     elif kind == "quantised":
         step = std * np.sqrt(12)
-        return np.round(clean / step + rng.uniform(-0.5, 0.5)) * step
+        return np.round(clean / step) * step
     elif kind == "outliers":
         e[rng.random(n) < 0.02] *= 10
     return clean + std * e
@@ -200,7 +201,7 @@ def make(number: int) -> End | None:
         values |= {f"{s}(0)": family.initial.get(s, 0.0) * (1 + 0.1 * e) for s in true_model.states}
         run = di.simulate(true_model, values, di.Experiment(time, inputs=inputs), substeps=substeps_for(time))
         truth = {name: np.asarray(run.outputs[name]) for name in family.outputs}
-        if not all(np.all(np.isfinite(y)) for y in truth.values()):
+        if not all(np.max(np.abs(y)) < RUNS_AWAY for y in truth.values()):
             return None
         std = {name: max(it.level * float(np.std(y)), 1e-9) for name, y in truth.items()}
         measured = {name: noise_of(it.noise, y, std[name], rng) for name, y in truth.items()}

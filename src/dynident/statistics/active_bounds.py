@@ -40,8 +40,9 @@ class BoundRelaxation:
     def inward_extent(self, level: float, kind: str) -> float:
         """How far inside the truth may lie at a level, to one side."""
         std, dof = self.std.get(kind, np.inf), self.dof.get(kind, np.inf)
-        length = student_quantile(level, dof) * std if dof > 0 and np.isfinite(std) else np.inf
-        return float(min(length, self.span))
+        if not np.isfinite(std):
+            return np.inf  # nothing tells how far, and what follows need not do so in a straight line to the other bound
+        return float(min(student_quantile(level, dof) * std if dof > 0 else np.inf, self.span))
 
     def effect_on(self, i: int, level: float, kind: str) -> float:
         """How far one unknown would follow, with its sign."""

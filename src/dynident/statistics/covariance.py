@@ -32,6 +32,7 @@ from dynident.statistics.error_propagation import (
     FullRankGain,
     JacobianQR,
     estimator_gain,
+    given_noise_factors,
     independent_noise,
 )
 from dynident.statistics.identifiability import identifiability
@@ -39,6 +40,7 @@ from dynident.statistics.residual_tests import CONFIDENCE, ResidualTest, whitene
 from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
 from dynident.tolerances import (
     NO_WIDTH,
+    NOISE_FREE,
     SINGULAR_VALUE,
     UNIDENTIFIABLE_FACTOR,
     UNIDENTIFIABLE_STD,
@@ -93,6 +95,10 @@ class Covariance(Uncertainty):
         Quantities that were not estimated.
     assumed : str
         Other assumptions than a model that is right, as they end the sentence of `meaning`.
+    bounds : mapping of str to pair of float
+        Of the unknowns that have finite ones; no interval leaves them.
+    noise_factors : mapping of str to float
+        By output: the std that white residuals show, over the given one, where the intervals go by the residuals.
     deferred : callable or None
         Makes the same with its corrected part, where that was not worth its time unasked.
 
@@ -127,6 +133,8 @@ class Covariance(Uncertainty):
     logarithmic: tuple[str, ...] = ()  # intervals of these are built in the logarithm
     fixed: Mapping[str, float] = field(default_factory=dict)
     assumed: str = ""  # other assumptions than a model that is right, as they end the sentence of `meaning`
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # no interval leaves them
+    noise_factors: Mapping[str, float] = field(default_factory=dict)  # output -> std that residuals show over the given one
     deferred: Callable[[], Covariance] | None = field(default=None, repr=False, metadata={"saved": False})
     # makes the same with its corrected part, where that was not worth its time unasked
 
@@ -153,6 +161,9 @@ class Covariance(Uncertainty):
             return f"In repeated experiments the interval holds the true value with the stated probability, if {self.assumed}."
         given = np.isinf(self.dof)
         noise = "of the given standard deviation" if given else "whose standard deviation is estimated from the residuals"
+        if self.noise_factors:
+            listed = ", ".join(f"{factor:.2g} times for {name}" for name, factor in self.noise_factors.items())
+            noise = f"as large as the residuals show, not as given ({listed})"
         if self.default_kind == "corrected":
             errors = f"measurement errors that are correlated in time as the residuals are ({self.reason})"
         else:
@@ -203,7 +214,12 @@ class Covariance(Uncertainty):
             low = low if np.isfinite(below) else -np.inf
         else:
             low, high = value - below, value + above
-        return (value if side == "lower" else float(low)), (value if side == "upper" else float(high))
+        return self._within_bounds(name, value if side == "lower" else float(low), value if side == "upper" else float(high))
+
+    def _within_bounds(self, name: str, low: float, high: float) -> tuple[float, float]:
+        """An end that the data set beyond a bound lies on it; one that they do not set stays open."""
+        lower, upper = self.bounds.get(name, (-np.inf, np.inf))
+        return (max(low, lower) if np.isfinite(low) else low), (min(high, upper) if np.isfinite(high) else high)
 
     def remark(self, name: str) -> str:
         """A few words for the table, or nothing."""
@@ -214,7 +230,11 @@ class Covariance(Uncertainty):
             return f"at its {self.active[name]} bound"
         if name in self.unidentifiable:
             return "unidentifiable"
-        return "practically unidentifiable" if name in self.practically_unidentifiable else ""
+        if name in self.practically_unidentifiable:
+            return "practically unidentifiable"
+        ends, limits = self.interval(name), self.bounds.get(name, (-np.inf, np.inf))
+        cut = [side for side, end, bound in zip(("lower", "upper"), ends, limits, strict=True) if end == bound]
+        return f"interval ends at its {' and '.join(cut)} bound" if cut else ""
 
     def affected_unknowns(self, loose: BoundRelaxation) -> tuple[str, ...]:
         """Unknowns whose intervals are noticeably wider for what an active condition leaves open."""
@@ -286,7 +306,12 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     failed = _not_white(problem, linearization)
     fitted = fit.fitted_subspace(sensitivity.basis)
+    failed = [] if not noise_estimated and _noise_free(linearization) else failed
     errors = _errors(problem, linearization, scales, fitted, noise_estimated, with_colour=bool(failed) or not on_demand)
+    factors: dict[str, tuple[np.ndarray, float, float]] = {}
+    if not noise_estimated and not failed:
+        factors = given_noise_factors(problem, linearization, errors.one_minus_leverage)
+        errors = _scaled(errors, factors)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
@@ -308,9 +333,32 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
                 *(inequality_relaxation(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
         unidentifiable=unidentifiable, combinations=combinations, null_space=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
+        bounds=finite_bounds(problem), noise_factors={output: factor for output, (_, factor, _) in factors.items()},
         deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits)
                   if errors.noise is None and errors.enough and not failed else None))
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
+
+
+def finite_bounds(problem: Problem) -> dict[str, tuple[float, float]]:
+    """Of the unknowns that have any."""
+    return {u.name: (float(u.lower), float(u.upper)) for u in problem.unknowns
+            if np.isfinite(u.lower) or np.isfinite(u.upper)}
+
+
+def _noise_free(linearization: ResidualJacobian) -> bool:
+    """Whether a record holds next to none of the noise that is given: its residuals are rounding, and say nothing of errors."""
+    measured = linearization.residuals[linearization.rows.experiment >= 0]
+    return bool(measured.size) and float(np.sqrt(np.mean(measured**2))) < NOISE_FREE
+
+
+def _scaled(errors: NoiseModel, factors: Mapping[str, tuple[np.ndarray, float, float]]) -> NoiseModel:
+    """Errors as large as residuals show, where these are white and not of the given size."""
+    if not factors:
+        return errors
+    variance = errors.variance.copy()
+    for rows, factor, _ in factors.values():
+        variance[rows] = factor**2
+    return replace(errors, variance=variance, dof=sum(dof for _, _, dof in factors.values()))
 
 
 def _undetermined(problem: Problem, values: np.ndarray, free: list[int], scales: np.ndarray, sensitivity: JacobianQR,

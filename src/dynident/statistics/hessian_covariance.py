@@ -13,6 +13,7 @@ from dynident.statistics.covariance import (
     Covariance,
     among_all,
     find_practically_unidentifiable,
+    finite_bounds,
     relax_bounds,
     typical_values,
 )
@@ -52,7 +53,8 @@ def covariance_from_hessian_factor(problem: Problem, values: np.ndarray, triangl
         names=names, values=values, matrix=matrix, active=dict(active), std_if_released={"plain": released},
         bound_relaxations=tuple(relax_bounds(problem, sensitivities, {"plain": released})),
         unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null, assumed=assumed,
-        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values())
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
+        bounds=finite_bounds(problem))
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 
 
