@@ -9,7 +9,7 @@ threshold was measured on fits with known truth: `benchmarks/verdict.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -71,7 +71,8 @@ class SignalFit:
     order: int = 1  # number of states
     unit: str = ""
     robust: bool = False  # outliers carry little weight in the fit, and here
-    fitted: bool = field(default=True)  # False: a record that the parameters were not fitted to
+    fitted: bool = True  # False: a record that the parameters were not fitted to
+    motion: np.ndarray | None = None  # a simulation, where `model` is a prediction, which knows of errors already
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -95,7 +96,8 @@ class SignalFit:
 
     @cached_property
     def model_error(self) -> ModelErrorTest:
-        return model_error_test(self.residuals, self.model, self.time, self.inputs, self.unknowns)
+        motion = self.model if self.motion is None else self.motion
+        return model_error_test(self.residuals, motion, self.time, self.inputs, self.unknowns)
 
     @cached_property
     def linear_rms(self) -> float:
