@@ -17,9 +17,17 @@ from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
 from dynident.linalg.rank import truncated_svd
 from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
-from dynident.statistics.autocorrelation import ColouredNoise, effective_dof
+from dynident.statistics.autocorrelation import ColouredNoise, coloured_noise, effective_dof, series_of
 from dynident.statistics.distributions import student_quantile
-from dynident.statistics.error_propagation import EstimatorGain, FullRankGain, JacobianQR, estimator_gain
+from dynident.statistics.error_propagation import (
+    FEWEST_DOF,
+    EstimatorGain,
+    FullRankGain,
+    JacobianQR,
+    estimator_gain,
+    independent_noise,
+)
+from dynident.statistics.quantisation import QuantisedNoise, Quantiser
 from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 from dynident.transcription.parameter_constraints import parameter_constraints
 
@@ -73,6 +81,35 @@ class NoiseModel:
     one_minus_leverage: np.ndarray  # (rows,) one minus the leverage
     enough: bool = True  # degrees of freedom for a noise model
 
+    def with_factors(self, factors: Mapping[str, tuple[np.ndarray, float, float]]) -> NoiseModel:
+        """Errors as large as residuals show, by output, where these are not of the given size (`given_noise_factors`)."""
+        if not factors:
+            return self
+        variance = self.variance.copy()
+        for rows, factor, _ in factors.values():
+            variance[rows] = factor**2
+        return replace(self, variance=variance, dof=sum(dof for _, _, dof in factors.values()))
+
+
+def noise_model_of(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows,
+                   noise_estimated: bool, quantisers: Mapping[tuple[int, int], Quantiser], with_colour: bool) -> NoiseModel:
+    """What the residuals say about the errors; `fitted` (rows, rank) spans what the fit explains."""
+    rows = linearization.rows
+    one_minus_leverage = 1 - fitted.row_squares
+    variance, dof = independent_noise(problem, linearization, one_minus_leverage, noise_estimated)
+    series = series_of(rows)
+    enough = bool(series) and all(np.sum(one_minus_leverage[s.rows]) > FEWEST_DOF for s in series)  # for a noise model
+    noise = coloured_noise(linearization.residuals, rows, fitted) if enough and with_colour else None
+    if noise is not None and quantisers:
+        noise = QuantisedNoise.of(noise, linearization.residuals, rows, quantisers, one_minus_leverage)
+    return NoiseModel(linearization.blocks, scales, rows.experiment, variance, dof, noise, one_minus_leverage, enough)
+
+
+def finite_bounds(problem: Problem) -> dict[str, tuple[float, float]]:
+    """Of the unknowns that have any."""
+    return {u.name: (float(u.lower), float(u.upper)) for u in problem.unknowns
+            if np.isfinite(u.lower) or np.isfinite(u.upper)}
+
 
 def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain, j: int, side: str, known: bool) -> np.ndarray:
     """(unknowns,) how the fitted ones make up for unknown j going inwards by a unit, the others on bounds held."""
@@ -81,6 +118,18 @@ def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain
         slope[np.abs(slope) * sensitivity.lengths < NULL_SPACE_COMPONENT * sensitivity.lengths[j]] = 0.0
     slope[j] = 0.0
     return np.asarray(slope if side == "lower" else -slope)
+
+
+def relax_bounds(problem: Problem, sensitivities: Mapping[str, np.ndarray], bound_std: Mapping[str, Mapping[str, float]],
+              dof: float = np.inf, corrected_dof: np.ndarray | None = None) -> list[BoundRelaxation]:
+    """What each unknown on a bound leaves open for the others; `slopes` by its name, per unit inwards."""
+    found = []
+    for name, slope in sensitivities.items():
+        j = problem.names.index(name)
+        own_dof = {"plain": dof} | ({} if corrected_dof is None else {"corrected": float(corrected_dof[j])})
+        room = problem.unknowns[j].upper - problem.unknowns[j].lower
+        found.append(BoundRelaxation(name, slope, {kind: std[name] for kind, std in bound_std.items()}, own_dof, float(room)))
+    return found
 
 
 def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain,

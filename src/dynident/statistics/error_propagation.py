@@ -149,6 +149,12 @@ def independent_noise(problem: Problem, linearization: ResidualJacobian, one_min
     return variance, dof if dof > FEWEST_DOF else 0.0
 
 
+def noise_free(linearization: ResidualJacobian) -> bool:
+    """Whether a record holds next to none of the noise that is given: its residuals are rounding, and say nothing of errors."""
+    measured = linearization.residuals[linearization.rows.experiment >= 0]
+    return bool(measured.size) and float(np.sqrt(np.mean(measured**2))) < NOISE_FREE
+
+
 def given_noise_factors(problem: Problem, linearization: ResidualJacobian, one_minus_leverage: np.ndarray
                         ) -> dict[str, tuple[np.ndarray, float, float]]:
     """Outputs whose residuals are not of the given std: their rows, the factor on it, and its degrees of freedom.
