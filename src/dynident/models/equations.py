@@ -28,6 +28,7 @@ from dynident.models.definition import (
     definition_order,
     delay_faults,
     empty_faults,
+    holds_symbols,
     name_faults,
     names_of,
     numbers_of,
@@ -42,6 +43,7 @@ from dynident.models.definition import (
 from dynident.models.delay import Delay, Undelayed
 from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
 from dynident.models.hybrid_functions import Maker, ModeFunctions, TransitionFunctions, read_automaton
+from dynident.models.model_text import model_text
 from dynident.models.parser import Scope
 from dynident.models.tracing import take_functions
 from dynident.problem.model import NominalValue
@@ -61,7 +63,8 @@ class EquationModel:
     Parameters
     ----------
     states : mapping of str to str, or sequence of str, optional
-        The rate of each state as text (or a number); the names alone where `rate` or `modes` give the rates.
+        The rate of each state as text (or a number, or an expression of SymPy, here and wherever text is taken); the names alone
+        where `rate` or `modes` give the rates.
     outputs : mapping of str to str, or sequence of str, optional
         Measured quantities as text; left out, every state is measured under its own name.
     inputs : sequence of str, default ()
@@ -139,6 +142,11 @@ class EquationModel:
                  sample_time: float | None = None, starts: Mapping[str, float] | None = None,
                  unused: Sequence[str] = ()):
         faults: list[str] = []
+        if holds_symbols(states, next, outputs, definitions):
+            from dynident.models.sympy_source import without_sympy
+
+            groups, definitions = without_sympy({"states": states, "next": next, "outputs": outputs}, definitions, faults)
+            states, next, outputs = groups["states"], groups["next"], groups["outputs"]
         written = ModelDefinition(
             inputs=names_of("inputs", inputs, faults), constants=numbers_of(constants or {}, faults),
             parameters=None if parameters is None else names_of("parameters", parameters, faults),
@@ -264,6 +272,49 @@ class EquationModel:
         return self._modes[name]
 
     @classmethod
+    def from_sympy(cls, source: Any, outputs: Mapping[Any, Any] | None = None, inputs: Sequence[Any] | None = None,
+                   **options: Any) -> EquationModel:
+        """The model of a derivation with SymPy: a `KanesMethod` or `LagrangesMethod`, or a dict from state to rate.
+
+        Accelerations are solved for here, not by SymPy. Coordinates and speeds are the states (the speed of q that is its
+        derivative is called q_dot), `inputs` (left out: other functions of time) the inputs, other symbols the parameters.
+        `outputs` are expressions or text; `options` those of the model, such as `constants` and `name`. See the manual,
+        reference/models.
+
+        Examples
+        --------
+        >>> import dynident as di
+        >>> import sympy
+        >>> q, w, k = sympy.symbols("q w k")
+        >>> di.EquationModel.from_sympy({q: w, w: -k*sympy.sin(q)}, outputs={"y": sympy.cos(q)}).parameters
+        ('k',)
+        """
+        from dynident.models.sympy_source import model_arguments
+
+        return cls(**model_arguments(source, outputs, inputs, options))
+
+    @classmethod
+    def from_casadi(cls, function: casadi.Function, *, states: Sequence[str], inputs: Sequence[str] = (),
+                    parameters: Sequence[str] = (), outputs: Sequence[str] | None = None, **options: Any) -> EquationModel:
+        """The model of a CasADi function of (t, x, u, p), or of those of them that there are, to the rates.
+
+        Arguments go by these names, or else by this order. A second result holds `outputs`; left out, every state is measured.
+        `options` are those of the model. See the manual, reference/models.
+
+        Examples
+        --------
+        >>> import casadi
+        >>> import dynident as di
+        >>> x, p = casadi.SX.sym("x", 2), casadi.SX.sym("p")
+        >>> f = casadi.Function("f", [x, p], [casadi.vertcat(x[1], -p*casadi.sin(x[0]))])
+        >>> di.EquationModel.from_casadi(f, states=["q", "w"], parameters=["k"]).parameters
+        ('k',)
+        """
+        from dynident.models.casadi_source import model_arguments
+
+        return cls(**model_arguments(function, states, inputs, parameters, outputs, options))
+
+    @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> EquationModel:
         """The model that `definition()` describes."""
         faults = []
@@ -326,26 +377,7 @@ class EquationModel:
         return f"model '{self.name}'" if self.name else "the model"
 
     def __str__(self) -> str:
-        said = self._definition
-
-        def unit(name: str) -> str:
-            return f" [{self.units[name]}]" if self.units.get(name) else ""
-
-        lines = [f"EquationModel {self.name}".rstrip()]
-        moved = "'" if self.sample_time is None else f"(t + {self.sample_time!r})"
-        modes = said.get("modes", {"": {"rate": said.get("next", said.get("states"))}})
-        for mode, text in modes.items():
-            lines += [f"  mode {mode}" + (f" where {text['invariant']}" if "invariant" in text else "")] * bool(mode)
-            lines += [f"  {'  ' * bool(mode)}{name}{moved} = {text['rate'][name]}" for name in self.states]
-        lines += [f"  {each.source} -> {each.target} when {each.when}" for each in self.transitions]
-        lines += [f"  output {name} = {text}{unit(name)}" for name, text in said["outputs"].items()]
-        lines += [f"  with {name} = {text}" for name, text in said["definitions"].items()]
-        lines += [f"  table {name} at {', '.join(f'{knot:g}' for knot in table['knots'])}{', smooth' * ('smooth' in table)}"
-                  for name, table in said.get("tables", {}).items()]
-        lines += [f"  constant {name} = {value!r}{unit(name)}" for name, value in self.constants.items()]
-        for kind, names in (("states", self.states), ("inputs", self.inputs), ("parameters", self.parameters)):
-            lines += [f"  {kind}: {', '.join(name + unit(name) for name in names)}"] * bool(names)
-        return "\n".join(lines)
+        return model_text(self._definition)
 
     __repr__ = __str__
 
