@@ -69,3 +69,4 @@ from dynident.verbs.structural_identifiability import structural_identifiability
 
 __version__: str
 __all__: list[str]
+from dynident.statistics.verdict import Verdict as Verdict

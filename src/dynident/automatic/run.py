@@ -77,7 +77,17 @@ def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
     if state.stopped is StopReason.INTERRUPTED:
         counts["interrupted"] = 1
     return replace(estimate, notes=notes, believed=believed, belief_reason=reason, stages=state.trail, counts=counts,
-                   arrived_by=end.stage)
+                   arrived_by=end.stage, statistics={**estimate.statistics, **evidence_of(setup, state)})
+
+
+def evidence_of(setup: AutomaticSetup, state: AutomaticState) -> dict[str, float]:
+    """What the ladder found out about the end, beyond its residuals: for the verdict, where more than a plain fit was tried."""
+    if len(state.trail) < 2:
+        return {}
+    found = {"routes": float(len(state.routes_to_best()))}
+    if state.smoothed is not None:
+        found["smoothed_chi_square"] = state.smoothed.cost / max(setup.problem.measured_values, 1)
+    return found
 
 
 def settled_estimate(state: AutomaticState, end: RouteEnd) -> Estimate:
