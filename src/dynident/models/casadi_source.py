@@ -56,8 +56,8 @@ def model_arguments(function: Any, states: Sequence[str], inputs: Sequence[str],
 
 
 def _no_formula(function: casadi.Function, reason: str) -> ProblemError:
-    return ProblemError(f"{function.name()} cannot be written as plain expressions ({reason}): it calls what is no formula, such "
-                        f"as an integrator or a root finder. {BLACK_BOX}")
+    return ProblemError(f"{function.name()} cannot be written as plain expressions ({reason}): it calls what is no formula, "
+                        f"such as an integrator or a root finder. {BLACK_BOX}")
 
 
 def _roles(function: casadi.Function, names: dict[str, list[str]]) -> list[str]:

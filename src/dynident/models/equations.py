@@ -63,8 +63,8 @@ class EquationModel:
     Parameters
     ----------
     states : mapping of str to str, or sequence of str, optional
-        The rate of each state as text (or a number, or an expression of SymPy, here and wherever text is taken); the names alone
-        where `rate` or `modes` give the rates.
+        The rate of each state as text (or a number, or an expression of SymPy, here and wherever text is taken); the names
+        alone where `rate` or `modes` give the rates.
     outputs : mapping of str to str, or sequence of str, optional
         Measured quantities as text; left out, every state is measured under its own name.
     inputs : sequence of str, default ()
