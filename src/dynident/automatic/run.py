@@ -143,8 +143,8 @@ def belief_in(state: AutomaticState, end: RouteEnd) -> tuple[bool, str]:
             end.belief.level is BeliefLevel.SMALL and routes_differ(state))):
         return True, f"Believed, because {agreed}; {words}"
     why = {StopReason.AGREED: f"{agreed}, so that a wrong model is more likely than a wrong minimum",
-           StopReason.EXHAUSTED: f"{len(state.restart_ends())} restarts ended at one place, which is no better, and nowhere "
-                                 "else: a wrong model is more likely than a wrong minimum",
+           StopReason.EXHAUSTED: f"{len(state.restart_ends())} restarts and all other routes ended at one place, which is "
+                                 "no better: a wrong model is more likely than a wrong minimum",
            StopReason.BUDGET: f"the budget was spent at the best of {len(state.ends)} ends: a wrong local minimum, or a wrong "
                               "model",
            StopReason.INTERRUPTED: "it was interrupted",

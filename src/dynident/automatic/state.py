@@ -30,7 +30,7 @@ class StopReason(StrEnum):
 
     BELIEVED = "believed"  # what is left over is noise
     AGREED = "agreed"  # independent routes ended at the same point
-    EXHAUSTED = "exhausted"  # restarts end at one place, which is worse than the best, and nowhere else
+    EXHAUSTED = "exhausted"  # all routes but the plain fit end at one place, which is worse
     BUDGET = "budget"
     STAGES = "stages"  # all stages that were asked for have been climbed
     INTERRUPTED = "interrupted"

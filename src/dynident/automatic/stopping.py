@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dynident.automatic.belief import BeliefLevel
-from dynident.automatic.state import AutomaticSetup, AutomaticState, StopReason
+from dynident.automatic.state import SECOND_OPINION, AutomaticSetup, AutomaticState, StopReason
 from dynident.tolerances import SAME_MISFIT
 
 BUDGET = 20  # times the larger of the first two stages, in simulations with sensitivities
@@ -57,11 +57,17 @@ def stop(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
     wanted = SMALL_RESTARTS_AGREE if small else RESTARTS_AGREE
     if restarts >= wanted and len(routes) > RESTARTS_AGREE:
         return replace(state, stopped=StopReason.AGREED)
-    ends = state.restart_ends()
-    if len(ends) >= wanted and all(at.same(ends[0], SAME_MISFIT) for at in ends):
+    if len(state.restart_ends()) >= wanted and one_place_only(state):
         return replace(state, stopped=StopReason.EXHAUSTED)
     spent = state.spent["jacobians"] >= state.limit or idle_rounds(state) >= IDLE_ROUNDS
     return replace(state, stopped=StopReason.BUDGET) if spent else state
+
+
+def one_place_only(state: AutomaticState) -> bool:
+    """Whether all routes but the plain fit, converged or not, ended at one place."""
+    others = [end.misfit for end in state.ends if not end.stage.startswith("plain") and end.stage != SECOND_OPINION]
+    places = [*state.restart_ends(), *others]
+    return all(at.same(places[0], SAME_MISFIT) for at in places)
 
 
 def idle_rounds(state: AutomaticState) -> int:

@@ -55,9 +55,28 @@ def build_estimate(problem: Problem, method: Any, values: Mapping[str, float], u
     return Estimate(
         problem=problem, method=method, values={**values, **problem.fixed_values()}, uncertainty=uncertainty,
         converged=converged, status=status, cost=cost, trajectories=trajectories, residuals=residuals,
-        noise_std={} if noise_std is None else all_noise_std(problem, noise_std), notes=tuple(notes), history=history,
+        noise_std={} if noise_std is None else all_noise_std(problem, noise_std),
+        notes=(*notes, *algebraic_notes(problem, values, trajectories)), history=history,
         counts={**counts, **({"interrupted": 1} if interrupted else {})}, times=times or {},
         statistics={**(statistics or {}), **fits}, **parts)
+
+
+def algebraic_notes(problem: Problem, values: Mapping[str, float], trajectories: Sequence[Trajectory]) -> list[str]:
+    """The consistent first values of algebraic variables, which nobody gave."""
+    model = problem.model
+    if not isinstance(model, EquationModel) or model.algebraic_system is None:
+        return []
+    unknowns = np.array([values[name] for name in problem.names])
+    found = []
+    for e, (experiment, path) in enumerate(zip(problem.experiments, trajectories, strict=False)):
+        x, u = (np.array([of[name][0] for name in names]) for of, names in
+                ((path.states, model.states), (experiment.inputs, model.inputs)))
+        p = problem.parameters_and_initial_state(unknowns, e)[0]
+        z = model.algebraic_system.solve(float(path.time[0]), x, u, p)
+        named = ", ".join(f"{name} = {value:.6g}" for name, value in zip(model.algebraic, z, strict=True))
+        found.append(f"{named} in '{experiment.name}'" if len(problem.experiments) > 1 else named)
+    shown = [*found[:LISTED], *([f"{len(found) - LISTED} more records"] if len(found) > LISTED else [])]
+    return [f"Consistent with the algebraic equations at the first sample: {'; '.join(shown)}."] if found else []
 
 
 def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProblem, outcome: SolverResult,

@@ -151,31 +151,28 @@ def as_text(expression: Any) -> str:
     return text
 
 
-Groups = dict[str, Any]  # states, next, outputs, ...: mappings whose values are text, numbers or expressions of SymPy
-
-
-def without_sympy(groups: Groups, definitions: Mapping[Any, Any] | None, faults: list[str]) -> tuple[Groups, Any]:
+def without_sympy(states: Any, following: Any, outputs: Any, definitions: Any, algebraic: Any, guesses: Any, faults: list[str]
+                  ) -> tuple[Any, ...]:
     """The same with text in place of SymPy's expressions; parts that they share become definitions."""
-    everything = {**groups, "definitions": definitions}
-    found = {(group, key): value for group, mapping in everything.items() if isinstance(mapping, Mapping)
-             for key, value in mapping.items() if is_expression(value)}
-    named = any(is_expression(key) for mapping in everything.values() if isinstance(mapping, Mapping) for key in mapping)
-    if not found and not named:
-        return groups, definitions
+    everything = {"states": states, "next": following, "outputs": outputs, "definitions": definitions, "algebraic": algebraic,
+                  "guesses": guesses}
+    mappings = {group: mapping for group, mapping in everything.items() if isinstance(mapping, Mapping)}
     reader, keyed = SympyReader(), {}
-    for place, value in found.items():
-        try:
-            keyed[place] = reader.read(value)
-        except ProblemError as error:
-            faults += error.faults
-            keyed[place] = casadi.SX(0)
+    for group, mapping in mappings.items():
+        for key, value in mapping.items():
+            if is_expression(value):
+                try:
+                    keyed[group, key] = reader.read(value)
+                except ProblemError as error:
+                    faults += error.faults
+                    keyed[group, key] = casadi.SX(0)
     faults += reader.faults
-    taken = {symbol_name(key) for mapping in everything.values() if isinstance(mapping, Mapping) for key in mapping}
+    taken = {symbol_name(key) for mapping in mappings.values() for key in mapping}
     texts, shared = expressions_to_text(keyed, list(reader.symbols.values()), {*taken, *reader.symbols})
-    changed = {group: {symbol_name(key): texts.get((group, key), value) for key, value in mapping.items()}
-               if isinstance(mapping, Mapping) else mapping for group, mapping in everything.items()}
-    made = {**(changed.pop("definitions") or {}), **shared}
-    return changed, made or None
+    for group, mapping in mappings.items():
+        everything[group] = {symbol_name(key): texts.get((group, key), value) for key, value in mapping.items()}
+    everything["definitions"] = {**(everything["definitions"] or {}), **shared} or None
+    return tuple(everything.values())
 
 
 # equations of motion
