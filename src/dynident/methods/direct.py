@@ -16,7 +16,7 @@ from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.build_estimate import build_direct_estimate
 from dynident.methods.capabilities import Capabilities, Support, check_supports
-from dynident.methods.dead_time_scan import past_note, scan_dead_times
+from dynident.methods.dead_time_scan import dead_time_unknowns, past_note, scan_dead_times
 from dynident.methods.direct_loop import run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
 from dynident.methods.integrator_choice import EXPLICIT
@@ -307,10 +307,14 @@ class FullDiscretizationMethod(DirectMethod):
     def capabilities(self) -> Capabilities:
         program, sparse = self.solver in ("auto", "ipopt", "sqp"), self.solver in ("ipopt", "sqp")
         return Capabilities(constraints=Support.YES, state_bounds=Support.YES if program else Support.NO,
-                            robust_losses=Support.YES, nonlinear_algebraic_variables=Support.NO if sparse else Support.YES)
+                            robust_losses=Support.YES, dead_times=Support.YES,
+                            nonlinear_algebraic_variables=Support.NO if sparse else Support.YES)
 
     def check_supports(self, problem: Problem) -> None:
         takes = self.capabilities
+        if unknown := [problem.unknowns[i].name for i in dead_time_unknowns(problem)]:
+            raise NotSupported(f"{self.kind} takes dead times that are known, since its grid stands still, but "
+                               f"{', '.join(unknown)} is unknown. Fit it by multiple_shooting(), or fix it (free=False).")
         check_supports(problem, self.kind, replace(takes, state_bounds=Support.YES))
         if takes.state_bounds is Support.NO:  # it is the solver that does not take them
             check_supports(problem, self.solver, replace(takes, instead={"state_bounds": 'solver="ipopt"'}))
