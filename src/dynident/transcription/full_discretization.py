@@ -62,8 +62,9 @@ class FullDiscretization:
         self.problem, self.integrator, self.steps, self.std, self.loss = problem, integrator, steps_per_sample, std, loss
         self.objective = Objective(problem, loss)
         self.free = tuple(int(i) for i in self.objective.free)
-        self.model: Any = MovingGridModel(problem.model, moving=False) if problem.model.delays else problem.model
-        self.collocator: Collocator = collocator_for(self.model, integrator, self.free)
+        model: Any = MovingGridModel(problem.model, moving=False) if problem.model.delays else problem.model
+        self.model = model
+        self.collocator: Collocator = collocator_for(model, integrator, self.free)
         self.stages = stage_unknowns(problem.model, integrator)
         explicit, nx = isinstance(integrator, Explicit), len(problem.model.states)
         self.closed = explicit or integrator.points[-1] == 1.0  # type: ignore[union-attr]  # the last stage is the state at the interval's end
