@@ -26,6 +26,7 @@ from dynident.solvers.solver_result import Iteration, SolverResult
 from dynident.statistics.active_bounds import ActiveConstraints, count_fixed
 from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.statistics.distributions import f_quantile, normal_quantile
+from dynident.statistics.quantisation import quantisers_of
 from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_SAMPLES, noise_level, outliers
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.status import Status, fit_status
@@ -92,7 +93,7 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     tied, limits = (constraints or ActiveConstraints()).append_as_measurements(robust_linearization(at, finite.loss))
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(noise_std),
                                   smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits,
-                                  on_demand=True)
+                                  on_demand=True, quantisers=quantisers_of(problem, residuals))
     if uncertainty.combinations and isinstance(problem.model, EquationModel):
         uncertainty = replace(uncertainty, combinations=confirmed_combinations(
             problem, at.values, active, uncertainty.combinations))
