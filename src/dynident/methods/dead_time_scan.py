@@ -50,8 +50,8 @@ def dead_time_unknowns(problem: Problem) -> list[int]:
 def refuse_unknown_dead_times(problem: Problem, method: str) -> None:
     """For a method whose grid stands still."""
     if unknown := [problem.unknowns[i].name for i in dead_time_unknowns(problem)]:
-        raise NotSupported(f"{method} takes dead times that are known, since its grid stands still, but {', '.join(unknown)} is "
-                           "unknown. Fit it by multiple_shooting(), or fix it (free=False).")
+        raise NotSupported(f"{method} takes dead times that are known, since its grid stands still, but {', '.join(unknown)} "
+                           "is unknown. Fit it by multiple_shooting(), or fix it (free=False).")
 
 
 def scan_dead_times(problem: Problem) -> DeadTimeScan:

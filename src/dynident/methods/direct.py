@@ -387,8 +387,7 @@ def with_iterations(method: Any, least: int) -> Any:
 
 
 def stiff_advice(method: ShootingMethod, problem: Problem) -> list[str]:
-    model = problem.model
-    if isinstance(method.make_integrator(), Adaptive) or model.hybrid or model.sample_time:  # events take an explicit scheme
+    if isinstance(method.make_integrator(), Adaptive) or problem.model.hybrid or problem.model.sample_time:  # all explicit
         return []
     return ['try integrator="radau5" if the model is stiff']
 
