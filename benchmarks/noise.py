@@ -8,8 +8,8 @@
 
 Plants of `plants.py` that have inputs, without three_tanks, whose transfer function four sets of positive parameters have in
 common. Every noise is drawn where it is, from the truth, and the start is off by up to 2. Fitted by `identify(problem)`, which
-takes the criterion that the problem states (none and quantised state nothing); beside it output error, which takes inputs and model
-as exact. Quantised: outputs are rounded to 3.5 standard deviations of what is the sensor's noise else, at a random phase.
+takes the criterion that the problem states (none and quantised state nothing); beside it output error, which takes inputs and
+model as exact. Quantised: outputs are rounded to 3.5 standard deviations of the sensor's noise, at a random phase.
 """
 
 from __future__ import annotations
