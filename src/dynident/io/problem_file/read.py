@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
-from dynident.fmu.archive import digest_of
 from dynident.fmu.model import FmuModel
 from dynident.io.problem_file.known_keys import known_keys
 from dynident.io.problem_file.python_attribute import python_attribute
@@ -30,6 +28,7 @@ from dynident.io.problem_file.schema import (
 )
 from dynident.io.problem_file.write import (
     KeyPath,
+    copied_beside,
     experiment_table,
     line_of,
     model_table,
@@ -200,7 +199,7 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
                                "model": write_robot_table(problem.model, path) if isinstance(problem.model, RobotModel)
                                else model_table(problem.model)}
     for file in problem.model.files if isinstance(problem.model, FmuModel) else ():  # it lives in files, and takes them along
-        content["model"] |= {key: _taken_along(file, path) for key, name in content["model"].items() if name == file.name}
+        content["model"] |= {key: copied_beside(file, path) for key, name in content["model"].items() if name == file.name}
     for heading, experiments in (("experiment", problem.experiments), ("validation", validation)):
         entries = []
         for number, experiment in enumerate(experiments, 1):
@@ -216,20 +215,6 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
     with atomic_write(path) as aside:
         aside.write_text(to_toml({key: value for key, value in content.items() if value}), encoding="utf-8")
     return path
-
-
-def _taken_along(file: Path, beside: Path) -> str:
-    """The name of a copy of the file in the folder of the problem; another than its own where that is taken."""
-    digest = digest_of(file)
-    for name in (file.name, f"{file.stem}-{digest[:8]}{file.suffix}", f"{file.stem}-{digest}{file.suffix}"):
-        copy = beside.with_name(name)
-        if not copy.exists():
-            with atomic_write(copy) as aside:
-                shutil.copyfile(file, aside)
-            return name
-        if copy.is_file() and digest_of(copy) == digest:
-            return name
-    raise ProblemError(f"{beside.with_name(file.name)} has another content than {file}; choose another folder.")
 
 
 def _method_table(method: Any) -> dict[str, Any]:
