@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from pydantic import BaseModel
 
 from dynident.io.problem_file.schema import (
@@ -26,8 +23,6 @@ from dynident.io.problem_file.schema import (
     TransitionTable,
 )
 from dynident.io.problem_file.write import KeyPath
-
-_SPEAKS_OF = {"a bound": "lower", "a prior": "prior", "is fixed": "start"}
 
 
 def known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
@@ -54,14 +49,3 @@ def known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
     elif path[:1] == ("model",) and len(path) > 3:
         table = ModeTable if path[1] == "modes" else TransitionTable
     return list(table.model_fields)
-
-
-def key_in(sentence: str, table: Any) -> KeyPath:
-    """The key of a table that a sentence about the table speaks of."""
-    if not isinstance(table, dict):
-        return ()
-    for words, key in _SPEAKS_OF.items():
-        if words in sentence:
-            return (key,) if key in table else ()
-    first = re.match(r"\w+", sentence)
-    return (first.group(),) if first and first.group() in table else ()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
-from dynident.fmu.archive import digest_of
 from dynident.fmu.model import FmuModel
-from dynident.io.problem_file.known_keys import key_in, known_keys
+from dynident.io.problem_file.known_keys import known_keys
+from dynident.io.problem_file.python_attribute import python_attribute
 from dynident.io.problem_file.robot_table import read_robot_table, write_robot_table
 from dynident.io.problem_file.schema import (
     FMU_OPTIONS,
@@ -29,6 +28,7 @@ from dynident.io.problem_file.schema import (
 )
 from dynident.io.problem_file.write import (
     KeyPath,
+    copied_beside,
     experiment_table,
     line_of,
     model_table,
@@ -52,6 +52,7 @@ from dynident.robots.model import RobotModel
 File = TypeVar("File", ProblemTable, FleetFileTable)
 _KINDS = {"string_type": "a text", "bool_type": "true or false", "dict_type": "a table", "list_type": "a list",
           "model_type": "a table", "model_attributes_type": "a table", "int_type": "a whole number"}
+_SPEAKS_OF = {"a bound": "lower", "a prior": "prior", "is fixed": "start"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +199,7 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
                                "model": write_robot_table(problem.model, path) if isinstance(problem.model, RobotModel)
                                else model_table(problem.model)}
     for file in problem.model.files if isinstance(problem.model, FmuModel) else ():  # it lives in files, and takes them along
-        content["model"] |= {key: _taken_along(file, path) for key, name in content["model"].items() if name == file.name}
+        content["model"] |= {key: copied_beside(file, path) for key, name in content["model"].items() if name == file.name}
     for heading, experiments in (("experiment", problem.experiments), ("validation", validation)):
         entries = []
         for number, experiment in enumerate(experiments, 1):
@@ -214,20 +215,6 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
     with atomic_write(path) as aside:
         aside.write_text(to_toml({key: value for key, value in content.items() if value}), encoding="utf-8")
     return path
-
-
-def _taken_along(file: Path, beside: Path) -> str:
-    """The name of a copy of the file in the folder of the problem; another than its own where that is taken."""
-    digest = digest_of(file)
-    for name in (file.name, f"{file.stem}-{digest[:8]}{file.suffix}", f"{file.stem}-{digest}{file.suffix}"):
-        copy = beside.with_name(name)
-        if not copy.exists():
-            with atomic_write(copy) as aside:
-                shutil.copyfile(file, aside)
-            return name
-        if copy.is_file() and digest_of(copy) == digest:
-            return name
-    raise ProblemError(f"{beside.with_name(file.name)} has another content than {file}; choose another folder.")
 
 
 def _method_table(method: Any) -> dict[str, Any]:
@@ -321,15 +308,7 @@ class Reader:
             raise ProblemError(f"'{named}' must be a file and a name in it, such as \"drive.py:drive\".")
         file = self.inside(name)
         self._trusted(f"Python code of {name}", file)
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        if spec is None or spec.loader is None:
-            raise ProblemError(f"'{name}' is not a Python file.")
-        module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except Exception as error:  # whatever the user's file raises
-            raise ProblemError(f"{name} raised {type(error).__name__}: {error}.") from error
-        return getattr(module, attribute, None)
+        return python_attribute(file, name, attribute)
 
     def method(self, table: dict[str, Any]) -> dict[str, Any]:
         """The table as it is, after the method it names has checked its options."""
@@ -409,3 +388,14 @@ def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
     if kind in _KINDS:
         return [located.fault(path, f"must be {_KINDS[kind]}, not {shown(error['input'])}.")]
     return [located.fault(path, f"{error['msg']}.")]
+
+
+def key_in(sentence: str, table: Any) -> KeyPath:
+    """The key of a table that a sentence about the table speaks of."""
+    if not isinstance(table, dict):
+        return ()
+    for words, key in _SPEAKS_OF.items():
+        if words in sentence:
+            return (key,) if key in table else ()
+    first = re.match(r"\w+", sentence)
+    return (first.group(),) if first and first.group() in table else ()
