@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.model import FmuModel
 from dynident.io.problem_file.known_keys import known_keys
+from dynident.io.problem_file.python_attribute import python_attribute
 from dynident.io.problem_file.robot_table import read_robot_table, write_robot_table
 from dynident.io.problem_file.schema import (
     FMU_OPTIONS,
@@ -308,15 +308,7 @@ class Reader:
             raise ProblemError(f"'{named}' must be a file and a name in it, such as \"drive.py:drive\".")
         file = self.inside(name)
         self._trusted(f"Python code of {name}", file)
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        if spec is None or spec.loader is None:
-            raise ProblemError(f"'{name}' is not a Python file.")
-        module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except Exception as error:  # whatever the user's file raises
-            raise ProblemError(f"{name} raised {type(error).__name__}: {error}.") from error
-        return getattr(module, attribute, None)
+        return python_attribute(file, name, attribute)
 
     def method(self, table: dict[str, Any]) -> dict[str, Any]:
         """The table as it is, after the method it names has checked its options."""
