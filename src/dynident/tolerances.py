@@ -27,6 +27,8 @@ UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an
 
 # -- models
 
+SYMMETRIC_MASS_MATRIX = 1e-9  # of its largest entry; a mass matrix that differs from its transpose by less is symmetric
+
 TRACE_TOLERANCE = 1e-9  # of one plus a rate; a traced function that differs from the original by more is another one
 
 DEAD_TIME_GAIN = 0.1  # of the cost; a dead time that fits better than the user's start by less is no better start
@@ -110,12 +112,15 @@ CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST = 1.25, 2.0  # ... which lies between these
 CHI_SQUARE_TOO_SMALL = 0.6  # reduced; residuals as small as this say that the given std is too large to prove anything
 LEAST_INNOVATION = 0.1  # of the variance; slow noise has more that is new at each sample (AR(0.9) .19), a wrong model less
 NAIVE_SHARE = 0.9  # of what a straight line leaves; a model that leaves more explains nothing
-QUANTISATION_SHARE = 0.4  # of a quantisation step; residuals of rounding alone have 0.29
+QUANTISATION_SHARE = 0.33  # of a quantisation step; residuals of rounding alone have 0.29
 QUANTISATION_DOMINATES = 0.7  # of the variance of what is left over; with more due to rounding, errors are those of rounding
 QUANTISATION_NOTICED = 1.1  # times a standard error: rounding that widens none by more is no matter of correlation
 SMALL_REMAINDER = 0.1  # of the signal; a choice: what is more than this is no description of a record
 EXACT_REMAINDER = 1e-4  # of the signal; no wrong minimum comes as close as this, whatever is left over looks like
 ROUGH_REMAINDER = 0.4  # of the signal; a choice: a model that leaves more does not describe the record
+NOISE_FREE = 0.03  # of the given std; residuals that are smaller are those of a record without noise, which keeps the given std
+CHI_SQUARE_SLOW = 1.15  # reduced; slow residuals that are larger may hold an error of the model
+FEW_SMALL_REMAINDER = 0.2  # of the signal; as SMALL_REMAINDER, for records too short to tell what of a remainder is noise
 SLOW_REMAINDER = 0.15  # of the signal; what is more is not called slow noise, whatever it looks like
 UNRELATED_LOG10_P = -3.0  # of the F test on whitened residuals; below it they follow inputs or motion
 LINEAR_AS_GOOD = 1.1  # times the model's error; a linear black box of the same order that leaves no more is as good ...
