@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import pickle
-import signal
 import threading
 import weakref
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from dynident._util.operating_system import ignore_interrupts
 from dynident.errors import ProblemError, SimulatorLost
 
 MAX_CRASHES = 3  # at different values; then the function is called broken
@@ -45,7 +45,7 @@ def unpacked(content: bytes) -> Any:
 
 
 def _serve(connection: Connection, content: bytes) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is answered by who called
+    ignore_interrupts()
     function = unpacked(content)
     while True:
         try:
