@@ -116,3 +116,15 @@ def test_a_record_in_other_units_is_refused():
     estimate = di.identify(di.Problem(model, runs[:1], [di.Parameter("k", 1.5)]), progress=False)
     with pytest.raises(di.ProblemError, match=r"in m in .*, but in mm"):
         estimate.validate(runs[1])
+
+
+def test_start_and_bounds_of_a_first_state_hold_on_the_other_record():
+    """Of two first states that a record allows, q(0) and -q(0), the bounded one is found again."""
+    model = di.EquationModel(states={"q": "-k*q"}, outputs={"y": "q**2"})
+    time = np.linspace(0, 3, 61)
+    record = di.Experiment(time, outputs={"y": 4 * np.exp(-2 * time)}, noise={"y": di.Gaussian(0.01)})
+    unknowns = [di.Parameter("k", 0.8), di.InitialState("q", start=-1.5, lower=-5, upper=-0.1)]
+    estimate = di.identify(di.Problem(model, [record], unknowns), "single_shooting", progress=False)
+    other = di.Experiment(time, outputs={"y": 9 * np.exp(-2 * time)}, noise={"y": di.Gaussian(0.01)}, name="other")
+    validation = estimate.validate(other)
+    assert validation.trajectory.states["q"][0] == pytest.approx(-3.0, abs=0.01)

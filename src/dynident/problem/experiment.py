@@ -261,7 +261,7 @@ def _finite(what: str, value: float, faults: list[str]) -> float:
 
 def _check_time(time: np.ndarray, faults: list[str]) -> None:
     if time.size == 0:
-        faults.append("it has no samples.")
+        faults.append("it has no samples: time is empty. Give at least one.")
         return
     bad = np.flatnonzero(~np.isfinite(time))
     if bad.size:
