@@ -4,6 +4,8 @@
     python benchmarks/arrival.py run --starts 5 --cases all        all of it; stopped and started again, it goes on
     python benchmarks/arrival.py run --methods scipy --plants lorenz,nerve --starts 1
     python benchmarks/arrival.py run --held-back                   the plants that were not looked at while tuning
+    python benchmarks/arrival.py run --methods "scipy,scipy multistart,compiled,opty" --factors 30     peers (arrival_peers.py)
+    python benchmarks/arrival.py wrong                             models that lack something: never believed, and soon stopped
     python benchmarks/arrival.py table                             what is on disk
 
 Every plant of `plants.py`, starts off by factors of 5, 30 and 100 in every parameter, with given and unknown noise, with and
@@ -28,9 +30,8 @@ from typing import Any
 
 import numpy as np
 import plants
-from scipy.integrate import solve_ivp
-from scipy.optimize import least_squares
-from timing import SMOKE, Line, Result, main, size
+from arrival_peers import PEERS, by_peer
+from timing import SMOKE, Line, Result, main, once, size
 
 import dynident as di
 from dynident.methods.open_loop import open_loop_residuals
@@ -39,12 +40,11 @@ STORE = (Path(tempfile.mkdtemp()) if SMOKE else Path("results")) / "arrival.json
 CHI_SQUARE_ROOM = 10.0  # above the optimum, within which an end is that optimum
 STANDARD_ERRORS = 4.0
 IDENTIFIABLE = 0.3  # of the truth: a larger standard error says that the record does not show a parameter
-SCIPY_SECONDS = 60.0  # CPU, after which a fit by scipy is taken as it stands
 METHODS = {"automatic": lambda: di.automatic(), "multiple_shooting": lambda: di.multiple_shooting(),
            "full_discretization": lambda: di.full_discretization(), "boundary_value": lambda: di.boundary_value(),
            "single_shooting": lambda: di.single_shooting()}
-PEERS = ("scipy", "scipy multistart")
 CASES = {"given": (True, False), "unknown": (False, False), "given, bounds": (True, True), "unknown, bounds": (False, True)}
+WRONG_CASES = size(((5, 0, True), (5, 0, False), (30, 1, True), (100, 2, False)), ((5, 0, True),))
 SHORT = {"methods": ("automatic", "multiple_shooting"), "starts": 1, "cases": ("given",)}
 
 
@@ -119,11 +119,11 @@ def arrived(name: str, values: dict[str, float], chi: float) -> bool:
 def run_one(method: str, plant: str, factor: int, start: int, case: str) -> Run:
     given, bounds = CASES[case]
     optimum(plant)  # before the clock runs; it compiles, too
-    began = time.process_time()
     if method in PEERS:
-        values = by_scipy(plant, factor, start, given, bounds, method == "scipy multistart")
-        spent, estimate = time.process_time() - began, None
+        values, spent = by_peer(method, plant, factor, start, given, bounds, equal_seconds(plant, factor, start, case))
+        estimate = None
     else:
+        began = time.process_time()
         estimate = fitted(plants.problem(plant, factor, start, given, bounds), METHODS[method]())
         spent = time.process_time() - began
         values = None if estimate is None else dict(estimate.values)
@@ -136,62 +136,11 @@ def run_one(method: str, plant: str, factor: int, start: int, case: str) -> Run:
                0 if estimate is None else int(estimate.counts.get("jacobians", 0)))
 
 
-class OutOfTime(Exception):
-    """The CPU that a peer may take is spent."""
-
-
-def by_scipy(name: str, factor: int, start: int, given: bool, bounds: bool, many: bool) -> dict[str, float] | None:
-    """least_squares over solve_ivp (LSODA), parameters and unknown first states, as one would write it; with `many`, from
-    further starts as long as the time lasts."""
-    it, run = plants.plant(name), plants.record(name, given)
-    free = [s for s in it.states if s not in it.known]
-    limit, best = time.process_time() + SCIPY_SECONDS, (np.inf, None)
-    codes = [compile(text, name, "eval") for text in it.states.values()]
-    seen = {out: compile(text, name, "eval") for out, text in it.outputs.items()}
-
-    def residuals(z: np.ndarray) -> np.ndarray:
-        nonlocal best
-        if time.process_time() > limit:
-            raise OutOfTime
-        fixed = {**plants.NAMESPACE, **it.constants, **dict(zip(it.truth, z, strict=False))}
-        x0 = [z[len(it.truth) + free.index(s)] if s in free else it.initial[s] for s in it.states]
-
-        def rate(t: float, x: np.ndarray) -> list[float]:
-            k = min(max(int(np.searchsorted(it.time, t, side="right")) - 1, 0), it.time.size - 1)
-            names = {**fixed, **{u: v[k] for u, v in it.inputs.items()}, "t": t, **dict(zip(it.states, x, strict=True))}
-            return [eval(code, {"__builtins__": {}}, names) for code in codes]
-
-        step = it.time[1] - it.time[0] if it.inputs else np.inf
-        ran = solve_ivp(rate, (it.time[0], it.time[-1]), x0, "LSODA", it.time, rtol=1e-6, atol=1e-8, max_step=step)
-        if not ran.success or ran.y.shape[1] != it.time.size or not np.all(np.isfinite(ran.y)):
-            return np.full(sum(y.size for y in run.outputs.values()), 1e3)
-        names = {**fixed, **it.inputs, **dict(zip(it.states, ran.y, strict=True)), "t": it.time}
-        found = np.concatenate([(eval(code, {"__builtins__": {}}, names) - run.outputs[out]) / np.std(run.outputs[out])
-                                for out, code in seen.items()])
-        if (cost := float(found @ found)) < best[0]:
-            best = cost, z.copy()
-        return found
-
-    rng = np.random.default_rng([7, start, factor])
-    for attempt in range(1000 if many else 1):
-        begin = plants.start(name, factor, start)
-        away = rng.uniform(-1, 1, len(begin)) if attempt else np.zeros(len(begin))
-        shown = {text: float(run.outputs[out][0]) for out, text in it.outputs.items()}  # states that are measured themselves
-        z = np.array([*(v * factor**a for v, a in zip(begin.values(), away, strict=True)), *(shown.get(s, 0.0) for s in free)])
-        box = [(v / plants.BOUND, v * plants.BOUND) for v in it.truth.values()] if bounds else []
-        low, high = np.full(z.size, -np.inf), np.full(z.size, np.inf)
-        for i, (a, b) in enumerate(box):
-            low[i], high[i] = min(a, b), max(a, b)
-        try:
-            least_squares(residuals, np.clip(z, low, high), bounds=(low, high), x_scale="jac", max_nfev=200)
-        except OutOfTime:
-            break
-        except (ValueError, FloatingPointError, ZeroDivisionError, OverflowError):
-            continue
-    if best[1] is None:
-        return None
-    return {**dict(zip(it.truth, best[1], strict=False)),
-            **{f"{s}(0)": float(best[1][len(it.truth) + i]) for i, s in enumerate(free)}}
+def equal_seconds(plant: str, factor: int, start: int, case: str) -> float:
+    """CPU that automatic took for the same problem; it is run where that is not on disk."""
+    key = "automatic", plant, factor, start, case
+    known = stored()
+    return (known[key] if key in known else run_one(*key)).seconds
 
 
 def stored() -> dict[tuple, Run]:
@@ -223,6 +172,31 @@ def run_missing(options: argparse.Namespace) -> None:
                 file.write(json.dumps(asdict(one)) + "\n")
             print(f"{' '.join(map(str, key))}: {'arrived' if one.arrived else 'MISSED'}, believed {one.believed}, {one.by}, "
                   f"{one.seconds:.2f} s", file=sys.stderr, flush=True)
+
+
+# wrong models
+
+
+def wrong_models() -> Result:
+    """The default on records of plants by models that lack something, from three starts, with given and unknown noise."""
+    warnings.filterwarnings("ignore")
+    lines = []
+    for name in plants.WRONG:
+        believed, ratios, stages = 0, [], set()
+        for factor, number, given in WRONG_CASES:
+            problem = plants.wrong_problem(name, factor, number, given)
+            for method in (None, di.multiple_shooting()):
+                fitted(problem, method)  # loads and compiles
+            plain, _ = once(lambda problem=problem: fitted(problem, di.multiple_shooting()))
+            spent, estimate = once(lambda problem=problem: fitted(problem, None))
+            believed += estimate is None or bool(estimate.believed)
+            ratios.append(spent / plain)
+            stages.add(0 if estimate is None else len(estimate.stages))
+        lines.append(Line(f"{name}: CPU over the plain fit, {len(ratios)} runs, largest", f"{max(ratios):.1f}", "<= 20",
+                          max(ratios) <= 20))
+        lines.append(Line(f"{name}: believed", f"{believed} of {len(ratios)}, after {min(stages)} to {max(stages)} stages", "0",
+                          not believed))
+    return Result("Wrong models", "Records of plants, fitted by models that lack something.", lines)
 
 
 # the table
@@ -272,7 +246,7 @@ def _automatic(group: str, runs: list[Run], others: list[Run]) -> list[Line]:
 
 def parsed(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="From how far does a method find the right minimum?")
-    parser.add_argument("what", choices=["run", "table"])
+    parser.add_argument("what", choices=["run", "table", "wrong"])
     parser.add_argument("--methods", default=",".join(SHORT["methods"]))
     parser.add_argument("--plants", default="")
     parser.add_argument("--factors", default=",".join(map(str, plants.FACTORS)))
@@ -290,14 +264,14 @@ def run() -> Result:
 
 
 def command() -> None:
-    """`run` or `table`, as the first lines of this file say."""
+    """`run`, `table` or `wrong`, as the first lines of this file say."""
     options = parsed(sys.argv[1:])
     if options.what == "run":
         run_missing(options)
-    print(table().markdown())
+    print((wrong_models() if options.what == "wrong" else table()).markdown())
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["run"], ["table"]):
+    if sys.argv[1:2] in (["run"], ["table"], ["wrong"]):
         sys.exit(command())
     main(run)

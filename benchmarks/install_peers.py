@@ -20,7 +20,7 @@ from pathlib import Path
 
 PEERS: dict[str, tuple[str, ...]] = {  # what a benchmark calls it: what it needs
     "filterpy": ("filterpy",), "dynamax": ("dynamax",), "codac": ("codac",), "opty": ("opty",), "pyomo": ("pyomo",),
-    "gekko": ("gekko",)}
+    "gekko": ("gekko",), "lmfit": ("lmfit",)}
 MISSING = "not_installed.json"
 
 

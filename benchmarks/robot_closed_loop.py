@@ -1,21 +1,20 @@
 """How biased are inverse dynamics on an arm in a loop, and how often do their intervals hold the truth?
 
 A two-link arm follows a Fourier series under computed torque and PD control, simulated; the controller sees noisy positions,
-the record holds these and noisy torques. Prints, for each size of position noise and over all base parameters, the root mean
-square of bias over standard error, the share of 95 % intervals that hold the truth, and how often the Durbin-Wu-Hausman test
-fires.  python benchmarks/robot_closed_loop.py [repeats]
+the record holds these and noisy torques. For each size of position noise and over all base parameters: the root mean square of
+bias over standard error, the share of 95 % intervals that hold the truth, and how often the Durbin-Wu-Hausman test fires.
 """
 
 from __future__ import annotations
 
-import sys
-
 import casadi as ca
 import numpy as np
+from timing import Line, Result, main, size
 
 import dynident as di
 
-RATE, DURATION = 200.0, 20.0
+RATE, DURATION = 200.0, size(20.0, 4.0)  # Hz, s
+REPEATS = size(20, 2)
 GAIN, DAMPING = 400.0, 40.0  # 1/s^2, 1/s
 DRIVES = {"Fc_1": 2.0, "Fv_1": 1.5, "Fc_2": 1.0, "Fv_2": 0.75, "Ia_1": 0.3, "Ia_2": 0.2}
 
@@ -66,11 +65,11 @@ def runge_kutta(rate: ca.Function, x: np.ndarray, u: np.ndarray, p: list[float],
     return x
 
 
-def study(position_noise: float, repeats: int, filter: float | str) -> str:
+def study(position_noise: float, filter: float | str) -> Line:
     arm = di.RobotModel(di.library.two_link_urdf(), motor_inertia=True, sign_velocity=0.05)
     values = arm.nominal_inertial() | DRIVES
     errors, shifts, hits, fired = [], [], [], []
-    for seed in range(repeats):
+    for seed in range(REPEATS):
         run = closed_loop(arm, values, position_noise, 0.02, seed)
         found = di.identify(di.Problem(arm, [run]), di.inverse_dynamics(filter=filter, instruments=True, consistent=False))
         truth = [sum(c * values[n] for n, c in b.coefficients.items()) for b in found.base]
@@ -79,13 +78,18 @@ def study(position_noise: float, repeats: int, filter: float | str) -> str:
         hits.append([b.interval[0] <= t <= b.interval[1] for b, t in zip(found.base, truth, strict=True)])
         fired.append(found.robot.hausman.biased)
     bias = [float(np.sqrt(np.mean(np.mean(e, axis=0) ** 2))) for e in (errors, shifts)]
-    return (f"{position_noise:8.0e} {filter!s:>6} {bias[0]:10.2f} {bias[1]:12.2f} {100 * np.mean(hits):9.0f} % "
-            f"{100 * np.mean(fired):9.0f} %")
+    cutoff = "chosen by itself" if filter == "auto" else f"{filter:g} Hz"
+    return Line(f"position noise {position_noise:g} rad, filter {cutoff}",
+                f"bias {bias[0]:.2f} standard errors, with instruments {bias[1]:.2f}; {100 * np.mean(hits):.0f} % of 95 % "
+                f"intervals hold the truth; the test for bias fires in {100 * np.mean(fired):.0f} % of the runs")
+
+
+def run() -> Result:
+    setting = (f"Two links under computed torque, {DURATION:g} s at {RATE:g} Hz, torque noise 2 % of its spread, "
+               f"{REPEATS} runs; over all base parameters.")
+    return Result("Inverse dynamics in a closed loop", setting,
+                  [study(noise, cutoff) for noise in (1e-6, 1e-4) for cutoff in ("auto", 40.0)])
 
 
 if __name__ == "__main__":
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    print("noise/rad filter  bias/std  instruments   coverage   test fires")
-    for noise in (1e-6, 1e-4):
-        for cutoff in ("auto", 40.0):
-            print(study(noise, count, cutoff), flush=True)
+    main(run)

@@ -248,3 +248,39 @@ def pinene() -> di.Problem:
                         noise={n: di.Gaussian(1) for n in model.outputs},
                         initial={"y1": 100, "y2": 0, "y3": 0, "y4": 0, "y5": 0})
     return di.Problem(model, [run], [di.Parameter(n, 0.0, lower=0) for n in model.parameters])
+
+
+BOEHM_SCALE = {"pSTAT5A_rel": 3.85261197844677, "pSTAT5B_rel": 6.59147818673419, "rSTAT5A_rel": 3.15271275648527}  # std
+BOEHM_OPTIMUM = {"Epo": 0.026982514033029, "k_exp_hetero": 1.00067973851508e-05, "k_exp_homo": 0.006170228086381,
+                 "k_imp_hetero": 0.0163679184468, "k_imp_homo": 97749.3794024716, "k_phos": 15766.5070195731}
+
+
+def boehm(start: Mapping[str, float] = BOEHM_OPTIMUM) -> di.Problem:
+    """STAT5 dimers (Boehm et al. 2014, benchmark collection of PEtab), stiff; noise at its published size, bounds as there."""
+    rows = [line.split("\t") for line in
+            data_file("petab/Boehm_JProteomeRes2014/measurementData_Boehm_JProteomeRes2014.tsv").read_text().splitlines()[1:]]
+    time = np.array(sorted({float(row[4]) for row in rows}))
+    measured = {out: np.full(time.size, np.nan) for out in BOEHM_SCALE}
+    for row in rows:
+        measured[row[0]][np.searchsorted(time, float(row[4]))] = float(row[3])
+    rate = "1.25e-7*exp(-Epo*t)*k_phos"
+    v = {"AA": f"{rate}*A**2", "AB": f"{rate}*A*B", "BB": f"{rate}*B**2", "iAA": "k_imp_homo*pApA", "iAB": "k_imp_hetero*pApB",
+         "iBB": "k_imp_homo*pBpB", "eAA": "k_exp_homo*nAA", "eAB": "k_exp_hetero*nAB", "eBB": "k_exp_homo*nBB"}
+    back, into = 0.45 / 1.4, 1.4 / 0.45
+    states = {"A": f"-2*{v['AA']} - {v['AB']} + {back}*(2*{v['eAA']} + {v['eAB']})",
+              "B": f"-2*{v['BB']} - {v['AB']} + {back}*(2*{v['eBB']} + {v['eAB']})",
+              "pApB": f"{v['AB']} - {v['iAB']}", "pApA": f"{v['AA']} - {v['iAA']}", "pBpB": f"{v['BB']} - {v['iBB']}",
+              "nAA": f"{into}*{v['iAA']} - {v['eAA']}", "nAB": f"{into}*{v['iAB']} - {v['eAB']}",
+              "nBB": f"{into}*{v['iBB']} - {v['eBB']}"}
+    outputs = {"pSTAT5A_rel": "(100*pApB + 200*pApA*s)/(pApB + A*s + 2*pApA*s)",
+               "pSTAT5B_rel": "-(100*pApB - 200*pBpB*(s - 1))/((B*(s - 1) - pApB) + 2*pBpB*(s - 1))",
+               "rSTAT5A_rel": "(100*pApB + 100*A*s + 200*pApA*s)/(2*pApB + A*s + 2*pApA*s - B*(s - 1) - 2*pBpB*(s - 1))"}
+    model = di.EquationModel(states=states, outputs=outputs, parameters=list(BOEHM_OPTIMUM), constants={"s": 0.107})
+    first = {**dict.fromkeys(states, 0.0), "A": 207.6 * 0.693, "B": 207.6 * (1 - 0.693)}
+    run = di.Experiment(time, {}, measured, noise={out: di.Gaussian(std) for out, std in BOEHM_SCALE.items()}, initial=first)
+    return di.Problem(model, [run], [di.Parameter(p, value, 1e-5, 1e5, log=True) for p, value in start.items()])
+
+
+def boehm_log_likelihood(cost: float) -> float:
+    """Minus the log-likelihood as PEtab counts it, from our sum of squares over variances."""
+    return 0.5 * (cost + 16 * sum(float(np.log(2 * np.pi * std**2)) for std in BOEHM_SCALE.values()))

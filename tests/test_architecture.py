@@ -132,6 +132,19 @@ def test_the_glossary_names_files_that_hold_the_word():
         assert re.search(rf"\b{re.escape(word)}\b", named), f"{word} is not in {file}"
 
 
+def test_the_glossary_explains_and_does_not_repeat():
+    """The term is what to look up in an index, the sentence what it does; neither may be the name in other letters."""
+    repeated = [word for word, (term, sentence, _) in glossary().items()
+                if not words_of(term) or words_of(term) == words_of(word)
+                or set(words_of(sentence)) <= set(words_of(word)) | set(words_of(term)) | {"a", "an", "the", "of"}]
+    assert repeated == [], "docs/design/glossary.md: say the textbook's term, and in one sentence what it is"
+
+
+def words_of(text: str) -> list[str]:
+    """Words in small letters, of a name too: `ActiveBounds` and active_bounds are active, bounds."""
+    return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).replace("_", " ").lower())
+
+
 def test_numbers_that_decide_convergence_or_rank_stand_on_the_page_of_tolerances():
     elsewhere = [f"{path.relative_to(SOURCE)}: {name}" for path in modules() if path.name != "tolerances.py"
                  for name in numbers_of(tree_of(path)) if DECIDING.search(name)]

@@ -88,11 +88,31 @@ def test_fit_writes_a_result_and_leaves_with_0(folder, capsys):
 
 def test_fit_with_constraints_is_written_and_read_again(folder):
     (folder / "problem.toml").write_text('constraints = ["k >= 2"]\n' + PROBLEM)
-    assert run("fit", "problem.toml") == 0
+    assert run("fit", "problem.toml") == 3  # so far from what the record says that the verdict is C
     estimate = load(folder / "results")
     assert [c.text for c in estimate.problem.constraints] == ["k >= 2"]
     assert not [note for note in estimate.notes if "changed after the fit" in note]
     assert abs(estimate.values["k"] - 2) < 1e-6
+
+
+def test_fit_leaves_by_its_verdict(folder, capsys):
+    """FINDINGS B1: it was 0 for every fit that converged, however bad."""
+    (folder / "problem.toml").write_text(PROBLEM.replace("start = 0.5, lower = 0", "start = 8, lower = 7"))
+    assert run("fit", "problem.toml", "--out", "results") == 4
+    said = capsys.readouterr()
+    assert said.out.startswith("[D] Does NOT describe the record") and "Converged" in said.out
+    assert "exit code 4: verdict D" in said.err
+    saved = json.loads((folder / "results" / "estimate.json").read_text())["verdict"]
+    assert saved["grade"] == "D" and saved["sentence"] == load("results").verdict.sentence
+    assert 'class="verdict red"' in (folder / "results" / "report.html").read_text()
+
+
+def test_strict_turns_amber_into_3(folder, monkeypatch):
+    from dynident.statistics.verdict import Grade, Verdict
+
+    monkeypatch.setattr(dynident.verbs.judge, "pool_verdicts", lambda *parts: Verdict(Grade.SMALL_REMAINDER, "Somewhat."))
+    assert run("fit", "problem.toml", "--out", "results") == 0
+    assert run("fit", "problem.toml", "--out", "results", "--strict") == 3
 
 
 def test_fit_that_does_not_converge_leaves_with_1_and_writes_a_marked_result(folder, capsys):

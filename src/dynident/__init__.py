@@ -18,6 +18,7 @@ hooks.register({
     "estimate_html": "dynident.report.html_report.estimate_fragment",
     "estimate_figure": "dynident.report.figures.estimate_figure",
     "open_loop_residuals": "dynident.methods.open_loop.estimate_residuals",
+    "judge_estimate": "dynident.verbs.judge.judge_estimate",
     "validate": "dynident.verbs.validate.validate",
     "to_urdf": "dynident.io.results.robot_urdf.estimate_to_urdf",
     "save": "dynident.io.results.result_folder.save",

@@ -44,6 +44,7 @@ from dynident.models import library as library
 from dynident.models.equations import EquationModel as EquationModel
 from dynident.models.hybrid import Mode as Mode
 from dynident.models.hybrid import Transition as Transition
+from dynident.models.simulator_model import SimulatorModel as SimulatorModel
 from dynident.models.transfer_function import from_control as from_control
 from dynident.models.transfer_function import transfer_function as transfer_function
 from dynident.parallel.process_pool import process_pool as process_pool
@@ -68,3 +69,4 @@ from dynident.verbs.structural_identifiability import structural_identifiability
 
 __version__: str
 __all__: list[str]
+from dynident.statistics.verdict import Verdict as Verdict

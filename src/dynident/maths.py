@@ -175,12 +175,14 @@ def delay(u: Any, theta: Any) -> Any:
 
     It has a meaning in a model only: numbers say nothing of what was before.
     """
+    wrapped, u, theta = u, getattr(u, "sx", u), getattr(theta, "sx", theta)  # of a traced number, its symbol
     if not isinstance(u, casadi.SX) or not u.is_symbolic() or not u.is_scalar():
         raise TypeError("delay(u, theta) takes an input of a model, as in delay(u.force, p.theta); numbers know no past")
     dead_time = casadi.SX(theta)
     if not dead_time.is_scalar() or "@" in str(dead_time):
         raise TypeError(f"delay of '{u.name()}': write the dead time as one parameter, or a short sum or product of some")
-    return casadi.SX.sym(f"delay({u.name()}, {dead_time})")
+    late = casadi.SX.sym(f"delay({u.name()}, {dead_time})")
+    return late if wrapped is u else type(wrapped)(late)
 
 
 # what a text equation may call: name -> (function, number of arguments)

@@ -22,9 +22,12 @@ REFIT_STEP_TOLERANCE = 1e-3  # standard errors; for refits to resampled data, wh
 PROFILE_STEP_TOLERANCE = 3e-3  # standard errors; for refits along a profile: the rise of the cost is then right to 1e-5
 NOISE_STD_TOLERANCE = 1e-3  # relative; a change of an estimated noise std below it moves no weight that matters
 NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflection coefficients; no interval shows less
+LONGEST_LOG_STEP = 4.6  # a hundredfold: further a logarithm does not go in one step, since no derivative holds over decades
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
-# -- dead times and discrete time
+# -- models
+
+TRACE_TOLERANCE = 1e-9  # of one plus a rate; a traced function that differs from the original by more is another one
 
 DEAD_TIME_GAIN = 0.1  # of the cost; a dead time that fits better than the user's start by less is no better start
 
@@ -98,7 +101,7 @@ COMPARABLE_DEFECT = 1e-6  # of the states' size, up to which two costs are of th
 ALIAS_CHANGE = 0.05  # of the cost, and of the states' size; a point that finer steps change by more is an alias of the steps
 SAME_FIT = 1.0  # standard errors; a cost that is higher by less fits as well
 
-# -- belief: which residuals are noise, which ends are the same (automatic)
+# -- belief and verdict: which residuals are noise, which ends are the same (automatic, statistics)
 
 MEMORY_WHITE = 0.15  # of the variance, plus 6/samples; white residuals predict less of each other (right fits .08 at the most)
 LAG_ONE_WHITE = 0.25  # autocorrelation of neighbours; likewise (right fits .12, wrong minima .64 and more)
@@ -110,6 +113,17 @@ NAIVE_SHARE = 0.9  # of what a straight line leaves; a model that leaves more ex
 QUANTISATION_SHARE = 0.4  # of a quantisation step; residuals of rounding alone have 0.29
 SMALL_REMAINDER = 0.1  # of the signal; a choice: what is more than this is no description of a record
 EXACT_REMAINDER = 1e-4  # of the signal; no wrong minimum comes as close as this, whatever is left over looks like
+ROUGH_REMAINDER = 0.4  # of the signal; a choice: a model that leaves more does not describe the record
+SLOW_REMAINDER = 0.15  # of the signal; what is more is not called slow noise, whatever it looks like
+UNRELATED_LOG10_P = -3.0  # of the F test on whitened residuals; below it they follow inputs or motion
+LINEAR_AS_GOOD = 1.1  # times the model's error; a linear black box of the same order that leaves no more is as good ...
+SMALL_REMAINDER_LINEAR = 0.04  # of the signal; ... and a remainder that follows input or motion is small below this only
+FOLLOWS_SHARE = 0.1  # of the whitened residuals' square: what input and motion explain of a remainder that they cause
+LINEAR_BETTER = 0.7  # of the model's error; a linear black box of the same order that leaves less shows what the model misses
+OUTLIER_KURTOSIS = 3.0  # excess; 2 % of outliers of ten std give 11 and more, normal noise 1.1 at the most
+VALIDATION_SAME = 1.5  # times the noise; an error on a new record that is no larger is noise
+AHEAD_WORSE = 1.0  # of the error of the last value held; a prediction that errs by more is none
+VALIDATION_MOVES = 3.0  # times the noise; a new record that moves less tells nothing
 SMOOTHED_LIMIT = 1.3  # weighted squares per measured value; a smoother that leaves more does not follow the record either
 LEAST_OF_NOISE = 0.3  # of the noise that differences of the record show; a smoother that leaves less has followed the noise
 SETTLED_MISFIT = 0.1  # chi-square; fits that stop within it lie within a third of a standard error

@@ -68,8 +68,10 @@ def test_every_record_is_fitted_and_what_failed_is_listed_with_its_reason(alone)
     assert failure.machine == "m99" and "no column 'y'" in failure.reason
     assert not alone.good
     text = (alone.folder / "fleet.csv").read_text()
-    assert text.startswith('"record","machine","time","status","reason","T","T_std","T_low","T_high","g"')
-    assert "no column" in (alone.folder / "fleet.html").read_text(encoding="utf-8")
+    assert text.startswith('"record","machine","time","grade","verdict","status","reason","T","T_std","T_low","T_high","g"')
+    page = (alone.folder / "fleet.html").read_text(encoding="utf-8")
+    assert "no column" in page and alone.verdict_line in page
+    assert str(alone).startswith("Verdicts: [A] ") and len(alone.grades) == 24
 
 
 def test_estimates_are_those_of_single_fits(alone, fleet_file):

@@ -88,7 +88,7 @@ def test_uncertainty_comes_back_field_by_field(tmp_path, made):
 
 @pytest.mark.parametrize("made", [pytest.param(all_[0], id=kind) for kind, all_ in KINDS.items()])
 def test_every_uncertainty_answers_all_that_is_asked(made):
-    assert isinstance(made.meaning, str) and isinstance(made.heading, str) and isinstance(made.verdict, str)
+    assert isinstance(made.meaning, str) and isinstance(made.heading, str) and isinstance(made.status_word, str)
     assert made.default_kind in made.kinds or not (made.kinds or made.default_kind)
     assert isinstance(made.combinations, tuple)
     for matrix in (made.correlation(), made.covariance()):

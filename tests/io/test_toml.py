@@ -191,8 +191,8 @@ def test_all_faults_are_listed_at_once_with_line_and_path(drive):
     ("constants = { gain = 35.15 }", 'constants = { gain = "35" }',
      "drive.toml, line 3: model.constants.gain: must be a number, not '35'."),
     ("states ", "fmu = 'pump.fmu'\nstates ",
-     "drive.toml, line 1: model: needs exactly one of states, next, transfer_function, python and fmu, but has "
-         "states and fmu."),
+     "drive.toml, line 1: model: needs exactly one of states, next, transfer_function, simulator, python and fmu, but "
+         "has states and fmu."),
 ])
 def test_each_fault_is_one_sentence_with_its_place(drive, old, new, fault):
     assert fault in faults(drive((old, new)))
@@ -276,7 +276,7 @@ def test_python_models_run_only_if_allowed(drive):
 def test_a_python_model_that_is_none_is_refused(drive):
     path = drive(text='[model]\npython = "drive.py:drive"\n\n' + DRIVE[DRIVE.index("[[experiment]]"):])
     (path.parent / "drive.py").write_text("drive = 3\n")
-    assert "'drive' in drive.py is int, not a model." in faults(path, allow_python=True)[0]
+    assert "'drive.py:drive' is int, not a model." in faults(path, allow_python=True)[0]
     (path.parent / "drive.py").write_text("1 / 0\n")
     assert "drive.py raised ZeroDivisionError" in faults(path, allow_python=True)[0]
 

@@ -58,4 +58,5 @@ def test_a_refuted_model_is_not_called_converged(tmp_path):
     assert found.uncertainty.refutation.time == pytest.approx(1.5)
     page = di.report.html(found, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Refuted." in page and "Converged" not in page.split("<h2")[0].split("<body")[1]
-    assert str(found).startswith("Refuted.")
+    assert str(found).startswith("[D] Does NOT describe the record, and that is proved.") and "\nRefuted." in str(found)
+    assert found.verdict.cause == "refuted" and found.verdict.exit_code() == 4

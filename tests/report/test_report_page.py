@@ -133,7 +133,8 @@ def test_failure_is_in_title_banner_and_ribbon(tmp_path):
     read = page_of(tmp_path, sample.not_converged())
     assert read.words.startswith("NOT CONVERGED: run 1")
     assert any(attributes.get("class") == "ribbon" for _, attributes in read.tags)
-    assert any("failed" in attributes.get("class", "").split() for _, attributes in read.tags)
+    assert any(attributes.get("role") == "alert" and "verdict" in attributes.get("class", "").split()
+               for _, attributes in read.tags)
 
 
 def test_success_shows_no_banner_of_failure(page):

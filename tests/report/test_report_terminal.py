@@ -51,20 +51,28 @@ def test_held_names_with_brackets_stay_apart():
     assert "fixed" in line_of(text, "[a]") and "fixed" in line_of(text, "[b]")
 
 
-def test_failure_stands_out_in_the_first_line():
-    assert estimate_text(sample.not_converged()).splitlines()[0] == "*** NOT CONVERGED ***"
-    assert estimate_text(sample.estimate()).startswith("Converged. ")
+def test_the_verdict_stands_first_and_convergence_below_it():
+    made = sample.estimate()
+    text = estimate_text(made)
+    assert text.startswith(f"[{made.verdict.grade}] ")
+    assert " ".join(text.split()).startswith(f"{made.verdict} Converged. ")
+
+
+def test_failure_stands_out_below_the_verdict():
+    text = estimate_text(sample.not_converged())
+    assert "At the best point found, which is no optimum" in " ".join(text.split("***")[0].split())
+    assert "*** NOT CONVERGED ***" in text.splitlines()
 
 
 def test_a_status_that_claims_convergence_does_not_hide_failure():
     text = estimate_text(sample.estimate(converged=False, status="Converged to a point that is no optimum."))
-    assert text.startswith("*** NOT CONVERGED ***")
+    assert "*** NOT CONVERGED ***" in text.splitlines()
 
 
 def test_verdict_is_not_said_twice():
     for status, said in [("converged: small step", "Converged. Small step."), ("Converged", "Converged."),
                          ("Converged after 8 iterations.", "Converged after 8 iterations.")]:
-        assert estimate_text(sample.estimate(status=status)).splitlines()[0] == said
+        assert said in estimate_text(sample.estimate(status=status)).splitlines()
 
 
 def test_meaning_fit_noise_notes_counts_and_times_are_said():

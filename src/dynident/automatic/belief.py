@@ -15,17 +15,11 @@ import numpy as np
 
 from dynident.methods.open_loop import Residuals
 from dynident.problem.problem import Problem, given_std
-from dynident.statistics.distributions import chi_square_quantile
-from dynident.statistics.residual_statistics import ResidualStatistics, residual_statistics
+from dynident.statistics.residual_statistics import ResidualStatistics, chi_square_limit, is_white, residual_statistics
 from dynident.tolerances import (
-    CHI_SQUARE_CONFIDENCE,
-    CHI_SQUARE_HIGHEST,
-    CHI_SQUARE_LEAST,
     CHI_SQUARE_TOO_SMALL,
     EXACT_REMAINDER,
-    LAG_ONE_WHITE,
     LEAST_INNOVATION,
-    MEMORY_WHITE,
     NAIVE_SHARE,
     QUANTISATION_SHARE,
     SMALL_REMAINDER,
@@ -33,8 +27,6 @@ from dynident.tolerances import (
 
 FEWEST_SAMPLES = 8  # with fewer nothing can be said
 FEWEST_FREE = 4  # samples beyond the unknowns, likewise
-FEW_SAMPLES = 60  # with fewer an autoregression says little, and the correlation of neighbours decides
-FEWEST_FOR_WHITENESS = 20  # samples
 
 
 class BeliefLevel(IntEnum):
@@ -108,19 +100,3 @@ def believe_series(name: str, s: ResidualStatistics, unknowns: float) -> Belief:
 
 def _given(chi: float | None) -> float:
     return np.inf if chi is None else chi
-
-
-def is_white(s: ResidualStatistics, unknowns: float) -> bool | None:
-    """Whether the past says nothing about the next residual; None where too few samples tell."""
-    if s.samples >= FEW_SAMPLES:
-        return s.memory <= MEMORY_WHITE + 6 / s.samples and abs(s.lag_one) <= LAG_ONE_WHITE
-    if s.lag_one > 2.5 / np.sqrt(s.samples):
-        return False
-    return True if s.samples >= FEWEST_FOR_WHITENESS and s.lag_one <= 2 / np.sqrt(s.samples) - unknowns / s.samples else None
-
-
-def chi_square_limit(s: ResidualStatistics, unknowns: float) -> float:
-    """The largest mean square over the variance that noise of the given std lets expect."""
-    free = max(1.0, min(s.effective_samples, s.samples - unknowns))
-    limit = chi_square_quantile(CHI_SQUARE_CONFIDENCE, max(1, round(free))) / max(1, round(free))
-    return float(np.clip(limit, CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST)) if s.samples >= FEW_SAMPLES else float(limit)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from dynident.estimate.estimate import Estimate
 from dynident.methods.capabilities import Capabilities, Support
 from dynident.methods.method import Method
-from dynident.methods.options import check_options, documented, option, unchecked, whole_number
+from dynident.methods.options import AUTOMATIC, check_options, documented, option, unchecked, whole_number
 from dynident.methods.presets import method_from, plain_method
 from dynident.problem.problem import Problem
 
@@ -22,6 +22,13 @@ def known_stages(name: str, value: Any) -> list[str]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
         return [f"{name} = {value!r}; give a list of some of {', '.join(STAGES)}."]
     return [f"{name} names {each!r}, which is none of {', '.join(STAGES)}." for each in value if each not in STAGES]
+
+
+def with_integrator_of(estimate: Estimate, method: Any) -> Any:
+    """The method with the integrator that the fit chose, where the choice was left to it."""
+    if getattr(method, "integrator", "") != AUTOMATIC:
+        return method
+    return replace(method, integrator=estimate.method.simulation_integrator)
 
 
 @documented
@@ -113,5 +120,5 @@ class Automatic(Method):
         estimate = estimate_of(setup, climb_ladder(setup))
         others = max(0.0, time.perf_counter() - began - sum(estimate.times.values()))
         times = {**estimate.times, "other stages": others} if len(estimate.stages) > 1 else estimate.times
-        made_by = estimate.method if estimate.smoothed is not None else chosen.method
+        made_by = estimate.method if estimate.smoothed is not None else with_integrator_of(estimate, chosen.method)
         return replace(estimate, problem=problem, method=replace(chosen, method=made_by), times=times)

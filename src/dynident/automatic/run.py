@@ -77,7 +77,17 @@ def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
     if state.stopped is StopReason.INTERRUPTED:
         counts["interrupted"] = 1
     return replace(estimate, notes=notes, believed=believed, belief_reason=reason, stages=state.trail, counts=counts,
-                   arrived_by=end.stage)
+                   arrived_by=end.stage, statistics={**estimate.statistics, **evidence_of(setup, state)})
+
+
+def evidence_of(setup: AutomaticSetup, state: AutomaticState) -> dict[str, float]:
+    """What the ladder found out about the end, beyond its residuals: for the verdict, where more than a plain fit was tried."""
+    if len(state.trail) < 2:
+        return {}
+    found = {"routes": float(len(state.routes_to_best()))}
+    if state.smoothed is not None:
+        found["smoothed_chi_square"] = state.smoothed.cost / max(setup.problem.measured_values, 1)
+    return found
 
 
 def settled_estimate(state: AutomaticState, end: RouteEnd) -> Estimate:
@@ -133,6 +143,8 @@ def belief_in(state: AutomaticState, end: RouteEnd) -> tuple[bool, str]:
             end.belief.level is BeliefLevel.SMALL and routes_differ(state))):
         return True, f"Believed, because {agreed}; {words}"
     why = {StopReason.AGREED: f"{agreed}, so that a wrong model is more likely than a wrong minimum",
+           StopReason.EXHAUSTED: f"{len(state.restart_ends())} restarts and all other routes ended at one place, which is "
+                                 "no better: a wrong model is more likely than a wrong minimum",
            StopReason.BUDGET: f"the budget was spent at the best of {len(state.ends)} ends: a wrong local minimum, or a wrong "
                               "model",
            StopReason.INTERRUPTED: "it was interrupted",

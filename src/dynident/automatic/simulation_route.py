@@ -43,7 +43,7 @@ def restart(common: tuple[Any, Problem, str], start: Start, iterations: int) -> 
         return None
     values = {name: float(estimate.values[name]) for name in problem.names}
     residuals = estimate.residuals if estimate.converged else open_loop_residuals(
-        problem, values, method.simulation_integrator, int(estimate.counts.get("substeps", 1)))
+        problem, values, estimate.method.simulation_integrator, int(estimate.counts.get("substeps", 1)))
     if residuals is None:
         return None
     course = replace(StartTrajectory.of(estimate), values=values)

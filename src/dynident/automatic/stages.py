@@ -21,6 +21,7 @@ from dynident.errors import DynidentError, NotSupported, ProblemError, Simulatio
 from dynident.estimate.estimate import Estimate
 from dynident.methods.direct import DirectMethod, SingleShooting
 from dynident.methods.open_loop import misfit, open_loop_residuals
+from dynident.methods.options import AUTOMATIC
 from dynident.methods.start_trajectory import StartTrajectory, fit_from
 from dynident.problem.problem import Problem
 from dynident.status import StatusCode
@@ -69,13 +70,19 @@ def _end(setup: AutomaticSetup, stage: str, estimate: Estimate, residuals: Any) 
 
 
 def _open_loop(setup: AutomaticSetup, estimate: Estimate) -> Any:
-    return open_loop_residuals(setup.problem, estimate.values, setup.method.simulation_integrator,
-                               int(estimate.counts.get("substeps", 1)))
+    return open_loop_residuals(setup.problem, estimate.values, *simulated_by(setup, estimate))
+
+
+def simulated_by(setup: AutomaticSetup, estimate: Estimate | None) -> tuple[str, int]:
+    """The integrator and the sub-steps that a fit chose; without one, those that the method names."""
+    if estimate is None:
+        return setup.method.simulation_integrator, 1
+    return estimate.method.simulation_integrator, int(estimate.counts.get("substeps", 1))
 
 
 def _not_above_start(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
     """A search that lowers the cost at every step, from the user's own start, where all ends lie above that."""
-    at_start = open_loop_residuals(setup.problem, {}, setup.method.simulation_integrator)
+    at_start = open_loop_residuals(setup.problem, {}, *simulated_by(setup, state.best.estimate if state.best else None))
     if at_start is None:
         return state
     begin = StartTrajectory(dict(zip(setup.problem.names, (float(v) for v in start_values(setup.problem)), strict=True)))
@@ -93,10 +100,9 @@ def leave_saddle(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState
     best = state.best
     if best is None or best.belief.level <= BeliefLevel.SMALL or not best.converged or best.estimate is None:
         return state
-    substeps, integrator = int(best.estimate.counts.get("substeps", 1)), setup.method.simulation_integrator
     lowest, beside = best.misfit, None
     for values in values_beside(setup.problem, best.begin.values):
-        residuals = open_loop_residuals(setup.problem, values, integrator, substeps)
+        residuals = open_loop_residuals(setup.problem, values, *simulated_by(setup, best.estimate))
         state = state.with_cost({"simulations": 1})
         if residuals is not None:
             cost = misfit(setup.problem, residuals, values, setup.loss)
@@ -150,7 +156,9 @@ def _last_fits(setup: AutomaticSetup, begin: StartTrajectory) -> list[Callable[[
         begun = with_start(problem, start_of(problem, begin.values), logarithms=False)
         return [lambda report: replace(method.identify(begun, setup.executor, report), problem=problem)]
     own: Any = replace(method, max_iterations=LAST_ITERATIONS)  # type: ignore[type-var]  # each is a dataclass
-    single = SingleShooting(integrator=method.simulation_integrator, loss=method.loss, max_iterations=LAST_ITERATIONS)
+    left_open = getattr(method, "integrator", "") == AUTOMATIC
+    single = SingleShooting(integrator=AUTOMATIC if left_open else method.simulation_integrator, loss=method.loss,
+                            max_iterations=LAST_ITERATIONS)
     found: list[Callable[[Callable[..., object]], Estimate]] = []
     for each, start in ((single, replace(begin, times=(), states=())), (own, begin)):
         try:

@@ -30,6 +30,7 @@ class StopReason(StrEnum):
 
     BELIEVED = "believed"  # what is left over is noise
     AGREED = "agreed"  # independent routes ended at the same point
+    EXHAUSTED = "exhausted"  # all routes but the plain fit end at one place, which is worse
     BUDGET = "budget"
     STAGES = "stages"  # all stages that were asked for have been climbed
     INTERRUPTED = "interrupted"
@@ -147,3 +148,7 @@ class AutomaticState:
             return ()
         return tuple(dict.fromkeys(route for route, at in self.agreements
                                    if route != SECOND_OPINION and at.same(self.best.misfit, SAME_MISFIT)))
+
+    def restart_ends(self) -> tuple[Misfit, ...]:
+        """Where restarts converged, in their order, one each."""
+        return tuple({route: at for route, at in self.agreements if route.startswith("restart")}.values())

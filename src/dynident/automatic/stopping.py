@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dynident.automatic.belief import BeliefLevel
-from dynident.automatic.state import AutomaticSetup, AutomaticState, StopReason
+from dynident.automatic.state import SECOND_OPINION, AutomaticSetup, AutomaticState, StopReason
+from dynident.tolerances import SAME_MISFIT
 
 BUDGET = 20  # times the larger of the first two stages, in simulations with sensitivities
 LEAST_BUDGET = 800  # simulations with sensitivities: some three rounds of restarts
@@ -47,16 +48,26 @@ def set_limit(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
 
 
 def stop(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
-    """Stop where the best end was reached often enough, or the budget is spent."""
+    """Stop where the best end was reached often enough, where restarts end at one place only, or the budget is spent."""
     if state.stopped is not None:
         return state
     routes = state.routes_to_best()
     restarts = sum(route.startswith("restart") for route in routes)
     small = state.best is not None and state.best.belief.level is BeliefLevel.SMALL
-    if restarts >= (SMALL_RESTARTS_AGREE if small else RESTARTS_AGREE) and len(routes) > RESTARTS_AGREE:
+    wanted = SMALL_RESTARTS_AGREE if small else RESTARTS_AGREE
+    if restarts >= wanted and len(routes) > RESTARTS_AGREE:
         return replace(state, stopped=StopReason.AGREED)
+    if len(state.restart_ends()) >= wanted and one_place_only(state):
+        return replace(state, stopped=StopReason.EXHAUSTED)
     spent = state.spent["jacobians"] >= state.limit or idle_rounds(state) >= IDLE_ROUNDS
     return replace(state, stopped=StopReason.BUDGET) if spent else state
+
+
+def one_place_only(state: AutomaticState) -> bool:
+    """Whether all routes but the plain fit, converged or not, ended at one place."""
+    others = [end.misfit for end in state.ends if not end.stage.startswith("plain") and end.stage != SECOND_OPINION]
+    places = [*state.restart_ends(), *others]
+    return all(at.same(places[0], SAME_MISFIT) for at in places)
 
 
 def idle_rounds(state: AutomaticState) -> int:

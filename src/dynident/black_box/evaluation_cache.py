@@ -91,14 +91,15 @@ class EvaluationCache:
             done = self.pool.map(lambda job: _simulate(common, *job), jobs)
         else:
             done = list(map_ordered(_simulate, common, jobs, self.executor, self.simulator.thread_safe))
-        found: dict[int, Outputs | SimulationDiverged] = {}
+        found: dict[int, Outputs | SimulationDiverged] = {  # now, since what is new may push them out
+            i: self._outputs[key] for i, key in enumerate(keys) if key in self._outputs}
         for k, i in enumerate(new):
             own = done[k * len(grids):(k + 1) * len(grids)]
             bad = next((it for it in own if isinstance(it, SimulationDiverged)), None)
             found[i] = bad if bad is not None else tuple(it for it in own if not isinstance(it, SimulationDiverged))
             if bad is None:
                 self._keep(self._outputs, keys[i], found[i])
-        return [found[i] if i in found else self._outputs[key] for i, key in enumerate(keys)]
+        return [found[i] for i in range(len(keys))]
 
     def at(self, values: np.ndarray, grids: Sequence[Grid]) -> Outputs:
         found = self.outputs([values], grids)[0]
@@ -176,7 +177,8 @@ class EvaluationCache:
 
     def _differences(self, point: DifferencePoint, noise: float, which: Sequence[int]) -> dict[int, FiniteDifference]:
         influence = np.ones(point.values.size) if self.learnt.influence is None else self.learnt.influence
-        steps, both = optimal_steps(noise, influence)
+        static = not self.problem.model.states  # whose simulations cost nothing
+        steps, both = optimal_steps(noise, influence, two_sided=static)
         return difference_columns(point, noise, steps * point.size, both, which)
 
     def _steps(self, grids: Sequence[Grid]) -> bytes:

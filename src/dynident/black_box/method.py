@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ import numpy as np
 
 from dynident.black_box.result import black_box_estimate
 from dynident.black_box.run import run
-from dynident.black_box.setup import BlackBoxTranscription
+from dynident.black_box.setup import BlackBoxProblem, BlackBoxTranscription
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
@@ -77,6 +77,9 @@ class LeastSquares(Method):
             check_integrator(problem, integrator_named(self.integrator))
         if self.global_search:
             _refuse_open_bounds(problem)
+
+    def simulated_problem(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> BlackBoxProblem:
+        return BlackBoxTranscription.of(self, problem).transcribe(problem, substeps, noise_std)
 
     def for_initial_states(self, least_iterations: int) -> Method | None:
         return with_iterations(self, least_iterations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -26,9 +27,11 @@ from dynident.linalg.finite_problem import (
 from dynident.methods import noise_estimation
 from dynident.methods.direct import constrained_solver
 from dynident.methods.substeps import choose_substeps
+from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import Solver
+from dynident.tolerances import STATIC_STEP_TOLERANCE, STEP_TOLERANCE
 from dynident.transcription.objective import Objective
 from dynident.transcription.shooting import ExperimentData
 from dynident.transcription.simulators import declared_names, simulator_for
@@ -70,6 +73,19 @@ class BlackBoxProblem:
     def with_substeps(self, substeps: int) -> BlackBoxProblem:
         """The same problem with other steps between the samples."""
         return BlackBoxProblem(self.problem, self.cache, substeps, self.std, self.loss, self.start_values)
+
+    def with_bounds(self, lower: np.ndarray, upper: np.ndarray) -> BlackBoxProblem:
+        """The same problem within other bounds, in solver coordinates; what was simulated serves both."""
+        changed = copy.copy(self)
+        changed.coordinates = replace(self.coordinates, lower=lower, upper=upper)
+        return changed
+
+    def with_data(self, outputs: Sequence[Mapping[str, np.ndarray]]) -> BlackBoxProblem:
+        """The same problem with other measured values, by record and output; what was missing stays missing."""
+        changed, names = copy.copy(self), self.problem.model.outputs
+        changed.records = [record.with_outputs({names.index(name): y for name, y in own.items()})
+                           for record, own in zip(self.records, outputs, strict=True)]
+        return changed
 
     @property
     def simulation_noise(self) -> float:
@@ -205,7 +221,9 @@ class BlackBoxTranscription:
     def make_solver(self, finite: FiniteProblem) -> Solver:
         if self.problem.constraints:
             return constrained_solver(self.problem, finite, self.method.max_iterations)
-        return LevenbergMarquardt(max_iterations=self.method.max_iterations)
+        static = isinstance(self.problem.model, EquationModel) and not self.problem.model.states  # simulations cost nothing
+        tolerance = STATIC_STEP_TOLERANCE if static else STEP_TOLERANCE
+        return LevenbergMarquardt(max_iterations=self.method.max_iterations, step_tolerance=tolerance)
 
     def advice(self, problem: Problem) -> list[str]:
         stiff = self.cache.simulator.stiff_alternative

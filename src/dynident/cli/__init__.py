@@ -1,8 +1,8 @@
 """The command line: which commands are there, and what does the shell get to know?
 
 Exit codes: 0 good; 1 the answer is not (no convergence, a check that failed), what there is was written; 2 the input
-is wrong; 70 a fault of dynident itself; 130 stopped by Ctrl-C, the best point so far was
-written where there is one.
+is wrong; 3 and 4 the verdict is that the model describes the record roughly, or not; 70 a fault of dynident itself; 130
+stopped by Ctrl-C, the best point so far was written where there is one.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynident.io.problem_file.read import ProblemFile
     from dynident.problem.problem import Problem
 
-GOOD, NOT_GOOD, BAD_INPUT, OUR_FAULT, INTERRUPTED = 0, 1, 2, 70, 130
+GOOD, NOT_GOOD, BAD_INPUT, ROUGH, WRONG, OUR_FAULT, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130
 
 ProblemPath = Annotated[Path, typer.Argument(metavar="PROBLEM.toml", help="The problem file.", show_default=False)]
 ResultsPath = Annotated[Path, typer.Argument(metavar="RESULTS/", help="The folder that `dynident fit --out` wrote.",
@@ -27,6 +27,10 @@ AllowOutside = Annotated[bool, typer.Option("--allow-outside", help=(
     "Let the problem file name data outside its folder."))]
 AllowPython = Annotated[bool, typer.Option("--allow-python", help=(
     'Let the problem file run Python code: a model written as `python = "file.py:name"`.'))]
+
+
+Strict = Annotated[bool, typer.Option("--strict", help=(
+    "Leave with 3 also where the verdict is amber (A!, B~, B): for scripts that want no doubt."))]
 
 
 class Stop(Exception):
@@ -54,7 +58,7 @@ def with_progress(said: Said | None = None) -> AbstractContextManager[Tell]:
 
 
 def fit_problem(problem: Problem, method: Any) -> tuple[Estimate, int]:
-    """The estimate, good or not, and the exit code that goes with it."""
+    """The estimate, converged or not, and 0, 1 or 130: how the search ended; `exit_code` adds what the verdict says."""
     from dynident.errors import NotConverged
     from dynident.verbs.identify import identify
 
@@ -65,6 +69,19 @@ def fit_problem(problem: Problem, method: Any) -> tuple[Estimate, int]:
             if error.estimate is None:
                 raise
             return error.estimate, INTERRUPTED if error.estimate.counts.get("interrupted") else NOT_GOOD
+
+
+def exit_code(estimate: Estimate, ended: int, strict: bool) -> int:
+    """What a fit leaves with: 130 after Ctrl-C, 1 where it did not converge and is not believed, else by its verdict."""
+    if ended == INTERRUPTED or (not estimate.converged and not estimate.believed):
+        return ended or NOT_GOOD
+    return estimate.verdict.exit_code(strict)
+
+
+def print_why(code: int, sentence: str) -> None:
+    """Why a command leaves with 3 or 4, on stderr."""
+    if code in (ROUGH, WRONG):
+        print_error(f"exit code {code}: {sentence}")
 
 
 def page() -> Console:

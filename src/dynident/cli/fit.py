@@ -11,14 +11,18 @@ import typer
 from dynident.cli.common import (
     GOOD,
     INTERRUPTED,
+    NOT_GOOD,
     AllowOutside,
     AllowPython,
     ProblemPath,
     Stop,
+    Strict,
+    exit_code,
     fit_problem,
     method_named,
     page,
     print_error,
+    print_why,
     read,
 )
 
@@ -32,12 +36,12 @@ Method = Annotated[str, typer.Option("--method", "-m", metavar="NAME", show_defa
     "same one."))]
 
 
-def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", allow_outside: AllowOutside = False,
-        allow_python: AllowPython = False) -> None:
+def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", strict: Strict = False,
+        allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
     """Fit a problem and write the result: estimate.json, trajectories, the problem as run, report.html.
 
-    Exit code 1 if the fit did not converge, 130 after Ctrl-C; the best point is written all the same, and
-    marked.
+    Exit code by the verdict: 0 if the model describes the record, 3 if roughly, 4 if not. 1 if the fit did not
+    converge and is not believed, 130 after Ctrl-C; the best point is written all the same, and marked.
 
     Example: dynident fit problem.toml --out results/ --method multiple_shooting
     """
@@ -55,9 +59,12 @@ def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", a
         write(estimate, out, as_given=problem.read_bytes())
     print_estimate(estimate, page())
     print(f"\nWritten to {out}; open {out / 'report.html'} in a browser.")
-    if code != GOOD:
+    code = exit_code(estimate, code, strict)
+    if code in (NOT_GOOD, INTERRUPTED):
         print_error(f"{'Stopped by Ctrl-C' if code == INTERRUPTED else 'The fit did not converge'}; "
                  f"the best point so far was written to {out}, marked as such.")
+    print_why(code, f"verdict {estimate.verdict.grade}; the result was written.")
+    if code != GOOD:
         raise Stop(code)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dynident.cli.common import INTERRUPTED, NOT_GOOD, AllowOutside, AllowPython, Stop, print_error
+from dynident.cli.common import GOOD, INTERRUPTED, NOT_GOOD, AllowOutside, AllowPython, Stop, Strict, print_error, print_why
 
 FleetPath = Annotated[Path, typer.Argument(metavar="FLEET.toml", help="The fleet file.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help=(
@@ -23,11 +23,13 @@ RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try records a
 
 
 def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, dask: Dask = None,
-        retry_failed: RetryFailed = False, allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
+        retry_failed: RetryFailed = False, strict: Strict = False, allow_outside: AllowOutside = False,
+        allow_python: AllowPython = False) -> None:
     """Fit every record of a fleet: a table of all results, a page with their distribution, and outlier machines.
 
     Can be stopped at any moment; the same command goes on where it was, and fits records that are new or have changed.
-    Exit code 1 if a record has no result, 130 after Ctrl-C; what is done is kept.
+    Exit code 1 if a record has no result, 130 after Ctrl-C; what is done is kept. With --strict also 4 if a record is
+    not described, 3 if one is in doubt.
 
     Example: dynident fleet fleet.toml --out results/ --workers 4
     """
@@ -51,6 +53,10 @@ def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, d
     if not result.good:
         print_error("Some records have no result; the table and the page say why.")
         raise Stop(NOT_GOOD)
+    code = result.strict_exit_code if strict else GOOD
+    print_why(code, f"{result.verdict_line} The table has the verdict on each record.")
+    if code != GOOD:
+        raise Stop(code)
 
 
 def _executor(workers: int | None, dask: str | None) -> AbstractContextManager[Executor]:

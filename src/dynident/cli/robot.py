@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynident.cli.common import GOOD, Stop, fit_problem, page, print_error
+from dynident.cli.common import GOOD, NOT_GOOD, Stop, Strict, exit_code, fit_problem, page, print_error, print_why
 
 Arm = Annotated[Path, typer.Argument(metavar="ARM.urdf", help="The robot's description.", show_default=False)]
 Records = Annotated[list[Path], typer.Argument(metavar="RECORD.csv...", show_default=False, help=(
@@ -29,7 +29,7 @@ Tool = Annotated[str, typer.Option("--tool", metavar="LINK", help="Only joints o
 
 def run(arm: Arm, records: Records, validate: Validate = None, out: Out = Path("results"), gains: Gains = "",
         friction: Friction = "coulomb,viscous,offset", motor_inertia: Motors = True, degrees: Degrees = False,
-        filter: Filter = "auto", lock: Lock = None, tool: Tool = "") -> None:
+        filter: Filter = "auto", lock: Lock = None, tool: Tool = "", strict: Strict = False) -> None:
     """Identify a robot arm and write the result: estimate.json, report.html, and the arm as robot.urdf.
 
     Example: dynident robot arm.urdf excitation.csv --validate point_to_point.csv --out results/
@@ -63,8 +63,11 @@ def run(arm: Arm, records: Records, validate: Validate = None, out: Out = Path("
         print(f"\nWritten to {out}, the arm as {estimate.to_urdf(out / 'robot.urdf')}; open {out / 'report.html'}.")
     except DynidentError as reason:
         print(f"\nWritten to {out}; open {out / 'report.html'}. No URDF: {reason}")
-    if code != GOOD:
+    code = exit_code(estimate, code, strict)
+    if code == NOT_GOOD:
         print_error(f"The fit did not converge; the best point was written to {out}, marked as such.")
+    print_why(code, f"verdict {estimate.verdict.grade}; the result was written.")
+    if code != GOOD:
         raise Stop(code)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynident.cli.common import ResultsPath, assignments
+from dynident.cli.common import GOOD, ResultsPath, Stop, Strict, assignments, print_why
 
 if TYPE_CHECKING:
     from dynident.io.problem_file.schema import ExperimentTable
@@ -29,10 +29,11 @@ OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs"}  # says nothing 
 
 
 def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B006 typer hands over a new list
-        initial: Initial = []) -> None:  # noqa: B006
+        initial: Initial = [], strict: Strict = False) -> None:  # noqa: B006
     """Simulate another record at a saved estimate: fit and residual tests, added to the result and its report.
 
     The columns of the record are called as in the problem's first experiment; --column says otherwise.
+    Exit code by the verdict: 0 if the model predicts the record, 3 if roughly, 4 if not.
 
     Example: dynident validate results/ other.csv --column position=q
     """
@@ -49,6 +50,11 @@ def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B0
         write(dataclasses.replace(estimate, validations=(*others, validation)), results,
               as_given=given.read_bytes() if given.is_file() else None)
     print(f"\nAdded to {results}; open {results / 'report.html'} in a browser.")
+    assert validation.verdict is not None  # `validate` judges
+    code = validation.verdict.exit_code(strict)
+    print_why(code, f"verdict {validation.verdict.grade} on {validation.experiment}; the result was written.")
+    if code != GOOD:
+        raise Stop(code)
 
 
 def _with_initial(experiment: Experiment, given: dict[str, str], states: tuple[str, ...]) -> Experiment:

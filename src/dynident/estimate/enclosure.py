@@ -87,7 +87,7 @@ class Enclosure(Uncertainty):
         return f"{self.guarantee[:1].upper()}{self.guarantee[1:]}."
 
     @property
-    def verdict(self) -> str:
+    def status_word(self) -> str:
         """A word that stands for the whole answer, where 'converged' would mislead."""
         return "Refuted" if self.empty else ""
 

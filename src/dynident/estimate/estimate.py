@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from dynident.problem.problem import Problem, given_std
 from dynident.solvers.solver_result import Iteration
 from dynident.statistics.residual_tests import FEWEST_SAMPLES, ResidualTest, noise_as_fitted, noise_level, residual_tests
 from dynident.statistics.uncertainty import Uncertainty
+from dynident.statistics.verdict import Verdict
 from dynident.status import Status
 
 
@@ -206,6 +208,11 @@ class Estimate:
     def _repr_html_(self) -> str:
         return str(hooks.call("estimate_html", self))
 
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the model, with these values, describes the records: a grade and a sentence, made when first asked for."""
+        return cast("Verdict", hooks.call("judge_estimate", self))
+
     def plot(self, **options: Any) -> Any:
         """Measured against fitted signals and residuals, as a matplotlib figure."""
         return hooks.call("estimate_figure", self, **options)
@@ -261,6 +268,8 @@ class Validation:
     ahead : mapping of int to mapping of str to float
         Fit per output by the number of samples that are predicted ahead (1, 10, 100) from what a filter knew then; empty where
         the model has no filter. `fit` is that of a simulation of the whole record.
+    verdict : Verdict or None
+        Whether the model predicts this record: a grade and a sentence, with one for each output in its `parts`.
 
     Examples
     --------
@@ -283,6 +292,7 @@ class Validation:
     residuals: Mapping[str, np.ndarray]  # measured - model, NaN where not measured
     notes: tuple[str, ...] = ()  # what the reader must know beside the numbers, as sentences
     ahead: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # fit by samples predicted ahead, per output
+    verdict: Verdict | None = None  # None: made by hand
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ahead", {int(k): dict(by) for k, by in self.ahead.items()})  # text in a saved result
@@ -295,7 +305,8 @@ class Validation:
                      for name, said in steps.items() if said)
 
     def __str__(self) -> str:
-        lines = [f"{self.experiment}:"]
+        lines = [str(self.verdict)] if self.verdict is not None else []
+        lines += [f"{self.experiment}:"]
         lines += [f"  {name}: fit {self.fit[name]:.2f} %, rms error {self.rmse[name]:.4g}" for name in self.fit]
         lines += [f"  {sentence}" for sentence in self.ahead_sentences]
         lines += [f"  {test}" for test in self.tests]

@@ -23,7 +23,7 @@ LISTED = 500  # rows of a table on the page; the rest is in the table on disk
 
 VERDICT = """
 <div class="verdict{% if not good %} doubtful{% endif %}"><p>{% if good %}<strong>Complete.</strong> {% endif %}{{ headline }}
-{{ standing }}</p></div>
+{{ standing }}</p>{% if verdicts %}<p>{{ verdicts }}</p>{% endif %}</div>
 {% for note in notes %}<p class="hint">{{ note }}</p>{% endfor %}
 """
 PARAMETERS = """
@@ -94,7 +94,8 @@ def write_fleet_page(result: FleetResult, path: str | Path) -> Path:
     page = HtmlPage(
         title=f"Fleet: {heading}", over="Fleet", heading=heading, under=", ".join(result.names), sections=parts,
         charts=bool(result.records and shown),
-        verdict=filled(VERDICT, good=result.good, headline=result.headline, standing=standing, notes=result.notes),
+        verdict=filled(VERDICT, good=result.good, headline=result.headline, standing=standing, notes=result.notes,
+                       verdicts=result.verdict_line),
         ribbon="Stopped before all records were fitted" if result.stopped else "")
     return write_page(page, path)
 

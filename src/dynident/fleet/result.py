@@ -24,12 +24,13 @@ from dynident.fleet.variable_projection import ReducedRecord
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.report.result_table import with_interval
 from dynident.report.terminal import plain_table
+from dynident.statistics.verdict import SEVERITY, Grade, Verdict
 
 LISTED = 10  # outliers and failures on the terminal; the page lists all
 TABLE = "fleet.parquet"
 TABLE_TO_LOOK_AT = "fleet.csv"
 CHUNK_ROWS = 500  # rows in memory
-ABOUT = ("record", "machine", "time", "status", "reason")
+ABOUT = ("record", "machine", "time", "grade", "verdict", "status", "reason")
 ENDINGS = ("", "_std", "_low", "_high")  # columns of one unknown
 
 
@@ -81,6 +82,8 @@ class FleetResult:
         Whether Ctrl-C ended the run.
     notes : tuple of str
         What the reader must know beside the numbers, as sentences.
+    grades : tuple of str
+        Of the verdicts on `records`.
 
     Examples
     --------
@@ -107,6 +110,19 @@ class FleetResult:
     shared: SharedEstimate | None
     stopped: bool
     notes: tuple[str, ...]
+    grades: tuple[str, ...] = ()  # of the verdicts on `records`
+
+    @property
+    def verdict_line(self) -> str:
+        """How many records are described how well, the best first; empty without any."""
+        counts = {grade: self.grades.count(grade) for grade in SEVERITY[1:] + SEVERITY[:1] if grade in self.grades}
+        listed = ", ".join(f"[{grade}] {count:,}" for grade, count in counts.items())
+        return f"Verdicts: {listed}." if listed else ""
+
+    @property
+    def strict_exit_code(self) -> int:
+        """What `--strict` leaves with: 4 where a record is not described, 3 where one is in doubt, else 0."""
+        return max((Verdict(Grade(grade), "").exit_code(strict=True) for grade in self.grades), default=0)
 
     @property
     def good(self) -> bool:
@@ -125,7 +141,7 @@ class FleetResult:
         return f"{len(self.records):,} of {self.total:,} records{of} fitted{failed}{stopped}."
 
     def __str__(self) -> str:
-        parts = [self.headline, *self.notes]
+        parts = [*([self.verdict_line] if self.grades else []), self.headline, *self.notes]
         if self.shared is not None:
             parts += ["", _shared_text(self.shared)]
         if self.names:
@@ -178,19 +194,19 @@ def build_result(fleet: Fleet, rows: FleetRows, folder: Path, shared: SharedEsti
               notes: Sequence[str]) -> FleetResult:
     """Read the table once, keeping numbers only."""
     names = rows.layout.unknowns
-    kept: list[tuple[str, str, Any]] = []
+    kept: list[tuple[str, str, Any, str]] = []
     numbers: list[list[float]] = []
     failures = []
     for row in rows:
         if row["status"] != CONVERGED:
             failures.append(FailedRecord(row["record"], row["machine"] or "", row["status"], row["reason"]))
             continue
-        kept.append((row["record"], row["machine"] or "", row["time"]))
+        kept.append((row["record"], row["machine"] or "", row["time"], row["grade"] or "?"))
         numbers.append([_float(row[f"{name}{ending}"]) for name in names for ending in ("", "_std")])
     figures = np.array(numbers, float).reshape(len(kept), 2 * len(names))
     values = {name: figures[:, 2 * i] for i, name in enumerate(names)}
     std = {name: figures[:, 2 * i + 1] for i, name in enumerate(names)}
-    records, machines, times = ([k[i] for k in kept] for i in range(3))
+    records, machines, times, grades = ([k[i] for k in kept] for i in range(4))
     declared = {(p.name if isinstance(p, Parameter) else f"{p.state}(0)"): p for p in fleet.parameters
                 if isinstance(p, (Parameter, InitialState))}
     found: list[Outlier] = []
@@ -204,7 +220,7 @@ def build_result(fleet: Fleet, rows: FleetRows, folder: Path, shared: SharedEsti
     found.sort(key=lambda it: (bool(it.record), -abs(it.away)))
     return FleetResult(folder, len(fleet.records), tuple(records), tuple(machines), tuple(times), names,
                        {name: p.unit for name, p in declared.items() if p.unit}, values, std, centres, tuple(found),
-                       tuple(failures), shared, stopped, tuple(notes))
+                       tuple(failures), shared, stopped, tuple(notes), tuple(grades))
 
 
 def _float(value: Any) -> float:
@@ -256,7 +272,8 @@ class FleetRows:
         blank = dict.fromkeys(self.layout.schema().names)
         for record, it in self._results():
             row: dict[str, Any] = {**blank, "record": record.name, "machine": record.machine or None, "time": record.time,
-                                   "status": it.status, "reason": it.reason, **it.numbers}
+                                   "grade": it.grade or None, "verdict": it.verdict or None, "status": it.status,
+                                   "reason": it.reason, **it.numbers}
             row["remarks"] = "; ".join(f"{name} {remark}" for name, remark in it.remarks.items()) or None
             row["notes"] = " ".join(it.notes) or None
             wider = self._wider(it) if self.shared else dict.fromkeys(it.values, 1.0)

@@ -42,6 +42,8 @@ class TaskResult:
     stamp: str = ""  # of the record as it was read
     fingerprint: str = ""
     seconds: float = 0.0
+    grade: str = ""  # of the verdict
+    verdict: str = ""  # its sentence
 
 
 def fit_record(spec: TaskSpec, record: FleetRecord) -> TaskResult:
@@ -105,4 +107,4 @@ def task_result(estimate: Estimate, arrays: Mapping[str, np.ndarray], read: tupl
         {name: float(high) for name, (_, high) in intervals.items()}, {name: words for name, words in remarks.items() if words},
         {name: float(size) for name, size in estimate.noise_std.items()},
         {"cost": float(estimate.cost), "iterations": float(estimate.counts.get("iterations", 0)), **numbers},
-        tuple(estimate.notes), {**own, **arrays}, *read, seconds)
+        tuple(estimate.notes), {**own, **arrays}, *read, seconds, estimate.verdict.grade.value, estimate.verdict.sentence)

@@ -12,7 +12,8 @@
 #define GAMMA 3.6378342527444957 /* 3 + 3^(2/3) - 3^(1/3): the real eigenvalue of the inverse of the tableau */
 #define SMALL_STATE 1e-2 /* of the largest value so far, beside the present one: what a state's error is measured against */
 #define ROUNDING 1e-14 /* of the largest state: errors below are noise */
-#define MOST_STEPS 5000 /* in one interval */
+#define MOST_STEPS 5000 /* in a segment, and as many more as its intervals add */
+#define STEPS_PER_INTERVAL 20 /* what an interval adds: rates a hundred times too fast must not cost a hundred simulations */
 #define CORRECTIONS 8 /* with the same factors */
 #define FACTORS 3 /* in one step, before it is shortened */
 #define EXACT 1e-7 /* of the tolerance: corrections that small end Newton's method */
@@ -32,6 +33,7 @@ typedef struct {
   int pivot[NX];
   double largest[NX]; /* of each state so far in the segment */
   double h, h_before, error_before; /* proposed; of the last accepted step */
+  long spare; /* steps that may still be taken in the segment */
 } Radau;
 
 INLINE void radau_memory(Radau *radau, double *work) {
@@ -42,6 +44,7 @@ INLINE void radau_memory(Radau *radau, double *work) {
 INLINE void radau_begin(Radau *radau) {
   radau->newton.length = 0;
   radau->h = radau->h_before = 0;
+  radau->spare = MOST_STEPS;
   memset(radau->largest, 0, sizeof radau->largest);
 }
 
@@ -162,9 +165,9 @@ INLINE int radau_interval(double t, double length, double *x, const double *u_be
                           double *S, int w, int m, Radau *radau) {
   Newton *newton = &radau->newton;
   double z[NZ], f[NX], scale[NX], u0[SIZE(NU)], u1[SIZE(NU)], done = 0;
-  int i, a, steps, refused = 0;
+  int i, a, refused = 0;
   for (i = 0; i < NX; i++) radau->largest[i] = fmax(radau->largest[i], fabs(x[i]));
-  for (steps = 0; steps < MOST_STEPS; steps++) {
+  for (radau->spare += STEPS_PER_INTERVAL; radau->spare > 0; radau->spare--) {
     const double left = length - done;
     double h, error, growth;
     int whole;

@@ -19,7 +19,7 @@ from dynident.models.equations import EquationModel
 
 # the numbers of radau5.c, with its reasons
 SAFETY, LARGEST_GROWTH, SMALLEST_GROWTH, GAMMA, SMALL_STATE, ROUNDING = 0.9, 8.0, 0.2, 3.6378342527444957, 1e-2, 1e-14
-MOST_STEPS, CORRECTIONS, FACTORS, EXACT, STALLED, SHORTEST = 5000, 8, 3, 1e-7, 1e-3, 1e-13
+MOST_STEPS, STEPS_PER_INTERVAL, CORRECTIONS, FACTORS, EXACT, STALLED, SHORTEST = 5000, 20, 8, 3, 1e-7, 1e-3, 1e-13
 POINT = np.array(RADAU.points)
 WEIGHTS = collocation_weights(POINT)[0]
 ERROR_WEIGHT = np.array([-10.048809399827415, 1.3821427331607488, -1 / 3])
@@ -39,6 +39,7 @@ class _Walk:
     h: float = 0.0  # proposed for the next step
     h_before: float = 0.0
     error_before: float = 0.0
+    spare: int = MOST_STEPS  # steps that may still be taken in the segment
     length: float = 0.0  # of the step that `move` belongs to; 0: nothing is known of it
     move: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))  # (stages, states) from its begin
 
@@ -110,7 +111,9 @@ class InterpretedRadau5:
     def _interval(self, walk: _Walk, span: _Interval, sensitivities: bool) -> None:
         done, refused = 0.0, False
         walk.largest = np.maximum(walk.largest, np.abs(walk.x))
-        for _ in range(MOST_STEPS):
+        walk.spare += STEPS_PER_INTERVAL
+        while walk.spare > 0:
+            walk.spare -= 1
             left = span.length - done
             f = self._rate(span, done, walk.x)
             if not np.all(np.isfinite(f)):

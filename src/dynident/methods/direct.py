@@ -95,6 +95,12 @@ def initial_guess_option() -> Any:
                   '"measured": states as the record shows them. None: the method finds its own.', known_guess)
 
 
+def options_with_guess(method: Any) -> dict[str, Any]:
+    """As plain data, without a trajectory to begin at: signals have no place in a table of options."""
+    plain = method.initial_guess is None or isinstance(method.initial_guess, str)
+    return plain_options(method, () if plain else ("initial_guess",))
+
+
 class DirectMethod(Method):
     """What all direct methods share: options in, one outer loop, an estimate out."""
 
@@ -128,8 +134,7 @@ class DirectMethod(Method):
         return {"loss": self.loss}
 
     def options(self) -> dict[str, Any]:
-        plain = self.initial_guess is None or self.initial_guess == "measured"
-        return plain_options(self, () if plain else ("initial_guess",))  # signals have no place in a table of options
+        return options_with_guess(self)
 
     def identify(self, problem: Problem, executor: Executor | None, report: Callable[..., object], /) -> Estimate:
         self.check_supports(problem)

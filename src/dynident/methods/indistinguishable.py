@@ -114,7 +114,7 @@ def region_around(unknowns: Sequence[Unknown], values: np.ndarray, outputs: Call
         there = beside(unknowns, values, sizes, rng, share)
         try:
             nulls.append(null_space(outputs(there), sizes))
-        except SimulationDiverged:
+        except (SimulationDiverged, np.linalg.LinAlgError):
             share *= 0.5
             continue
         points.append(there)
@@ -144,10 +144,10 @@ def confirmed_combinations(problem: Problem, values: np.ndarray, held: Collectio
     try:
         record = OutputMap(problem, values)
         region = region_around([problem.unknowns[i] for i in free], values[free], partial(_at_free, record, values, free), seed)
-    except SimulationDiverged:
+        directions = region.nulls[0].shape[1]
+        groups = unidentifiable_groups(problem, region.generic(), seed) if region.directions == directions else []
+    except (SimulationDiverged, np.linalg.LinAlgError):  # sizes or derivatives beyond what linear algebra takes
         return modest
-    directions = region.nulls[0].shape[1]
-    groups = unidentifiable_groups(problem, region.generic(), seed) if region.directions == directions else []
     return tuple(map(str, groups)) if groups and sum(group.directions for group in groups) == directions else modest
 
 

@@ -13,10 +13,10 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.problem import Problem
 
 if TYPE_CHECKING:
-    from dynident.transcription.transcribed_problem import TranscribedProblem
+    from dynident.transcription.transcribed_problem import SimulatedProblem, TranscribedProblem
 
 # Options that say how to look for the smallest sum, and for no method which sum it is.
-HOW_TO_SEARCH = ("solver", "hessian", "segments", "max_restarts", "refine", "global_search")
+HOW_TO_SEARCH = ("solver", "hessian", "segments", "max_restarts", "refine", "global_search", "initial_guess")
 
 
 @runtime_checkable
@@ -62,6 +62,10 @@ class Method(Protocol):
 
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> TranscribedProblem | None:
         """The finite problem that it solves; None for a method that solves none."""
+        return None
+
+    def simulated_problem(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> SimulatedProblem | None:
+        """Of a method that takes black boxes: the finite problem of their simulations, to be solved again."""
         return None
 
     def validation(self, estimate: Estimate, experiment: Experiment) -> Validation | None:

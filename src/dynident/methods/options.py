@@ -133,6 +133,11 @@ def whole_number(least: int, *others: Any) -> Check:
     return check
 
 
+def positive_number(name: str, value: Any) -> list[str]:
+    good = is_number(value) and 0 < value < float("inf")
+    return [] if good else [f"{name} = {value!r}; give a positive number."]
+
+
 def one_of(known: Iterable[str]) -> Check:
     names = tuple(known)
     return lambda name, value: [] if isinstance(value, str) and value in names else [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import Variables
 from dynident.methods.capabilities import Capabilities, Support, check_supports
 from dynident.methods.noise_estimation import outputs_with_unknown_noise
+from dynident.models.equations import EquationModel
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
 from dynident.solvers.solver_result import Solver, SolverResult
@@ -21,8 +23,8 @@ from dynident.transcription.shooting import Shooting, default_segments
 
 GENTLE = 1e-9  # damping of a start that is known to be close
 MAX_ITERATIONS = 50
-TAKES = Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES, dead_times=Support.YES,
-                     discrete_time=Support.YES,
+TAKES = Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
+                     dead_times=Support.YES, discrete_time=Support.YES,
                      instead={"constraints": "the interval of the estimate, which knows the constraint"})
 
 
@@ -39,13 +41,26 @@ class Refit:
         if estimate.method.objective_key().get("loss", "squared") != "squared":
             raise NotSupported(f"{what} rests on the likelihood of normal errors; fit with loss=\"squared\" first.")
         self.estimate, self.problem, self.step_tolerance = estimate, problem, step_tolerance
+        self.finite: Any  # by shooting, or of a black box
         self.values = np.array([float(estimate.values[name]) for name in problem.names])
+        if not isinstance(problem.model, EquationModel):
+            self.finite, self.point = self._transcribe_black_box()
+            self.box = self.finite.coordinates
+            return
         self.finite, self.point = self._transcribe([1] * len(problem.experiments))
         try:
             self.finite.evaluate(self.point)
         except SimulationDiverged:
             self.finite, self.point = self._transcribe([default_segments(e.samples) for e in problem.experiments])
         self.box = self.finite.coordinates
+
+    def _transcribe_black_box(self) -> tuple[Any, Variables]:
+        """By the method that simulated the box."""
+        noise_std = {name: self.estimate.noise_std[name] for name in outputs_with_unknown_noise(self.problem)}
+        substeps = int(self.estimate.counts.get("substeps", 1))
+        finite: Any = self.estimate.method.inner_method.simulated_problem(self.problem, substeps, noise_std)
+        nodes = tuple(np.zeros((0, 0)) for _ in self.problem.experiments)
+        return finite, Variables(finite.coordinates.coordinates(self.values), nodes)
 
     def _transcribe(self, segments: Sequence[int]) -> tuple[Shooting, Variables]:
         estimate = self.estimate

@@ -73,6 +73,7 @@ class ModelDefinition:
     definitions: Texts = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
     sample_time: float | None = None  # the rates are next values then
+    unused: list[str] = field(default_factory=list)  # declared names that need not occur in any equation
     starts: dict[str, float] = field(default_factory=dict)  # values of parameters that the model brings along
 
     def motion(self) -> list[str]:
@@ -104,7 +105,8 @@ class ModelDefinition:
                 "parameters": list(self.parameters or ()), "constants": dict(self.constants), "units": dict(self.units),
                 **({"tables": {name: {"knots": list(table.knots)} | ({"smooth": True} if table.smooth else {})
                                for name, table in self.tables.items()}} if self.tables else {}),
-                **({"starts": dict(self.starts)} if self.starts else {})}
+                **({"starts": dict(self.starts)} if self.starts else {}),
+                **({"unused": list(self.unused)} if self.unused else {})}
 
 
 def names_of(kind: str, given: Iterable[str], faults: list[str]) -> list[str]:
@@ -323,7 +325,8 @@ def unused(written: ModelDefinition, expressions: Sequence[casadi.SX] | None) ->
             for name in written.tables if name not in called] + [
             f"{kind} '{name}' {'drops out of' if name in mentioned else 'is used in'} "
             f"{'every' if name in mentioned else 'no'} equation. Use it, or remove it."
-            for kind, name in written.declared() if kind != "state" and name not in mentioned & remaining]
+            for kind, name in written.declared()
+            if kind != "state" and name not in mentioned & remaining and name not in written.unused]
 
 
 def clashes(written: ModelDefinition) -> list[str]:

@@ -47,7 +47,7 @@ from dynident.models.tracing import take_functions
 from dynident.problem.model import NominalValue
 
 ITEMS = ("states", "modes", "transitions", "outputs", "inputs", "constants", "definitions", "parameters", "units",
-         "name", "tables", "next", "sample_time", "starts")
+         "name", "tables", "next", "sample_time", "starts", "unused")
 MODEL_CACHE_SIZE = 16  # models that arrived from another process and are kept
 
 
@@ -77,8 +77,9 @@ class EquationModel:
     name : str, default ""
         For reports.
     rate : callable, optional
-        `rate(t, x, u, p)` returns a rate per state, as a dict or in the order of the states. It is traced once with symbols:
-        `x.q` and `x["q"]` read a state, `p` holds parameters and constants, functions come from `dynident.maths`.
+        `rate(t, x, u, p)` returns a rate per state, as a dict or in the order of the states. It is traced with symbols, and
+        compared with itself at random points: `x.q`, `x["q"]` and `x[0]` read a state, `p` holds parameters and constants,
+        functions come from numpy, math or `dynident.maths`.
     output : callable, optional
         `output(t, x, u, p)` returns a dict of outputs.
     modes : mapping of str to Mode, optional
@@ -95,6 +96,8 @@ class EquationModel:
     starts : mapping of str to float, optional
         Values of parameters that the model brings along: where `Parameter("k")` begins that says no start; a parameter that a
         problem does not declare keeps it.
+    unused : sequence of str, default ()
+        Declared inputs, constants and parameters that need not occur in any equation.
 
     Raises
     ------
@@ -133,13 +136,15 @@ class EquationModel:
                  modes: Mapping[str, Mode | Mapping[str, Any]] | None = None,
                  transitions: Sequence[Transition | Mapping[str, Any]] = (),
                  tables: Mapping[str, Mapping[str, Any]] | None = None, next: Mapping[str, Equation] | None = None,
-                 sample_time: float | None = None, starts: Mapping[str, float] | None = None):
+                 sample_time: float | None = None, starts: Mapping[str, float] | None = None,
+                 unused: Sequence[str] = ()):
         faults: list[str] = []
         written = ModelDefinition(
             inputs=names_of("inputs", inputs, faults), constants=numbers_of(constants or {}, faults),
             parameters=None if parameters is None else names_of("parameters", parameters, faults),
             units={str(k): str(v) for k, v in (units or {}).items()}, name=str(name),
-            tables=tables_of(tables or {}, faults), starts=numbers_of(starts or {}, faults, "start of"))
+            tables=tables_of(tables or {}, faults), starts=numbers_of(starts or {}, faults, "start of"),
+            unused=names_of("unused", unused, faults))
         if next is not None or sample_time is not None:
             states = take_next(written, next, sample_time, states, rate, modes, faults)
         elif states is None:

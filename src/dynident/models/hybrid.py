@@ -34,7 +34,7 @@ from dynident.models.definition import (
 )
 from dynident.models.hybrid_functions import condition_pattern
 from dynident.models.printer import expressions_to_text
-from dynident.models.tracing import arguments_of, symbols_of, trace, trace_condition
+from dynident.models.tracing import arguments_of, trace, trace_condition
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class _DefinitionBuilder:
         keyed = {(k, j): side for k, (sides, _) in enumerate(self.later) for j, side in enumerate(sides)}
         taken = {*self.written.definitions, *self.written.outputs, *self._mentioned()}
         try:
-            texts, definitions = expressions_to_text(keyed, symbols_of(self.arguments), taken)
+            texts, definitions = expressions_to_text(keyed, self.arguments.symbols, taken)
         except ProblemError as error:
             self.faults.extend(error.faults)
             return

@@ -8,60 +8,45 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import casadi
 
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.definition import ONLY_MODE, TIME, ModelDefinition, ModeText, as_outputs, name_faults, names_of
+from dynident.models.function_trace import BLACK_BOX, expressions_of, place_of, trace_function
 from dynident.models.hybrid_functions import is_condition
+from dynident.models.parser import names_in
 from dynident.models.printer import expressions_to_text
-
-USE_MATHS = "Take sin, tanh, where, ... from dynident.maths: those of numpy and math do not know symbols."
+from dynident.models.trace_check import trace_faults
+from dynident.models.traced_arguments import NameScope
+from dynident.models.traced_arrays import TracedNumber, TraceError
 
 
 class Names:
-    """What `x`, `u` and `p` are inside of a rate function: symbols by name, remembering which were asked for."""
+    """What `x`, `u` and `p` are for a function that hands them to CasADi itself: plain symbols by name."""
 
-    _letter: str
-    _kind: str
-    _faults: list[str]
-    _open_ended: bool  # an unknown name is a new parameter, not a fault
-    _symbols: dict[str, casadi.SX]
-    _asked: set[str]
+    _scope: NameScope
 
-    def __init__(self, letter: str, kind: str, names: Iterable[str], faults: list[str], open_ended: bool = False):
-        self.__dict__.update(_letter=letter, _kind=kind, _faults=faults, _open_ended=open_ended, _asked=set(),
-                             _symbols={name: casadi.SX.sym(name) for name in names})
+    def __init__(self, scope: NameScope):
+        self.__dict__["_scope"] = scope
 
     def __getitem__(self, name: str) -> casadi.SX:
         if not isinstance(name, str):
-            raise TypeError(f"{self._letter}[{name!r}]: read a {self._kind} by its name, as in {self._letter}.name or "
-                            f"{self._letter}[\"name\"]")
-        self._asked.add(name)
-        if name not in self._symbols:
-            if not self._open_ended:
-                self._faults.append(f"{self._letter}.{name} is read, but '{name}' is not declared as a {self._kind}."
-                                    f"{did_you_mean(name, self._symbols)}")
-            self._symbols[name] = casadi.SX.sym(name)  # a stand-in, so that the rest is checked too
-        return self._symbols[name]
+            raise TypeError(f"{self._scope.letter}[{name!r}]: CasADi's own symbols are read by name")
+        return self._scope.symbol(name)
 
     def __getattr__(self, name: str) -> casadi.SX:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self[name]
+        return self._scope.symbol(name)
 
     def __iter__(self) -> Iterator[casadi.SX]:
-        if self._open_ended:
-            raise TypeError(f"{self._letter} can be unpacked only if every {self._kind} is declared in the model")
-        return iter([self[name] for name in self._symbols])
+        return iter([self._scope.symbol(name) for name in self._scope.symbols])
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise TypeError(f"{self._letter}.{name} = ...: a {self._kind} is read, never set, inside of an equation")
-
-    def _never_asked(self, kinds: Mapping[str, str]) -> list[str]:
-        return [f"{kinds[name]} '{name}' is declared but never read. Use it, or remove it."
-                for name in self._symbols if name in kinds and name not in self._asked]
+        raise TypeError(f"{self._scope.letter}.{name} = ...: a {self._scope.kind} is read, never set, inside of an equation")
 
 
 def _standing_still(*_: Any) -> tuple:
@@ -87,23 +72,25 @@ def take_functions(written: ModelDefinition, states: Any, outputs: Any, definiti
         return
     written.states = names
     faults += name_faults(written)
-    _, x, u, p = arguments = arguments_of(written, faults)
+    arguments = arguments_of(written, faults)
     rates = trace("rate", rate, arguments, names, faults)
     if output is not None:
         declared = None if outputs is None else names_of("outputs", outputs, faults)
         measured = trace("output", output, arguments, declared, faults)
     else:
-        measured = {name: x[name] for name in (names if outputs is None else as_outputs(outputs, names, faults))}
+        listed = names if outputs is None else as_outputs(outputs, names, faults)
+        measured = {name: arguments.x.symbols[name] for name in listed}
     if faults:
         kinds = {name: kind for kind, name in written.declared() if kind != "state"}
-        faults += [*u._never_asked(kinds), *p._never_asked(kinds)]
+        faults += [*arguments.u.never_asked(kinds), *arguments.p.never_asked(kinds)]
         return
     if written.parameters is None:
-        written.parameters = [name for name in p._symbols if name not in written.constants]
+        written.parameters = [name for name in arguments.p.symbols if name not in written.constants]
+    written.unused += unread(written, arguments, [*rates.values(), *measured.values()])
     keyed = {("state", k): v for k, v in rates.items()} | {("output", k): v for k, v in measured.items()}
     try:
-        texts, written.definitions = expressions_to_text(keyed, [*symbols_of(arguments), *delayed_inputs(keyed.values())],
-                                                         taken=measured)
+        symbols = [*arguments.symbols, *delayed_inputs(keyed.values())]
+        texts, written.definitions = expressions_to_text(keyed, symbols, taken=measured)
     except ProblemError as error:
         faults.extend(error.faults)
         return
@@ -111,20 +98,42 @@ def take_functions(written: ModelDefinition, states: Any, outputs: Any, definiti
     written.outputs = {name: texts["output", name] for name in measured}
 
 
-Arguments = tuple[casadi.SX, Names, Names, Names]
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """What a user's function is called with: time, and states, inputs and parameters (with constants) by name."""
+
+    t: casadi.SX
+    x: NameScope
+    u: NameScope
+    p: NameScope
+    constants: Mapping[str, float]
+
+    def traced(self) -> tuple[Any, ...]:
+        return TracedNumber(self.t), self.x.traced(), self.u.traced(), self.p.traced()
+
+    def symbolic(self) -> tuple[Any, ...]:
+        return self.t, Names(self.x), Names(self.u), Names(self.p)
+
+    @property
+    def symbols(self) -> list[casadi.SX]:
+        return [self.t, *(symbol for scope in (self.x, self.u, self.p) for symbol in scope.symbols.values())]
 
 
 def arguments_of(written: ModelDefinition, faults: list[str]) -> Arguments:
     """What a user's function is called with."""
     known = [*(written.parameters or ()), *written.constants]
-    return (casadi.SX.sym(TIME), Names("x", "state", written.states, faults),
-            Names("u", "input", written.inputs, faults),
-            Names("p", "parameter", known, faults, written.parameters is None))
+    return Arguments(casadi.SX.sym(TIME), NameScope("x", "state", written.states, faults),
+                     NameScope("u", "input", written.inputs, faults),
+                     NameScope("p", "parameter", known, faults, written.parameters is None), written.constants)
 
 
-def symbols_of(arguments: Arguments) -> list[casadi.SX]:
-    t, *others = arguments
-    return [t, *(symbol for names in others for symbol in names._symbols.values())]
+def unread(written: ModelDefinition, arguments: Arguments, expressions: list[casadi.SX]) -> list[str]:
+    """Declared names that a function written with arrays does not read: an array is handed over whole."""
+    if not any(scope.positional for scope in (arguments.x, arguments.u, arguments.p)):
+        return []
+    met = {name for each in expressions for symbol in casadi.symvar(each)
+           for name in ([symbol.name()] if "(" not in symbol.name() else names_in(symbol.name()))}
+    return [name for kind, name in written.declared() if kind in ("input", "constant", "parameter") and name not in met]
 
 
 def delayed_inputs(expressions: Iterable[casadi.SX]) -> list[casadi.SX]:
@@ -133,19 +142,49 @@ def delayed_inputs(expressions: Iterable[casadi.SX]) -> list[casadi.SX]:
     return [symbol for symbol in met.values() if symbol.name().startswith("delay(")]
 
 
-def returned_by(called: str, function: Callable[..., Any], arguments: Iterable[Any], faults: list[str]) -> Any:
-    """What a user's function returns for symbols; an error inside of it is told in the user's words."""
+def returned_by(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str], branches: bool = True
+                ) -> Any:
+    """What a user's function returns for symbols, as a dict or a list; an error inside of it is told in the user's words.
+
+    A function that hands its arguments to CasADi is called with CasADi's own symbols.
+    """
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("error", message=r"\s*casadi: a numpy function", category=FutureWarning)
-            return function(*arguments)
+        return trace_function(function, arguments.traced, branches)
     except Exception as error:
-        raise ProblemError([*faults, f"{called} {_what_went_wrong(error)}"]) from error
+        known = list(faults)
+        try:
+            return expressions_of(called_with_symbols(function, arguments.symbolic()))
+        except Exception:
+            raise ProblemError([*known, _what_went_wrong(called, error, place_of(error, function))]) from error
+
+
+def called_with_symbols(function: Callable[..., Any], arguments: Iterable[Any]) -> Any:
+    """What a function returns for CasADi's own symbols; functions of numpy, which do not know them, are an error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=r"\s*casadi: a numpy function", category=FutureWarning)
+        return function(*arguments)
+
+
+def returned_for_symbols(called: str, function: Callable[..., Any], arguments: Iterable[Any], faults: list[str]) -> Any:
+    """The same; an error inside of it is told in the user's words."""
+    try:
+        return called_with_symbols(function, arguments)
+    except Exception as error:
+        raise ProblemError([*faults, f"{called} {_symbols_misused(error)}"]) from error
+
+
+def _symbols_misused(error: Exception) -> str:
+    if isinstance(error, FutureWarning) or "numpy" in f"{error} {type(error).__module__}":
+        return "calls a numpy function. Take sin, tanh, where, ... from dynident.maths: those of numpy do not know symbols."
+    if "truth value" in str(error):
+        return "asks 'if', 'and' or 'or' of a symbol. Use where(condition, then, otherwise) from dynident.maths."
+    return f"raised {type(error).__name__}: {str(error).rstrip('.')}."
 
 
 def trace_condition(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str]) -> casadi.SX:
     """The condition that a function returns for symbols; a number that is none holds where it is positive."""
-    expression = scalar_of(called, returned_by(called, function, arguments, faults), faults)
+    returned = returned_by(called, function, arguments, faults, branches=False)
+    expression = scalar_of(called, returned[0] if isinstance(returned, list) and len(returned) == 1 else returned, faults)
     return expression if is_condition(expression) or expression.is_constant() else expression > 0
 
 
@@ -159,7 +198,7 @@ def trace(what: str, function: Callable[..., Any], arguments: Arguments, names: 
         if names is None or returned is None:
             faults.append(f"{called} returned {type(returned).__name__}; return a dict from name to expression.")
             return {}
-        values = _in_order(returned)
+        values = returned if isinstance(returned, list) else [returned]
         if len(values) != len(names):
             faults.append(f"{called} returned {len(values)} {what}s, but there are {len(names)}: {', '.join(names)}.")
             return {}
@@ -168,22 +207,19 @@ def trace(what: str, function: Callable[..., Any], arguments: Arguments, names: 
     faults += [f"{called} returned a {what} for '{name}', which is not a {kind}.{did_you_mean(name, wanted)}"
                for name in returned if name not in wanted]
     faults += [f"{called} returned no {what} for the {kind} '{name}'." for name in wanted if name not in returned]
-    return {name: scalar_of(f"{called}: '{name}'", returned[name], faults) for name in wanted if name in returned}
+    before = len(faults)
+    found = {name: scalar_of(f"{called}: '{name}'", returned[name], faults) for name in wanted if name in returned}
+    if len(faults) == before:
+        faults += trace_faults(called, function, arguments, found)
+    return found
 
 
-def _what_went_wrong(error: Exception) -> str:
-    """An error inside of a user's function, with the way out where it is known."""
-    if isinstance(error, FutureWarning) or "numpy" in f"{error} {type(error).__module__}":
-        return f"calls a numpy function. {USE_MATHS}"
-    if "truth value" in str(error):
-        return "asks 'if', 'and' or 'or' of a symbol. Use where(condition, then, otherwise) from dynident.maths."
-    return f"raised {type(error).__name__}: {str(error).rstrip('.')}."
-
-
-def _in_order(returned: Any) -> list[Any]:
-    if isinstance(returned, casadi.SX):
-        return casadi.vertsplit(returned)
-    return list(returned) if isinstance(returned, Iterable) else [returned]
+def _what_went_wrong(called: str, error: Exception, place: str) -> str:
+    """An error inside of a user's function, with its line and the way out."""
+    said = str(error).rstrip(".")
+    if isinstance(error, TraceError):
+        return f"{called}{f', {place}' if place else ''}: {said}. {BLACK_BOX}"
+    return f"{called} raised {type(error).__name__}: {said}{f', in {place}' if place else ''}."
 
 
 def scalar_of(what: str, value: Any, faults: list[str]) -> casadi.SX:
@@ -200,7 +236,7 @@ def scalar_of(what: str, value: Any, faults: list[str]) -> casadi.SX:
     numbers = [walk.instruction_constant(k) for k in range(walk.n_instructions())
                if walk.instruction_id(k) == casadi.OP_CONST]
     if any(math.isnan(number) for number in numbers):
-        faults.append(f"{what} holds nan whatever the values. {USE_MATHS}")
+        faults.append(f"{what} holds nan whatever the values: an entry that was never filled, or 0/0.")
     elif not all(math.isfinite(number) for number in numbers):
         faults.append(f"{what} holds inf whatever the values. Only finite numbers can be used.")
     return expression

@@ -13,7 +13,7 @@ import numpy as np
 from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate, StartResult
 from dynident.methods.ranking import best_of, best_per_objective, comparable_cost, same_optimum
-from dynident.report.result_table import ResultRow, fits, format_number, percent, result_rows, seconds, verdict
+from dynident.report.result_table import ResultRow, convergence, fits, format_number, percent, result_rows, seconds
 from dynident.verbs.compare import Comparison
 
 ABSENT = "-"
@@ -97,7 +97,7 @@ def build_comparison(estimates: Mapping[str, Estimate]) -> ComparisonTable:
     outlier = _outlier(rows, estimates, drifting)
     among = {label: e for label, e in estimates.items() if label != outlier}
     outsiders = {label: _outside(label, rows, estimates if label == outlier else among, drifting) for label in estimates}
-    lines = [ComparisonLine("status", tuple(verdict(e)[0].rstrip(".") for e in estimates.values()),
+    lines = [ComparisonLine("status", tuple(convergence(e)[0].rstrip(".") for e in estimates.values()),
                   tuple(not e.converged for e in estimates.values()), ends_group=True)]
     lines += [ComparisonLine(_titled(name, rows), tuple(_cell(by_name.get(name)) for by_name in rows.values()),
                    tuple(name in outside for outside in outsiders.values()), ends_group=name == names[-1])

@@ -18,6 +18,7 @@ from dynident.report.result_table import (
     VAGUE_DIGITS,
     ResultRow,
     aligned,
+    convergence,
     extent,
     fits,
     format_number,
@@ -26,15 +27,17 @@ from dynident.report.result_table import (
     noise_levels,
     percent,
     result_rows,
-    verdict,
 )
 from dynident.report.sections import SECTIONS
 
 NAMED_RECORDS = 3  # in the heading; the section on the problem lists all of them
 VERDICT = """
-<div class="verdict{% if not converged %} failed{% elif refuted %} doubtful{% endif %}"
-{%- if not converged %} role="alert"{% endif %}>
-<p><strong>{{ word }}</strong> {{ sentence }}
+<div class="verdict {{ verdict.colour }}"{% if not converged %} role="alert"{% endif %}>
+<p><strong class="grade">{{ verdict.grade }}</strong> {{ verdict.sentence }}</p>
+{% for validation in validations %}{% if validation.verdict %}
+<p class="validated"><strong class="grade {{ validation.verdict.colour }}">{{ validation.verdict.grade }}</strong>
+{{ validation.experiment }}, not fitted: {{ validation.verdict.sentence }}</p>{% endif %}{% endfor %}
+<p class="ended"><strong>{{ word }}</strong> {{ sentence }}
 {% if not converged %}The values below are the best point found, not an optimum.{% endif %}</p></div>
 """
 AGREEMENT = """<div class="verdict{% if not agrees %} doubtful{% endif %}"><p>{{ sentence }}</p></div>"""
@@ -90,12 +93,12 @@ def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = (), 
     model = str(estimate.problem.model.definition().get("name") or "")
     records, asked = _records(estimate), extent(estimate)
     heading, under = (model, f"{records}: {asked}") if model else (records, asked)
-    word, sentence = verdict(estimate)
+    word, sentence = convergence(estimate)
     failed = "" if estimate.converged else f"{word}: "
     page = HtmlPage(title=f"{failed}{heading}", over=f"Estimate by {method_name(estimate)}", heading=heading,
                 under=under, sections=parts, charts=True,
-                verdict=filled(VERDICT, converged=estimate.converged, word=word, sentence=sentence,
-                               refuted=estimate.converged and not word.startswith("Converged")),
+                verdict=filled(VERDICT, converged=estimate.converged, word=word, sentence=sentence, verdict=estimate.verdict,
+                               validations=estimate.validations),
                 ribbon="" if estimate.converged else "Not converged: the values on this page are not an optimum")
     return write_page(page, path)
 
@@ -135,8 +138,9 @@ def _asked(estimates: Mapping[str, Estimate]) -> str:
 # Styles stand inline and take the notebook's own colours, since a cell must not restyle the page around it.
 FRAGMENT = """
 <div style="font-family: system-ui, sans-serif; line-height: 1.45; max-width: 52rem">
+<p style="margin: 0.2em 0"><strong style="{{ badge }}">{{ verdict.grade }}</strong> {{ verdict.sentence }}</p>
 {% if converged %}
-<p style="margin: 0.2em 0"><strong style="color: #00845f">{{ word }}</strong> {{ sentence }}</p>
+<p style="margin: 0.2em 0; opacity: 0.8">{{ word }} {{ sentence }}</p>
 {% else %}
 <p role="alert" style="margin: 0.2em 0; background: #a3150c; color: #fff; padding: 0.6em 0.9em; border-radius: 5px">
 <strong style="font-size: 1.25em">{{ word }}</strong><br>
@@ -166,17 +170,22 @@ FRAGMENT = """
 
 CELL = "text-align: left; padding: 0.25em 1.4em 0.25em 0; border-bottom: 1px solid rgba(128, 128, 128, 0.3)"
 
+BADGE = "color: #fff; padding: 0.1em 0.5em; border-radius: 4px"
+
+BADGE_COLOURS = {"green": "#00694f", "amber": "#7d5200", "orange": "#a84300", "red": "#a3150c", "grey": "#586269"}
+
 DIGITS = "white-space: pre; font-family: ui-monospace, monospace"
 
 
 def estimate_fragment(estimate: Estimate) -> str:
     """A few kilobytes of HTML with inline styles: verdict, table, fit, notes, and what the intervals mean."""
     rows = result_rows(estimate)
-    word, sentence = verdict(estimate)
+    word, sentence = convergence(estimate)
     facts = [f"fit of {output}: {percent(fit)}" for output, fit in fits(estimate).items()]
     facts += [f"noise of {output}: {level}" for output, level in noise_levels(estimate).items()]
     return str(filled(
-        FRAGMENT, converged=estimate.converged, word=word, sentence=sentence, facts=facts, notes=estimate.notes,
+        FRAGMENT, converged=estimate.converged, word=word, sentence=sentence, facts=facts, verdict=estimate.verdict,
+        badge=f"{BADGE}; background: {BADGE_COLOURS[estimate.verdict.colour]}", notes=estimate.notes,
         asked=f"{method_name(estimate)}: {extent(estimate)}", meaning=estimate.uncertainty.meaning,
         headings=["name", "value", interval_heading(estimate), "unit", "remark"], cell=CELL, digits=DIGITS,
         rows=list(zip(rows, aligned([row.value for row in rows]), strict=True))))

@@ -60,12 +60,12 @@ def interval_heading(estimate: Estimate) -> str:
     return estimate.uncertainty.heading
 
 
-def verdict(estimate: Estimate) -> tuple[str, str]:
+def convergence(estimate: Estimate) -> tuple[str, str]:
     """'Converged' or 'NOT CONVERGED', and what follows; the status may say the word itself, it is not said twice.
 
     An uncertainty may bring a word of its own, as one that refutes does.
     """
-    word = estimate.uncertainty.verdict or ("Converged" if estimate.converged else "NOT CONVERGED")
+    word = estimate.uncertainty.status_word or ("Converged" if estimate.converged else "NOT CONVERGED")
     status = estimate.status.strip()
     begins_with_it = status.lower().startswith(word.lower())
     rest = status[len(word):] if begins_with_it else status

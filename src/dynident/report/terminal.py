@@ -18,6 +18,7 @@ from dynident.report.comparison import ComparisonTable, build_comparison
 from dynident.report.result_table import (
     HISSING,
     aligned,
+    convergence,
     counted,
     extent,
     fits,
@@ -28,7 +29,6 @@ from dynident.report.result_table import (
     percent,
     result_rows,
     seconds,
-    verdict,
     written,
 )
 from dynident.statistics.uncertainty import LEVEL
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from dynident.boundary.solve_bvp.result import BoundarySolution
     from dynident.design.plan import Plan
     from dynident.statistics.profile_likelihood import Profile
+    from dynident.statistics.verdict import Verdict
 
+STYLES = {"green": "bold white on green", "amber": "bold black on yellow", "orange": "bold white on dark_orange3",
+          "red": "bold white on red", "grey": "bold white on bright_black"}  # of grades, which say the same without colour
 WIDTH = 80  # columns of plain text; a console has its own width
 TABLE_COLUMNS = 3  # estimates beside each other in one table; more go into the next
 RULED = box.Box("    \n    \n -- \n    \n -- \n    \n    \n    \n", ascii=True)  # one rule below the headings
@@ -65,7 +68,7 @@ def print_comparison(estimates: Mapping[str, Estimate], console: Console | None 
 
 def _estimate(estimate: Estimate) -> RenderableType:
     asked = f"{method_name(estimate)}: {extent(estimate)}"
-    parts: list[RenderableType] = [_headline(estimate), _said(asked, "dim"), _gap()]
+    parts: list[RenderableType] = [_verdict(estimate.verdict), _headline(estimate), _said(asked, "dim"), _gap()]
     parts += [_result_table(estimate), _gap(), _said(estimate.uncertainty.meaning, "italic"), _gap()]
     parts += [_facts(_key_facts(estimate))]
     if estimate.notes:
@@ -74,10 +77,19 @@ def _estimate(estimate: Estimate) -> RenderableType:
     return Group(*parts)
 
 
+def print_verdict(verdict: Verdict, console: Console | None = None) -> None:
+    """Grade and sentence, in colour."""
+    (console or Console()).print(_verdict(verdict))
+
+
+def _verdict(verdict: Verdict) -> Text:
+    return Text.assemble((f"[{verdict.grade}]", STYLES[verdict.colour]), " ", clean(verdict.sentence))
+
+
 def _headline(estimate: Estimate) -> RenderableType:
-    word, sentence = verdict(estimate)
+    word, sentence = convergence(estimate)
     if estimate.converged:
-        return Text.assemble((word, "bold green"), " ", clean(sentence))
+        return Text.assemble((word, "bold"), " ", clean(sentence))
     shout = Text(f"*** {word} ***", "bold white on red")
     return Group(shout, _said(sentence, "red"),
                  _said("The values below are the best point found, not an optimum.", "red"))
@@ -107,7 +119,8 @@ def _key_facts(estimate: Estimate) -> dict[str, str]:
     for validation in estimate.validations:
         facts.setdefault("validated", "")
         fitted = ", ".join(f"{output} {percent(fit)}" for output, fit in validation.fit.items())
-        facts["validated"] += ("; " if facts["validated"] else "") + f"{validation.experiment}: {fitted}"
+        graded = "" if validation.verdict is None else f"[{validation.verdict.grade}] "
+        facts["validated"] += ("; " if facts["validated"] else "") + f"{graded}{validation.experiment}: {fitted}"
     return facts
 
 

@@ -25,6 +25,7 @@ from dynident.status import Status, StatusCode
 from dynident.tolerances import (
     CONTRACTED_STEP,
     CONTRACTING_STEP,
+    LONGEST_LOG_STEP,
     STALLED_STEP_TOLERANCE,
     SUFFICIENT_REDUCTION,
     UNOBSERVABLE_STEP,
@@ -76,7 +77,7 @@ class TrustRegion:
             state = changed(state, regularization=Damping(state.regularization).near_optimum(remaining).amount)
         here = state.variables
         while state.regularization < MOST_DAMPING and state.variables is here:
-            state = self.trial(problem, state, loop.direction(problem, state, state.regularization))
+            state = self.trial(problem, state, loop.direction(problem, state, state.regularization, limited=True))
         return state
 
     def trial(self, problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> SearchState:
@@ -131,9 +132,10 @@ class NaturalMonotonicity:
     def advance(self, problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState, newton: SearchDirection,
                 remaining: float) -> SearchState:
         here, limit, schedule = state.variables, aitken_step_length(state, newton.step), loop.regularization
+        short = not np.any(np.abs(newton.step[problem.coordinates.log]) > LONGEST_LOG_STEP)
         while state.regularization <= schedule.most and state.variables is here:
-            direction = newton if state.regularization == schedule.least else (
-                loop.direction(problem, state, state.regularization))
+            direction = newton if short and state.regularization == schedule.least else (
+                loop.direction(problem, state, state.regularization, limited=True))
             state = line_search(problem, loop, state, direction, limit)
         return changed(state, previous_step=(newton.step, state.step_length))
 

@@ -48,9 +48,9 @@ class LeastSquaresLoop:
     constraints: ParameterConstraints | None = None
     max_newton_step: float = np.inf  # typical sizes; a longer undamped step is a sign of what the data do not see
 
-    def direction(self, problem: FiniteProblem, state: SearchState, amount: float, observable: bool = False
-                  ) -> SearchDirection:
-        return search_direction(problem, state, self.regularization, amount, self.constraints, observable)
+    def direction(self, problem: FiniteProblem, state: SearchState, amount: float, observable: bool = False,
+                  limited: bool = False) -> SearchDirection:
+        return search_direction(problem, state, self.regularization, amount, self.constraints, observable, limited)
 
     def run(self, problem: FiniteProblem, variables: Variables, watch: Watch | None = None,
             history: tuple[Iteration, ...] = ()) -> SearchState:

@@ -6,16 +6,21 @@ Jacobian's columns; a trust region on the cost (`globalization.py`) says how muc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dynident.errors import NotSupported
+import numpy as np
+
+from dynident.errors import NotSupported, SimulationDiverged
 from dynident.linalg.finite_problem import FiniteProblem, Variables
-from dynident.solvers.globalization import FIRST_DAMPING, MOST_DAMPING, TrustRegion
+from dynident.solvers.globalization import FIRST_DAMPING, MOST_DAMPING, TrustRegion, project_to_bounds
 from dynident.solvers.least_squares import LeastSquaresLoop, outcome_of
-from dynident.solvers.search_direction import Regularization
+from dynident.solvers.search_direction import Regularization, SearchDirection
+from dynident.solvers.search_state import SearchState, condense
 from dynident.solvers.solver_result import SolverResult, Watch
 from dynident.tolerances import RANK_DAMPING, STEP_TOLERANCE
 
+POLISHING_STEPS = 50  # at the most
+POLISHED = 0.9  # of the step before: what shrinks less is rounding
 MEMORY = 0.1  # of a column's length, from one iteration to the next
 
 
@@ -38,4 +43,33 @@ class LevenbergMarquardt:
         damping = Regularization(least=RANK_DAMPING, initial=self.damping, first=FIRST_DAMPING, most=MOST_DAMPING, factor=1.0,
                                  memory=MEMORY, with_nodes=False)
         loop = LeastSquaresLoop(TrustRegion(), damping, self.max_iterations, self.step_tolerance)
-        return outcome_of(finite, loop.run(finite, point, watch))
+        state = loop.run(finite, point, watch)
+        return outcome_of(finite, polish(finite, loop, state) if self.step_tolerance < STEP_TOLERANCE else state)
+
+
+def polish(problem: FiniteProblem, loop: LeastSquaresLoop, state: SearchState) -> SearchState:
+    """Undamped steps from a minimum, as long as the step that remains gets shorter: costs cannot tell points so close apart."""
+    if state.ending is None or not state.ending[0]:
+        return state
+    newton = loop.direction(problem, state, loop.regularization.least)
+    for _ in range(POLISHING_STEPS):
+        left = _step_length(problem, state, newton)
+        if left <= loop.step_tolerance:
+            break
+        candidate = project_to_bounds(problem, replace(state.variables, unknowns=state.variables.unknowns + newton.step))
+        try:
+            condensed = condense(problem.linearize(candidate, state.spare), with_nodes=False)
+        except (SimulationDiverged, np.linalg.LinAlgError):
+            break
+        moved = state.moved_to(problem, candidate, condensed, left)
+        newton = loop.direction(problem, moved, loop.regularization.least)
+        if not _step_length(problem, moved, newton) < POLISHED * left:
+            break
+        state = moved
+    return state
+
+
+def _step_length(problem: FiniteProblem, state: SearchState, direction: SearchDirection) -> float:
+    """Of a step in standard deviations of the residuals, by what it does and not by what it gains."""
+    std = state.residual_std(problem)
+    return float(np.linalg.norm(direction.step * state.column_scale)) / std if std > 0 else 0.0

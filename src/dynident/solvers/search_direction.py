@@ -21,7 +21,7 @@ from dynident.linalg.arrowhead import FIRM, ArrowheadLeastSquares, arrowhead
 from dynident.linalg.bounded_least_squares import bounded_least_squares, damped_step
 from dynident.linalg.finite_problem import FiniteProblem
 from dynident.solvers.search_state import SearchState
-from dynident.tolerances import CONSTRAINT_TOLERANCE, RANK_DAMPING, UNOBSERVABLE_STEP
+from dynident.tolerances import CONSTRAINT_TOLERANCE, LONGEST_LOG_STEP, RANK_DAMPING, SIMULATION_ROUNDING, UNOBSERVABLE_STEP
 from dynident.transcription.parameter_constraints import ParameterConstraints
 
 
@@ -123,9 +123,23 @@ class SearchDirection:
         return self.rows.with_fixed(self.active != 0, self.solution)
 
 
+def rounding_only(problem: FiniteProblem, state: SearchState) -> np.ndarray:
+    """Which unknowns act by rounding only: a change by a typical size, and by one, moves outputs by less than their last digit.
+
+    Along them the least squares step is one rounding error divided by another.
+    """
+    typical = np.fmax(problem.coordinates.scale, np.fmax(np.abs(state.variables.unknowns), 1.0))
+    known = np.isfinite(problem.coordinates.scale)
+    return known & (state.condensed.rows.column_norms * typical <= SIMULATION_ROUNDING * np.sqrt(problem.rounding_cost))
+
+
 def search_direction(problem: FiniteProblem, state: SearchState, regularization: Regularization, amount: float,
-                     constraints: ParameterConstraints | None = None, observable: bool = False) -> SearchDirection:
-    """The direction with this amount of regularisation; `observable`: nothing along what the data hardly see."""
+                     constraints: ParameterConstraints | None = None, observable: bool = False, limited: bool = False
+                     ) -> SearchDirection:
+    """The direction with this amount of regularisation; `observable`: nothing along what the data hardly see.
+
+    `limited`: no logarithm goes further than derivatives can be trusted, to be tried; what it says is not what remains.
+    """
     rows = state.condensed.rows.freeze_null_space()
     std, scale, typical = state.residual_std(problem), state.variable_scale, state.variable_scale
     weights = np.sqrt(RANK_DAMPING if regularization.scaled else amount) * np.where(
@@ -138,7 +152,11 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
         typical = np.where(typical > 0, typical, 1.0)
     if regularization.scaled or observable:  # the way along what the data do not see is endless, and bends: it stays there
         rows = rows.freeze_unobservable(typical, UNOBSERVABLE_STEP * min(1.0, std))  # far from the data all counts
+    weights = np.where(rounding_only(problem, state), np.max(state.column_scale, initial=1.0), weights)  # nothing moves it
     lower, upper = problem.coordinates.lower - state.variables.unknowns, problem.coordinates.upper - state.variables.unknowns
+    if limited:
+        reach = np.where(problem.coordinates.log, LONGEST_LOG_STEP, np.inf)
+        lower, upper = np.maximum(lower, -reach), np.minimum(upper, reach)
     linearized = None
     if constraints is None:
         rows, solution, active = damped_step(rows, weights, lower, upper)

@@ -97,7 +97,8 @@ class Autoregression:
         """The same innovations through another reflection i."""
         reflections = self.reflections.copy()
         reflections[i] = np.tanh(np.arctanh(reflections[i]) + step)
-        return from_reflections(self.innovation / float(np.prod(1 - reflections**2)), reflections)
+        left = max(float(np.prod(1 - reflections**2)), np.finfo(float).tiny)  # that of many near one is zero by rounding
+        return from_reflections(self.innovation / left, reflections)
 
 
 def highest_order(samples: int) -> int:
@@ -128,7 +129,10 @@ def levinson(autocovariance: np.ndarray) -> tuple[float, np.ndarray]:
     for k in range(1, r.size):
         if innovation <= 0:
             break  # what follows is determined by what came before; nothing is left to reflect
-        reflections[k - 1] = np.clip((r[k] - a @ r[k - 1:0:-1]) / innovation, -LARGEST_REFLECTION, LARGEST_REFLECTION)
+        found = (r[k] - a @ r[k - 1:0:-1]) / innovation
+        reflections[k - 1] = np.clip(found, -LARGEST_REFLECTION, LARGEST_REFLECTION)
+        if abs(found) > 1:
+            break  # no autocovariances: with gaps some are of few pairs; what was found before them stands
         a = np.append(a - reflections[k - 1] * a[::-1], reflections[k - 1])
         innovation *= 1 - reflections[k - 1] ** 2
     return float(r[0]), reflections
@@ -306,6 +310,8 @@ def coloured_noise(residuals: np.ndarray, rows: ResidualIndex, fitted: BlockRows
     for _ in range(MOST_PASSES):
         expected = [_free_form(c) for c in _expected(noise, fitted)]
         change = [t - e for t, e in zip(target, expected, strict=True)]
+        if not all(np.all(np.isfinite(c)) for c in change):
+            break  # with many gaps what is expected need be no autocovariance; the model so far stands
         found = [np.append(min(f[0] + c[0], t[0] + np.log(MOST_HIDDEN)), np.clip(f[1:] + c[1:], -limit, limit))
                  for f, c, t, limit in zip(found, change, target, limits, strict=True)]
         noise = _noise(series, found)

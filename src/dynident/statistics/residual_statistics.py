@@ -12,12 +12,22 @@ from math import comb
 import numpy as np
 
 from dynident.statistics.autocorrelation import highest_order, levinson
+from dynident.statistics.distributions import chi_square_quantile
+from dynident.tolerances import (
+    CHI_SQUARE_CONFIDENCE,
+    CHI_SQUARE_HIGHEST,
+    CHI_SQUARE_LEAST,
+    LAG_ONE_WHITE,
+    MEMORY_WHITE,
+)
 
 HIGHEST_DIFFERENCE = 6  # order; a signal that bends more than a parabola of this degree over seven samples looks white to none
 ROBUST_LIMIT = 3.0  # robust standard deviations, beyond which outliers are drawn in before anything is computed
 NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
 GRID_ROUNDING = 1e-3  # of a quantisation step, by which a value may miss its multiple
 FEWEST_LEVELS = 4  # different values; fewer do not tell a step
+FEW_SAMPLES = 60  # with fewer an autoregression says little, and the correlation of neighbours decides
+FEWEST_FOR_WHITENESS = 20  # samples
 REPEATED = 4.0  # samples per different value, on the average, that show a signal in steps
 
 
@@ -61,11 +71,29 @@ def residual_statistics(residuals: np.ndarray, measured: np.ndarray, time: np.nd
     if robust:
         r = draw_in_outliers(r, std)
     there = np.isfinite(y)
-    chi_square = None if std is None or not np.any(there) else float(np.nanmean((r / std) ** 2))
-    rms = float(np.sqrt(np.nanmean(r**2))) if np.any(there) else np.nan
+    judged = np.any(np.isfinite(r))
+    chi_square = None if std is None or not judged else float(np.nanmean((r / std) ** 2))
+    rms = float(np.sqrt(np.nanmean(r**2))) if judged else np.nan
     constant, line = naive_rms(y, np.asarray(time, float))
     return ResidualStatistics(int(np.sum(there)), rms, float(np.std(y[there])) if np.any(there) else 0.0, white_std(r),
                               memory(r), lag_one(r), chi_square, constant, line, quantisation_step(y))
+
+
+def is_white(s: ResidualStatistics, unknowns: float) -> bool | None:
+    """Whether the past says nothing about the next residual; None where too few samples tell."""
+    if s.samples >= FEW_SAMPLES:
+        return s.memory <= MEMORY_WHITE + 6 / s.samples and abs(s.lag_one) <= LAG_ONE_WHITE
+    if s.lag_one > 2.5 / np.sqrt(s.samples):
+        return False
+    return True if s.samples >= FEWEST_FOR_WHITENESS and s.lag_one <= 2 / np.sqrt(s.samples) - unknowns / s.samples else None
+
+
+def chi_square_limit(s: ResidualStatistics, unknowns: float) -> float:
+    """The largest mean square over the variance that noise of the given std lets expect."""
+    few = s.samples < FEW_SAMPLES
+    free = max(1, round(s.samples - unknowns if few else min(s.effective_samples, s.samples - unknowns)))
+    limit = chi_square_quantile(CHI_SQUARE_CONFIDENCE, free) / free
+    return float(limit if few else np.clip(limit, CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST))
 
 
 def draw_in_outliers(residuals: np.ndarray, std: np.ndarray | float | None = None) -> np.ndarray:
@@ -92,22 +120,26 @@ def white_std(residuals: np.ndarray) -> float:
 
 def lag_one(residuals: np.ndarray) -> float:
     """Autocorrelation at lag one about zero, over the pairs that are present; 0 where there are none."""
-    return float(_autocorrelations(residuals, 1)[1])
+    return float(sample_autocorrelations(residuals, 1)[1])
 
 
 def memory(residuals: np.ndarray) -> float:
     """Share of the variance that an autoregression predicts, its order chosen by AIC; 0 for white residuals."""
+    return 1.0 - autoregression_by_aic(residuals)[1]
+
+
+def autoregression_by_aic(residuals: np.ndarray) -> tuple[np.ndarray, float]:
+    """Reflection coefficients (order,) of the residuals' autoregression, and the share of the variance that it leaves."""
     count = int(np.sum(np.isfinite(residuals)))
-    rho = _autocorrelations(residuals, highest_order(count))
-    variance, reflections = levinson(rho)
+    variance, reflections = levinson(sample_autocorrelations(residuals, highest_order(count)))
     if variance <= 0:
-        return 0.0
+        return np.zeros(0), 1.0
     innovation = np.concatenate([[1.0], np.cumprod(1 - reflections**2)])
     order = int(np.argmin(count * np.log(innovation) + 2 * np.arange(innovation.size)))
-    return float(1 - innovation[order])
+    return reflections[:order], float(innovation[order])
 
 
-def _autocorrelations(residuals: np.ndarray, lags: int) -> np.ndarray:
+def sample_autocorrelations(residuals: np.ndarray, lags: int) -> np.ndarray:
     """(lags + 1,) at lags 0, 1, ...; zeros for what is missing keep them positive definite."""
     r = np.where(np.isfinite(residuals), residuals, 0.0)
     size = float(np.max(np.abs(r), initial=0.0))

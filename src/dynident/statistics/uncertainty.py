@@ -76,7 +76,7 @@ class Uncertainty(Protocol):
         return "95 % interval"
 
     @property
-    def verdict(self) -> str:
+    def status_word(self) -> str:
         """A word in place of 'Converged', where that would mislead; else nothing."""
         return ""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import casadi as ca
 import numpy as np
@@ -30,6 +31,7 @@ ALIKE = 1e-9  # of a sampling interval; times that far apart ask for the same pa
 WORTHWHILE = 200  # times that lie alike among their neighbours; fewer are as quickly fitted each on its own
 WINDOWS = 40  # at least, in a record
 MATCHING_EVALUATIONS = 200
+READINGS_KEPT = 6  # of one record: first state, scales and starts of two models
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +99,24 @@ def _chains(model: EquationModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(i for i, _ in pairs), tuple(k for _, k in pairs)
 
 
+_readings: WeakKeyDictionary[Experiment, dict[tuple, np.ndarray]] = WeakKeyDictionary()
+
+
 def states_from_measurements(model: Model, experiment: Experiment, times: np.ndarray, window: int = WINDOW) -> np.ndarray:
-    """States read off the record at some times, (times, states); NaN where the record does not show them."""
+    """States read off the record at some times, (times, states); NaN where the record does not show them.
+
+    Kept as long as the record lives: whoever begins at many starts reads the same record each time.
+    """
+    known = _readings.setdefault(experiment, {})
+    key = model, window, np.asarray(times, float).tobytes()
+    if key not in known:
+        while len(known) >= READINGS_KEPT:
+            known.pop(next(iter(known)))
+        known[key] = _read_states(model, experiment, times, window)
+    return known[key].copy()
+
+
+def _read_states(model: Model, experiment: Experiment, times: np.ndarray, window: int) -> np.ndarray:
     guess = np.full((len(times), len(model.states)), np.nan)
     read: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # value and slope of an output; both may show a state
     jumps = isinstance(model, EquationModel) and model.hybrid

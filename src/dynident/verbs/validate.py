@@ -20,6 +20,7 @@ from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
 from dynident.problem.unit_checks import unit_faults
+from dynident.verbs.judge import judge_record
 from dynident.verbs.simulate import simulate
 
 
@@ -29,6 +30,12 @@ def validate(estimate: Estimate, experiment: Experiment) -> Validation:
     Initial states that the record does not give are the only thing fitted to it; parameters are held.
     """
     experiment = experiment if experiment.name else experiment.with_name("validation")
+    validation = _compared(estimate, experiment)
+    return replace(validation, verdict=judge_record(estimate, experiment, validation))
+
+
+def _compared(estimate: Estimate, experiment: Experiment) -> Validation:
+    """Numbers and tests, by the method's own way or by a simulation."""
     if (own := estimate.method.inner_method.validation(estimate, experiment)) is not None:
         return own
     if not experiment.outputs:

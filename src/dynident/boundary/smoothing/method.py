@@ -12,6 +12,7 @@ import numpy as np
 from dynident.integrators import integrator_named
 from dynident.integrators.scheme import Adaptive, Explicit, Implicit
 from dynident.methods.capabilities import Capabilities, Support
+from dynident.methods.direct import initial_guess_option, options_with_guess
 from dynident.methods.method import Method
 from dynident.methods.options import (
     check_options,
@@ -20,6 +21,7 @@ from dynident.methods.options import (
     known_integrator,
     one_of,
     option,
+    positive_number,
     true_or_false,
     whole_number,
 )
@@ -82,6 +84,9 @@ class BoundaryValueMethod(Method):
                          "while steps are short.", one_of(SOLVERS))
     integrator: str = option("runge_kutta", "An integrator with fixed steps.", known_integrator)
     substeps: int | str = option("auto", 'Steps of the integrator between two samples, or "auto".', whole_number(1, "auto"))
+    weight_factor: float = option(1.0, "Times the weights of the model's errors, so that process noise is divided by its root: "
+                                  "below 1 states follow the record more closely, above 1 the model.", positive_number)
+    initial_guess: Any = initial_guess_option()
     max_restarts: int = option(8, "Further starts where none has led to a solution.", whole_number(0))
     max_iterations: int = option(250, "Of one attempt at the most.", whole_number(1))
     refine: bool = option(False, "Whether the smoother's answer becomes that of the boundary value problem.", true_or_false)
@@ -111,6 +116,9 @@ class BoundaryValueMethod(Method):
     def capabilities(self) -> Capabilities:
         one = self.refine or self.solver != "smoother"
         return Capabilities(process_noise=Support.YES, several_experiments=Support.NO if one else Support.YES)
+
+    def options(self) -> dict[str, Any]:
+        return options_with_guess(self)
 
     def measurement_std(self, output: str) -> float:
         """What `measurement_noise` says of an output, where it is given."""

@@ -177,8 +177,11 @@ def refine_by_newton(setup: SmoothingSetup, state: SmoothingState) -> SmoothingS
 
 
 def first_grid(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:
+    """With the user's trajectory as the first point, where one is given."""
     substeps = setup.substeps or stable_steps(setup.inner)
-    return replace(state, substeps=substeps, finite=setup.transcribe(substeps, state.noise_std))
+    finite, course = setup.transcribe(substeps, state.noise_std), setup.begin_along()
+    point = None if course is None else finite.from_values(course.variables(finite.full))
+    return replace(state, substeps=substeps, finite=finite, point=point)
 
 
 def find_root(setup: SmoothingSetup, state: SmoothingState) -> SmoothingState:

@@ -18,6 +18,7 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.methods import noise_estimation
 from dynident.methods.capabilities import check_supports
 from dynident.methods.outer_loop import Listener
+from dynident.methods.start_trajectory import StartTrajectory, start_trajectory
 from dynident.models.augmented import disturbed_states
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
@@ -88,6 +89,19 @@ class SmoothingSetup:
         start = start_values(self.inner)
         return coordinates.coordinates(np.where(coordinates.log, np.abs(start), start))
 
+    def begin_along(self) -> StartTrajectory | None:
+        """Where the user begins, with the states of the inner model; None where the record says it."""
+        if self.method.initial_guess is None or isinstance(self.method.initial_guess, str):
+            return None
+        said = start_trajectory(self.method.initial_guess, self.problem)
+        names = dict(zip(self.problem.names, (self.inner.unknowns[i].name for i in self.place()), strict=True))
+        start = dict(zip(self.problem.names, start_values(self.problem), strict=True))
+        still = {u.quantity: float(said.values.get(u.name, start[u.name])) for u in self.problem.unknowns
+                 if u.quantity in self.drifting}
+        states = [np.column_stack([course, *(np.full(len(course), still[name]) for name in self.drifting)])
+                  for course in said.states]
+        return StartTrajectory({names[n]: v for n, v in said.values.items() if n in names}, said.times, states)
+
     def place(self) -> np.ndarray:
         """Index of each unknown of the user's problem among those of the inner one."""
         inner = {(u.quantity, u.experiments): i for i, u in enumerate(self.inner.unknowns)}
@@ -109,7 +123,8 @@ def setup_of(method: BoundaryValueMethod, problem: Problem) -> SmoothingSetup:
     faults = _name_faults(method, problem, free)
     if faults:
         raise ProblemError(faults)
-    weights = model_weights(method, problem)
+    factor = method.weight_factor
+    weights = {name: w * factor if name in model.states else w for name, w in model_weights(method, problem).items()}
     drifting = tuple(name for name in free if np.isfinite(weights.get(name, np.inf)))
     augmented = with_parameters_as_states(model, drifting)
     experiments = [_weighted(method, e) for e in problem.experiments]

@@ -1,5 +1,6 @@
 """Start strategies: from which starts, in which coordinates and in how many stages is the smoother tried until it converges?
 
+0. Along the trajectory that the user gives, if one is given.
 1. From the user's start, with logarithms of positive parameters.
 2. From parameters that match the rates of the measured states, where the record shows all states.
 3. The same with weak model weights first, which let the states follow the record, then stronger ones.
@@ -24,6 +25,7 @@ from dynident.boundary.smoothing.weak_constraint import WeakConstraintProblem
 from dynident.errors import SimulationDiverged
 from dynident.linalg.finite_problem import Variables
 from dynident.methods.outer_loop import RunLog, run_solver
+from dynident.methods.start_trajectory import StartTrajectory
 from dynident.models.equations import EquationModel
 from dynident.problem.parameter import InitialState, Parameter, transforms_of
 from dynident.problem.problem import Problem
@@ -51,6 +53,7 @@ class StartStrategy:
     label: str
     inner: Callable[[], Problem | None]
     stages: tuple[float, ...] = ()  # of the model weights; empty: as asked for at once
+    course: StartTrajectory | None = None  # along which it begins; None: where the record shows the states
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,11 @@ def start_strategies(setup: SmoothingSetup) -> tuple[StartStrategy, ...]:
     matched = functools.cache(functools.partial(_matched, setup, logarithmic))
     found = [StartStrategy("from the start", lambda: logarithmic), StartStrategy("from matched rates", matched),
              StartStrategy("in stages of the model weight", matched, STAGES)]
+    if (course := setup.begin_along()) is not None:
+        there = {u.quantity: course.values[u.name] for u in setup.inner.unknowns if u.name in course.values
+                 and u.quantity not in setup.problem.model.states}
+        found.insert(0, StartStrategy("from the given trajectory", lambda: setup.logarithmic(_starting(setup.inner, there)),
+                                      course=course))
     moved = [it for it in logarithmic.parameters if it.free and it.log and it.start]
     for number in range(1, (setup.method.max_restarts if moved else 0) + 1):
         found.append(StartStrategy(f"from restart {number}", functools.partial(_restarted, setup, logarithmic, number)))
@@ -97,9 +105,12 @@ def try_strategy(setup: SmoothingSetup, strategy: StartStrategy, log: RunLog) ->
     if strategy.stages:
         return _staged(setup, strategy, inner, log)
     finite = _transcribed(setup, inner, setup.weights)
-    outcome, wall, log = _solved(setup, finite, finite.start(), log)
+    begin = finite.start() if strategy.course is None else finite.from_values(strategy.course.variables(finite.full))
+    outcome, wall, log = _solved(setup, finite, begin, log)
     if outcome is None:
         return Trial(None, wall, log)
+    if strategy.course is not None:  # what does not move there may be where it belongs
+        return Trial(StartAttempt(strategy.label, finite, outcome), None, log)
     return _escape_stationary_start(setup, StartAttempt(strategy.label, finite, outcome), inner, log)
 
 

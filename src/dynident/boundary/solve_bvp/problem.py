@@ -14,7 +14,7 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged, did_you_mean
 from dynident.models.definition import column_vector
 from dynident.models.equations import EquationModel
-from dynident.models.tracing import returned_by, scalar_of
+from dynident.models.tracing import returned_for_symbols, scalar_of
 
 LETTER = "y"  # states are y1, y2, ... unless they are named
 
@@ -157,7 +157,7 @@ def trace_problem(rate: Callable[..., Any] | EquationModel, boundary: Callable[.
     p = Listed(parameters, [ca.SX.sym(name) for name in parameters])
     called = f"the boundary function {getattr(boundary, '__name__', '')}".rstrip()
     arguments = [begin, end, p][:_arity(called, boundary, 2, bool(parameters), "(begin, end)", faults)]
-    conditions = _expressions(called, returned_by(called, boundary, arguments, faults), faults)
+    conditions = _expressions(called, returned_for_symbols(called, boundary, arguments, faults), faults)
     wanted = len(names) + len(parameters)
     if not faults and len(conditions) != wanted:
         also = f" and {len(parameters)} parameters" if parameters else ""
@@ -233,7 +233,7 @@ def _of_function(rate: Callable[..., Any], names: list[str], parameters: Sequenc
 
     def call(t: Any, y: Sequence[ca.SX], p: Sequence[ca.SX]) -> list[ca.SX]:
         arguments = [t, Listed(names, y), Listed(parameters, p)][:arity]
-        return _expressions(called, returned_by(called, rate, arguments, faults), faults)
+        return _expressions(called, returned_for_symbols(called, rate, arguments, faults), faults)
 
     rates = call(t, y, p)
     if not faults and len(rates) != len(names):

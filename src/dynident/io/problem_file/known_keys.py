@@ -18,6 +18,7 @@ from dynident.io.problem_file.schema import (
     ParameterTable,
     PriorTable,
     RecordTable,
+    SimulatorTable,
     TransferFunctionTable,
     TransitionTable,
 )
@@ -41,6 +42,8 @@ def known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
         table = PriorTable
     elif path[:2] == ("model", "transfer_function") and len(path) > 2:
         table = TransferFunctionTable
+    elif path[:2] == ("model", "simulator") and len(path) > 2:
+        table = SimulatorTable
     elif path[:2] == ("model", "tables") and len(path) > 3:
         table = LookUpTable
     elif path[:1] == ("model",) and len(path) > 3:

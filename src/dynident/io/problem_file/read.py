@@ -24,6 +24,7 @@ from dynident.io.problem_file.schema import (
     FleetFileTable,
     ModelTable,
     ProblemTable,
+    SimulatorTable,
     shown,
 )
 from dynident.io.problem_file.write import (
@@ -40,6 +41,7 @@ from dynident.io.readers.build_experiment import in_units_of
 from dynident.io.readers.columns import existing_file
 from dynident.io.readers.tables import read_table
 from dynident.models.equations import EquationModel
+from dynident.models.simulator_model import SimulatorModel, UnavailableFunction
 from dynident.models.transfer_function import transfer_function
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
@@ -266,6 +268,9 @@ class Reader:
         if table.python is not None:
             named = table.python
             return self._gather(("model", "python"), lambda: self._python_model(named))
+        if table.simulator is not None:
+            run = table.simulator
+            return self._gather(("model", "simulator"), lambda: self._simulator_model(table, run))
         if table.transfer_function is not None:
             arguments = table.transfer_function.model_dump()
             return self._gather(("model", "transfer_function"), lambda: transfer_function(**arguments, name=table.name))
@@ -277,13 +282,31 @@ class Reader:
         outputs = list(table.outputs) if table.outputs is not None else list(measured) or None
         return FmuModel(self.inside(named), inputs=inputs, outputs=outputs, kind=table.interface, **options)
 
+    def _simulator_model(self, table: ModelTable, run: SimulatorTable) -> Model:
+        """With its code where that may be run; else it can be looked at, but not simulated."""
+        def found(named: str) -> Any:
+            return self._from_python(named) if self.allow_python else UnavailableFunction(named, run.code)
+
+        return SimulatorModel(
+            found(run.simulate), table.parameters or (), list(table.outputs or {}),
+            found(run.jacobian) if run.jacobian else None, inputs=table.inputs,
+            isolated=run.isolated, time_limit=run.time_limit, starts=table.starts, units=table.units,
+            name=table.name)
+
     def _python_model(self, named: str) -> Model:
-        name, _, attribute = named.rpartition(":")
-        if not name or not attribute:
-            raise ProblemError(f"'{named}' must be a file and a name in it, such as \"drive.py:drive\".")
         if not self.allow_python:
             raise ProblemError(f"'{named}' would run Python code of a problem file. If you trust it, allow it with "
                                "allow_python=True (--allow-python).")
+        model = self._from_python(named)
+        if not isinstance(model, Model):
+            raise ProblemError(f"'{named}' is {type(model).__name__}, not a model.")
+        return model
+
+    def _from_python(self, named: str) -> Any:
+        """What a Python file calls by a name; its code is run."""
+        name, _, attribute = named.rpartition(":")
+        if not name or not attribute:
+            raise ProblemError(f"'{named}' must be a file and a name in it, such as \"drive.py:drive\".")
         file = self.inside(name)
         spec = importlib.util.spec_from_file_location(file.stem, file)
         if spec is None or spec.loader is None:
@@ -293,10 +316,7 @@ class Reader:
             spec.loader.exec_module(module)
         except Exception as error:  # whatever the user's file raises
             raise ProblemError(f"{name} raised {type(error).__name__}: {error}.") from error
-        model = getattr(module, attribute, None)
-        if not isinstance(model, Model):
-            raise ProblemError(f"'{attribute}' in {name} is {type(model).__name__}, not a model.")
-        return model
+        return getattr(module, attribute, None)
 
     def method(self, table: dict[str, Any]) -> dict[str, Any]:
         """The table as it is, after the method it names has checked its options."""

@@ -123,7 +123,9 @@ class TransitionTable(_Table):
 
 FMU_OPTIONS = ("interface", "integrator", "alignment", "values", "time_limit")
 ALLOWED_WITH: dict[str, tuple[str, ...]] = {
-    "states": (), "next": (), "transfer_function": ("name",), "python": (), "fmu": ("inputs", "outputs", *FMU_OPTIONS)}
+    "states": (), "next": (), "transfer_function": ("name",),
+    "simulator": ("name", "inputs", "outputs", "parameters", "starts", "units"), "python": (),
+    "fmu": ("inputs", "outputs", *FMU_OPTIONS)}
 
 
 class LookUpTable(_Table):
@@ -144,8 +146,19 @@ class TransferFunctionTable(_Table):
     output: str = "y"
 
 
+class SimulatorTable(_Table):
+    """Where the code of a `SimulatorModel` stands, and how it is run."""
+
+    simulate: str  # "pump.py:simulate"
+    jacobian: str | None = None
+    isolated: bool = False
+    time_limit: Number = 60.0
+    code: str = ""  # fingerprint of the function that was fitted
+
+
 class ModelTable(_Table):
-    """Equations as text (`states`, or `next` in discrete time), or one of `transfer_function`, `python` and `fmu`."""
+    """Equations as text (`states`, or `next` in discrete time), or one of `transfer_function`, `simulator`,
+    `python` and `fmu`."""
 
     name: str = ""
     kind: str = "equations"
@@ -157,7 +170,9 @@ class ModelTable(_Table):
     sample_time: Number = None
     tables: dict[str, LookUpTable] | None = None
     starts: dict[str, Number] | None = None
+    unused: list[str] = []
     transfer_function: TransferFunctionTable | None = None
+    simulator: SimulatorTable | None = None
     modes: dict[str, ModeTable] | None = None
     transitions: list[TransitionTable] = []
     outputs: Annotated[dict[str, Equation] | None, BeforeValidator(_output_equations)] = None
@@ -173,7 +188,7 @@ class ModelTable(_Table):
 
     def definition(self) -> dict[str, Any]:
         """As `EquationModel.from_definition` takes it; states without a rate of their own are a list of names."""
-        said = self.model_dump(exclude={"python", "fmu", "transfer_function", *FMU_OPTIONS}, exclude_none=True)
+        said = self.model_dump(exclude={"python", "fmu", "transfer_function", "simulator", *FMU_OPTIONS}, exclude_none=True)
         return said | ({"states": list(said["states"])} if self.modes and not any(said["states"].values()) else {})
 
     @model_validator(mode="after")
@@ -183,7 +198,7 @@ class ModelTable(_Table):
             raise ValueError(f"needs exactly one of {', '.join(list(ALLOWED_WITH)[:-1])} and {list(ALLOWED_WITH)[-1]}, but has "
                              f"{' and '.join(given) or 'none'}.")
         others = sorted(self.model_fields_set - set(given) - set(ALLOWED_WITH[given[0]]))
-        if others and given[0] in ("transfer_function", "python", "fmu"):
+        if others and given[0] in ("transfer_function", "simulator", "python", "fmu"):
             raise ValueError(f"{given[0]} brings a whole model; remove {', '.join(others)}.")
         if others and set(others) & set(FMU_OPTIONS):
             raise ValueError(f"{', '.join(others)} belongs to a model from an FMU; remove it.")

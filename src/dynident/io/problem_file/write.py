@@ -17,6 +17,7 @@ import pyarrow.csv
 from dynident.errors import NotSupported
 from dynident.fmu.model import KIND as FMU_KIND
 from dynident.models.equations import KIND
+from dynident.models.simulator_model import KIND as SIMULATOR_KIND
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.noise import Bounded, Gaussian
@@ -121,9 +122,12 @@ def model_table(model: Model) -> dict[str, Any]:
         definition |= {"time_limit": model.options["time_limit"]}  # type: ignore[attr-defined] # no answer depends on it
         return {key: value for key, value in definition.items()
                 if key not in ("kind", "sha256") and value not in ({}, [])}
+    if definition.get("kind") == SIMULATOR_KIND:
+        said = {key: value for key, value in definition.items() if key != "kind" and value not in ("", {}, [])}
+        return said | {"outputs": list(definition["outputs"])}
     if definition.get("kind") != KIND:
         raise NotSupported(f"a model of kind '{definition.get('kind')}' cannot be written into a problem file; only a "
-                           "model made of equations or an FMU can.")
+                           "model made of equations, an FMU or a simulator can.")
     return {key: value for key, value in definition.items() if key in ("states", "next") or value not in ("", {}, [])}
 
 

@@ -29,9 +29,10 @@ from dynident.statistics.bootstrap_result import Bootstrap
 from dynident.statistics.covariance import Covariance
 from dynident.statistics.profile_likelihood import Profile
 from dynident.statistics.uncertainty import LEVEL, Uncertainty
+from dynident.statistics.verdict import Verdict
 from dynident.status import Status
 
-FORMAT = 3
+FORMAT = 4
 IN_TABLES = ("trajectory", "residuals")  # of a validation: signals, too long for JSON
 
 UNCERTAINTIES: Mapping[str, type[Uncertainty]] = {  # by the `kind` that stands beside their fields
@@ -52,6 +53,7 @@ class SavedEstimate:
     """The content of estimate.json."""
 
     format: int
+    verdict: Verdict  # for other readers; ours judges again
     converged: bool
     status: Status
     cost: float
@@ -89,7 +91,8 @@ def to_text(estimate: Estimate, files: Sequence[str], written_problem_hash: str)
     """
     intervals = {name: estimate.uncertainty.interval(name, LEVEL) for name in estimate.problem.names}
     return to_json(SavedEstimate(
-        format=FORMAT, converged=estimate.converged, status=estimate.status, cost=estimate.cost, values=estimate.values,
+        format=FORMAT, verdict=estimate.verdict, converged=estimate.converged,
+        status=estimate.status, cost=estimate.cost, values=estimate.values,
         intervals=SavedIntervals(LEVEL, intervals), uncertainty=_encode_uncertainty(estimate.uncertainty),
         method=method_data(estimate.method), noise_std=estimate.noise_std, notes=estimate.notes,
         statistics=estimate.statistics, counts=estimate.counts, times=estimate.times,

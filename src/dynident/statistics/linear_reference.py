@@ -1,0 +1,69 @@
+"""Linear reference: how much would a linear black box of the same order leave over, fitted to the same record?
+
+Output error by the iterations of Steiglitz and McBride (IEEE Transactions on Automatic Control, 1965): each round filters the
+signals by the denominator of the one before. A model with physical parameters that leaves much more than that misses something,
+or stands in a wrong minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.signal import lfilter
+
+ROUNDS = 8
+HIGHEST_ORDER = 6
+SAMPLES_PER_COEFFICIENT = 6
+LARGEST_POLE = 0.99999  # of a stable simulation; an integrator is one nearly
+MOST_SAMPLES = 1000  # a longer record is thinned first, since poles of a record that is sampled far too fast all lie near one
+
+
+def linear_reference_rms(measured: np.ndarray, inputs: Sequence[np.ndarray], order: int) -> float:
+    """Root mean square of its simulation error; NaN without inputs that move, with gaps, or with too few samples."""
+    y, moving = thinned(np.asarray(measured, float), [np.asarray(u, float) for u in inputs if np.ptp(u) > 0])
+    m = int(np.clip(order, 1, HIGHEST_ORDER))
+    if not moving or y.size < SAMPLES_PER_COEFFICIENT * (m + (m + 1) * len(moving)) or not np.all(np.isfinite(y)):
+        return float("nan")
+    moving.append(np.ones(y.size))  # a constant force
+    denominator, best = np.append(1.0, np.zeros(m)), np.inf
+    for k in range(ROUNDS):
+        denominator = _equation_error(y, moving, denominator if k else np.ones(1), m)
+        left = _simulation_error(y, moving, denominator, m)
+        if not np.isfinite(left):
+            break
+        best = min(best, left)
+    return float(best) if np.isfinite(best) else float("nan")
+
+
+def thinned(measured: np.ndarray, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Every so-many-th sample, with inputs averaged between them."""
+    every = max(1, measured.size // MOST_SAMPLES)
+    kept = measured.size // every * every
+    return measured[:kept:every], [u[:kept].reshape(-1, every).mean(axis=1) for u in inputs]
+
+
+def _equation_error(y: np.ndarray, inputs: Sequence[np.ndarray], denominator: np.ndarray, m: int) -> np.ndarray:
+    """The next denominator, by least squares on signals filtered by this one, with stable roots."""
+    own, past = lfilter([1.0], denominator, y), [lfilter([1.0], denominator, u) for u in inputs]
+    columns = [-_shifted(own, k) for k in range(1, m + 1)] + [_shifted(u, k) for u in past for k in range(m + 1)]
+    found = np.linalg.lstsq(np.column_stack(columns), own, rcond=1e-10)[0]
+    poles = np.roots(np.append(1.0, found[:m]))
+    outside = np.abs(poles) > LARGEST_POLE
+    return np.real(np.poly(np.where(outside, LARGEST_POLE * poles / np.maximum(np.abs(poles), 1.0), poles)))
+
+
+def _simulation_error(y: np.ndarray, inputs: Sequence[np.ndarray], denominator: np.ndarray, m: int) -> float:
+    """What is left with the best numerators, first state and offset for a denominator."""
+    kicks = np.eye(m, y.size)
+    runs = [lfilter([1.0], denominator, _shifted(u, k)) for u in inputs for k in range(m + 1)]
+    runs += [lfilter([1.0], denominator, kick) for kick in kicks]
+    columns = np.column_stack([*runs, np.ones(y.size)])
+    if not np.all(np.isfinite(columns)):
+        return np.inf
+    weights = np.linalg.lstsq(columns, y, rcond=1e-12)[0]
+    return float(np.sqrt(np.mean((y - columns @ weights) ** 2)))
+
+
+def _shifted(signal: np.ndarray, samples: int) -> np.ndarray:
+    return np.concatenate([np.zeros(samples), signal[:signal.size - samples]]) if samples else signal

@@ -1,0 +1,109 @@
+"""Model error model: do the residuals still follow the inputs or the motion?
+
+What a missing effect leaves behind is a function of input and motion; noise is not, however slow it is. So the residuals are
+whitened by their own autoregression, and the same filter goes over signals that missing effects are made of: inputs and their
+past, the simulated output, its rate, their powers, signs and products (Ljung, Model error modeling and control design, 1999).
+An F test says whether these explain anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import fdtrc
+
+from dynident.statistics.residual_statistics import autoregression_by_aic, draw_in_outliers
+
+MOST_REGRESSORS = 40  # more dilute the test
+SAMPLES_PER_REGRESSOR = 8
+FEWEST_REGRESSORS = 3
+DELAYS = (1, 2, 4, 8, 16, 32, 64)  # samples; a delay that is more than a tenth of the record is left out
+SMALLEST_P = 1e-300  # so that its logarithm is finite
+DEPENDENT = 1e-8  # of the largest singular value: a regressor that the others replace
+
+
+@dataclass(frozen=True)
+class ModelErrorTest:
+    """What regressors explain of the whitened residuals."""
+
+    log10_p: float  # of the F test; NaN where too few samples allow none
+    share: float  # of the whitened residuals' square that they explain, beyond chance
+    innovation: float  # share of the residuals' variance that their own past does not predict
+
+
+NO_TEST = ModelErrorTest(np.nan, np.nan, np.nan)
+
+
+def model_error_test(residuals: np.ndarray, model: np.ndarray, time: np.ndarray, inputs: Sequence[np.ndarray],
+                     unknowns: float = 0.0) -> ModelErrorTest:
+    """Of one series: residuals with NaN where nothing was measured, the simulated output, and the inputs (samples,)."""
+    there = np.isfinite(residuals)
+    count = int(np.sum(there))
+    most = min(MOST_REGRESSORS, count // SAMPLES_PER_REGRESSOR)
+    if most < FEWEST_REGRESSORS or not np.all(np.isfinite(model)) or not np.any(residuals[there] != 0):
+        return NO_TEST
+    drawn = draw_in_outliers(residuals)
+    filter_taps = whitening_filter(drawn)
+    white = filtered(filter_taps, np.where(there, drawn, np.nan))
+    regressors = filtered(filter_taps, error_regressors(model, time, inputs)[:, :most])
+    rows = np.isfinite(white)
+    basis = _orthonormal(regressors[rows])
+    e = white[rows]
+    rank, free = basis.shape[1], e.size - basis.shape[1] - (filter_taps.size - 1) - unknowns
+    if rank == 0 or free < SAMPLES_PER_REGRESSOR:
+        return NO_TEST
+    explained, total = float(np.sum((basis.T @ e) ** 2)), float(e @ e)
+    left = max(total - explained, np.finfo(float).tiny)
+    p = float(fdtrc(rank, free, (explained / rank) / (left / free)))
+    innovation = min(1.0, float(np.mean(e**2) / np.nanmean(drawn[there] ** 2)))
+    return ModelErrorTest(float(np.log10(max(p, SMALLEST_P))), explained / total - rank / e.size, innovation)
+
+
+def whitening_filter(residuals: np.ndarray) -> np.ndarray:
+    """(order + 1,) 1, -a1, -a2, ...: what the autoregression of the residuals, its order chosen by AIC, makes white."""
+    a = np.zeros(0)
+    for reflection in autoregression_by_aic(residuals)[0]:
+        a = np.append(a - reflection * a[::-1], reflection)
+    return np.append(1.0, -a)
+
+
+def filtered(taps: np.ndarray, signals: np.ndarray) -> np.ndarray:
+    """Signals (samples,) or (samples, k) through a finite filter; the first samples, which it does not reach, are left out."""
+    last = taps.size - 1
+    return np.asarray(sum(tap * signals[last - k:signals.shape[0] - k] for k, tap in enumerate(taps)))
+
+
+def error_regressors(model: np.ndarray, time: np.ndarray, inputs: Sequence[np.ndarray]) -> np.ndarray:
+    """(samples, k) signals that missing effects are made of, the most telling first; those that stand still are left out."""
+    rate = np.gradient(model, time) if np.all(np.diff(time) > 0) else np.gradient(model)
+    y, v = standardized(model), standardized(rate)
+    u = [standardized(each) for each in inputs if np.ptp(each) > 0]
+    delays = [k for k in DELAYS if 10 * k < model.size]
+    columns = [y, v, *u, np.sign(rate), y**2, y**3]
+    for k in delays:
+        columns += [*(delayed(each, k) for each in u), delayed(y, k)]
+    columns += [v * np.abs(v), y * v, np.linspace(-1, 1, y.size) * y, np.linspace(-1, 1, y.size) * v]
+    columns += [power for each in u for power in (each**2, each * y, each**3, np.sign(each))]
+    if not u:
+        columns += [y**2 * v, v**2, *(delayed(v, k) for k in delays[::2])]
+    return np.column_stack([standardized(c) for c in columns if np.ptp(c) > 0] or [np.zeros(model.size)])
+
+
+def standardized(signal: np.ndarray) -> np.ndarray:
+    """Zero mean and unit standard deviation."""
+    centred = np.asarray(signal, float) - np.mean(signal)
+    spread = float(np.std(centred))
+    return centred / spread if spread > 0 else centred
+
+
+def delayed(signal: np.ndarray, samples: int) -> np.ndarray:
+    """The same some samples later; before it begins, its first value."""
+    return np.concatenate([np.full(samples, signal[0]), signal[:signal.size - samples]])
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(columns, axis=0)
+    left, values, _ = np.linalg.svd(columns[:, lengths > 0] / lengths[lengths > 0], full_matrices=False)
+    return left[:, values > DEPENDENT * values[0]] if values.size else left

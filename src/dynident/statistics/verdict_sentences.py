@@ -1,0 +1,174 @@
+"""Verdict sentences: how is a grade said, with the numbers that were checked for it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from dynident.statistics.verdict import Cause, Grade, Verdict
+from dynident.statistics.verdict_rule import (
+    NoiseOfFit,
+    SignalFit,
+    grade_signal,
+    grade_validation,
+    misses_an_effect,
+    rule_numbers,
+)
+
+
+def judge_signal(fit: SignalFit) -> Verdict:
+    """Grade, cause and sentence of one signal that was fitted."""
+    grade, cause = grade_signal(fit)
+    sentence = FITTED.get((grade, cause)) or FITTED[grade]
+    return Verdict(grade, sentence(fit), cause, rule_numbers(fit), fit.subject)
+
+
+def judge_validation(fit: SignalFit, known: NoiseOfFit) -> Verdict:
+    """The same of a record that was not fitted."""
+    grade, cause = grade_validation(fit, known)
+    sentence = VALIDATED.get((grade, cause)) or VALIDATED[grade]
+    times = {"times_error_of_fit": fit.statistics.rms / known.rms} if known.rms > 0 and np.isfinite(fit.statistics.rms) else {}
+    return Verdict(grade, sentence(fit, known), cause, {**rule_numbers(fit), **times}, fit.subject)
+
+
+def percent(share: float) -> str:
+    """A share of the signal, as far as anyone reads it."""
+    if not np.isfinite(share) or share > 10:
+        return "more than 1000 %"
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
+
+
+def amount(value: float, unit: str = "") -> str:
+    return f"{value:.3g}{f' {unit}' if unit else ''}"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.2g}" if ratio < 99.5 else f"{ratio:.0f}"
+
+
+def _rms(fit: SignalFit) -> str:
+    return f"rms {amount(fit.rms, fit.unit)}"
+
+
+def _of_signal(fit: SignalFit) -> float:
+    return fit.rms / fit.statistics.signal_std if fit.statistics.signal_std > 0 else np.inf
+
+
+def _given(fit: SignalFit) -> str:
+    return amount(fit.noise_std or 0.0, fit.unit)
+
+
+def _count(fit: SignalFit) -> str:
+    samples, unknowns = fit.statistics.samples, round(fit.unknowns)
+    if not unknowns:
+        return f"{samples} samples"
+    return f"{samples} samples for {unknowns} unknown{'' if unknowns == 1 else 's'}"
+
+
+def _to_the_noise(fit: SignalFit) -> str:
+    if fit.std is not None:
+        return (f"Describes the record to the noise: what is left over, {_rms(fit)}, is what the given std {_given(fit)} "
+                f"lets expect (reduced chi-square {fit.chi_square:.2f}).")
+    return (f"Describes the record to the noise: what is left over, {_rms(fit)} or {percent(_of_signal(fit))} of the signal, "
+            "is white and is taken for the noise.")
+
+
+def _outliers(fit: SignalFit) -> str:
+    size = "" if fit.noise_std is None else f", {times(fit.rms / fit.noise_std)} times the given std"
+    return (f"Describes the record, but for samples that stick out: {_rms(fit)}{size}, with an excess kurtosis of "
+            f'{fit.kurtosis:.0f} where noise has 0. Use a robust loss (loss = "huber"), or leave them out.')
+
+
+def _systematic(fit: SignalFit) -> str:
+    """What the numbers say about the remainder, beyond its size."""
+    said = []
+    if np.isfinite(fit.model_error.log10_p) and fit.model_error.log10_p < -3:
+        said.append("it follows the input or the motion")
+    if fit.linear_is_better or misses_an_effect(fit):
+        said.append(f"a linear black box of the same order leaves no more, {amount(fit.linear_rms, fit.unit)}")
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _few(fit: SignalFit) -> str:
+    follows = f"; the model follows them within {percent(_of_signal(fit))} of the signal" if np.isfinite(fit.rms) else ""
+    out = "Give the noise's std, or more samples." if fit.std is None else "Give more samples."
+    return f"Cannot be judged: {_count(fit)} do not tell noise from error{follows}. {out}"
+
+
+FITTED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit], str]] = {
+    Grade.NOISE: _to_the_noise,
+    (Grade.NOISE, Cause.RESOLUTION): lambda fit: (
+        f"Describes the record to its resolution: what is left over, {_rms(fit)}, is the rounding to steps of "
+        f"{amount(fit.statistics.quantisation, fit.unit)}."),
+    (Grade.NOISE, Cause.NOISE_TOO_LARGE): lambda fit: (
+        f"Describes the record to the noise, which is {times((fit.noise_std or 0.0) / max(fit.rms, 1e-300))} times smaller "
+        f"than given: {_rms(fit)}, given {_given(fit)}."),
+    (Grade.NOISE, Cause.OUTLIERS): _outliers,
+    (Grade.OTHER_NOISE, Cause.OUTLIERS): _outliers,
+    Grade.OTHER_NOISE: lambda fit: (
+        f"Describes the record to the noise, but the noise is {times(fit.rms / (fit.noise_std or 1.0))} times the given std: "
+        f"{_rms(fit)}, given {_given(fit)}. What is left over is white; intervals go by it."),
+    Grade.SLOW_NOISE: lambda fit: (
+        f"Describes the record to noise of the given size (reduced chi-square {fit.chi_square:.2f}); the noise is slow, "
+        f"neighbours correlate by {fit.statistics.lag_one:.2f}, and intervals allow for it."),
+    Grade.SLOW_REMAINDER: lambda fit: (
+        f"Describes the record but for a slow remainder of {percent(fit.systematic_share)} of the signal ({_rms(fit)}) that "
+        "follows neither input nor motion: slow noise, or a small error of the model. Intervals allow for slow noise."),
+    Grade.SMALL_REMAINDER: lambda fit: (
+        f"Describes the record but for {percent(fit.systematic_share)} of the signal ({_rms(fit)}), which is "
+        f"systematic{_systematic(fit)}. Intervals do not cover that error."),
+    Grade.ROUGH: lambda fit: (
+        f"Describes the record roughly: {percent(fit.systematic_share)} of the signal ({_rms(fit)}) is not "
+        f"explained{_systematic(fit)}. Take the values as a start; intervals are withheld."),
+    Grade.NOT: lambda fit: (
+        f"Does NOT describe the record: the error, {_rms(fit)}, is {percent(_of_signal(fit))} of the signal; a straight line "
+        f"errs by {percent(fit.statistics.line_rms / fit.statistics.signal_std)}{_systematic(fit)}."),
+    (Grade.NOT, Cause.DIVERGES): lambda fit: (
+        "Does NOT describe the record: simulated with these values, the model leaves the finite numbers."),
+    Grade.UNJUDGED: _few,
+    (Grade.UNJUDGED, Cause.STANDS_STILL): lambda fit: "Cannot be judged: the measured signal never moves.",
+    (Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL): lambda fit: (
+        f"Cannot be judged: the given noise std {_given(fit)} exceeds the signal's own "
+        f"{amount(fit.statistics.signal_std, fit.unit)}."),
+}
+
+
+def _new_rms(fit: SignalFit) -> str:
+    return f"rms error {amount(fit.statistics.rms, fit.unit)}"
+
+
+def _new_share(fit: SignalFit) -> str:
+    return percent(fit.statistics.rms / fit.statistics.signal_std)
+
+
+def _beside_fit(fit: SignalFit, known: NoiseOfFit) -> str:
+    if not known.rms > 0:
+        return ""
+    return f", {times(fit.statistics.rms / known.rms)} times the error of the fit"
+
+
+VALIDATED: Mapping[Grade | tuple[Grade, Cause], Callable[[SignalFit, NoiseOfFit], str]] = {
+    Grade.NOISE: lambda fit, known: (
+        f"Predicts this record to the noise: {_new_rms(fit)}, {_new_share(fit)} of the signal{_beside_fit(fit, known)}."),
+    (Grade.NOISE, Cause.RESOLUTION): lambda fit, known: (
+        f"Predicts this record to its resolution: {_new_rms(fit)}, with steps of "
+        f"{amount(fit.statistics.quantisation, fit.unit)}."),
+    Grade.SLOW_REMAINDER: lambda fit, known: (
+        f"Predicts this record as well as the fitted one: {_new_rms(fit)}, {_new_share(fit)} of the "
+        f"signal{_beside_fit(fit, known)}; slow noise, or a small error of the model."),
+    Grade.SMALL_REMAINDER: lambda fit, known: (
+        f"Predicts this record within {_new_share(fit)} of the signal: {_new_rms(fit)}{_beside_fit(fit, known)}."),
+    Grade.ROUGH: lambda fit, known: (
+        f"Predicts this record roughly, within {_new_share(fit)} of the signal: {_new_rms(fit)}{_beside_fit(fit, known)}."),
+    Grade.NOT: lambda fit, known: (
+        f"Does NOT predict this record: the error is {_new_share(fit)} of the signal (a straight line: "
+        f"{percent(fit.statistics.line_rms / fit.statistics.signal_std)}){_beside_fit(fit, known)}."),
+    (Grade.NOT, Cause.DIVERGES): lambda fit, known: (
+        "Does NOT predict this record: with the fitted values the model leaves the finite numbers."),
+    Grade.UNJUDGED: lambda fit, known: f"Cannot be judged: {fit.statistics.samples} samples are too few.",
+    (Grade.UNJUDGED, Cause.STANDS_STILL): lambda fit, known: FITTED[Grade.UNJUDGED, Cause.STANDS_STILL](fit),
+    (Grade.UNJUDGED, Cause.NOISE_ABOVE_SIGNAL): lambda fit, known: (
+        f"Cannot be judged: this record moves by {amount(fit.statistics.signal_std, fit.unit)} only, hardly more than the "
+        "noise."),
+}

@@ -1,0 +1,303 @@
+"""Judge: from an estimate, or from a validation, to the verdict on it.
+
+Open-loop residuals are judged: one simulation of each record from its first state. Where the criterion is prediction, the
+innovations are, and what the model predicts several samples ahead: a simulation may drift there without being wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dynident.errors import DynidentError
+from dynident.estimate.estimate import Estimate, Validation
+from dynident.kalman.prediction_error.k_step import fit_ahead
+from dynident.models.equations import EquationModel
+from dynident.problem.experiment import Experiment
+from dynident.problem.noise import stated_bound
+from dynident.problem.parameter import Parameter
+from dynident.problem.problem import Problem, given_std
+from dynident.statistics.verdict import Cause, Grade, Verdict, pool_verdicts
+from dynident.statistics.verdict_rule import NOISE_GRADES, NoiseOfFit, SignalFit
+from dynident.statistics.verdict_sentences import judge_signal, judge_validation, percent
+from dynident.tolerances import AHEAD_WORSE, SMOOTHED_LIMIT
+
+ROUTES_TELL = 2  # independent routes to one end: a wrong minimum draws fewer
+AHEAD = 10  # samples over which a prediction has to be better than the last value held
+
+
+def judge_estimate(estimate: Estimate) -> Verdict:
+    """The verdict on a fit: one for all signals, with one for each in `parts`."""
+    if math.isnan(estimate.cost):
+        verdict = judge_proof(estimate)
+    elif estimate.filtered is not None:
+        verdict = judge_predictions(estimate)
+    else:
+        verdict = with_origin(estimate, pool_signals(estimate, simulated_outputs(estimate)))
+    return verdict if estimate.converged else replace(verdict, optimum=False, sentence=(
+        f"At the best point found, which is no optimum: {verdict.sentence[0].lower()}{verdict.sentence[1:]}"))
+
+
+# signals
+
+
+def simulated_outputs(estimate: Estimate) -> Sequence[Mapping[str, np.ndarray]] | None:
+    """Per experiment the outputs of one simulation; those of the estimate itself where they are that; None: it diverges."""
+    simulated = (estimate.converged and estimate.smoothed is None) or not isinstance(estimate.problem.model, EquationModel)
+    if simulated:  # black boxes are simulated by every method, and one that crashed is not asked again
+        residuals: Sequence[Mapping[str, np.ndarray]] = estimate.residuals
+    else:
+        try:
+            residuals = estimate.open_loop_residuals()
+        except DynidentError:
+            return None
+    return [{name: np.asarray(e.outputs[name], float) - r for name, r in own.items()}
+            for e, own in zip(estimate.problem.experiments, residuals, strict=True)]
+
+
+def signal_fits(estimate: Estimate, outputs: Sequence[Mapping[str, np.ndarray]] | None,
+                std: Sequence[Mapping[str, np.ndarray]] | None = None) -> list[SignalFit]:
+    """One per output and experiment with a measured value; `std` where it is not what the record gives."""
+    problem, found = estimate.problem, []
+    several = len(problem.experiments) > 1
+    free = len(problem.names) / max(problem.measured_values, 1)  # unknowns per measured value
+    robust = estimate.method.objective_key().get("loss", "squared") != "squared"
+    for e, experiment in enumerate(problem.experiments):
+        inputs = [np.asarray(u, float) for u in experiment.inputs.values()]
+        for name, values in experiment.outputs.items():
+            y = np.asarray(values, float)
+            if not np.any(np.isfinite(y)):
+                continue
+            level = given_std(experiment, name) if std is None else std[e].get(name)
+            model = np.full(y.size, np.nan) if outputs is None else filled_in(outputs[e][name], y, estimate, e, name)
+            found.append(SignalFit(
+                f"{name} of {experiment.label}" if several else name, np.asarray(experiment.time, float), y, model, inputs,
+                level, free * float(np.sum(np.isfinite(y))), max(1, len(problem.model.states)),
+                problem.model.units.get(name, ""), robust))
+    return found
+
+
+def filled_in(model: np.ndarray, measured: np.ndarray, estimate: Estimate, e: int, name: str) -> np.ndarray:
+    """The model's output also where nothing was measured, as far as the estimate has it."""
+    own = estimate.trajectories[e].outputs.get(name) if e < len(estimate.trajectories) else None
+    return np.where(np.isfinite(measured) | (own is None), model, model if own is None else own)
+
+
+def pool_signals(estimate: Estimate, outputs: Sequence[Mapping[str, np.ndarray]] | None,
+                 std: Sequence[Mapping[str, np.ndarray]] | None = None) -> Verdict:
+    """The worst of all signals; an output that is measured in short records alone is judged over all of them."""
+    fits = signal_fits(estimate, outputs, std)
+    parts = [judge_signal(fit) for fit in fits]
+    pooled = []
+    if len(estimate.problem.experiments) > 1:
+        for name in estimate.problem.model.outputs:
+            short = [(fit, part) for fit, part in zip(fits, parts, strict=True) if fit.subject.startswith(f"{name} of ")]
+            if len(short) > 1 and all(part.cause is Cause.FEW_DATA for _, part in short):
+                pooled.append(judge_signal(_joined([fit for fit, _ in short], f"{name} of all experiments")))
+    return pool_verdicts(parts, pooled)
+
+
+def _joined(fits: Sequence[SignalFit], subject: str) -> SignalFit:
+    """Records one after the other, with a gap between any two: neighbours over the gap are none."""
+    def chain(pieces: Sequence[np.ndarray], gap: float = np.nan) -> np.ndarray:
+        return np.concatenate([each for piece in pieces for each in (piece, [gap])][:-1])
+
+    starts = np.cumsum([0.0] + [float(fit.time[-1] - fit.time[0]) + 2 * _step(fit) for fit in fits])
+    times = chain([fit.time - fit.time[0] + begin for fit, begin in zip(fits, starts, strict=False)])
+    for k in np.flatnonzero(np.isnan(times)):
+        times[k] = times[k - 1] + _step(fits[0]) / 2
+    models = chain([fit.model for fit in fits], 0.0)
+    std = None if any(fit.std is None for fit in fits) else chain([fit.std for fit in fits if fit.std is not None], 1.0)
+    return replace(fits[0], subject=subject, time=times, measured=chain([fit.measured for fit in fits]), model=models,
+                   inputs=(), std=std, unknowns=sum(fit.unknowns for fit in fits))
+
+
+def _step(fit: SignalFit) -> float:
+    return float(np.median(np.diff(fit.time))) if fit.time.size > 1 else 1.0
+
+
+# minimum or structure
+
+
+def with_origin(estimate: Estimate, verdict: Verdict) -> Verdict:
+    """With what the way to the minimum says about a remainder: the model's structure, or perhaps a wrong minimum."""
+    if verdict.cause not in (Cause.STRUCTURE_OR_MINIMUM, Cause.STRUCTURE, Cause.DIVERGES):
+        return verdict
+    if estimate.believed and estimate.arrived_by == "smoother":
+        return replace(verdict, grade=Grade.SMALL_REMAINDER, cause=Cause.STRUCTURE, sentence=(
+            "Follows the record from sample to sample, where the model may err a little; no simulation of a whole record does: "
+            "there is noise in the model or in its inputs, or chaos."))
+    routes = round(estimate.statistics.get("routes", 0))
+    follows = estimate.statistics.get("smoothed_chi_square", np.inf) <= SMOOTHED_LIMIT
+    tried = len(estimate.stages) > 1
+    if routes >= ROUTES_TELL or follows or verdict.cause is Cause.STRUCTURE:
+        said = [f"{routes} independent routes ended at these values"] if routes >= ROUTES_TELL else []
+        said += ["where the model may err, it follows the record to the noise"] if follows else []
+        why = f" {_capital('; '.join(said))}: it is the structure of the model." if said else ""
+        return replace(verdict, cause=Cause.STRUCTURE, sentence=verdict.sentence + why)
+    if tried and not estimate.believed:
+        worse = Grade.ROUGH if verdict.grade is Grade.SMALL_REMAINDER else verdict.grade
+        return replace(verdict, grade=worse, sentence=verdict.sentence + (
+            " No second route ended at these values: a wrong minimum, or the structure of the model."))
+    if not tried:
+        return replace(verdict, sentence=verdict.sentence + (
+            " Whether another minimum fits better was not tried; automatic() does."))
+    return verdict
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+# predictions
+
+
+def judge_predictions(estimate: Estimate) -> Verdict:
+    """By innovations, and by what is predicted some samples ahead where the criterion is prediction."""
+    assert estimate.filtered is not None
+    predicted = [{name: np.asarray(e.outputs[name], float) - r for name, r in own.items()}
+                 for e, own in zip(estimate.problem.experiments, estimate.residuals, strict=True)]
+    std = [{} if estimate.filtered.estimated else {
+        name: foreseen_std(own[name], record.whitened[:, record.outputs.index(name)]) for name in own}
+        for own, record in zip(estimate.residuals, estimate.filtered.records, strict=True)]
+    fits = signal_fits(estimate, predicted, std)
+    verdict = pool_verdicts([_of_prediction(judge_signal(fit)) for fit in fits])
+    return with_ahead(verdict, ahead_of(estimate)) if estimate.criterion == "prediction error" else verdict
+
+
+def foreseen_std(innovations: np.ndarray, whitened: np.ndarray) -> np.ndarray:
+    """(samples,) by which innovations were divided to whiten them; their median where one is exactly zero or missing."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        std = np.abs(innovations / whitened)
+    known = std[np.isfinite(std) & (std > 0)]
+    return np.where(np.isfinite(std) & (std > 0), std, np.median(known) if known.size else 1.0)
+
+
+def _of_prediction(verdict: Verdict) -> Verdict:
+    """The same words about predictions from one sample to the next."""
+    said = verdict.sentence.replace("Describes the record", "Predicts the record from sample to sample").replace(
+        "Does NOT describe the record", "Does NOT predict the record from sample to sample")
+    return replace(verdict, sentence=said)
+
+
+def ahead_of(estimate: Estimate) -> list[tuple[str, float, float]]:
+    """Per signal its name, the error some samples ahead and that of the last value held, both relative to the signal."""
+    model, found = estimate.problem.model, []
+    if not isinstance(model, EquationModel) or model.hybrid or not model.states:
+        return []
+    for e, experiment in enumerate(estimate.problem.experiments):
+        held = [Parameter(p.name, start=_value(estimate, p.name, experiment.name), free=False)
+                for p in estimate.problem.parameters if isinstance(p, Parameter)]
+        known = np.column_stack([estimate.trajectories[e].states[name] for name in model.states])
+        alone = Problem(model, [experiment.without_input_noise()], held)
+        try:
+            fits = fit_ahead(alone, known, estimate.method.simulation_integrator, int(estimate.counts.get("substeps", 1)))
+        except DynidentError:
+            continue
+        for name, fit in fits.get(AHEAD, {}).items():
+            found.append((name, 1 - fit / 100, _held_error(np.asarray(experiment.outputs[name], float))))
+    return found
+
+
+def _value(estimate: Estimate, name: str, experiment: str) -> float:
+    """A parameter's value in one experiment."""
+    return float(estimate.values[name if name in estimate.values else f"{name}[{experiment}]"])
+
+
+def _held_error(measured: np.ndarray) -> float:
+    later, before = measured[AHEAD:], measured[:-AHEAD]
+    both = np.isfinite(later) & np.isfinite(before)
+    swing = float(np.linalg.norm(later[both] - np.mean(later[both]))) if np.any(both) else 0.0
+    return float(np.linalg.norm(later[both] - before[both])) / swing if swing > 0 else np.nan
+
+
+def with_ahead(verdict: Verdict, ahead: Sequence[tuple[str, float, float]]) -> Verdict:
+    """With what is predicted some samples ahead: no better than the last value held is no prediction."""
+    if not ahead:
+        return verdict
+    name, error, held = max(ahead, key=lambda each: each[1] / each[2] if each[2] > 0 else 0.0)
+    numbers = {**verdict.numbers, "ahead_samples": float(AHEAD), "ahead_share": error, "held_share": held}
+    said = (f"{AHEAD} samples ahead {name} is predicted within {percent(error)} of the signal; the last value held errs by "
+            f"{percent(held)}.")
+    if error > AHEAD_WORSE * held and verdict.severity < 6:
+        return replace(verdict, grade=Grade.ROUGH, cause=Cause.NO_PREDICTION, numbers=numbers, sentence=(
+            f"Predicts from one sample to the next only: {said}"))
+    return replace(verdict, numbers=numbers, sentence=f"{verdict.sentence} {said}")
+
+
+# proofs
+
+
+def judge_proof(estimate: Estimate) -> Verdict:
+    """Guaranteed bounds: refuted, or within the bounds of the errors at the values printed."""
+    if estimate.uncertainty.status_word:
+        return Verdict(Grade.NOT, f"Does NOT describe the record, and that is proved. {estimate.status}", Cause.REFUTED)
+    outside, count = 0, 0
+    for experiment, own in zip(estimate.problem.experiments, estimate.residuals, strict=True):
+        for name, r in own.items():
+            bound = stated_bound(experiment.noise[name])
+            there = np.isfinite(r) & np.isfinite(np.asarray(experiment.outputs[name], float))
+            if bound is not None:
+                outside += int(np.sum(np.abs(r[there]) > np.broadcast_to(bound, r.shape)[there]))
+                count += int(np.sum(there))
+    numbers = {"samples": float(count), "beyond_bounds": float(outside)}
+    if count and not outside:
+        return Verdict(Grade.NOISE, "Describes the record within the guaranteed bounds of its errors: at the values printed no "
+                                    f"sample of {count} lies beyond.", Cause.WITHIN_BOUNDS, numbers)
+    return Verdict(Grade.UNJUDGED, "Not refuted: values within the bounds below may describe the record. At the middle of the "
+                                   f"bounds {outside} of {count} samples lie beyond the bounds of their errors.", Cause.NONE,
+                   numbers)
+
+
+# validations
+
+
+def judge_record(estimate: Estimate, experiment: Experiment, validation: Validation) -> Verdict:
+    """The verdict on a record that was not fitted, beside that on the fit."""
+    labels, run = [e.label for e in estimate.problem.experiments], validation.trajectory
+    parts = []
+    for name, residuals in validation.residuals.items():
+        model = np.asarray(run.outputs[name], float)
+        if not np.any(np.isfinite(residuals)):
+            continue
+        given = name in experiment.outputs and experiment.samples == model.size  # else the method compares signals of its own
+        fit = SignalFit(name, np.asarray(run.time, float), model + residuals, model,
+                        [np.asarray(u, float) for u in experiment.inputs.values()] if given else (),
+                        given_std(experiment, name) if given else None, order=max(1, len(estimate.problem.model.states)),
+                        unit=estimate.problem.model.units.get(name, ""), fitted=False)
+        fitted = [part for part in estimate.verdict.parts if part.subject in (name, *(f"{name} of {it}" for it in labels))]
+        parts.append(judge_validation(fit, noise_of_fit(fitted, estimate.noise_std.get(name))))
+    verdict = pool_verdicts(parts)
+    return _by_prediction(estimate, validation, verdict) if estimate.criterion == "prediction error" else verdict
+
+
+def noise_of_fit(parts: Sequence[Verdict], std: float | None) -> NoiseOfFit:
+    """What the fit says about the noise of an output: all that it left over where that is noise, else its white part."""
+    known = [part for part in parts if "rms" in part.numbers]
+    if not known:
+        return NoiseOfFit(std, np.nan if std is None else std, Grade.UNJUDGED)
+    worst = max(known, key=lambda part: part.severity)
+    rms = float(np.sqrt(np.mean([part.numbers["rms"] ** 2 for part in known])))
+    noise_like = worst.grade in (*NOISE_GRADES, Grade.SLOW_REMAINDER, Grade.UNJUDGED)
+    white = float(np.sqrt(np.mean([part.numbers.get("white_std", np.nan) ** 2 for part in known])))
+    return NoiseOfFit(rms if noise_like or not np.isfinite(white) else white, rms, worst.grade)
+
+
+def _by_prediction(estimate: Estimate, validation: Validation, simulated: Verdict) -> Verdict:
+    """Where the criterion is prediction: by the fit some samples ahead, not by the drift of a simulation."""
+    ahead = validation.ahead.get(AHEAD) or validation.ahead.get(1)
+    if simulated.grade in NOISE_GRADES or not ahead:
+        return simulated
+    steps = AHEAD if validation.ahead.get(AHEAD) else 1
+    name = min(ahead, key=lambda each: ahead[each])
+    share = max(0.0, 1 - ahead[name] / 100)
+    grade = Grade.SMALL_REMAINDER if share <= 0.1 else Grade.ROUGH if share <= 0.4 else Grade.NOT
+    if grade is Grade.NOT:
+        said = f"Does NOT predict this record: {steps} samples ahead the error of {name} is {percent(share)} of the signal."
+    else:
+        said = (f"Predicts this record {steps} samples ahead within {percent(share)} of the signal ({name}); simulated over "
+                f"the whole record it errs by {percent(1 - validation.fit[name] / 100)}.")
+    return replace(simulated, grade=grade, sentence=said, numbers={**simulated.numbers, "ahead_share": share})
