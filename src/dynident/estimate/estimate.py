@@ -10,6 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from dynident._util import hooks
+from dynident._util.data_frame import data_frame
+from dynident._util.short_repr import short_fields, short_text
 from dynident.estimate.filter_result import FilterResult
 from dynident.estimate.robot_result import BaseParameter, RobotResult
 from dynident.estimate.smoother_result import SmootherResult
@@ -54,6 +56,9 @@ class Trajectory:
     states: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
     modes: np.ndarray | None = None  # (samples,) text: the mode that holds from each sample on; None without modes
+
+    def __repr__(self) -> str:
+        return short_fields(self)
 
 
 @dataclass(frozen=True)
@@ -203,8 +208,23 @@ class Estimate:
     def __str__(self) -> str:
         return str(hooks.call("estimate_text", self))
 
+    def __repr__(self) -> str:
+        return short_text(self)
+
     def _repr_html_(self) -> str:
         return str(hooks.call("estimate_html", self))
+
+    def summary(self) -> str:
+        """How the fit ended, one line per quantity and the fit per output: what fits on half a screen."""
+        return str(hooks.call("estimate_summary", self))
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """By printed name: value, std, low and high of the 95 % interval, unit, whether it was fixed, and a remark."""
+        return cast("dict[str, dict[str, Any]]", hooks.call("estimate_dict", self))
+
+    def to_pandas(self) -> Any:
+        """The same as a DataFrame with one row per quantity; needs pandas."""
+        return data_frame(self.to_dict())
 
     def plot(self, **options: Any) -> Any:
         """Measured against fitted signals and residuals, as a matplotlib figure."""
@@ -293,6 +313,17 @@ class Validation:
         steps = {name: ", ".join(f"{by[name]:.2f} % over {k}" for k, by in self.ahead.items()) for name in self.fit}
         return tuple(f"{name}: predicted ahead {said} samples; {self.fit[name]:.2f} % simulated"
                      for name, said in steps.items() if said)
+
+    def __repr__(self) -> str:
+        return short_text(self)
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """By output: fit in percent and rms error in its unit."""
+        return {name: {"fit": float(self.fit[name]), "rmse": float(self.rmse[name])} for name in self.fit}
+
+    def to_pandas(self) -> Any:
+        """The same as a DataFrame with one row per output; needs pandas."""
+        return data_frame(self.to_dict())
 
     def __str__(self) -> str:
         lines = [f"{self.experiment}:"]
