@@ -128,3 +128,14 @@ def test_start_and_bounds_of_a_first_state_hold_on_the_other_record():
     other = di.Experiment(time, outputs={"y": 9 * np.exp(-2 * time)}, noise={"y": di.Gaussian(0.01)}, name="other")
     validation = estimate.validate(other)
     assert validation.trajectory.states["q"][0] == pytest.approx(-3.0, abs=0.01)
+
+
+def test_what_the_noise_allows_stands_beside_what_was_reached():
+    """A right model on errors of std 0.1 reaches the fit that the errors leave, and no more."""
+    time = np.linspace(0, 3, 2001)
+    noise = 0.1 * np.random.default_rng(2).standard_normal(time.size)
+    record = di.Experiment(time, outputs={"x": np.exp(-time) + noise}, noise={"x": di.Gaussian(0.1)}, initial={"x": 1.0})
+    problem = di.Problem(di.EquationModel(states={"x": "-k*x"}), [record], [di.Parameter("k", 0.8)])
+    validation = di.identify(problem, "single_shooting", progress=False).validate(record)
+    assert validation.fit["x"] == pytest.approx(validation.attainable["x"], abs=2.0) and validation.attainable["x"] < 75
+    assert f"(the noise allows {validation.attainable['x']:.2f} %)" in str(validation)

@@ -17,6 +17,7 @@ from typing import Any, final
 
 import casadi
 
+from dynident._util.short_repr import short_text
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.models.definition import (
     KIND,
@@ -347,7 +348,8 @@ class EquationModel:
             lines += [f"  {kind}: {', '.join(name + unit(name) for name in names)}"] * bool(names)
         return "\n".join(lines)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return short_text(self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EquationModel) and self.content_hash() == other.content_hash()

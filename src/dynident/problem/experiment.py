@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynident._util.short_repr import short_fields
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.noise import Bounded, Gaussian, Noise
 
@@ -109,6 +110,9 @@ class Experiment:
         for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
                            "before": before, "start": float(start), "hold": hold, "units": dict(self.units)}.items():
             object.__setattr__(self, key, value)
+
+    def __repr__(self) -> str:
+        return short_fields(self)
 
     @property
     def label(self) -> str:
