@@ -88,8 +88,10 @@ model('states=["x"]', "x", "rate", states=["x"])
 model('outputs={"y": "z"}, parameters=["k"]', "z", "", states={"x": "-k*x"}, outputs={"y": "z"}, parameters=["k"])
 mistake("model", "rate that returns too few values", "rate", "", lambda: di.EquationModel(
     states=["x", "v"], rate=lambda t, x, u, p: [x.v]))
-mistake("model", "rate with math.sin", "rate", "dynident.maths", lambda: di.EquationModel(
-    states=["x"], rate=lambda t, x, u, p: [__import__("math").sin(x.x)]))
+mistake("model", "rate that reads a state which is none", "x.y", "Known: x", lambda: di.EquationModel(
+    states=["x"], rate=lambda t, x, u, p: [x.y]))
+mistake("model", "rate that takes two arguments", "rate", "4 were given", lambda: di.EquationModel(
+    states=["x"], rate=lambda t, x: [x.x]))
 mistake("model", "rate with if x > 0", "rate", "where", lambda: di.EquationModel(
     states=["x"], rate=lambda t, x, u, p: [p.k if x.x > 0 else 0]))
 
