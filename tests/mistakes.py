@@ -92,8 +92,8 @@ mistake("model", "rate that reads a state which is none", "x.y", "Known: x", lam
     states=["x"], rate=lambda t, x, u, p: [x.y]))
 mistake("model", "rate that takes two arguments", "rate", "4 were given", lambda: di.EquationModel(
     states=["x"], rate=lambda t, x: [x.x]))
-mistake("model", "rate with if x > 0", "rate", "where", lambda: di.EquationModel(
-    states=["x"], rate=lambda t, x, u, p: [p.k if x.x > 0 else 0]))
+mistake("model", "rate that returns text", "rate", "expression", lambda: di.EquationModel(
+    states=["x"], rate=lambda t, x, u, p: ["-k*x"]))
 
 # -- records
 
