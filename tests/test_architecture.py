@@ -23,6 +23,8 @@ FAMILIES = ("black_box", "kalman", "kalman/prediction_error", "boundary/solve_bv
 LONGEST_FILE, LONGEST_FUNCTION = 420, 44  # lines
 DECIDING = re.compile(r"TOLERANCE|THRESHOLD|SETTLED|CONVERG|(^|_)RANK|SINGULAR|EIGENVALUE|PIVOT")  # a number that decides
 COMPILED = {  # numbers of the page that a compiled loop repeats under a name of its own
+    "integrators/algebraic.c": {"ALGEBRAIC_STEP": "ALGEBRAIC_NEWTON_STEP", "ALGEBRAIC_NOISE": "ALGEBRAIC_NEWTON_ROUNDING",
+                                "SMALLEST_PIVOT": "ALGEBRAIC_PIVOT"},
     "integrators/event_location.c": {"SETTLED": "EVENT_TIME", "AT_ONCE": "EVENT_AT_ONCE", "MET": "SAME_MOTION"},
     "integrators/implicit_stages.c": {"NEWTON_SMALL": "STAGE_NEWTON_STEP", "NEWTON_NOISE": "STAGE_NEWTON_ROUNDING"},
     "fmu/model_exchange.c": {"NEWTON_SMALL": "FMU_NEWTON_STEP", "NEWTON_ENOUGH": "FMU_NEWTON_STALLED",
@@ -34,6 +36,7 @@ TWINS = {  # a compiled loop, and its interpreted twin beside it; of several tex
     "boundary/solve_bvp/block_elimination.c": "block_elimination_interpreted.py",
     "fmu/directional.c": "directional_interpreted.py", "fmu/model_exchange.c": "model_exchange_interpreted.py",
     "fmu/stepping.c": "stepping_interpreted.py",
+    "integrators/algebraic.c": "../models/algebraic.py",
     "integrators/collocation_defects.c": "collocation_defects_interpreted.py",
     "integrators/events.c": "events_interpreted.py", "integrators/event_location.c": "events_interpreted.py",
     "integrators/propagation.c": "propagation_interpreted.py", "integrators/stages.c": "propagation_interpreted.py",

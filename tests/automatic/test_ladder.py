@@ -42,8 +42,10 @@ def test_a_wrong_model_is_not_believed_and_is_stopped():
     estimate = di.identify(di.Problem(model, [di.Experiment(time, {}, {"x": y})],
                                       [di.Parameter("d", 1.0), di.Parameter("w", 5.0)]), progress=False)
     assert not estimate.believed
-    assert estimate.belief_reason == estimate.notes[0]
-    assert estimate.belief_reason.startswith("Not believed")
+    assert "Only another record tells noise from what the model lacks" in estimate.belief_reason
+    silent = fitted(estimate.problem, di.automatic(stages=["plain", "smooth", "climb", "rounds"]))
+    assert silent.believed is False and silent.belief_reason == silent.notes[0]
+    assert silent.belief_reason.startswith("Not believed")
 
 
 def test_each_stage_runs_alone():
@@ -90,7 +92,7 @@ def test_the_budget_is_kept_to_a_round():
 def test_only_the_stages_that_were_asked_for_are_climbed():
     estimate = di.identify(beats(), di.automatic(stages=["smooth", "climb"]), progress=False)
     assert {row.stage for row in estimate.stages} <= {"smooth", "climb"}
-    with pytest.raises(di.ProblemError, match="is none of plain, smooth, climb, rounds"):
+    with pytest.raises(di.ProblemError, match="is none of plain, smooth, prediction, climb, rounds"):
         di.automatic(stages=["plane"])
 
 
@@ -170,3 +172,30 @@ def test_a_robust_loss_is_that_of_the_method():
 def test_the_ladder_ends_with_its_reason():
     state = climb_ladder(setup_of(beats(), stages=("plain",)))
     assert state.stopped is StopReason.STAGES
+
+
+def disturbed_oscillator(seed, std=0.3):
+    """A mass on a spring, pushed by a known force and by one that nobody measures; nothing is said of it."""
+    rng, step, x, rows = np.random.default_rng(seed), 0.05, np.zeros(2), []
+    force = np.repeat(rng.choice([-1.0, 1.0], 50), 8)
+    for held in force:
+        rows.append(x[0] + 0.01 * rng.normal())
+        for _ in range(10):
+            push = 2.0 * held + std * rng.normal() / np.sqrt(step / 10)
+            x = x + step / 10 * np.array([x[1], -4.0 * x[0] - 0.6 * x[1] + push])
+    model = di.EquationModel(states={"x": "v", "v": "-k*x - d*v + b*u"}, inputs=["u"], outputs=["x"])
+    run = di.Experiment(step * np.arange(force.size), {"u": force}, {"x": np.array(rows)})
+    return di.Problem(model, [run], [di.Parameter("k", 5.0), di.Parameter("d", 1.0), di.Parameter("b", 1.0)])
+
+
+def test_noise_in_the_model_is_found_out_where_nobody_says_it():
+    found = di.identify(disturbed_oscillator(0), progress=False)
+    assert found.criterion == "prediction error" and found.arrived_by == "prediction"
+    assert found.notes[0].startswith("Criterion: prediction error, because the residuals of output error are not white")
+    assert found.process_noise["v"] == pytest.approx(0.3, rel=0.25)
+    assert found.believed is None and "Only another record" in found.belief_reason
+
+
+def test_without_noise_in_the_model_output_error_is_kept():
+    found = di.identify(disturbed_oscillator(0, std=0.0), progress=False)
+    assert found.criterion == "output error" and found.believed and found.arrived_by == "plain"

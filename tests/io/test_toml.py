@@ -370,3 +370,12 @@ def test_lines_are_found_through_headings_dots_and_quotes():
     expected = {("a", "x"): 2, ("a",): 1, ("b", 0, "y", "z", "w"): 4, ("b", 1, "y"): 7, ("b", 1): 5, ("c", "d", "e"): 9,
                 ("nothing",): None}
     assert {path: line_of(text, path) for path in expected} == expected
+
+
+def test_algebraic_variables_are_read_and_written(drive, tmp_path):
+    path = drive(('v = "(gain*u - Fv*v - Fc*tanh(v/0.01) - offset) / M" }',
+                  'v = "a" }\nalgebraic = { a = "M*a - gain*u + Fv*v + Fc*tanh(v/0.01) + offset" }\nguesses = { a = 0.5 }'))
+    problem = read_problem(path).problem
+    assert problem.model.algebraic == ("a",)
+    again = read_problem(write_problem(problem, None, tmp_path / "again.toml")).problem
+    assert again.model == problem.model

@@ -92,13 +92,15 @@ def test_without_other_noise_answer_and_cost_are_those_of_output_error(plant):
     assert "white" in found.notes[0]
 
 
-def test_stated_noise_that_is_not_there_ends_at_output_error():
+def test_stated_noise_that_is_not_there_costs_a_little_width():
+    """It is taken to be as large as the record may hide, not zero."""
     problem, _ = oscillator(1, "none")
     problem = problem.replace(process_noise={"v": di.Gaussian()})
     found = di.identify(problem, "prediction_error", progress=False)
     plain = di.identify(problem.with_output_noise_only(), "multiple_shooting", progress=False)
     for name in ("k", "d", "b"):
-        assert found.values[name] == pytest.approx(plain.values[name], abs=0.1 * plain.uncertainty.std(name))
+        assert found.values[name] == pytest.approx(plain.values[name], abs=0.5 * plain.uncertainty.std(name))
+        assert 1.0 < found.uncertainty.std(name) / plain.uncertainty.std(name) < 1.8
 
 
 @pytest.mark.parametrize("plant", [tank, oscillator])

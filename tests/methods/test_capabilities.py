@@ -57,6 +57,10 @@ def with_a_noisy_input(kind: str) -> di.Problem:
     return problem(kind, model, record={"inputs": {"u": 0.001 * np.sin(T)}}, process_noise={"u": di.Gaussian(0.02)})
 
 
+def algebraic(kind: str, equation: str) -> di.Problem:
+    return problem(kind, di.EquationModel(states={"x": "z"}, algebraic={"z": equation}, outputs={"y": "x"}))
+
+
 def with_a_dead_time(kind: str) -> di.Problem:
     model = di.EquationModel(states={"x": "-a*x + delay(u, 0.1)"}, outputs={"y": "x"}, inputs=["u"])
     return problem(kind, model, record={"inputs": {"u": 0.001 * np.sin(T)}})
@@ -76,7 +80,9 @@ WITH: dict[str, Callable[[str], di.Problem]] = {
     "dead_times": with_a_dead_time, "discrete_time": in_discrete_time,
     "models_without_states": without_states, "constraints": lambda kind: problem(kind, constraints=["a <= 1.5"]),
     "state_bounds": lambda kind: problem(kind, constraints=["x <= 3"]),
-    "process_noise": lambda kind: problem(kind, process_noise={"x": di.Gaussian(0.02)}), "input_noise": with_a_noisy_input}
+    "process_noise": lambda kind: problem(kind, process_noise={"x": di.Gaussian(0.02)}), "input_noise": with_a_noisy_input,
+    "algebraic_variables": lambda kind: algebraic(kind, "z + a*x"),
+    "nonlinear_algebraic_variables": lambda kind: algebraic(kind, "z + z**3 + a*x + (a*x)**3")}
 
 
 @pytest.mark.parametrize("feature", WITH)

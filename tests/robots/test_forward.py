@@ -1,5 +1,6 @@
 """Does an arm go through the methods that simulate, and do both ways agree?"""
 
+import casadi as ca
 import numpy as np
 import pytest
 
@@ -43,11 +44,43 @@ def test_inverse_and_forward_agree(run):
         assert inverse.values[name] == pytest.approx(forward.values[name], rel=0.03)
 
 
-def test_six_joints_are_refused_with_the_way_out():
-    with pytest.raises(NotSupported, match="Use inverse_dynamics"):
-        RobotModel(di.library.six_axis_urdf()).forward(["Fc_1"])
-    with pytest.raises(NotSupported, match="Load-dependent friction"):
-        RobotModel(di.library.two_link_urdf(), friction=["load"]).forward(["Fl_1"])
+def forward_place(arm: RobotModel) -> tuple[list[float], list[float], list[float]]:
+    """Some positions and velocities, accelerations, and the torques that these ask for."""
+    rng = np.random.default_rng(3)
+    q, dq, ddq = rng.normal(size=(3, arm.dof))
+    values = {name: it.start for name, it in arm.nominal_values.items()}
+    torque = arm.torques(*(ca.SX(v) for v in (q, dq, ddq)), values)
+    return [*q, *dq], list(ddq), np.asarray(ca.evalf(torque)).ravel().tolist()
+
+
+@pytest.mark.parametrize("friction", [("coulomb", "viscous"), ("coulomb", "viscous", "load")])
+@pytest.mark.parametrize("urdf", [di.library.two_link_urdf, di.library.six_axis_urdf])
+def test_forward_dynamics_undo_inverse_dynamics(urdf, friction):
+    arm = RobotModel(urdf(), friction=friction, motor_inertia=True)
+    arm = arm.with_values(dict.fromkeys(arm.drive_names, 0.1))
+    x, ddq, torque = forward_place(arm)
+    model = arm.forward(["Fc_1"])
+    assert model.algebraic_system is None or model.algebraic_system.affine == ("load" not in friction)
+    assert np.allclose(np.asarray(model.rate(0, x, torque, [0.1])).ravel()[arm.dof:], ddq, rtol=1e-9, atol=1e-9)
+
+
+def test_six_joints_are_fitted_by_shooting_with_algebraic_accelerations():
+    arm = RobotModel(di.library.six_axis_urdf(), sign_velocity=0.5)
+    arm = arm.with_values(dict.fromkeys(arm.drive_names, 1.0))
+    time, rng = np.arange(0, 1, 0.01), np.random.default_rng(1)
+    truth = {name: it.start for name, it in arm.nominal_values.items()}
+    weight = np.asarray(arm.equations.algebraic_system.residual(
+        0, np.zeros(12), np.zeros(6), np.zeros(6), list(truth.values()))).ravel()
+    torque = {f"tau{k + 1}": weight[k] + 5 * np.sin((2 + k) * time) for k in range(6)}
+    start = {f"{state}(0)": 0.0 for state in arm.states}
+    moved = di.simulate(arm, truth | start, di.Experiment(time, inputs=torque, hold="linear", name="run"))
+    seen = {name: y + rng.normal(0, 1e-4, y.size) for name, y in moved.outputs.items()}
+    run = di.Experiment(time, inputs=torque, outputs=seen, initial=dict.fromkeys(arm.states, 0.0), hold="linear", name="run")
+    free = [di.Parameter(name, start=2 * truth[name]) for name in ("Fv_1", "Fc_4", "hx_3", "Iyy_2")]
+    estimate = di.identify(di.Problem(arm, [run], free), di.multiple_shooting(), progress=False)
+    for p in free:
+        low, high = estimate.uncertainty.interval(p.name, 0.999)
+        assert low <= truth[p.name] <= high
 
 
 def test_check_says_where_an_arm_is_checked(run):

@@ -12,7 +12,8 @@ from dynident.problem.noise import Gaussian
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem
 from dynident.statistics.diagnostic import SEVERITIES, TEMPLATES, Check, Diagnostic, DiagnosticCode
-from dynident.statistics.diagnostics import diagnose, quantisation_step, record_findings
+from dynident.statistics.diagnostics import diagnose, record_findings
+from dynident.statistics.quantisation import quantisation_step
 
 RNG = np.random.default_rng(1)
 T = 0.01 * np.arange(500)

@@ -9,7 +9,7 @@ import pytest
 
 import dynident as di
 from dynident.kalman.prediction_error.noisy_simulation import simulate_disturbed
-from dynident.statistics.diagnostics import quantisation_step
+from dynident.statistics.quantisation import quantisation_step
 from dynident.verbs.coverage import draw_experiments, noise_source
 
 

@@ -15,7 +15,7 @@ from dynident.methods.options import AUTOMATIC, check_options, documented, optio
 from dynident.methods.presets import method_from, plain_method
 from dynident.problem.problem import Problem
 
-STAGES = ("plain", "smooth", "climb", "rounds")
+STAGES = ("plain", "smooth", "prediction", "climb", "rounds")
 
 
 def known_stages(name: str, value: Any) -> list[str]:
@@ -55,7 +55,8 @@ class Automatic(Method):
     budget: int | None = option(None, "Simulations with sensitivities at the most; None: twenty times the first stages.",
                                 whole_number(1, None))
     seed: int = option(0, "Of the starts of the rounds.", whole_number(0))
-    stages: Sequence[str] = option(STAGES, "Which stages may be climbed: plain, smooth, climb, rounds.", known_stages)
+    stages: Sequence[str] = option(STAGES, "Which stages may be climbed: plain, smooth, prediction, climb, rounds.",
+                                   known_stages)
     kind: ClassVar[str] = "automatic"
 
     def __post_init__(self) -> None:
@@ -113,12 +114,13 @@ class Automatic(Method):
 
         chosen = self.chosen(problem)
         chosen._own.check_supports(problem)
-        if self.method is None and (problem.process_noise or problem.noisy_inputs):
+        if chosen._own.kind == "prediction_error":
             return chosen._own.identify(problem, executor, report)  # the criterion is stated; it has stages of its own
         setup = AutomaticSetup(problem, chosen.method, self.budget, self.seed, tuple(self.stages), executor, report)
         began = time.perf_counter()
         estimate = estimate_of(setup, climb_ladder(setup))
         others = max(0.0, time.perf_counter() - began - sum(estimate.times.values()))
         times = {**estimate.times, "other stages": others} if len(estimate.stages) > 1 else estimate.times
-        made_by = estimate.method if estimate.smoothed is not None else with_integrator_of(estimate, chosen.method)
+        other = estimate.smoothed is not None or estimate.arrived_by == "prediction"
+        made_by = estimate.method if other else with_integrator_of(estimate, chosen.method)
         return replace(estimate, problem=problem, method=replace(chosen, method=made_by), times=times)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.automatic.belief import BeliefLevel, believe
+from dynident.automatic.prediction_stage import OUTPUT_ERROR, predicted_estimate, prediction_stage
 from dynident.automatic.simulation_route import start_of, with_start
 from dynident.automatic.stages import plain, refit
 from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason
@@ -25,6 +26,8 @@ def stage_named(name: str) -> Step:
     """The stage; those that need a smoother are loaded when first asked for."""
     if name == "plain":
         return plain
+    if name == "prediction":
+        return prediction_stage
     from dynident.automatic.smoothing_stages import climb, rounds, smooth_stage
 
     return {"smooth": smooth_stage, "climb": climb, "rounds": rounds}[name]
@@ -33,7 +36,8 @@ def stage_named(name: str) -> Step:
 def unless_stopped(name: str) -> Step:
     """A stage that was asked for, where nothing has stopped the ladder before it."""
     def step(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
-        if state.stopped is not None or name not in setup.stages:
+        agreed = name == "prediction" and state.stopped is StopReason.AGREED  # on what is not noise: then it is asked, too
+        if name not in setup.stages or (state.stopped is not None and not agreed):
             return state
         return believe_best(setup, stage_named(name)(setup, state))
 
@@ -45,7 +49,8 @@ def finished(setup: AutomaticSetup, state: AutomaticState) -> bool:
 
 
 LADDER: OuterLoop[AutomaticSetup, AutomaticState] = OuterLoop(
-    prepare=(unless_stopped("plain"), unless_stopped("smooth"), unless_stopped("climb"), set_limit, stop),
+    prepare=(unless_stopped("plain"), unless_stopped("smooth"), unless_stopped("prediction"), unless_stopped("climb"),
+             set_limit, stop),
     round=(unless_stopped("rounds"), stop), conclude=(), finished=finished)
 
 
@@ -59,6 +64,8 @@ def climb_ladder(setup: AutomaticSetup) -> AutomaticState:
 def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
     """The best end as an estimate of the user's problem, with the way that led there."""
     best = state.best
+    if state.stopped is StopReason.PREDICTED:
+        return predicted_estimate(state)
     simulated = best is not None and belief_in(state, best)[0]
     if not simulated and (kept := smoothed_estimate(setup, state)) is not None:
         return kept
@@ -73,11 +80,14 @@ def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
     believed, reason = belief_in(state, end)
     estimate = settled_estimate(state, end)
     notes = estimate.notes if believed else (reason, *estimate.notes)
+    if state.predicted is not None:
+        notes = (state.predicted.notes[0], *notes)
     counts = {**estimate.counts, **(dict(state.spent) if len(state.trail) > 1 else {})}
     if state.stopped is StopReason.INTERRUPTED:
         counts["interrupted"] = 1
     return replace(estimate, notes=notes, believed=believed, belief_reason=reason, stages=state.trail, counts=counts,
-                   arrived_by=end.stage, statistics={**estimate.statistics, **evidence_of(setup, state)})
+                   arrived_by=end.stage, criterion=OUTPUT_ERROR,
+                   statistics={**estimate.statistics, **evidence_of(setup, state)})
 
 
 def evidence_of(setup: AutomaticSetup, state: AutomaticState) -> dict[str, float]:

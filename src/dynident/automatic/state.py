@@ -34,6 +34,7 @@ class StopReason(StrEnum):
     BUDGET = "budget"
     STAGES = "stages"  # all stages that were asked for have been climbed
     INTERRUPTED = "interrupted"
+    PREDICTED = "predicted"  # noise in the model or its inputs explains what no simulation does
     LOST = "lost"  # the simulator crashed or hung again and again, and was given up
 
 
@@ -105,6 +106,7 @@ class AutomaticState:
     known: tuple[tuple[float, Misfit | None], ...] = ()  # smoothed cost -> where the strong fit ended
     agreements: tuple[tuple[str, Misfit], ...] = ()  # by which route an end was reached, also again
     smoothed: Smoothed | None = None  # the best that converged at the full weight of the model
+    predicted: Estimate | None = None  # what prediction error says of the best end, where that left more than noise
     stopped: StopReason | None = None
     refused: DynidentError | None = None  # why the plain fit could not begin
 

@@ -21,7 +21,7 @@ class SparseJacobian:
     """Derivatives by states and by parameters: their entries that are not always zero, as one column of expressions."""
 
     shape: tuple[int, int]  # rows, states
-    entries: ca.SX  # (n, 1)
+    entries: ca.SX  # (n, 1); none where C computes them (algebraic.c)
     states: tuple[tuple[int, int], ...]  # (row, column) of the first entries
     parameters: tuple[tuple[int, int], ...]  # of the others
     constants: tuple[float | None, ...]  # of each entry, where it is a number
@@ -33,6 +33,16 @@ class SparseJacobian:
         numbers = [entries[k] for k in range(entries.numel())]
         return cls((value.numel(), states.numel()), entries, _places(by_states), _places(by_parameters),
                    tuple(float(e) if e.is_constant() else None for e in numbers))
+
+    @classmethod
+    def of_matrix(cls, matrix: ca.SX) -> SparseJacobian:
+        """A matrix that is a derivative already."""
+        return cls(matrix.shape, _nonzeros(matrix), _places(matrix), (), (None,) * matrix.nnz())
+
+    @property
+    def size(self) -> int:
+        """How many entries there are."""
+        return len(self.states) + len(self.parameters)
 
 
 def _nonzeros(matrix: ca.SX) -> ca.SX:
@@ -58,7 +68,7 @@ def _states_source(name: str, jacobian: SparseJacobian, qualifier: str) -> str:
     if rows > PRINTED_ROWS:
         starts = [sum(row < r for row, _ in jacobian.states) for r in range(rows + 1)]
         columns = [column for _, column in jacobian.states]
-        return "\n".join([_table(f"{name}_start", starts), _table(f"{name}_column", columns), head,
+        return "\n".join([int_table(f"{name}_start", starts), int_table(f"{name}_column", columns), head,
                           f"  sparse_product({rows}, {name}_start, {name}_column, J, X, w, K);", "}"])
     lines = [f"K[{row} * w + j] = {row_sum(jacobian, row)};" for row in range(rows)]
     if rows <= FUSED_ROWS:
@@ -87,11 +97,12 @@ def _parameters_source(name: str, jacobian: SparseJacobian, qualifier: str, does
     if len(jacobian.parameters) > PRINTED_ENTRIES:
         rows, columns = ([place[i] for place in jacobian.parameters] for i in (0, 1))
         row, column = f"{name}_{does}_row", f"{name}_{does}_column"
-        return "\n".join([_table(row, rows), _table(column, columns), head, "  int q;",
+        return "\n".join([int_table(row, rows), int_table(column, columns), head, "  int q;",
                           f"  for (q = 0; q < {len(rows)}; q++) K[{row}[q] * w + m + {column}[q]] {sign} J[{first} + q];", "}"])
     return "\n".join([head, *(f"  K[{row} * w + m + {column}] {sign} J[{first + k}];"
                               for k, (row, column) in enumerate(jacobian.parameters)), "}"])
 
 
-def _table(name: str, numbers: Sequence[int]) -> str:
+def int_table(name: str, numbers: Sequence[int]) -> str:
+    """C text of a constant array; one without numbers holds a 0 that nobody reads."""
     return f"static const int {name}[] = {{{', '.join(str(n) for n in numbers) or '0'}}};"

@@ -1,5 +1,6 @@
 /* Sparse product and band elimination: the linear algebra of a step. Stands in front of the printed products. */
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

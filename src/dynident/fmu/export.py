@@ -67,6 +67,9 @@ def export_fmu(model: EquationModel, path: str | Path, values: Mapping[str, floa
 def _export_faults(model: EquationModel, target: Path, values: Mapping[str, float], version: str, step: float,
                    platforms: Sequence[str]) -> list[str]:
     faults = [f"export needs a value for the parameter '{n}'." for n in model.parameters if n not in values]
+    if model.algebraic_system is not None and not model.algebraic_system.affine:
+        faults.append(f"the algebraic variable '{model.algebraic[0]}' enters nonlinearly; an exported FMU holds formulas and "
+                      "no Newton's method. Solve for it by hand.")
     faults += [f"there is no platform '{p}'; known: {', '.join(PLATFORMS)}." for p in platforms if p not in PLATFORMS]
     faults += [f"FMI {version} cannot be written; known: {', '.join(VERSIONS)}."] * (version not in VERSIONS)
     faults += [f"the output '{n}' has the name of an input; rename it." for n in model.outputs if n in model.inputs]

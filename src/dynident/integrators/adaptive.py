@@ -9,7 +9,7 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import NO_WAY, Propagation, allocate, divergence_error
 from dynident.integrators.scheme import Adaptive
-from dynident.integrators.step_functions import symbols
+from dynident.integrators.step_functions import slope, symbol_kind, symbols
 from dynident.models.equations import EquationModel
 from dynident.tolerances import CVODES_ABSOLUTE, CVODES_RELATIVE, RADAU_TOLERANCE
 
@@ -28,11 +28,12 @@ class AdaptivePropagator:
         nx, _, _, nf = self.sizes
         self.model, self.free = model, list(free)
         s = symbols(model)
-        tau = ca.SX.sym("tau")
+        kind = symbol_kind(model)
+        tau = kind.sym("tau")
         u = s["u0"] + tau * (s["u1"] - s["u0"])
         held = ca.vertcat(s["t"], s["h"], s["u0"], s["u1"], s["p"])  # everything that needs no derivative
-        f = ca.SX.sym("free", nf)
-        p = ca.SX(s["p"])
+        f = kind.sym("free", nf)
+        p = kind(s["p"])
         for place, index in enumerate(free):
             p[index] = f[place]
         rate = s["h"] * model.rate(s["t"] + tau * s["h"], s["x"], u, p)
@@ -42,9 +43,8 @@ class AdaptivePropagator:
         self.plain = ca.integrator("march", integrator.plugin, dae, 0, 1, options)
         self.sensitive = _with_directions(self.plain, nx + nf)
         y = model.output(s["t"], s["x"], s["u0"], s["p"])
-        q = ca.vertcat(s["x"], s["p"][self.free])
         self.observe = ca.Function("observe", [s["t"], s["x"], s["u0"], s["p"]],
-                                   [ca.densify(y), ca.densify(ca.jacobian(y, q))])
+                                   [ca.densify(y), ca.densify(slope(y, s, free))])
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:

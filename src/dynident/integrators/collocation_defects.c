@@ -10,7 +10,7 @@
 #if DERIVATIVES
 #if STAGES > 0
 /* One column more than unknowns: the first is the correction, and what it does to the end. */
-INLINE int interval(double t, double h, const double *x, const double *z, const double *u0, const double *u1, const double *p,
+INLINE int interval(double t, double h, const double *x, const double *z, const double *u0, const double *u1, Parameters p,
                     int sens, double *S, MEMORY *memory, double *next, double *link, double *correction, double *stage) {
   const int w = sens ? PADDED(1 + NQ) : PADDED(1), m = sens ? 1 + NX : -1;
   double k[RATES * NX], G[NZ];
@@ -34,7 +34,7 @@ INLINE int interval(double t, double h, const double *x, const double *z, const 
   return 1;
 }
 #else
-INLINE int interval(double t, double h, const double *x, const double *z, const double *u0, const double *u1, const double *p,
+INLINE int interval(double t, double h, const double *x, const double *z, const double *u0, const double *u1, Parameters p,
                     int sens, double *S, MEMORY *memory, double *next, double *link, double *correction, double *stage) {
   const int w = PADDED(NQ);
   int i;
@@ -48,12 +48,13 @@ INLINE int interval(double t, double h, const double *x, const double *z, const 
 }
 #endif
 
-/* Returns -1, or the node at which something is not finite. */
+/* Returns -1, or the node at which something is not finite, or LLONG_MIN + node where the algebraic equations have no solution. */
 long long dynident_collocate(long long nodes, const double *t, const double *u_begin, const double *u_end,
                              const double *u_node, const double *p, const double *X, const double *Z,
                              const unsigned char *wanted, int sens, double *Y, double *J, double *defect, double *link,
                              double *correction, double *stage) {
   const int w = PADDED(NQ);
+  PREPARE(p)
   double *one, *D, next[NX];
   long long k, bad = -1;
   int i;
@@ -73,14 +74,14 @@ long long dynident_collocate(long long nodes, const double *t, const double *u_b
   for (k = 0; k < nodes; k++) {
     if (wanted[k]) {
       if (sens) {
-        outputs_q(t + k, X + k * NX, u_node + k * NU, p, one, w, NX, Y + k * NY, D);
+        outputs_q(t + k, X + k * NX, u_node + k * NU, PREPARED(p), one, w, NX, Y + k * NY, D);
         for (i = 0; i < NY; i++) memcpy(J + (k * NY + i) * NQ, D + i * w, NQ * sizeof(double));
-      } else outputs(t + k, X + k * NX, u_node + k * NU, p, Y + k * NY);
+      } else outputs(t + k, X + k * NX, u_node + k * NU, PREPARED(p), Y + k * NY);
       if (!finite_all(Y + k * NY, NY)) { bad = k; break; }
     }
     if (k == nodes - 1) break;
     bad = k + 1;
-#define INTERVAL(s) interval(t[k], t[k + 1] - t[k], X + k * NX, Z + k * NZ, u_begin + k * NU, u_end + k * NU, p, s, work + STEP_WORK, \
+#define INTERVAL(s) interval(t[k], t[k + 1] - t[k], X + k * NX, Z + k * NZ, u_begin + k * NU, u_end + k * NU, PREPARED(p), s, work + STEP_WORK, \
                              &memory, next, link + k * NX * NQ, correction + k * NZ, stage + k * NZ * NQ)
     if (!(sens ? INTERVAL(1) : INTERVAL(0))) break;
     if (!finite_all(next, NX)) break;
@@ -90,6 +91,6 @@ long long dynident_collocate(long long nodes, const double *t, const double *u_b
 #if WORK > ON_STACK
   free(work);
 #endif
-  return bad;
+  return ANSWER(bad, bad);
 }
 #endif

@@ -12,8 +12,9 @@ import numpy as np
 from dynident.codegen.pointers import address, addresses
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
-from dynident.integrators.propagation import CompiledPropagator, propagator_for
+from dynident.integrators.propagation import LOST, CompiledPropagator, propagator_for
 from dynident.integrators.scheme import Explicit, Implicit
+from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 
 
@@ -71,7 +72,7 @@ class CompiledCollocator:
     """The loop in C around the generated stage functions."""
 
     def __init__(self, march: CompiledPropagator, stages: int):
-        self.sizes, self.stages = march.sizes, stages
+        self.model, self.sizes, self.stages = march.recipe.model, march.sizes, stages
         self.call = march.library.dynident_collocate
         self.call.restype = ctypes.c_longlong
         self.call.argtypes = [ctypes.c_longlong, *[ctypes.c_void_p] * 8, ctypes.c_int, *[ctypes.c_void_p] * 6]
@@ -83,6 +84,8 @@ class CompiledCollocator:
         arrays = np.ascontiguousarray(p, dtype=float), np.ascontiguousarray(states), np.ascontiguousarray(stages)
         time, _, u_begin, u_end, u_node, mask, _ = grid.pointers
         bad = self.call(grid.nodes, time, u_begin, u_end, u_node, *addresses(*arrays), mask, int(sensitivities), *out.pointers)
+        if bad < LOST:
+            raise no_solution(self.model.algebraic, grid.time, int(bad) + 2**63)
         if bad >= 0:
             raise SimulationDiverged(float(grid.time[bad]), int(bad))
         return out

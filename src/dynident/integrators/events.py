@@ -94,7 +94,7 @@ class EventPropagatorKey:
             add("reset_jac", place, [reset, ca.jacobian(reset, q)])
         possible = ca.vertcat(*[model.mode(name).possible(t, x, u, p) for name in model.modes])
         made["possible"] = [dense_function("dyn_possible", [t, x, u, p], [possible])]
-        made["out"], made["out_jac"] = ([f] for f in output_functions(model, s, q[:-1]))
+        made["out"], made["out_jac"] = ([f] for f in output_functions(model, s, self.free))
         return made
 
 

@@ -47,11 +47,13 @@ INLINE void newton_memory(Newton *newton, double *work) {
 #endif
 }
 
-INLINE void rate_x(double t, const double *x, const double *u, const double *p, double *k, double *J) {
+#if NA == 0
+INLINE void rate_x(double t, const double *x, const double *u, Parameters p, double *k, double *J) {
   const double *arg[4] = {&t, x, u, p};
   double *res[2] = {k, J};
   dyn_rate_x(arg, res, 0, 0, 0);
 }
+#endif
 
 /* d equations/d stages from the entries J of all rates. */
 #if NESTED
@@ -118,7 +120,7 @@ INLINE void newton_solve(const Newton *newton, double *restrict B, double *restr
 
 /* The stages z of one step by Newton's method from where they are; 0 if it does not settle.
    Corrections c, c' in a row have a next one of about c' (c'/c)^2: the last is not made where it would change nothing. */
-static __attribute__((noinline)) int root(double t, double h, const double *x, double *z, const double *u0, const double *u1, const double *p,
+static __attribute__((noinline)) int root(double t, double h, const double *x, double *z, const double *u0, const double *u1, Parameters p,
                 Newton *newton) {
   double k[RATES * NX], at[NX], u[SIZE(NU)], G[NZ], room[NZ], before[NZ];
   int i, iteration, settled = 0;
@@ -155,7 +157,7 @@ static __attribute__((noinline)) int root(double t, double h, const double *x, d
 }
 
 /* The stages of a step from x: begun where those of the step before went, which is close at once; 0 if there are none. */
-INLINE int stages(double t, double h, const double *x, double *z, const double *u0, const double *u1, const double *p,
+INLINE int stages(double t, double h, const double *x, double *z, const double *u0, const double *u1, Parameters p,
                   Newton *newton) {
   const double longer = newton->length > 0 ? h / newton->length : 0;
   int i;
@@ -171,7 +173,7 @@ INLINE int stages(double t, double h, const double *x, double *z, const double *
 }
 
 /* One implicit step; 0 if it has no solution. */
-INLINE int step(double t, double h, double *x, const double *u0, const double *u1, const double *p, Newton *newton) {
+INLINE int step(double t, double h, double *x, const double *u0, const double *u1, Parameters p, Newton *newton) {
   double z[NZ], k[RATES * NX];
   if (!stages(t, h, x, z, u0, u1, p, newton)) return 0;
 #if CLOSING_RATES
@@ -187,7 +189,7 @@ INLINE int step(double t, double h, double *x, const double *u0, const double *u
 #if DERIVATIVES
 /* Rates and all their entries at given stages. */
 INLINE void rates_q(double t, double h, const double *x, const double *z, const double *u0, const double *u1,
-                    const double *p, double *k, double *J) {
+                    Parameters p, double *k, double *J) {
   double at[NX], u[SIZE(NU)];
 #define DO(e, c, fixed) rate_q(t + (c) * h, stage_state_##e(h, 1, x, z, k, at), inputs_at(c, u0, u1, u), p, k + (e) * NX, \
                                J + (e) * NJS);
@@ -220,7 +222,7 @@ INLINE void chain(double h, const double *S, int w, int m, Newton *newton, const
 }
 
 /* The same step with sensitivities. */
-INLINE int step_q(double t, double h, double *x, const double *u0, const double *u1, const double *p, double *S, int w,
+INLINE int step_q(double t, double h, double *x, const double *u0, const double *u1, Parameters p, double *S, int w,
                   int m, Newton *newton) {
   double z[NZ], k[RATES * NX];
   if (!stages(t, h, x, z, u0, u1, p, newton)) return 0;

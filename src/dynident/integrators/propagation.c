@@ -40,7 +40,8 @@
 typedef struct {
   const double *t;
   const int *substeps;
-  const double *u_begin, *u_end, *u_node, *p;
+  const double *u_begin, *u_end, *u_node;
+  Parameters p;
   const unsigned char *wanted;
   double *X, *Y, *D;
 } Record;
@@ -67,7 +68,7 @@ INLINE void spread(int n, const double *from, int w, Columns columns, double *to
 #endif
 
 /* From node k to the next, the parameters in columns from m on; 0 where a step has no solution. */
-INLINE int between(const Record *r, long long k, const double *p, int sens, int w, int m, double *x, double *S, MEMORY *memory) {
+INLINE int between(const Record *r, long long k, Parameters p, int sens, int w, int m, double *x, double *S, MEMORY *memory) {
   const double *u_begin = r->u_begin + k * NU, *u_end = r->u_end + k * NU;
 #if ADAPTIVE
   int a, jumped = 0;
@@ -101,15 +102,18 @@ INLINE int between(const Record *r, long long k, const double *p, int sens, int 
 /* From node k on to node `last`, whose results belong to the next segment unless `final`. Returns -1 or as below. */
 INLINE long long segment(const Record *r, long long k, long long last, int final, int sens, int w, Columns columns, double *x,
                          double *S, double *D, MEMORY *memory) {
-#if UNROLLED /* where nothing else can write to them, what follows from the parameters alone is computed once */
+#if UNROLLED && NA == 0 /* where nothing else can write to them, what follows from the parameters alone is computed once */
   double p[SIZE(NP)];
   memcpy(p, r->p, NP * sizeof(double));
 #else
-  const double *p = r->p;
+  Parameters p = r->p;
 #endif
   BEGIN(memory, w);
   for (;; k++) {
     if (!finite_all(x, NX)) { memcpy(r->X + k * NX, x, NX * sizeof(double)); return k; }
+#if NA
+    p->lost = 0;
+#endif
     if (k < last || final) {
       memcpy(r->X + k * NX, x, NX * sizeof(double));
       if (r->wanted[k]) {
@@ -143,8 +147,19 @@ static long long segment_q(const Record *r, long long k, long long last, int fin
 }
 #endif
 
+#if NA
+#define PREPARE(p) Model model; model.p = p; model.known = model.lost = 0; memset(model.z, 0, sizeof model.z);
+#define PREPARED(p) &model
+#define ANSWER(bad, node) (bad != -1 && model.lost ? LLONG_MIN + (node) : bad) /* what was lost are the algebraic variables */
+#else
+#define PREPARE(p)
+#define PREPARED(p) p
+#define ANSWER(bad, node) bad
+#endif
+
 /* Returns -1, or the node at which a state or output is not finite (its state and outputs are then in X and Y), or
-   -2 - node where an implicit step that should lead to the node has no solution.
+   -2 - node where an implicit step that should lead to the node has no solution; LLONG_MIN + node where on the way there
+   the algebraic equations have none.
    Segment i starts at node first[i] from nodes[i] and ends at node first[i+1]; each node's output belongs to the segment
    that starts there, the last node's to the last segment. In the first segment only the columns `active` of the first states
    are carried (`lead` of them, -1: all); what stands in the others is 0. */
@@ -152,7 +167,8 @@ long long dynident_march(long long segments, const long long *first, const doubl
                          const double *u_begin, const double *u_end, const double *u_node, const double *p,
                          const double *nodes, const unsigned char *wanted, int lead, const int *active, int sens,
                          double *X, double *Y, double *J, double *X_end, double *S_end) {
-  const Record r = {t, substeps, u_begin, u_end, u_node, p, wanted, X, Y, J};
+  PREPARE(p)
+  const Record r = {t, substeps, u_begin, u_end, u_node, PREPARED(p), wanted, X, Y, J};
   long long i, bad = -1;
   double x[NX];
   MEMORY memory;
@@ -186,5 +202,5 @@ long long dynident_march(long long segments, const long long *first, const doubl
 #if WORK > ON_STACK
   free(work);
 #endif
-  return bad;
+  return ANSWER(bad, bad >= 0 ? bad : -2 - bad);
 }

@@ -17,16 +17,18 @@ from dynident.codegen.pointers import KeepsPointers, address
 from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.implicit import RADAU
-from dynident.integrators.rate_functions import STEP_TEXTS, step_source
+from dynident.integrators.rate_functions import ALGEBRAIC_TEXT, STEP_TEXTS, step_source
 from dynident.integrators.scheme import Adaptive, Integrator
+from dynident.models.algebraic import no_solution
 from dynident.models.equations import EquationModel
 from dynident.problem.model import Model
 
 FRONT = "elementary.c"  # the text before the generated functions, and those behind them
 LOOPS = "integrators/propagation.c", "integrators/collocation_defects.c"
 ADAPTIVE_LOOPS = "integrators/radau5.c", "integrators/propagation.c"
-TEXTS = FRONT, "sparse_algebra.c", *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
-PRINTED = 4  # raised with every change of what Python prints between them, so that kept libraries are made anew
+TEXTS = FRONT, "sparse_algebra.c", ALGEBRAIC_TEXT, *STEP_TEXTS, *LOOPS, *ADAPTIVE_LOOPS
+PRINTED = 5  # raised with every change of what Python prints between them, so that kept libraries are made anew
+LOST = -2**62  # what the loops return below it: 2**63 less than the node at which the algebraic variables were lost
 NO_ROOT = "an implicit step has no solution within reach"
 NO_WAY = "the integrator cannot meet its tolerance"
 
@@ -157,6 +159,8 @@ class CompiledPropagator:
                         mask, count, unknown, sensitivities, *out.pointers)
         if bad >= 0:
             raise divergence_error(self.recipe.model, grid, int(bad), out.states[bad], out.outputs[bad])
+        if bad < LOST:
+            raise no_solution(self.recipe.model.algebraic, grid.time, int(bad) + 2**63)
         if bad <= -2:
             node, adaptive = int(-2 - bad), isinstance(self.recipe.integrator, Adaptive)
             raise SimulationDiverged(float(grid.time[node]), node, what=NO_WAY if adaptive else NO_ROOT)

@@ -12,7 +12,7 @@ from dynident.errors import SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.integrators.propagation import NO_ROOT, Propagation, allocate, divergence_error
 from dynident.integrators.scheme import Explicit, Implicit
-from dynident.integrators.step_functions import stage_functions, symbolic_step, symbols
+from dynident.integrators.step_functions import slope, stage_functions, symbol_kind, symbolic_step, symbols
 from dynident.models.equations import EquationModel
 from dynident.tolerances import STAGE_NEWTON_ROUNDING, STAGE_NEWTON_STEP
 
@@ -104,27 +104,27 @@ class InterpretedPropagator:
     def _build(self, sensitivities: bool) -> tuple[Advance, ca.Function]:
         nx, _, ny, nf = self.sizes
         s = symbols(self.model)
-        q = ca.vertcat(s["x"], s["p"][list(self.free), 0])
-        S = ca.SX.sym("S", nx, nx + nf) if sensitivities else ca.SX(nx, 0)
+        kind = symbol_kind(self.model)
+        S = kind.sym("S", nx, nx + nf) if sensitivities else kind(nx, 0)
         whole = ca.vertcat(s["x"], ca.vec(S))
         column = ca.vertcat(s["t"], s["h"], s["u0"], s["u1"])
         y = self.model.output(s["t"], s["x"], s["u0"], s["p"])
         seen = y
         if sensitivities:
-            d = ca.jacobian(y, q)
+            d = slope(y, s, self.free)
             seen = ca.vertcat(y, ca.vec(ca.densify(d[:, :nx] @ S + _beside(ny, nx, d[:, nx:]))))
         observe = ca.Function("observe", [ca.vertcat(s["t"], s["u0"], whole), s["p"]], [ca.densify(seen)])
         if isinstance(self.integrator, Implicit):
             return _Implicit(self.model, self.integrator, self.free, sensitivities), observe.map(CHUNK)
         nxt = self.integrator.next_state(symbolic_step(self.model, self.integrator, s))
-        step = ca.Function("step", [whole, column, s["p"]], [self._whole(nxt, q, S, sensitivities)])
+        step = ca.Function("step", [whole, column, s["p"]], [self._whole(nxt, s, S, sensitivities)])
         return _Accumulated(step), observe.map(CHUNK)
 
-    def _whole(self, nxt: ca.SX, q: ca.SX, S: ca.SX, sensitivities: bool) -> ca.SX:
+    def _whole(self, nxt: ca.SX, s: dict[str, ca.SX], S: ca.SX, sensitivities: bool) -> ca.SX:
         nx = self.sizes[0]
         if not sensitivities:
             return ca.densify(nxt)
-        phi = ca.jacobian(nxt, q)
+        phi = slope(nxt, s, self.free)
         return ca.vertcat(ca.densify(nxt), ca.vec(ca.densify(phi[:, :nx] @ S + _beside(nx, nx, phi[:, nx:]))))
 
 
@@ -137,7 +137,7 @@ def first_sensitivities(grid: Grid, segment: int, nx: int, nf: int) -> np.ndarra
 
 
 def _beside(rows: int, zeros: int, right: ca.SX) -> ca.SX:
-    return ca.horzcat(ca.SX.zeros(rows, zeros), right)
+    return ca.horzcat(type(right).zeros(rows, zeros), right)
 
 
 class _Accumulated:

@@ -88,7 +88,7 @@ INLINE void predicted(const Radau *radau, double h, const double *x, double *z) 
 }
 
 /* The stages down to rounding; 0 where they do not settle. */
-static __attribute__((noinline)) int settled(double t, double h, const double *x, double *z, const double *u0, const double *u1, const double *p,
+static __attribute__((noinline)) int settled(double t, double h, const double *x, double *z, const double *u0, const double *u1, Parameters p,
                                              Radau *radau) {
   Newton *newton = &radau->newton;
   double k[RATES * NX], at[NX], u[SIZE(NU)], G[NZ], room[NZ], scale[NX], before = 0;
@@ -127,7 +127,7 @@ static __attribute__((noinline)) int settled(double t, double h, const double *x
 }
 
 /* The error of a step, relative to the tolerance; the filter is factorised with the Jacobian of the first stage. */
-INLINE double step_error(double t, double h, const double *x, const double *z, const double *u0, const double *p, const double *f,
+INLINE double step_error(double t, double h, const double *x, const double *z, const double *u0, Parameters p, const double *f,
                          const double *scale, int again, Radau *radau) {
   const double *J = radau->newton.J;
   double e[NX], sum[NX], moved[NX], k[NX], *A = radau->filter;
@@ -161,7 +161,7 @@ INLINE double first_step(const double *x, const double *f, const double *scale, 
 }
 
 /* From t over `length` with inputs that move linearly from u_begin to u_end; 0 where the tolerance cannot be met. */
-INLINE int radau_interval(double t, double length, double *x, const double *u_begin, const double *u_end, const double *p, int sens,
+INLINE int radau_interval(double t, double length, double *x, const double *u_begin, const double *u_end, Parameters p, int sens,
                           double *S, int w, int m, Radau *radau) {
   Newton *newton = &radau->newton;
   double z[NZ], f[NX], scale[NX], u0[SIZE(NU)], u1[SIZE(NU)], done = 0;

@@ -14,7 +14,7 @@ from dynident.integrators.implicit import RADAU, collocation_weights
 from dynident.integrators.propagation import NO_WAY, Propagation, allocate, divergence_error
 from dynident.integrators.propagation_interpreted import first_sensitivities
 from dynident.integrators.scheme import Adaptive
-from dynident.integrators.step_functions import symbols
+from dynident.integrators.step_functions import slope, symbols
 from dynident.models.equations import EquationModel
 
 # the numbers of radau5.c, with its reasons
@@ -66,11 +66,14 @@ class InterpretedRadau5:
         self.sizes = (len(model.states), len(model.inputs), len(model.outputs), len(free))
         s = symbols(model)
         place = [s["t"], s["x"], s["u0"], s["p"]]
-        by = [s["x"], s["p"][list(free), 0]]
         f, y = model.rate(*place), model.output(*place)
         self.rate = ca.Function("rate", place, [ca.densify(f)])
-        self.rate_by = ca.Function("rate_by", place, [ca.densify(f), *(ca.densify(ca.jacobian(f, q)) for q in by)])
-        self.look = ca.Function("look", place, [ca.densify(y), *(ca.densify(ca.jacobian(y, q)) for q in by)])
+        self.rate_by = ca.Function("rate_by", place, [ca.densify(f), *self._slopes(f, s, free)])
+        self.look = ca.Function("look", place, [ca.densify(y), *self._slopes(y, s, free)])
+
+    def _slopes(self, value: ca.SX, s: dict[str, ca.SX], free: tuple[int, ...]) -> list[ca.SX]:
+        whole = ca.densify(slope(value, s, free))
+        return [whole[:, :self.sizes[0]], whole[:, self.sizes[0]:]]
 
     def run(self, grid: Grid, first: np.ndarray, nodes: np.ndarray, p: np.ndarray, sensitivities: bool,
             reuse: Propagation | None = None) -> Propagation:

@@ -9,6 +9,7 @@ import casadi as ca
 from dynident.codegen.band_order import band_order
 from dynident.codegen.c_source import kernel_text, static_source
 from dynident.codegen.row_products import FUSED_ROWS, SparseJacobian, product_source
+from dynident.integrators.algebraic_functions import eliminated_functions
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.integrators.step_functions import symbols
 from dynident.integrators.tableau import Tableau, tableau_of
@@ -17,6 +18,8 @@ from dynident.models.equations import EquationModel
 
 UNROLLED_INSTRUCTIONS = 1000  # of the rate with its Jacobian; below it all of a step is made one function
 STEP_TEXTS = ("integrators/stages.c", "integrators/implicit_stages.c")
+ALGEBRAIC_TEXT = "integrators/algebraic.c"
+FOR_STAGES = ("dyn_rate_x", "dyn_motion_x")  # functions that only an implicit scheme calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,7 @@ class RateFunctions:
     derivatives: tuple[ca.Function, ...]  # dyn_rate_q, dyn_out_q
     rate: SparseJacobian
     output: SparseJacobian
+    algebraic: str = "#define NA 0\n#define OUTPUT_Z 0"  # tables of `algebraic.c`
 
     @property
     def small(self) -> bool:
@@ -35,6 +39,9 @@ class RateFunctions:
 
 def rate_functions(model: EquationModel, free: tuple[int, ...], derivatives: bool) -> RateFunctions:
     """Derivatives by the states and the free parameters; without, only those that an implicit step needs."""
+    if model.algebraic_system is not None:
+        made = eliminated_functions(model, model.algebraic_system, free, derivatives)
+        return RateFunctions(made.plain, made.derivatives, made.rate, made.output, made.tables)
     s = symbols(model)
     place = [s["t"], s["x"], s["u0"], s["p"]]
     f, y = ca.densify(model.rate(*place)), ca.densify(model.output(*place))
@@ -56,13 +63,14 @@ def step_source(model: EquationModel, integrator: Explicit | Implicit, free: tup
     """C text up to one step of the scheme and the outputs, with their sensitivities; a loop over time stands behind it."""
     made = rate_functions(model, free, derivatives)
     tableau, positions, velocities = model_tableau(model, integrator, made.rate)
-    functions = [f for f in (*made.plain, *made.derivatives) if tableau.stages or f.name() != "dyn_rate_x"]
+    functions = [f for f in (*made.plain, *made.derivatives) if tableau.stages or f.name() not in FOR_STAGES]
     sizes = {"NX": len(model.states), "NU": len(model.inputs), "NP": len(model.parameters), "NF": len(free),
-             "NY": len(model.outputs), "NJ": len(made.rate.states), "NJQ": made.rate.entries.numel(),
-             "NYQ": made.output.entries.numel(), "UNROLLED": int(made.small), "DERIVATIVES": int(derivatives),
+             "NY": len(model.outputs), "NJ": len(made.rate.states), "NJQ": made.rate.size, "NYQ": made.output.size,
+             "WITH_RATE_X": int(bool(tableau.stages)), "UNROLLED": int(made.small), "DERIVATIVES": int(derivatives),
              "COLUMNS": int(not tableau.stages and len(model.states) <= FUSED_ROWS)}
     parts = ["\n".join(f"#define {name} {size}" for name, size in sizes.items()), kernel_text("sparse_algebra.c"),
-             static_source(functions, "INLINE"), tableau_source(tableau, positions, velocities)]
+             made.algebraic, static_source(functions, "INLINE"), *([kernel_text(ALGEBRAIC_TEXT)] if model.algebraic else []),
+             tableau_source(tableau, positions, velocities)]
     if derivatives or tableau.nested:
         parts.append(product_source("rate_product", made.rate, "INLINE"))
     if derivatives:

@@ -8,6 +8,7 @@
      UNROLLED         1: a small model, all of whose functions are made one
      COLUMNS          1: few states, so that a step of one column of S is printed (step_columns); explicit schemes
      DERIVATIVES      0: a library that only simulates
+     NA OUTPUT_Z      algebraic variables, whether outputs use them; algebraic.c then stands in front and brings the rate
    and the functions
      dyn_rate     (t, x, u, p) -> rate
      dyn_rate_x   (t, x, u, p) -> rate, entries by x                    implicit schemes
@@ -28,11 +29,24 @@ INLINE int finite_all(const double *v, int n) {
   return 1;
 }
 
-INLINE void rate(double t, const double *x, const double *u, const double *p, double *k) {
+#if NA == 0
+typedef const double *Parameters;
+#define VALUES(parameters) (parameters)
+
+INLINE void rate(double t, const double *x, const double *u, Parameters p, double *k) {
   const double *arg[4] = {&t, x, u, p};
   double *res[1] = {k};
   dyn_rate(arg, res, 0, 0, 0);
 }
+
+#if DERIVATIVES
+INLINE void rate_q(double t, const double *x, const double *u, Parameters p, double *k, double *J) {
+  const double *arg[4] = {&t, x, u, p};
+  double *res[2] = {k, J};
+  dyn_rate_q(arg, res, 0, 0, 0);
+}
+#endif
+#endif
 
 /* The inputs at a fraction of the step; they move linearly in it. */
 INLINE const double *inputs_at(double c, const double *u0, const double *u1, double *u) {
@@ -44,12 +58,6 @@ INLINE const double *inputs_at(double c, const double *u0, const double *u1, dou
 }
 
 #if DERIVATIVES
-INLINE void rate_q(double t, const double *x, const double *u, const double *p, double *k, double *J) {
-  const double *arg[4] = {&t, x, u, p};
-  double *res[2] = {k, J};
-  dyn_rate_q(arg, res, 0, 0, 0);
-}
-
 /* K = J_x X + [0 J_p], the parameters from column m on; m < 0: there are none. */
 INLINE void rate_chain(const double *J, const double *X, int w, int m, double *K) {
   rate_product(J, X, w, K);
@@ -59,7 +67,7 @@ INLINE void rate_chain(const double *J, const double *X, int w, int m, double *K
 
 #if STAGES == 0
 /* One explicit step. */
-INLINE int step(double t, double h, double *x, const double *u0, const double *u1, const double *p) {
+INLINE int step(double t, double h, double *x, const double *u0, const double *u1, Parameters p) {
   double k[RATES * NX], at[NX], u[SIZE(NU)];
 #define DO(e, c, fixed) rate(t + (c) * h, stage_state_##e(h, 1, x, 0, k, at), inputs_at(c, u0, u1, u), p, k + (e) * NX);
   EACH_RATE(DO)
@@ -72,7 +80,7 @@ INLINE int step(double t, double h, double *x, const double *u0, const double *u
 #define STEP_WORK ((RATES + 1) * BLOCK(PADDED(NQ)))
 #if COLUMNS
 /* Where a step leads, and all entries of all its rates. */
-INLINE void rates_q(double t, double h, double *x, const double *u0, const double *u1, const double *p, double *J) {
+INLINE void rates_q(double t, double h, double *x, const double *u0, const double *u1, Parameters p, double *J) {
   double k[RATES * NX], at[NX], u[SIZE(NU)];
 #define DO(e, c, fixed) rate_q(t + (c) * h, stage_state_##e(h, 1, x, 0, k, at), inputs_at(c, u0, u1, u), p, k + (e) * NX, J + (e) * NJQ);
   EACH_RATE(DO)
@@ -82,7 +90,7 @@ INLINE void rates_q(double t, double h, double *x, const double *u0, const doubl
 
 /* The same with sensitivities: all rates first, then all stages of each column of S, which the compiler works off in lanes.
    What stands in `work` beside the entries by parameters is 0, see begin_q. */
-INLINE int step_q(double t, double h, double *x, const double *u0, const double *u1, const double *p, double *S, int w,
+INLINE int step_q(double t, double h, double *x, const double *u0, const double *u1, Parameters p, double *S, int w,
                   int m, double *work) {
   double J[RATES * SIZE(NJQ)];
   rates_q(t, h, x, u0, u1, p, J);
@@ -96,7 +104,7 @@ INLINE int step_q(double t, double h, double *x, const double *u0, const double 
 INLINE void begin_q(double *work, int w) { memset(work, 0, RATES * BLOCK(w) * sizeof(double)); }
 #else
 /* The same with sensitivities. */
-INLINE int step_q(double t, double h, double *x, const double *u0, const double *u1, const double *p, double *S, int w,
+INLINE int step_q(double t, double h, double *x, const double *u0, const double *u1, Parameters p, double *S, int w,
                   int m, double *work) {
   double k[RATES * NX], at[NX], u[SIZE(NU)], J[SIZE(NJQ)];
   double *K = work, *X = work + RATES * BLOCK(w);
@@ -116,19 +124,27 @@ INLINE void begin_q(double *work, int w) {}
 #endif
 
 /* y and dy/d(segment's first state, free p) at one node */
-INLINE void outputs(const double *t, const double *x, const double *u, const double *p, double *y) {
-  const double *arg[4] = {t, x, u, p};
+INLINE void outputs(const double *t, const double *x, const double *u, Parameters p, double *y) {
+#if OUTPUT_Z
+  outputs_at(*t, x, u, p, y);
+#else
+  const double *arg[4] = {t, x, u, VALUES(p)};
   double *res[1] = {y};
   dyn_out(arg, res, 0, 0, 0);
+#endif
 }
 
 #if DERIVATIVES
-INLINE void outputs_q(const double *t, const double *x, const double *u, const double *p, const double *S, int w, int m,
+INLINE void outputs_q(const double *t, const double *x, const double *u, Parameters p, const double *S, int w, int m,
                       double *y, double *D) {
   double J[SIZE(NYQ)];
-  const double *arg[4] = {t, x, u, p};
+#if OUTPUT_Z
+  outputs_at_q(*t, x, u, p, y, J);
+#else
+  const double *arg[4] = {t, x, u, VALUES(p)};
   double *res[2] = {y, J};
   dyn_out_q(arg, res, 0, 0, 0);
+#endif
   output_product(J, S, w, D);
   output_product_parameters(J, w, m, D);
 }

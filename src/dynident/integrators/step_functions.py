@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import casadi as ca
 
 from dynident.errors import NotSupported
@@ -9,10 +11,16 @@ from dynident.integrators.scheme import Adaptive, Explicit, Implicit, Integrator
 from dynident.models.equations import EquationModel
 
 
-def symbols(model: EquationModel) -> dict[str, ca.SX]:
-    nu = len(model.inputs)
-    return {"t": ca.SX.sym("t"), "h": ca.SX.sym("h"), "x": ca.SX.sym("x", len(model.states)),
-            "u0": ca.SX.sym("u0", nu), "u1": ca.SX.sym("u1", nu), "p": ca.SX.sym("p", len(model.parameters))}
+def symbols(model: EquationModel, kind: Any = None) -> dict[str, ca.SX]:
+    """Scalar symbols (SX), unless the model's rate takes only matrices (MX) or a kind is asked for."""
+    nu, of = len(model.inputs), kind or symbol_kind(model)
+    return {"t": of.sym("t"), "h": of.sym("h"), "x": of.sym("x", len(model.states)),
+            "u0": of.sym("u0", nu), "u1": of.sym("u1", nu), "p": of.sym("p", len(model.parameters))}
+
+
+def symbol_kind(model: EquationModel) -> Any:
+    """CasADi's SX, or MX where the rate looks for algebraic variables by Newton's method."""
+    return ca.SX if model.algebraic_system is None or model.algebraic_system.affine else ca.MX
 
 
 def symbolic_step(model: EquationModel, integrator: Explicit | Implicit, s: dict[str, ca.SX]) -> StepFunction:
@@ -23,8 +31,7 @@ def symbolic_step(model: EquationModel, integrator: Explicit | Implicit, s: dict
 def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[int, ...]) -> list[ca.Function]:
     """The functions that propagation.c names, derivatives with respect to the state and the free parameters."""
     s = symbols(model)
-    q = ca.vertcat(s["x"], s["p"][list(free), 0])
-    functions = [*output_functions(model, s, q)]
+    functions = [*output_functions(model, s, free)]
     if isinstance(integrator, Adaptive):
         raise NotSupported(f"'{integrator.name}' chooses its own steps; there is no formula for one step.")
     step = symbolic_step(model, integrator, s)
@@ -32,21 +39,28 @@ def stage_functions(model: EquationModel, integrator: Integrator, free: tuple[in
         inputs = [s["t"], s["h"], s["x"], s["u0"], s["u1"], s["p"]]
         nxt = integrator.next_state(step)
         functions += [dense_function("dyn_step", inputs, [nxt]),
-                      dense_function("dyn_step_jac", inputs, [nxt, ca.jacobian(nxt, q)])]
+                      dense_function("dyn_step_jac", inputs, [nxt, slope(nxt, s, free)])]
     else:
-        z = ca.SX.sym("z", integrator.stages * len(model.states))
+        z = symbol_kind(model).sym("z", integrator.stages * len(model.states))
         inputs = [s["t"], s["h"], s["x"], z, s["u0"], s["u1"], s["p"]]
         G, nxt = integrator.equations(step, z), integrator.next_state(step, z)
         functions += [dense_function("dyn_imp", inputs, [G, ca.jacobian(G, z), nxt]),
-                      dense_function("dyn_imp_jac", inputs, [ca.jacobian(G, z), ca.jacobian(G, q),
-                                                        ca.jacobian(nxt, z), ca.jacobian(nxt, q)])]
+                      dense_function("dyn_imp_jac", inputs, [ca.jacobian(G, z), slope(G, s, free),
+                                                        ca.jacobian(nxt, z), slope(nxt, s, free)])]
     return functions
 
 
-def output_functions(model: EquationModel, s: dict[str, ca.SX], q: ca.SX) -> list[ca.Function]:
+def output_functions(model: EquationModel, s: dict[str, ca.SX], free: tuple[int, ...]) -> list[ca.Function]:
     y = model.output(s["t"], s["x"], s["u0"], s["p"])
     inputs = [s["t"], s["x"], s["u0"], s["p"]]
-    return [dense_function("dyn_out", inputs, [y]), dense_function("dyn_out_jac", inputs, [y, ca.jacobian(y, q)])]
+    return [dense_function("dyn_out", inputs, [y]), dense_function("dyn_out_jac", inputs, [y, slope(y, s, free)])]
+
+
+def slope(value: ca.SX, s: dict[str, ca.SX], free: tuple[int, ...]) -> ca.SX:
+    """Derivative by the states and the free parameters."""
+    if isinstance(value, ca.SX):
+        return ca.jacobian(value, ca.vertcat(s["x"], s["p"][list(free), 0]))
+    return ca.horzcat(ca.jacobian(value, s["x"]), ca.jacobian(value, s["p"])[:, list(free)])  # MX: by whole symbols only
 
 
 def dense_function(name: str, inputs: list[ca.SX], outputs: list[ca.SX]) -> ca.Function:

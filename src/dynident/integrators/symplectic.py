@@ -15,7 +15,7 @@ from dynident.integrators.scheme import Explicit, StepFunction
 
 def symplectic_euler_step(step: StepFunction) -> ca.SX:
     rate = step.rate_at(step.x, 0)
-    after = ca.SX(step.x)
+    after = type(step.x)(step.x)
     for v in step.velocities:
         after[v] = step.x[v] + step.h * rate[v]
     for q, v in zip(step.positions, step.velocities, strict=True):
@@ -33,11 +33,11 @@ def leapfrog_step(step: StepFunction) -> ca.SX:
 def half_kick(step: StepFunction, x: ca.SX, fraction: int) -> ca.SX:
     """The state after half a step in the velocities alone, forces taken at one end of the step."""
     first = step.rate_at(x, fraction)
-    predicted = ca.SX(x)
+    predicted = type(x)(x)
     for v in step.velocities:
         predicted[v] = x[v] + step.h / 2 * first[v]
     second = step.rate_at(predicted, fraction)
-    after = ca.SX(x)
+    after = type(x)(x)
     for v in step.velocities:
         after[v] = x[v] + step.h / 4 * (first[v] + second[v])
     return after

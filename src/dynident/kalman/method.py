@@ -127,7 +127,7 @@ class FilterMethod(Method):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(process_noise=Support.YES)
+        return Capabilities(process_noise=Support.YES, nonlinear_algebraic_variables=Support.NO)
 
     @property
     def simulation_integrator(self) -> str:

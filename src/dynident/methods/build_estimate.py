@@ -26,6 +26,7 @@ from dynident.solvers.solver_result import Iteration, SolverResult
 from dynident.statistics.active_bounds import ActiveConstraints, count_fixed
 from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.statistics.distributions import f_quantile, normal_quantile
+from dynident.statistics.quantisation import quantisers_of
 from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_SAMPLES, noise_level, outliers
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.status import Status, fit_status
@@ -55,9 +56,28 @@ def build_estimate(problem: Problem, method: Any, values: Mapping[str, float], u
     return Estimate(
         problem=problem, method=method, values={**values, **problem.fixed_values()}, uncertainty=uncertainty,
         converged=converged, status=status, cost=cost, trajectories=trajectories, residuals=residuals,
-        noise_std={} if noise_std is None else all_noise_std(problem, noise_std), notes=tuple(notes), history=history,
+        noise_std={} if noise_std is None else all_noise_std(problem, noise_std),
+        notes=(*notes, *algebraic_notes(problem, values, trajectories)), history=history,
         counts={**counts, **({"interrupted": 1} if interrupted else {})}, times=times or {},
         statistics={**(statistics or {}), **fits}, **parts)
+
+
+def algebraic_notes(problem: Problem, values: Mapping[str, float], trajectories: Sequence[Trajectory]) -> list[str]:
+    """The consistent first values of algebraic variables, which nobody gave."""
+    model = problem.model
+    if not isinstance(model, EquationModel) or model.algebraic_system is None:
+        return []
+    unknowns = np.array([values[name] for name in problem.names])
+    found = []
+    for e, (experiment, path) in enumerate(zip(problem.experiments, trajectories, strict=False)):
+        x, u = (np.array([of[name][0] for name in names]) for of, names in
+                ((path.states, model.states), (experiment.inputs, model.inputs)))
+        p = problem.parameters_and_initial_state(unknowns, e)[0]
+        z = model.algebraic_system.solve(float(path.time[0]), x, u, p)
+        named = ", ".join(f"{name} = {value:.6g}" for name, value in zip(model.algebraic, z, strict=True))
+        found.append(f"{named} in '{experiment.name}'" if len(problem.experiments) > 1 else named)
+    shown = [*found[:LISTED], *([f"{len(found) - LISTED} more records"] if len(found) > LISTED else [])]
+    return [f"Consistent with the algebraic equations at the first sample: {'; '.join(shown)}."] if found else []
 
 
 def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProblem, outcome: SolverResult,
@@ -73,7 +93,7 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     tied, limits = (constraints or ActiveConstraints()).append_as_measurements(robust_linearization(at, finite.loss))
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(noise_std),
                                   smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits,
-                                  on_demand=True)
+                                  on_demand=True, quantisers=quantisers_of(problem, residuals))
     if uncertainty.combinations and isinstance(problem.model, EquationModel):
         uncertainty = replace(uncertainty, combinations=confirmed_combinations(
             problem, at.values, active, uncertainty.combinations))

@@ -30,6 +30,10 @@ PROCESS_NOISE = ("{method} takes the model as undisturbed, but the problem state
                  "prediction_error(), which takes it, or leave it out (problem.with_output_noise_only()) for output error.")
 INPUT_NOISE = ("{method} takes its inputs as exact, but the problem states noise of {names}. Use prediction_error(), which "
                "takes it, or leave it out (problem.with_output_noise_only()) for output error.")
+ALGEBRAIC = ("{method} takes rates that are formulas, but the model has the algebraic variables {names}. Solve 0 = g for them "
+             "by hand, or use {instead}.")
+NONLINEAR_ALGEBRAIC = ("{method} takes algebraic variables that enter linearly, which can be eliminated; {names} do not. Use "
+                       "{instead}.")
 STATE_BOUNDS = "{method} takes constraints between parameters, but no bounds on states ('{constraint}'); use {instead}."
 
 
@@ -58,6 +62,8 @@ class Capabilities:
     black_boxes: Support = Support.NO  # FMUs: models that show no equations
     hybrid_models: Support = Support.NO  # modes and transitions
     models_without_states: Support = Support.NO
+    algebraic_variables: Support = Support.YES  # that enter linearly: eliminated before a method sees them
+    nonlinear_algebraic_variables: Support = Support.YES  # found by Newton's method
     dead_times: Support = Support.NO  # delay(u, theta)
     discrete_time: Support = Support.NO  # next=...
     constraints: Support = Support.NO  # between parameters
@@ -81,7 +87,8 @@ INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), ful
 REFUSALS = {  # in the order in which they are looked for; what is missing here is refused by the methods themselves
     "black_boxes": "{method} needs a model with equations, not a {model}.", "hybrid_models": MODES, "bounded_noise": BOUNDED,
     "dead_times": DEAD_TIME, "discrete_time": DISCRETE_TIME,
-    "models_without_states": STATELESS, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
+    "models_without_states": STATELESS, "algebraic_variables": ALGEBRAIC,
+    "nonlinear_algebraic_variables": NONLINEAR_ALGEBRAIC, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
     "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE}
 
 
@@ -107,6 +114,18 @@ def _bounded_noise(problem: Problem) -> dict[str, Any] | None:
 
 def _without_states(problem: Problem) -> dict[str, Any] | None:
     return None if problem.model.states else {}
+
+
+def _algebraic(problem: Problem) -> dict[str, Any] | None:
+    model = problem.model
+    if not isinstance(model, EquationModel) or not model.algebraic:
+        return None
+    return {"names": ", ".join(f"'{name}'" for name in model.algebraic)}
+
+
+def _nonlinear_algebraic(problem: Problem) -> dict[str, Any] | None:
+    found = _algebraic(problem)
+    return None if found is None or problem.model.algebraic_system.affine else found
 
 
 def _dead_times(problem: Problem) -> dict[str, Any] | None:
@@ -141,6 +160,7 @@ def _input_noise(problem: Problem) -> dict[str, Any] | None:
 
 FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
     "black_boxes": _black_box, "hybrid_models": _hybrid, "bounded_noise": _bounded_noise,
-    "dead_times": _dead_times, "discrete_time": _discrete_time, "models_without_states": _without_states,
-    "constraints": _constraints, "state_bounds": _state_bounds,
+    "dead_times": _dead_times, "discrete_time": _discrete_time,
+    "models_without_states": _without_states, "algebraic_variables": _algebraic,
+    "nonlinear_algebraic_variables": _nonlinear_algebraic, "constraints": _constraints, "state_bounds": _state_bounds,
     "process_noise": _process_noise, "input_noise": _input_noise}

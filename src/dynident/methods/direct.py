@@ -305,9 +305,9 @@ class FullDiscretizationMethod(DirectMethod):
 
     @property
     def capabilities(self) -> Capabilities:
-        program = self.solver in ("auto", "ipopt", "sqp")
+        program, sparse = self.solver in ("auto", "ipopt", "sqp"), self.solver in ("ipopt", "sqp")
         return Capabilities(constraints=Support.YES, state_bounds=Support.YES if program else Support.NO,
-                            robust_losses=Support.YES)
+                            robust_losses=Support.YES, nonlinear_algebraic_variables=Support.NO if sparse else Support.YES)
 
     def check_supports(self, problem: Problem) -> None:
         takes = self.capabilities

@@ -9,6 +9,7 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 
+from dynident.integrators.step_functions import symbol_kind
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 
@@ -18,7 +19,7 @@ def singular_states(problem: Problem, unknowns: np.ndarray) -> dict[str, tuple[f
     model = problem.model
     if not isinstance(model, EquationModel) or model.hybrid:
         return {}
-    t, x, u, p = (ca.SX.sym(n, k) for n, k in (("t", 1), ("x", len(model.states)), ("u", len(model.inputs)),
+    t, x, u, p = (symbol_kind(model).sym(n, k) for n, k in (("t", 1), ("x", len(model.states)), ("u", len(model.inputs)),
                                                ("p", len(model.parameters))))
     plain = model.undelayed
     both = ca.vertcat((model.next_state if model.sample_time else plain.rate)(t, x, u, p), plain.output(t, x, u, p))

@@ -71,6 +71,8 @@ class ModelDefinition:
     transitions: list[TransitionText] = field(default_factory=list)
     outputs: Texts = field(default_factory=dict)
     definitions: Texts = field(default_factory=dict)
+    algebraic: Texts = field(default_factory=dict)  # by variable: what is zero
+    guesses: Texts = field(default_factory=dict)  # of algebraic variables
     tables: dict[str, Table] = field(default_factory=dict)
     sample_time: float | None = None  # the rates are next values then
     unused: list[str] = field(default_factory=list)  # declared names that need not occur in any equation
@@ -80,6 +82,7 @@ class ModelDefinition:
         """Texts of everything that moves the states."""
         conditions = [*(mode.invariant for mode in self.modes.values()), *(each.when for each in self.transitions)]
         return [*(text for mode in self.modes.values() for text in mode.rate.values()),
+                *self.algebraic.values(),
                 *(text for text in conditions if text),
                 *(text for each in self.transitions for text in each.reset.values())]
 
@@ -88,8 +91,9 @@ class ModelDefinition:
 
     def declared(self) -> Iterator[tuple[str, str]]:
         """Each declared name with its kind."""
-        for kind, names in (("state", self.states), ("input", self.inputs), ("constant", self.constants),
-                            ("definition", self.definitions), ("parameter", self.parameters or ())):
+        for kind, names in (("state", self.states), ("algebraic variable", self.algebraic), ("input", self.inputs),
+                            ("constant", self.constants), ("definition", self.definitions),
+                            ("parameter", self.parameters or ())):
             for name in names:
                 yield kind, name
 
@@ -100,6 +104,8 @@ class ModelDefinition:
         motion: dict[str, Any] = {key: {name: only.rate[name] for name in self.states}, **timed} if only else {
             "states": list(self.states), "modes": {name: mode.definition() for name, mode in self.modes.items()},
             "transitions": [each.definition() for each in self.transitions]}
+        motion |= {"algebraic": dict(self.algebraic)} if self.algebraic else {}
+        motion |= {"guesses": dict(self.guesses)} if self.guesses else {}
         return {"kind": KIND, "name": self.name, **motion, "outputs": dict(self.outputs),
                 "definitions": dict(self.definitions), "inputs": list(self.inputs),
                 "parameters": list(self.parameters or ()), "constants": dict(self.constants), "units": dict(self.units),
@@ -180,6 +186,23 @@ def take_text(written: ModelDefinition, states: Any, outputs: Any, definitions: 
     written.outputs = taken_outputs(written, outputs, faults)
 
 
+def take_algebraic(written: ModelDefinition, algebraic: Any, guesses: Mapping[str, Equation], traced: bool, faults: list[str]
+                   ) -> None:
+    """What is zero for each algebraic variable, as text; with a rate function the names alone, since it returns the rest."""
+    if traced and isinstance(algebraic, Mapping):
+        faults.append("with a rate function, algebraic is a list of names; the function returns what is zero under each.")
+    elif not traced and not isinstance(algebraic, Mapping):
+        faults.append("algebraic is a list of names, but there are no equations. Write algebraic={\"z\": \"x - z**2\", ...}: "
+                      "what stands there is zero; or give a function rate(t, x, u, p).")
+    elif traced:
+        written.algebraic = dict.fromkeys(names_of("algebraic", algebraic, faults), "0")
+    else:
+        written.algebraic = texts_of("equation", algebraic, faults)
+    written.guesses = texts_of("guess", guesses, faults)
+    faults += [f"guesses names '{name}', which is not an algebraic variable.{did_you_mean(name, list(written.algebraic))}"
+               for name in written.guesses if name not in written.algebraic]
+
+
 def take_next(written: ModelDefinition, following: Any, sample_time: Any, states: Any, rate: Any, modes: Any,
               faults: list[str]) -> Any:
     """The equations of discrete time, as those of the states; what contradicts them is a fault."""
@@ -218,7 +241,7 @@ def taken_outputs(written: ModelDefinition, outputs: Any, faults: list[str]) -> 
         return {name: name for name in written.states}
     if isinstance(outputs, Mapping):
         return texts_of("equation", outputs, faults)
-    return as_outputs(outputs, [*written.states, *written.inputs, *written.definitions], faults)
+    return as_outputs(outputs, [*written.states, *written.algebraic, *written.inputs, *written.definitions], faults)
 
 
 def as_outputs(outputs: Iterable[str], measurable: Sequence[str], faults: list[str]) -> Texts:

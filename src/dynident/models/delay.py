@@ -43,6 +43,8 @@ class ModelWithoutDelay:
         self.constants, self.units, self.modes, self.hybrid = model.constants, model.units, model.modes, False
         self.delays: tuple[Delay, ...] = ()
         self.sample_time: float | None = None
+        self.algebraic: tuple[str, ...] = ()  # eliminated already
+        self.algebraic_system = None
 
     def content_hash(self) -> str:
         return f"{self.model.content_hash()} {self.told}"

@@ -19,6 +19,7 @@ import casadi
 
 from dynident._util.short_repr import short_text
 from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.models.algebraic import AlgebraicSystem, read_algebraic
 from dynident.models.definition import (
     KIND,
     TIME,
@@ -34,6 +35,7 @@ from dynident.models.definition import (
     numbers_of,
     parse,
     tables_of,
+    take_algebraic,
     take_next,
     take_text,
     undeclared_names,
@@ -47,14 +49,14 @@ from dynident.models.parser import Scope
 from dynident.models.tracing import take_functions
 from dynident.problem.model import NominalValue
 
-ITEMS = ("states", "modes", "transitions", "outputs", "inputs", "constants", "definitions", "parameters", "units",
-         "name", "tables", "next", "sample_time", "starts", "unused")
+ITEMS = ("states", "algebraic", "guesses", "modes", "transitions", "outputs", "inputs", "constants", "definitions",
+         "parameters", "units", "name", "tables", "next", "sample_time", "starts", "unused")
 MODEL_CACHE_SIZE = 16  # models that arrived from another process and are kept
 
 
 @final
 class EquationModel:
-    """A model of ordinary differential equations, given as text or as Python functions; frozen, compared by its content.
+    """A model of differential equations, given as text or as Python functions; frozen, compared by its content.
 
     A name in the equations that is declared nowhere is a parameter, unless `parameters` lists them all. Time is `t`.
     See the manual, reference/models.
@@ -63,6 +65,12 @@ class EquationModel:
     ----------
     states : mapping of str to str, or sequence of str, optional
         The rate of each state as text (or a number); the names alone where `rate` or `modes` give the rates.
+    algebraic : mapping of str to str, or sequence of str, optional
+        Algebraic variables, each with an expression that is zero (index 1: together they determine the variables); the names
+        alone where `rate` gives the expressions. Rates and outputs may use them.
+    guesses : mapping of str to str or float, optional
+        Where to look for algebraic variables that enter nonlinearly, as text over states, inputs and parameters; left out, 0
+        and then 1. Each next place is looked for from the one before.
     outputs : mapping of str to str, or sequence of str, optional
         Measured quantities as text; left out, every state is measured under its own name.
     inputs : sequence of str, default ()
@@ -78,8 +86,9 @@ class EquationModel:
     name : str, default ""
         For reports.
     rate : callable, optional
-        `rate(t, x, u, p)` returns a rate per state, as a dict or in the order of the states. It is traced with symbols, and
-        compared with itself at random points: `x.q`, `x["q"]` and `x[0]` read a state, `p` holds parameters and constants,
+        `rate(t, x, u, p)` returns a rate per state, as a dict or in the order of the states; behind them, per algebraic
+        variable, what is zero. It is traced with symbols, and compared with itself at random points: `x.q`, `x["q"]` and
+        `x[0]` read a state (algebraic variables stand behind the states), `p` holds parameters and constants,
         functions come from numpy, math or `dynident.maths`.
     output : callable, optional
         `output(t, x, u, p)` returns a dict of outputs.
@@ -112,9 +121,13 @@ class EquationModel:
     ...                         outputs={"position": "q"}, inputs=["u"])
     >>> mass.parameters
     ('d', 'k', 'm')
+    >>> cable = di.EquationModel(states={"q": "i"}, algebraic={"i": "R*i + i**3 + q/C"})
+    >>> cable.algebraic
+    ('i',)
     """
 
     states: tuple[str, ...]
+    algebraic: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -126,10 +139,13 @@ class EquationModel:
     delays: tuple[Delay, ...]  # delayed inputs; each is a channel behind the inputs in the functions of the modes
     sample_time: float | None  # of a model in discrete time
     channel_output: casadi.Function  # (t, x, inputs and delayed inputs, p) -> y
+    algebraic_system: AlgebraicSystem | None  # before the algebraic variables were eliminated; None: there are none
     _modes: Mapping[str, ModeFunctions]
     _definition: dict[str, Any]
 
     def __init__(self, *, states: Mapping[str, Equation] | Sequence[str] | None = None,
+                 algebraic: Mapping[str, Equation] | Sequence[str] | None = None,
+                 guesses: Mapping[str, Equation] | None = None,
                  outputs: Mapping[str, Equation] | Sequence[str] | None = None, inputs: Sequence[str] = (),
                  constants: Mapping[str, float] | None = None, definitions: Mapping[str, Equation] | None = None,
                  parameters: Sequence[str] | None = None, units: Mapping[str, str] | None = None, name: str = "",
@@ -151,7 +167,11 @@ class EquationModel:
         elif states is None:
             raise ProblemError([*faults, "the model has no states. Write states={\"q\": \"v\", ...}, next={...} in discrete "
                                          "time, or states={} where outputs follow inputs at once."])
+        if algebraic or guesses:
+            take_algebraic(written, algebraic or {}, guesses or {}, rate is not None, faults)
         if modes is not None or transitions:
+            if written.algebraic:
+                faults.append("a model has modes or algebraic variables, not both. Solve the algebraic equations in each mode.")
             if rate is not None:
                 faults.append("rate and modes are both given; with modes, each Mode has a rate of its own.")
             take_modes(written, states, outputs, definitions or {}, modes or {}, transitions, output, faults)
@@ -180,8 +200,9 @@ class EquationModel:
             known[name] = parse(written.definitions[name], known, f"definition of '{name}'", faults)
         motion = read_automaton(written, known, faults)
         measured = [parse(text, known, f"output '{name}'", faults) for name, text in written.outputs.items()]
+        zero = [parse(text, known, f"algebraic equation of '{name}'", faults) for name, text in written.algebraic.items()]
         late = [part for (name, _), (_, dead_time) in known.delayed.items() for part in (symbols[name], dead_time)]
-        faults += unused(written, None if faults else [*motion.expressions(), *measured, *late]) if complete else []
+        faults += unused(written, None if faults else [*motion.expressions(), *measured, *late, *zero]) if complete else []
         faults += delay_faults(written, known, symbols)
         faults += motion.guard_faults([symbols[name] for name in [TIME, *written.states, *written.inputs]], not faults)
         faults += clashes(written)
@@ -195,13 +216,16 @@ class EquationModel:
         arguments = [symbols[TIME], *(column_vector(group) for group in groups)]
         make = Maker(arguments, (column_vector(symbols[name] for name in written.constants),
                                  column_vector(written.constants.values())))
-        modes = motion.modes(make)
+        system = read_algebraic(written, motion, (zero, measured), known, make) if zero else None
+        modes = motion.modes(make, None if system is None else system.eliminated(system.motion))
+        output = make.function("output", measured, "y") if system is None else system.eliminated(system.measured)
         for key, value in {
-                "states": tuple(written.states), "inputs": tuple(written.inputs), "outputs": tuple(written.outputs),
+                "states": tuple(written.states), "algebraic": tuple(written.algebraic), "algebraic_system": system,
+                "inputs": tuple(written.inputs), "outputs": tuple(written.outputs),
                 "parameters": tuple(written.parameters), "constants": MappingProxyType(written.constants),
                 "units": MappingProxyType(written.units), "name": written.name,
                 "modes": tuple(mode.name for mode in modes), "_modes": {mode.name: mode for mode in modes},
-                "transitions": motion.transitions(make), "channel_output": make.function("output", measured, "y"),
+                "transitions": motion.transitions(make), "channel_output": output,
                 "delays": tuple(Delay(written.inputs.index(name), str(symbol), make.of_parameters("dead_time", dead_time))
                                 for (name, _), (symbol, dead_time) in known.delayed.items()),
                 "sample_time": written.sample_time, "_definition": written.definition()}.items():
@@ -291,7 +315,7 @@ class EquationModel:
         for unordered in ("constants", "definitions", "units", "tables", "starts"):
             if unordered in said:
                 said[unordered] = sorted(said[unordered].items())
-        for ordered in ("states", "next", "outputs", "modes"):
+        for ordered in ("states", "algebraic", "next", "outputs", "modes"):
             if isinstance(said.get(ordered), dict):
                 said[ordered] = list(said[ordered].items())
         return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
@@ -301,9 +325,9 @@ class EquationModel:
 
         The form asks that each position's rate is one velocity and nothing else, and that every state is one of both.
         """
-        x, rate = casadi.SX.sym("x", len(self.states)), self.undelayed.rate
-        others = [casadi.SX.sym(n, rate.size1_in(k)) for k, n in ((0, "t"), (2, "u"), (3, "p"))]
-        rates = rate(others[0], x, *others[1:])
+        x = casadi.SX.sym("x", len(self.states))
+        rate = self.undelayed.rate if self.algebraic_system is None else self.algebraic_system.motion
+        rates = rate(*(x if k == 1 else casadi.SX.sym("a", rate.size1_in(k)) for k in range(rate.n_in())))
         index = {x[k].element_hash(): k for k in range(len(self.states))}
         velocity_of = {k: index[rates[k].element_hash()] for k in range(len(self.states))
                        if rates[k].element_hash() in index}
@@ -338,13 +362,15 @@ class EquationModel:
         for mode, text in modes.items():
             lines += [f"  mode {mode}" + (f" where {text['invariant']}" if "invariant" in text else "")] * bool(mode)
             lines += [f"  {'  ' * bool(mode)}{name}{moved} = {text['rate'][name]}" for name in self.states]
+        lines += [f"  0 = {text} gives {name}" for name, text in said.get("algebraic", {}).items()]
         lines += [f"  {each.source} -> {each.target} when {each.when}" for each in self.transitions]
         lines += [f"  output {name} = {text}{unit(name)}" for name, text in said["outputs"].items()]
         lines += [f"  with {name} = {text}" for name, text in said["definitions"].items()]
         lines += [f"  table {name} at {', '.join(f'{knot:g}' for knot in table['knots'])}{', smooth' * ('smooth' in table)}"
                   for name, table in said.get("tables", {}).items()]
         lines += [f"  constant {name} = {value!r}{unit(name)}" for name, value in self.constants.items()]
-        for kind, names in (("states", self.states), ("inputs", self.inputs), ("parameters", self.parameters)):
+        for kind, names in (("states", self.states), ("algebraic", self.algebraic), ("inputs", self.inputs),
+                            ("parameters", self.parameters)):
             lines += [f"  {kind}: {', '.join(name + unit(name) for name in names)}"] * bool(names)
         return "\n".join(lines)
 

@@ -14,7 +14,7 @@ import casadi
 
 from dynident.models.definition import ModelDefinition, column_vector, parse, read_condition
 
-ARGUMENTS = ["t", "x", "u", "p"]
+ARGUMENTS = ("t", "x", "u", "p")
 COMPARISONS = {casadi.OP_LT: "<", casadi.OP_LE: "<=", casadi.OP_EQ: "==", casadi.OP_NE: "!="}
 JOINS: dict[int, tuple[str, Callable]] = {casadi.OP_AND: ("and", casadi.fmin), casadi.OP_OR: ("or", casadi.fmax)}
 
@@ -91,10 +91,15 @@ class Maker:
 
     arguments: Sequence[casadi.SX]
     constants: tuple[casadi.SX, casadi.SX]  # symbols and values
+    names: tuple[str, ...] = ARGUMENTS
+
+    def filled(self, expressions: Sequence[casadi.SX]) -> casadi.SX:
+        """One below the other."""
+        return casadi.densify(casadi.substitute(column_vector(expressions), *self.constants))
 
     def function(self, name: str, expressions: Sequence[casadi.SX], result: str) -> casadi.Function:
-        filled = casadi.substitute(column_vector(expressions), *self.constants)
-        return casadi.Function(name, list(self.arguments), [casadi.densify(filled)], ARGUMENTS, [result], {"cse": True})
+        return casadi.Function(name, list(self.arguments), [self.filled(expressions)], list(self.names), [result],
+                               {"cse": True})
 
     def of_parameters(self, name: str, expression: casadi.SX) -> casadi.Function:
         """A function of the parameters alone."""
@@ -115,9 +120,10 @@ class Automaton:
         return [*(rate for rates in self.rates.values() for rate in rates), *self.invariants.values(), *self.conditions,
                 *(value for reset in self.resets for value in reset)]
 
-    def modes(self, make: Maker) -> tuple[ModeFunctions, ...]:
+    def modes(self, make: Maker, rate: casadi.Function | None = None) -> tuple[ModeFunctions, ...]:
+        """With the `rate` of the only mode, where it is not what the equations say as they stand."""
         return tuple(ModeFunctions(
-            name, make.function("rate", rates, "dx"), make.function("possible", [self.invariants[name]], "holds"),
+            name, rate or make.function("rate", rates, "dx"), make.function("possible", [self.invariants[name]], "holds"),
             make.function("invariant", [switching_function(self.invariants[name])], "margin"))
             for name, rates in self.rates.items())
 

@@ -71,14 +71,15 @@ def take_functions(written: ModelDefinition, states: Any, outputs: Any, definiti
     if faults or rate is None:
         return
     written.states = names
+    implicit = list(written.algebraic)
     faults += name_faults(written)
     arguments = arguments_of(written, faults)
-    rates = trace("rate", rate, arguments, names, faults)
+    rates = trace("rate", rate, arguments, [*names, *implicit], faults)
     if output is not None:
         declared = None if outputs is None else names_of("outputs", outputs, faults)
         measured = trace("output", output, arguments, declared, faults)
     else:
-        listed = names if outputs is None else as_outputs(outputs, names, faults)
+        listed = names if outputs is None else as_outputs(outputs, [*names, *implicit], faults)
         measured = {name: arguments.x.symbols[name] for name in listed}
     if faults:
         kinds = {name: kind for kind, name in written.declared() if kind != "state"}
@@ -95,6 +96,7 @@ def take_functions(written: ModelDefinition, states: Any, outputs: Any, definiti
         faults.extend(error.faults)
         return
     written.modes = {ONLY_MODE: ModeText({name: texts["state", name] for name in names})}
+    written.algebraic = {name: texts["state", name] for name in implicit}
     written.outputs = {name: texts["output", name] for name in measured}
 
 
@@ -122,7 +124,7 @@ class Arguments:
 def arguments_of(written: ModelDefinition, faults: list[str]) -> Arguments:
     """What a user's function is called with."""
     known = [*(written.parameters or ()), *written.constants]
-    return Arguments(casadi.SX.sym(TIME), NameScope("x", "state", written.states, faults),
+    return Arguments(casadi.SX.sym(TIME), NameScope("x", "state", [*written.states, *written.algebraic], faults),
                      NameScope("u", "input", written.inputs, faults),
                      NameScope("p", "parameter", known, faults, written.parameters is None), written.constants)
 

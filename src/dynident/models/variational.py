@@ -39,6 +39,8 @@ class VariationalModel:
     coefficients: int
     monitored: tuple[str, ...] = ()
     hybrid: ClassVar[bool] = False
+    algebraic: ClassVar[tuple[str, ...]] = ()  # eliminated already
+    algebraic_system: ClassVar[None] = None
 
     @property
     def unknowns(self) -> int:

@@ -12,7 +12,8 @@ from typing import Any, final
 import casadi as ca
 import numpy as np
 
-from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.errors import ProblemError, did_you_mean
+from dynident.models.algebraic import solve_symmetric
 from dynident.models.equations import EquationModel
 from dynident.problem.model import NominalValue
 from dynident.robots import rigid_body
@@ -23,7 +24,7 @@ from dynident.robots.urdf import Urdf, read_urdf
 
 KIND = "robot"
 MOTOR_INERTIA = "Ia"  # the inertia of a motor and its gear, seen at the joint
-MOST_EXPLICIT = 3  # joints whose accelerations are written out; the equations of more fill pages
+MOST_EXPLICIT = 3  # joints whose accelerations are written out; the equations of more fill pages, and are not quicker
 UNIT_OF = {"m": "kg", "h": "kg m", "I": "kg m^2"}  # by first letter
 
 
@@ -218,27 +219,27 @@ class RobotModel:
     def forward(self, parameters: Sequence[str]) -> EquationModel:
         """The forward dynamics as equations of these parameters, the others at their nominal values.
 
-        M(q) ddq = tau - bias - friction, solved for ddq symbol by symbol.
+        Up to three joints M(q) ddq = tau - bias - friction is solved for ddq symbol by symbol. Accelerations of more joints,
+        and those that load-dependent friction follows, are algebraic variables: torques(q, dq, ddq) = tau.
         """
-        if self.dof > MOST_EXPLICIT:
-            raise NotSupported(f"{self.name} has {self.dof} joints; forward dynamics are written out for {MOST_EXPLICIT} at "
-                               "most. Use inverse_dynamics(), or lock joints.")
-        if any("load" in laws for laws in self.friction):
-            raise NotSupported("Load-dependent friction asks for the accelerations that it changes; forward dynamics take the "
-                               "other laws. Use inverse_dynamics(), or leave \"load\" out.")
         n = range(1, self.dof + 1)
+        implicit = self.dof > MOST_EXPLICIT or any("load" in laws for laws in self.friction)
 
         def rate(t: Any, x: Any, u: Any, p: Any) -> list[Any]:
             q, dq = (ca.vertcat(*(x[f"{kind}{k}"] for k in n)) for kind in ("q", "dq"))
             values = {name: p[name] if name in parameters else it.start for name, it in self.nominal_values.items()}
             torque = ca.vertcat(*(u[f"tau{k}"] for k in n))
-            matrix = self.mass_matrix(q, values)
-            bias = self.torques(q, dq, ca.SX(self.dof, 1), values)
-            return [*(x[f"dq{k}"] for k in n), *ca.vertsplit(solve_symmetric(matrix, torque - bias))]
+            if implicit:
+                ddq = ca.vertcat(*(x[f"ddq{k}"] for k in n))
+                moved = [*ca.vertsplit(ddq), *ca.vertsplit(self.torques(q, dq, ddq, values) - torque)]
+            else:
+                bias = self.torques(q, dq, ca.SX(self.dof, 1), values)
+                moved = ca.vertsplit(solve_symmetric(self.mass_matrix(q, values), torque - bias))
+            return [*(x[f"dq{k}"] for k in n), *moved]
 
         units = {name: self.units[name] for name in (*self.states, *self.inputs, *parameters)}
-        return EquationModel(states=list(self.states), inputs=list(self.inputs), rate=rate, parameters=list(parameters),
-                             units=units, name=self.name)
+        return EquationModel(states=list(self.states), algebraic=[f"ddq{k}" for k in n] if implicit else None,
+                             inputs=list(self.inputs), rate=rate, parameters=list(parameters), units=units, name=self.name)
 
     def mass_matrix(self, q: ca.SX, p: Mapping[str, Any]) -> ca.SX:
         """(dof, dof) of links and motors."""
@@ -289,24 +290,6 @@ class RobotModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RobotModel.from_definition, (self.definition(),)
-
-
-def solve_symmetric(matrix: ca.SX, rhs: ca.SX) -> ca.SX:
-    """x of matrix x = rhs by L D L', symbol by symbol."""
-    n = matrix.shape[0]
-    lower = ca.SX.eye(n)
-    pivots: list[ca.SX] = []
-    for j in range(n):
-        pivots.append(matrix[j, j] - sum((lower[j, k] ** 2 * pivots[k] for k in range(j)), ca.SX(0)))
-        for i in range(j + 1, n):
-            rest = sum((lower[i, k] * lower[j, k] * pivots[k] for k in range(j)), ca.SX(0))
-            lower[i, j] = (matrix[i, j] - rest) / pivots[j]
-    x = ca.SX(rhs)
-    for i in range(n):
-        x[i] -= sum((lower[i, k] * x[k] for k in range(i)), ca.SX(0))
-    for i in reversed(range(n)):
-        x[i] = x[i] / pivots[i] - sum((lower[k, i] * x[k] for k in range(i + 1, n)), ca.SX(0))
-    return x
 
 
 def _check_inertias(urdf: Urdf, tree: Any) -> None:

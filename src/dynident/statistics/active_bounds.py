@@ -17,9 +17,17 @@ from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
 from dynident.linalg.rank import truncated_svd
 from dynident.problem.parameter import Transforms
 from dynident.problem.problem import Problem
-from dynident.statistics.autocorrelation import ColouredNoise, effective_dof
+from dynident.statistics.autocorrelation import ColouredNoise, coloured_noise, effective_dof, series_of
 from dynident.statistics.distributions import student_quantile
-from dynident.statistics.error_propagation import EstimatorGain, FullRankGain, JacobianQR, estimator_gain
+from dynident.statistics.error_propagation import (
+    FEWEST_DOF,
+    EstimatorGain,
+    FullRankGain,
+    JacobianQR,
+    estimator_gain,
+    independent_noise,
+)
+from dynident.statistics.quantisation import QuantisedNoise, Quantiser
 from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 from dynident.transcription.parameter_constraints import parameter_constraints
 
@@ -71,6 +79,20 @@ class NoiseModel:
     noise: ColouredNoise | None  # as autocorrelated as the residuals are
     one_minus_leverage: np.ndarray  # (rows,) one minus the leverage
     enough: bool = True  # degrees of freedom for a noise model
+
+
+def noise_model_of(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows,
+                   noise_estimated: bool, quantisers: Mapping[tuple[int, int], Quantiser], with_colour: bool) -> NoiseModel:
+    """What the residuals say about the errors; `fitted` (rows, rank) spans what the fit explains."""
+    rows = linearization.rows
+    one_minus_leverage = 1 - fitted.row_squares
+    variance, dof = independent_noise(problem, linearization, one_minus_leverage, noise_estimated)
+    series = series_of(rows)
+    enough = bool(series) and all(np.sum(one_minus_leverage[s.rows]) > FEWEST_DOF for s in series)  # for a noise model
+    noise = coloured_noise(linearization.residuals, rows, fitted) if enough and with_colour else None
+    if noise is not None and quantisers:
+        noise = QuantisedNoise.of(noise, linearization.residuals, rows, quantisers, one_minus_leverage)
+    return NoiseModel(linearization.blocks, scales, rows.experiment, variance, dof, noise, one_minus_leverage, enough)
 
 
 def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain, j: int, side: str, known: bool) -> np.ndarray:

@@ -240,8 +240,11 @@ class ColouredNoise:
 
     def covariances_of(self, columns: BlockRows) -> tuple[np.ndarray, ...]:
         """columns' @ Sigma @ columns, by the blocks of the columns: what the rows of each add to it."""
-        local = [series.signals(columns)[1] for series in self.series]
-        return self.summed(columns, [f @ _coloured(f, model).T for f, model in zip(local, self.models, strict=True)])
+        return self.summed(columns, [self.product(i, series.signals(columns)[1]) for i, series in enumerate(self.series)])
+
+    def product(self, i: int, signals: np.ndarray) -> np.ndarray:
+        """signals @ Sigma @ signals' (k, k) of signals (k, span) over series i."""
+        return np.asarray(signals @ _coloured(signals, self.models[i]).T)
 
     def summed(self, columns: BlockRows, products: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Per block of the columns, the products of its series and those of its rows that belong to none."""

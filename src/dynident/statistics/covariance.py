@@ -13,32 +13,31 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError, did_you_mean
-from dynident.linalg.block_rows import BlockRows
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.problem.problem import Problem
 from dynident.statistics.active_bounds import (
     NOTICED,
     ActiveInequality,
     BoundRelaxation,
-    NoiseModel,
     bound_sensitivity,
     inequality_relaxation,
+    noise_model_of,
 )
-from dynident.statistics.autocorrelation import ColouredNoise, Series, coloured_noise, effective_dof, series_of
+from dynident.statistics.autocorrelation import ColouredNoise, Series, effective_dof, series_of
 from dynident.statistics.distributions import student_quantile
 from dynident.statistics.error_propagation import (
-    FEWEST_DOF,
     EstimatorGain,
     FullRankGain,
     JacobianQR,
     estimator_gain,
-    independent_noise,
 )
 from dynident.statistics.identifiability import identifiability
+from dynident.statistics.quantisation import QuantisedNoise, Quantiser
 from dynident.statistics.residual_tests import CONFIDENCE, ResidualTest, whiteness
 from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
 from dynident.tolerances import (
     NO_WIDTH,
+    QUANTISATION_NOTICED,
     SINGULAR_VALUE,
     UNIDENTIFIABLE_FACTOR,
     UNIDENTIFIABLE_STD,
@@ -65,6 +64,8 @@ class Covariance(Uncertainty):
         Covariance for independent errors.
     dof : float
         Degrees of freedom of the noise estimate; infinite where every standard deviation was given.
+    own_dof : array, (unknowns,), or None
+        Degrees of freedom of each variance, where several noises are estimated and weigh differently; None: `dof` for all.
     corrected : array, (unknowns, unknowns), or None
         Covariance for errors as autocorrelated as the residuals are.
     corrected_dof : array, (unknowns,), or None
@@ -113,6 +114,7 @@ class Covariance(Uncertainty):
     values: np.ndarray  # (unknowns,)
     matrix: np.ndarray  # (unknowns, unknowns), independent errors
     dof: float = np.inf  # of the noise estimate; infinite where every std was given
+    own_dof: np.ndarray | None = None  # (unknowns,): of each variance, where several noises weigh differently in it
     corrected: np.ndarray | None = None  # (unknowns, unknowns), errors as autocorrelated as the residuals are
     corrected_dof: np.ndarray | None = None  # (unknowns,): what the correlated noise leaves, differs per unknown
     default_kind: str = "plain"  # which of the two `interval` uses by default
@@ -261,19 +263,21 @@ class Covariance(Uncertainty):
         return self.corrected if kind == "corrected" and self.corrected is not None else self.matrix
 
     def _quantile(self, i: int, probability: float, kind: str) -> float:
-        dof = self.corrected_dof[i] if kind == "corrected" and self.corrected_dof is not None else self.dof
+        own = self.corrected_dof if kind == "corrected" and self.corrected_dof is not None else self.own_dof
+        dof = self.dof if own is None else float(own[i])
         return student_quantile(probability, dof) if dof > 0 else np.inf
 
 
 def covariance_from(problem: Problem, linearization: ResidualJacobian, active: Mapping[str, str], noise_estimated: bool,
-                    smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = (), on_demand: bool = False
-                    ) -> Covariance:
+                    smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = (), on_demand: bool = False,
+                    quantisers: Mapping[tuple[int, int], Quantiser] | None = None) -> Covariance:
     """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
 
     `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
     then taken from its residuals, and the quantiles from the t distribution. `smallest` as in `identifiability`. `limits`
     are the inequalities among the linearization's rows. `on_demand`: where no residual series is autocorrelated, so that the
-    plain interval is printed, the corrected ones are computed when they are asked for.
+    plain interval is printed, the corrected ones are computed when they are asked for. `quantisers`: series, by experiment and
+    output, whose errors are those of rounding.
     """
     names, values = problem.names, np.asarray(linearization.values, float)
     for name in active:
@@ -286,14 +290,16 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     failed = _not_white(problem, linearization)
     fitted = fit.fitted_subspace(sensitivity.basis)
-    errors = _errors(problem, linearization, scales, fitted, noise_estimated, with_colour=bool(failed) or not on_demand)
+    errors = noise_model_of(problem, linearization, scales, fitted, noise_estimated, quantisers or {},
+                            with_colour=bool(failed or quantisers) or not on_demand)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
         score_covariances["corrected"] = sensitivity.coloured_covariance(errors.noise)
         gain = _with_released(fit, {names.index(name): r for name, r in released.items()})
         corrected_dof = effective_dof(errors.noise, sensitivity.basis, gain, errors.one_minus_leverage)
-    default_kind, reason = _which(failed, errors.noise)
+    spread = {kind: np.diag(fit.covariance(meat)) for kind, meat in score_covariances.items()}
+    default_kind, reason = _which(problem, failed, errors.noise, spread)
     unidentifiable, combinations, null = _undetermined(problem, values, free, scales, sensitivity, smallest) if (
         not fit.complete) else ((), (), np.zeros((len(names), 0)))
     bound_std = {kind: {n: _released_std(r, meat.dense(), names.index(n)) for n, r in released.items()} if released else {}
@@ -351,18 +357,6 @@ def relax_bounds(problem: Problem, sensitivities: Mapping[str, np.ndarray], boun
     return found
 
 
-def _errors(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows, noise_estimated: bool,
-            with_colour: bool) -> NoiseModel:
-    """What the residuals say about the errors; `fitted` (rows, rank) spans what the fit explains."""
-    rows = linearization.rows
-    one_minus_leverage = 1 - fitted.row_squares
-    variance, dof = independent_noise(problem, linearization, one_minus_leverage, noise_estimated)
-    series = series_of(rows)
-    enough = bool(series) and all(np.sum(one_minus_leverage[s.rows]) > FEWEST_DOF for s in series)  # for a noise model
-    noise = coloured_noise(linearization.residuals, rows, fitted) if enough and with_colour else None
-    return NoiseModel(linearization.blocks, scales, rows.experiment, variance, dof, noise, one_minus_leverage, enough)
-
-
 def _not_white(problem: Problem, linearization: ResidualJacobian) -> list[ResidualTest]:
     """Tests of whiteness that a residual series does not pass."""
     residuals, series = linearization.residuals, series_of(linearization.rows)
@@ -371,8 +365,17 @@ def _not_white(problem: Problem, linearization: ResidualJacobian) -> list[Residu
     return [test for test in tests if not test.passed]
 
 
-def _which(failed: list[ResidualTest], noise: ColouredNoise | None) -> tuple[str, str]:
-    """Which interval is printed, and why: the corrected one where whiteness is rejected in any series."""
+def _which(problem: Problem, failed: list[ResidualTest], noise: ColouredNoise | None, spread: Mapping[str, np.ndarray]
+           ) -> tuple[str, str]:
+    """Which interval is printed, and why: the corrected one where whiteness is rejected in any series, or rounding widens it.
+
+    `spread` are the variances of the unknowns, by kind.
+    """
+    if isinstance(noise, QuantisedNoise) and noise.quantisers:
+        named = ", ".join(f"{_label(problem, noise.series[i])} is read in steps of {quantiser.step:.3g}"
+                          for i, (quantiser, _) in noise.quantisers.items())
+        if failed or np.any(spread["corrected"] > QUANTISATION_NOTICED**2 * spread["plain"]):
+            return "corrected", f"{named}, and rounding errs alike where the signal is alike"
     if not failed:
         return "plain", "no autocorrelation was found in the residuals"
     worst = max(failed, key=lambda test: test.value)

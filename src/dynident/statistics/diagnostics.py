@@ -13,6 +13,7 @@ from dynident.statistics.covariance import typical_values
 from dynident.statistics.diagnostic import SEVERITIES, Check, Diagnostic, DiagnosticCode
 from dynident.statistics.identifiability import CollinearGroup, Identifiability, identifiability
 from dynident.statistics.identifiable_combinations import NOT_SHOWN
+from dynident.statistics.quantisation import quantisation_step
 from dynident.tolerances import SINGULAR_VALUE
 
 FEW_DATA = 10  # measured values per unknown; with fewer the noise is hardly known
@@ -28,9 +29,6 @@ SHORT_RECORD = 10  # samples; fewer hold no dynamics
 SAMPLES_PER_SWING = 10  # fewer per period, and what happens between samples matters
 PEAK_FRACTION = 0.2  # of the power within two bins of the peak; less is noise and no oscillation
 HARDLY_MOVES = 0.01  # of its mean; an input that varies less excites little
-QUANTISED_FRACTION = 0.95  # distinct values per sample; values of a continuous signal never repeat
-WHOLE_MULTIPLE = 0.02  # of a step; differences this close to whole multiples are
-LARGEST_MULTIPLE = 20  # of a step; the rounding of longer differences hides whether they are whole
 SPIKE = 12.0  # robust standard deviations of the second difference, and both neighbours jump back
 MOSTLY_MISSING = 0.5
 STANDS = 3  # equal samples in a row; fewer are chance
@@ -203,22 +201,6 @@ def _noise_findings(names: tuple[str, str], y: np.ndarray, std: np.ndarray | Non
     if level < 0.5 * least:
         found.append(Diagnostic.of(DiagnosticCode.QUANTISED, names, step=step, least=least, std=level))
     return found
-
-
-def quantisation_step(y: np.ndarray) -> float | None:
-    """The step of which all differences are whole multiples, or None where values do not repeat."""
-    distinct = np.unique(y)
-    if distinct.size < 3 or distinct.size > QUANTISED_FRACTION * y.size:
-        return None
-    gaps = np.diff(distinct)
-    rounding = 8 * np.finfo(float).eps * np.max(np.abs(y))
-    gaps = gaps[gaps > rounding]  # the same level, written by two roundings
-    if not gaps.size:
-        return None
-    step = float(np.median(gaps[gaps < 1.5 * np.min(gaps)]))
-    multiples = gaps[gaps < LARGEST_MULTIPLE * step] / step
-    near = np.abs(multiples - np.round(multiples)) <= WHOLE_MULTIPLE
-    return step if np.mean(near) > 0.95 else None
 
 
 def _clipping_findings(names: tuple[str, str], y: np.ndarray) -> tuple[list[Diagnostic], np.ndarray]:

@@ -21,13 +21,13 @@ from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
 
 def covariance_from_hessian_factor(problem: Problem, values: np.ndarray, triangle: np.ndarray, active: Mapping[str, str],
-                        assumed: str, score_covariance: np.ndarray | None = None,
-                                   smallest: float = SINGULAR_VALUE) -> Covariance:
+                                   assumed: str, score_covariance: np.ndarray | None = None, smallest: float = SINGULAR_VALUE,
+                                   own_dof: np.ndarray | None = None) -> Covariance:
     """The covariance at a minimum; `triangle` (rows, unknowns) is a factor of half the Hessian in the user's units.
 
     Where weights are inverse variances that is all (the inverse Fisher information). Where they are not, `score_covariance`
     (unknowns, unknowns) is the covariance of the gradient, the meat of a sandwich whose bread is the inverse Hessian.
-    `assumed` completes 'In repeated experiments ..., if'.
+    `assumed` completes 'In repeated experiments ..., if'; `own_dof` (unknowns,) are the degrees of freedom of each variance.
     """
     names = problem.names
     free = [i for i, name in enumerate(names) if name not in active]
@@ -51,7 +51,7 @@ def covariance_from_hessian_factor(problem: Problem, values: np.ndarray, triangl
     covariance = Covariance(
         names=names, values=values, matrix=matrix, active=dict(active), std_if_released={"plain": released},
         bound_relaxations=tuple(relax_bounds(problem, sensitivities, {"plain": released})),
-        unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null, assumed=assumed,
+        unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null, assumed=assumed, own_dof=own_dof,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values())
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 

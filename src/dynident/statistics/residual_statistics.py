@@ -26,6 +26,8 @@ ROBUST_LIMIT = 3.0  # robust standard deviations, beyond which outliers are draw
 NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
 GRID_ROUNDING = 1e-3  # of a quantisation step, by which a value may miss its multiple
 FEWEST_LEVELS = 4  # different values; fewer do not tell a step
+NAIVE_LAGS = 10  # of the autoregression that a model has to beat
+SAMPLES_PER_LAG = 5  # at least
 FEW_SAMPLES = 60  # with fewer an autoregression says little, and the correlation of neighbours decides
 FEWEST_FOR_WHITENESS = 20  # samples
 REPEATED = 4.0  # samples per different value, on the average, that show a signal in steps
@@ -137,6 +139,22 @@ def autoregression_by_aic(residuals: np.ndarray) -> tuple[np.ndarray, float]:
     innovation = np.concatenate([[1.0], np.cumprod(1 - reflections**2)])
     order = int(np.argmin(count * np.log(innovation) + 2 * np.arange(innovation.size)))
     return reflections[:order], float(innovation[order])
+
+
+def autoregression_std(signal: np.ndarray) -> float:
+    """Standard deviation of what an autoregression of a signal leaves over; infinite where samples are missing or few."""
+    n = signal.size
+    if n < SAMPLES_PER_LAG * NAIVE_LAGS or not np.all(np.isfinite(signal)):
+        return float("inf")
+    past = np.column_stack([np.ones(n - NAIVE_LAGS), *(signal[NAIVE_LAGS - k:n - k] for k in range(1, NAIVE_LAGS + 1))])
+    left = signal[NAIVE_LAGS:] - past @ np.linalg.lstsq(past, signal[NAIVE_LAGS:], rcond=None)[0]
+    return float(np.sqrt(np.sum(left**2) / (left.size - past.shape[1])))
+
+
+def practically_white(residuals: np.ndarray) -> bool:
+    """Whether the past says next to nothing about the next one, however many there are."""
+    count = max(int(np.sum(np.isfinite(residuals))), 1)
+    return memory(residuals) <= MEMORY_WHITE + 6 / count and abs(lag_one(residuals)) <= LAG_ONE_WHITE
 
 
 def sample_autocorrelations(residuals: np.ndarray, lags: int) -> np.ndarray:

@@ -17,6 +17,7 @@ import numpy as np
 
 from dynident.errors import NotSupported
 from dynident.integrators.grid import grid_of
+from dynident.integrators.step_functions import symbols
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
@@ -72,12 +73,14 @@ def _symbols(model: EquationModel) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
 
 def _direct(model: EquationModel) -> dict[int, ObservedState]:
     t, x, u, p = _symbols(model)
-    y = model.output(t, x, u, p)
+    z = ca.SX.sym("z", len(model.algebraic))
+    system = model.algebraic_system
+    y = model.output(t, x, u, p) if system is None else system.measured(t, x, z, u, p)
     seen: dict[int, ObservedState] = {}
     for j, name in enumerate(model.outputs):
         gradient = ca.jacobian(y[j], x)
         shown = gradient.sparsity().get_col()
-        constant = not any(ca.which_depends(y[j], ca.vertcat(t, u, p), 1, False)) and not ca.symvar(gradient)
+        constant = not any(ca.which_depends(y[j], ca.vertcat(t, u, p, z), 1, False)) and not ca.symvar(gradient)
         if len(shown) == 1 and constant and shown[0] not in seen:
             gain = float(ca.evalf(gradient[0, shown[0]]))
             offset = float(ca.evalf(ca.substitute(y[j], x, ca.DM.zeros(x.shape))))
@@ -89,7 +92,11 @@ def _direct(model: EquationModel) -> dict[int, ObservedState]:
 def _chains(model: EquationModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """States whose rate is exactly another state, in every mode in which they move."""
     t, x, u, p = _symbols(model)
-    rates = [model.mode(name).rate(t, x, u, p) for name in model.modes] if model.hybrid else [model.rate(t, x, u, p)]
+    system, z = model.algebraic_system, ca.SX.sym("z", len(model.algebraic))
+    if model.hybrid:
+        rates = [model.mode(name).rate(t, x, u, p) for name in model.modes]
+    else:
+        rates = [model.rate(t, x, u, p) if system is None else system.motion(t, x, z, u, p)]
     pairs = []
     for i in range(len(model.states)):
         moving = [rate[i] for rate in rates if not rate[i].is_zero()]
@@ -288,8 +295,8 @@ class _MatchedRecord:
         samples = self.grid.nodes
         self.window = int(np.clip(samples // WINDOWS, 1, WINDOW))
         self.states = states_from_measurements(model, experiment, self.grid.time, self.window)
-        x, u = ca.SX.sym("x", len(model.states)), ca.SX.sym("u", len(model.inputs))
-        t, p = ca.SX.sym("t"), ca.SX.sym("p", len(model.parameters))
+        s = symbols(model)
+        t, x, u, p = s["t"], s["x"], s["u0"], s["p"]
         rate = model.undelayed.rate(t, x, u, p)
         depending = [i for i in range(len(model.states)) if any(ca.which_depends(rate[i], p, 1, False))]  # by parameters
         self.depending, rate = depending, rate[depending]

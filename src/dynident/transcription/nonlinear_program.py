@@ -15,7 +15,7 @@ import numpy as np
 from dynident.codegen.batched import BatchedFunction
 from dynident.errors import NotSupported
 from dynident.integrators.scheme import Explicit
-from dynident.integrators.step_functions import symbolic_step, symbols
+from dynident.integrators.step_functions import symbol_kind, symbolic_step, symbols
 from dynident.linalg.finite_problem import Evaluation, Variables
 from dynident.transcription.full_discretization import FullDiscretization
 from dynident.transcription.parameter_constraints import ParameterConstraints, parameter_constraints, state_bounds
@@ -55,6 +55,9 @@ class NonlinearProgram:
             if unknown.initial and unknown.log:
                 raise NotSupported(f"'{unknown.name}' is estimated by its logarithm, which the sparse solvers do not take for "
                                    "an initial state. Use a lower bound instead, or solver=\"gauss_newton\".")
+        if symbol_kind(self.problem.model) is not ca.SX:
+            raise NotSupported(f"'{self.problem.model.algebraic[0]}' is an algebraic variable that enters nonlinearly, which "
+                               "the sparse solvers do not take. Use solver=\"gauss_newton\", and no constraints.")
         self.closed, self.block = finite.closed, finite.block
         self.intervals = [r.grid.nodes - 1 for r in finite.records]
         self.unknowns = len(finite.names)

@@ -23,7 +23,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.problem import given_std
 from dynident.solvers.solver_result import Iteration
 from dynident.statistics.coverage_result import Coverage
-from dynident.statistics.diagnostics import quantisation_step
+from dynident.statistics.quantisation import quantisation_step
 from dynident.statistics.residual_tests import whiteness
 from dynident.verbs.identify import identify
 from dynident.verbs.multistart import with_start

@@ -115,7 +115,8 @@ class BoundaryValueMethod(Method):
     @property
     def capabilities(self) -> Capabilities:
         one = self.refine or self.solver != "smoother"
-        return Capabilities(process_noise=Support.YES, several_experiments=Support.NO if one else Support.YES)
+        return Capabilities(nonlinear_algebraic_variables=Support.NO, process_noise=Support.YES,
+                            several_experiments=Support.NO if one else Support.YES)
 
     def options(self) -> dict[str, Any]:
         return options_with_guess(self)

@@ -217,6 +217,9 @@ def _of_model(model: EquationModel, names: list[str], parameters: Sequence[str],
     if model.inputs:
         faults.append(f"the model has inputs ({', '.join(model.inputs)}); a boundary value problem has none: write them as "
                       "functions of t.")
+    if model.algebraic_system is not None and not model.algebraic_system.affine:
+        faults.append(f"the algebraic variable '{model.algebraic[0]}' enters nonlinearly; a boundary value problem takes "
+                      "those that enter linearly.")
     faults += [f"the model's parameter '{name}' has no value; give parameters={{'{name}': ...}}."
                for name in model.parameters if name not in parameters]
     if faults:

@@ -166,6 +166,8 @@ class ModelTable(_Table):
     constants: dict[str, Number] = {}
     definitions: dict[str, Equation] = {}
     states: Annotated[dict[str, Equation] | None, BeforeValidator(_states)] = None
+    algebraic: dict[str, Equation] = {}
+    guesses: dict[str, Equation] = {}
     next: dict[str, Equation] | None = None
     sample_time: Number = None
     tables: dict[str, LookUpTable] | None = None

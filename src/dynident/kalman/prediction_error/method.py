@@ -54,7 +54,7 @@ class PredictionError(Method):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(process_noise=Support.YES, input_noise=Support.YES)
+        return Capabilities(nonlinear_algebraic_variables=Support.NO, process_noise=Support.YES, input_noise=Support.YES)
 
     @property
     def simulation_integrator(self) -> str:

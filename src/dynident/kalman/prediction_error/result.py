@@ -10,6 +10,7 @@ import numpy as np
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.filter_result import FilterRecord, FilterResult, consistency
 from dynident.kalman.prediction_error.method import PredictionError
+from dynident.kalman.prediction_error.restricted import RestrictedLikelihood
 from dynident.kalman.prediction_error.scoring import (
     TOTAL_LEAST_SQUARES,
     ScoringState,
@@ -33,7 +34,9 @@ CORRELATED = "; correlations of the innovations over up to 5 samples are allowed
 
 def build_prediction_estimate(setup: PredictionSetup, method: PredictionError, found: ScoringState, lower: np.ndarray,
                               upper: np.ndarray, criterion: str, why: str, remarks: tuple[str, ...],
-                              times: Mapping[str, float], counts: Mapping[str, int]) -> Estimate:
+                              times: Mapping[str, float], counts: Mapping[str, int], shift: np.ndarray | None = None
+                              ) -> Estimate:
+    """`shift` (unknowns,) in coordinates: how far they would be off if the noise were in another place, where nobody says."""
     problem = setup.problem
     values = dict(zip(problem.names, map(float, setup.values(found.theta)), strict=True))
     records = _filter_records(setup, found)
@@ -42,7 +45,7 @@ def build_prediction_estimate(setup: PredictionSetup, method: PredictionError, f
     process = _process_noise(setup, found.theta)
     filtered = FilterResult(records, (), process, "second", tuple(name for _, name in setup.open_terms), {},
                             statistics["log_likelihood"], tests)
-    uncertainty = _uncertainty(setup, found, lower, upper, criterion, filtered.consistent)
+    uncertainty = _uncertainty(setup, found, lower, upper, criterion, filtered.consistent, shift)
     trajectories, residuals = trajectories_from(problem, [r.values for r in records], _predicted(setup, found, records))
     notes = [f"Criterion: {criterion}, because {why}.", *remarks, *(as_sentence(w) for w in uncertainty.combinations),
              *active_bound_notes(uncertainty), *(as_sentence(t.sentence) for t in tests if not t.passed),
@@ -130,8 +133,8 @@ def _input_noise(setup: PredictionSetup, theta: np.ndarray) -> dict[str, float]:
 # intervals
 
 
-def _uncertainty(setup: PredictionSetup, found: ScoringState, lower: np.ndarray, upper: np.ndarray, criterion: str, white: bool
-                 ) -> Covariance:
+def _uncertainty(setup: PredictionSetup, found: ScoringState, lower: np.ndarray, upper: np.ndarray, criterion: str, white: bool,
+                 shift: np.ndarray | None) -> Covariance:
     n, problem = setup.unknowns, setup.problem
     held = on_bound(found, lower, upper)
     active = {name: "lower" if found.theta[i] <= lower[i] else "upper" for i, name in enumerate(problem.names) if held[i]}
@@ -140,6 +143,7 @@ def _uncertainty(setup: PredictionSetup, found: ScoringState, lower: np.ndarray,
     slopes = setup.slopes(found.theta)
     places = ", ".join(f"{place} {name}" for place, name in setup.terms)
     meat: np.ndarray | None
+    correlated = criterion == "errors in variables" or not white
     if criterion == "errors in variables":
         bread, meat = _total_least_squares(setup, found)
     else:
@@ -148,12 +152,15 @@ def _uncertainty(setup: PredictionSetup, found: ScoringState, lower: np.ndarray,
         which = np.concatenate([np.arange(n), noises])
         bread = project @ H[np.ix_(which, which)] @ project.T
         meat = None if white else project @ _score_covariance(setup, found)[np.ix_(which, which)] @ project.T
+    if shift is not None:  # as a standard deviation of its own
+        meat = (bread if meat is None else meat) + np.outer(bread @ shift, bread @ shift)
     bread = bread / slopes / slopes[:, None]
     meat = None if meat is None else meat / slopes / slopes[:, None]
     w, V = np.linalg.eigh((bread + bread.T) / 2)
     triangle = np.sqrt(np.maximum(w, 0.0))[:, None] * V.T
-    assumed = ASSUMED.format(places=places) + ("" if meat is None else CORRELATED)
-    return covariance_from_hessian_factor(problem, setup.values(found.theta), triangle, active, assumed, meat)
+    assumed = ASSUMED.format(places=places) + (CORRELATED if correlated else "")
+    dof = RestrictedLikelihood.of(setup, lower, upper).degrees_of_freedom(found)
+    return covariance_from_hessian_factor(problem, setup.values(found.theta), triangle, active, assumed, meat, own_dof=dof)
 
 
 def _score_covariance(setup: PredictionSetup, found: ScoringState) -> np.ndarray:

@@ -44,6 +44,8 @@ def evaluate(setup: PredictionSetup, theta: np.ndarray, kind: str = LIKELIHOOD, 
     """Over all records, with the priors of the unknowns."""
     size = theta.size
     value, gradient, information = _priors(setup, theta)
+    if setup.tilt is not None:
+        value, gradient = value + float(setup.tilt @ theta), gradient + setup.tilt
     pull, scores, innovations = np.zeros(size), [], []
     with np.errstate(all="ignore"):
         for e in range(len(setup.records)):

@@ -44,6 +44,7 @@ class PredictionSetup:
     terms: tuple[NoiseTerm, ...]  # all noises, in the order of the filter
     open_terms: tuple[NoiseTerm, ...]
     records: tuple[PredictionRecord, ...]
+    tilt: np.ndarray | None = None  # (theta,) slope of a straight line that is added to the criterion
 
     @property
     def unknowns(self) -> int:

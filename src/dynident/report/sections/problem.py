@@ -17,7 +17,7 @@ from dynident.problem.problem import Unknown
 from dynident.report.html_document import Section, filled
 from dynident.report.result_table import counted, fits, format_number, method_options, seconds
 
-LEFT_SIDES = {"states": "d/dt {}", "outputs": "{}", "definitions": "{}"}  # of an equation in this part of a model
+LEFT_SIDES = {"states": "d/dt {}", "algebraic": "0 (gives {})", "outputs": "{}", "definitions": "{}"}  # of an equation
 PROBLEM_TEMPLATE = """
 <h3>Model</h3>
 {% if equations %}

@@ -1,0 +1,82 @@
+"""Prediction stage: where no simulation leaves white residuals, does noise in the model or in its inputs explain them?
+
+Output error is tried first and is kept where nothing speaks against it. Else `prediction_error` looks for noise on the states
+and behind the inputs, from the best end and from the smoother's. Where it is found, a simulation is fitted once more from the
+values that belong to it: if that leaves noise alone, it was only another way to the minimum, and output error is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynident.automatic.stages import refit
+from dynident.automatic.state import AutomaticSetup, AutomaticState, StopReason
+from dynident.errors import DynidentError
+from dynident.estimate.estimate import Estimate
+from dynident.methods.presets import method_from
+from dynident.methods.start_trajectory import StartTrajectory
+
+OUTPUT_ERROR = "output error"
+MOST_ROWS = 20_000  # samples times sub-steps; with more a search would take far longer than the ladder
+
+
+def prediction_stage(setup: AutomaticSetup, state: AutomaticState) -> AutomaticState:
+    """With the verdict of prediction error, where the best end leaves more than noise."""
+    before, best = state, state.best
+    if best is None or best.is_noise:
+        return state
+    if best.estimate is None:
+        state = refit(setup, state, best.stage, best.begin)
+    made = [end for end in state.ends if end.estimate is not None]
+    first = min(made, key=lambda end: end.misfit.value, default=best).estimate
+    if first is None or not _supported(setup, first) or (found := _found(setup, state, first)) is None:
+        return state
+    if found.criterion == OUTPUT_ERROR:
+        return replace(state, predicted=found)
+    state = state.with_cost(found.counts)
+    state = refit(setup, state, "prediction", StartTrajectory({n: float(found.values[n]) for n in setup.problem.names}))
+    state = state.with_row("prediction", before, str(found.status))
+    if state.best is not None and state.best.is_noise:
+        return state
+    return replace(state, predicted=found, stopped=StopReason.PREDICTED)
+
+
+def _supported(setup: AutomaticSetup, first: Estimate) -> bool:
+    """Whether it can be asked: by its own capabilities, and at a bearable cost."""
+    if setup.loss != "squared" or setup.problem.measured_values * int(first.counts.get("substeps", 1)) > MOST_ROWS:
+        return False
+    try:
+        method_from("prediction_error").check_supports(setup.problem)
+    except DynidentError:
+        return False
+    return True
+
+
+def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Estimate | None:
+    """What prediction error says, with its criterion; None where its search breaks down."""
+    from dynident.kalman.prediction_error.method import PredictionError  # a family that a plain fit does without
+    from dynident.kalman.prediction_error.run import after_output_error
+
+    names, starts = setup.problem.names, []
+    if state.smoothed is not None:
+        values = state.smoothed.course.values
+        starts = [np.array([values.get(name, first.values[name]) for name in names], float)]
+    method = method_from("prediction_error")
+    assert isinstance(method, PredictionError)
+    try:
+        return after_output_error(method, setup.problem, first, setup.telling("prediction error"), starts)
+    except (DynidentError, np.linalg.LinAlgError):
+        return None
+
+
+def predicted_estimate(state: AutomaticState) -> Estimate:
+    """The estimate by prediction error, with the way that led there; noise is not told from a lack of the model."""
+    found = state.predicted
+    assert found is not None
+    why = found.notes[0].partition("because ")[2]
+    reason = (f"For prediction from sample to sample, not for simulation: {why} Only another record tells noise from what the "
+              "model lacks.")
+    return replace(found, belief_reason=reason, stages=state.trail, arrived_by="prediction",
+                   counts={**found.counts, **state.spent})
