@@ -15,7 +15,8 @@ METHODS = {"single shooting": (di.single_shooting(), SINGLE), "multiple shooting
 
 
 def fit(problem: di.Problem, method) -> dict[str, tuple[float, float]]:
-    estimate = di.identify(problem, method, progress=False)
+    """The intervals of a record that nobody has looked at before: nothing is known of it from the last fit."""
+    estimate = di.identify(problem.replace(experiments=problem.experiments), method, progress=False)
     return {name: estimate.uncertainty.interval(name, LEVEL) for name in problem.names}
 
 
@@ -33,7 +34,7 @@ def run() -> Result:
                       f"{spoken(seconds)} of CPU, {seconds / RECORD:.2f} of the limit; 10^6 of them take "
                       f"{seconds * 1e6 / 3600:.1f} hours", f"at most {spoken(RECORD)}", seconds <= RECORD))
     return Result("Small fits", "Mass on a spring, 3 parameters and 2 initial states, kernels compiled before; from a "
-                  "problem to its intervals.", lines)
+                  "record to its intervals, the model being the same.", lines)
 
 
 if __name__ == "__main__":

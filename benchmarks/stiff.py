@@ -42,13 +42,21 @@ def problem_of(case: StiffProblem, states: np.ndarray) -> di.Problem:
     return di.Problem(case.model, [run], [*free, *known])
 
 
+def fitted(problem: di.Problem, method: object) -> di.Estimate:
+    """The estimate; where a fit does not converge, the best point that it had found."""
+    try:
+        return di.identify(problem, method, progress=False)
+    except di.NotConverged as end:
+        return end.estimate
+
+
 def measured(case: StiffProblem, states: np.ndarray, integrator: str) -> tuple[float, di.Estimate, float]:
     """CPU seconds of a whole fit, its estimate, and the error of the states at the true values."""
     problem = problem_of(case, states)
-    method = di.single_shooting(integrator=integrator)
+    method = di.multiple_shooting(segments=case.segments, integrator=integrator)
     if integrator == "radau5":
         di.identify(problem, method)  # compiles
-    seconds, found = once(lambda: di.identify(problem, method))
+    seconds, found = once(lambda: fitted(problem, method))
     run = di.simulate(case.model, case.values, di.Experiment(case.time, initial=case.initial), integrator=integrator)
     wrong = [np.max(np.abs(run.states[name] - states[:, k])) / np.max(np.abs(states[:, k]))
              for k, name in enumerate(case.model.states)]
@@ -61,17 +69,19 @@ def compared(name: str) -> Line:
     (ours, found, error), (peer, other, peers_error) = (measured(case, states, i) for i in ("radau5", "cvodes"))
     std = dict(zip(found.uncertainty.names, np.sqrt(np.diag(found.uncertainty.matrix)), strict=True))
     apart = max(abs(found.values[n] - other.values[n]) / std[n] for n in case.free)
-    ratio = peer / ours
-    met = ratio >= LESS_CPU and error <= peers_error and apart <= AGREE
+    ratio, arrived = peer / ours, "" if other.converged else ", which does not converge"
+    met = found.converged and ratio >= LESS_CPU and error <= peers_error and (apart <= AGREE or not other.converged)
     return Line(f"{name}: whole fit by radau5",
-                f"{spoken(ours)} (states to {error:.0e}); CVODES {spoken(peer)} ({peers_error:.0e}), {ratio:.0f} times; "
+                f"{spoken(ours)} (states to {error:.0e}); CVODES {spoken(peer)} ({peers_error:.0e}){arrived}, "
+                f"{ratio:.0f} times; "
                 f"estimates {apart:.0e} standard errors apart",
                 f"CVODES at least {LESS_CPU:g} times, not more accurate", met)
 
 
 def run() -> Result:
     names = size(list(PROBLEMS), ["Robertson to 1e4"])
-    return Result("Stiff fits", "Whole fits by single shooting from near the true values, all states measured; CPU time.",
+    return Result("Stiff fits", "Whole fits from values 10 % off, all states measured; CPU time. In one piece, van der Pol's "
+                  "equation in ten.",
                   [compared(name) for name in names],
                   ["CVODES is CasADi's, with forward sensitivities and a tolerance of 1e-9, begun anew at each sample; radau5 "
                    "has a tolerance of 1e-8."])

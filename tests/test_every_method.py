@@ -51,7 +51,7 @@ FLAT = "the process noise is found by maximum likelihood, to the tolerance of a 
 PASSES = "the noises are found by passes that end at a hundredth of a standard error, one more or less by the last bit"
 LOOSER = {  # (method, machine): times the usual tolerance of the cost and of values, and why
     ("kalman", "pinene"): (100, 5, FLAT), ("kalman, smoother", "pinene"): (100, 5, FLAT),
-    ("moving_horizon", "pinene"): (1000, 5, FLAT),
+    ("moving_horizon", "pinene"): (1000, 10, FLAT),
     **{("prediction_error, process noise", machine): (1000, 10, PASSES) for machine in MACHINES},
 }
 

@@ -191,8 +191,8 @@ def test_all_faults_are_listed_at_once_with_line_and_path(drive):
     ("constants = { gain = 35.15 }", 'constants = { gain = "35" }',
      "drive.toml, line 3: model.constants.gain: must be a number, not '35'."),
     ("states ", "fmu = 'pump.fmu'\nstates ",
-     "drive.toml, line 1: model: needs exactly one of states, next, transfer_function, simulator, python and fmu, but "
-         "has states and fmu."),
+     "drive.toml, line 1: model: needs exactly one of states, next, transfer_function, simulator, python, robot and fmu, "
+     "but has states and fmu."),
 ])
 def test_each_fault_is_one_sentence_with_its_place(drive, old, new, fault):
     assert fault in faults(drive((old, new)))
@@ -379,3 +379,42 @@ def test_algebraic_variables_are_read_and_written(drive, tmp_path):
     assert problem.model.algebraic == ("a",)
     again = read_problem(write_problem(problem, None, tmp_path / "again.toml")).problem
     assert again.model == problem.model
+
+
+ARM = """\
+[model]
+robot = { urdf = "arm.urdf", friction = ["viscous"], sign_velocity = 0.1 }
+
+[[experiment]]
+file = "run.csv"
+time = "t"
+inputs = ["tau1", "tau2"]
+outputs = ["q1", "q2", "dq1", "dq2"]
+
+[parameters]
+Fv_1 = { start = 2.0 }
+hx_2 = {}
+
+[method]
+kind = "multiple_shooting"
+"""
+
+
+def test_a_robot_is_read_and_written_with_its_description(tmp_path):
+    (tmp_path / "arm.urdf").write_text(di.library.two_link_urdf())
+    (tmp_path / "run.csv").write_text("t,tau1,tau2,q1,q2,dq1,dq2\n" + "".join(
+        f"{k / 100},{np.sin(k)},{np.cos(k)},0,{k / 1000},0,0.1\n" for k in range(20)))
+    (tmp_path / "arm.toml").write_text(ARM)
+    problem = read_problem(tmp_path / "arm.toml").problem
+    assert isinstance(problem.model, di.RobotModel) and problem.model.friction == (("viscous",), ("viscous",))
+    assert problem.parameters[1].start == problem.model.nominal_values["hx_2"].start  # the file's own
+    again = read_problem(write_problem(problem, {}, tmp_path / "again" / "problem.toml")).problem
+    assert again.model.definition() | {"source": ""} == problem.model.definition() | {"source": ""}
+
+
+def test_faults_of_a_robot_table_are_located(tmp_path):
+    (tmp_path / "run.csv").write_text("t,tau1\n0,1\n1,2\n")
+    (tmp_path / "arm.toml").write_text(ARM.replace('urdf = "arm.urdf", friction', 'urfd = "arm.urdf", friction'))
+    with pytest.raises(ProblemError, match=r"line 2.*'urfd' has no meaning.*Did you mean 'urdf'") as refused:
+        read_problem(tmp_path / "arm.toml")
+    assert "urdf is missing" in str(refused.value)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynident as di
+from dynident.codegen.compiler import compiler
 from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import Workspace
 from dynident.methods.relaxed_start import RelaxedShooting
@@ -67,7 +68,8 @@ def test_a_workspace_that_is_given_again_is_written_over(shooting):
     here, workspace = shooting.start(), Workspace()
     before = shooting.linearize(here, workspace)
     after = shooting.linearize(moved(here, 0.1), workspace)
-    assert after.chains[0].jacobian is before.chains[0].jacobian
+    if compiler() is not None:  # the interpreted march has memory of its own
+        assert after.chains[0].jacobian is before.chains[0].jacobian
     again = shooting.linearize(here, workspace)  # what was written over is not taken for known
     assert shooting.counts["jacobians"] == 3
     np.testing.assert_array_equal(again.chains[0].jacobian, shooting.linearize(replace(here)).chains[0].jacobian)

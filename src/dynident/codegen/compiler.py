@@ -127,6 +127,15 @@ def _version(path: str) -> str:
     return run.stdout.split("\n")[0]
 
 
+_environment = getattr(os.environ, "_data", os.environ)  # the dictionary behind it: to ask for what is not there takes it 2 us
+_CHOICE = tuple(getattr(os.environ, "encodekey", str)(name) for name in ("DYNIDENT_CC", "DYNIDENT_CFLAGS"))
+
+
+def compiler_choice() -> tuple[Any, Any]:
+    """What the environment says of the compiler and its flags, as it is kept there."""
+    return _environment.get(_CHOICE[0]), _environment.get(_CHOICE[1])
+
+
 def remembered(maxsize: int | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Memory of a function that loads kernels: one answer for each compiler and its flags, `DYNIDENT_CC` and `DYNIDENT_CFLAGS`.
 
@@ -139,7 +148,7 @@ def remembered(maxsize: int | None = None) -> Callable[[Callable[..., Any]], Cal
 
         @functools.wraps(function)
         def asked(*arguments: Any) -> Any:
-            return kept((os.environ.get("DYNIDENT_CC"), os.environ.get("DYNIDENT_CFLAGS")), *arguments)
+            return kept(compiler_choice(), *arguments)
 
         asked.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
         return asked

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+_addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
+
 
 class KeepsPointers:
     """Remembers addresses of its arrays or compiled loops, which a copy in another place or process must not."""
@@ -17,12 +19,12 @@ class KeepsPointers:
 
 def address(array: np.ndarray) -> int:
     """This counts where a compiled call takes some ten microseconds. Of an array without numbers: none."""
-    if not array.size:
-        return 0
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # an array is a buffer
+        return _addressof(_from_buffer(array))  # type: ignore[arg-type]  # an array is a buffer
     except TypeError:  # not to be written to
-        return array.ctypes.data
+        return array.ctypes.data if array.size else 0
+    except ValueError:  # empty
+        return 0
 
 
 def addresses(*arrays: np.ndarray) -> list[int]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, Self, TypeVar
 
+from dynident._util.frozen import changed
 from dynident.codegen import compiler
 from dynident.errors import SimulatorLost
 from dynident.linalg.finite_problem import FiniteProblem, Variables
@@ -76,7 +77,7 @@ class Listener:
     def renumbered(self, iteration: Iteration, number: int) -> Iteration:
         """An iteration as the user knows it: its number in the whole run, and the unknowns of the problem alone."""
         values = tuple(iteration.values[i] for i in self.place if i < len(iteration.values))
-        return replace(iteration, number=number, values=values)
+        return changed(iteration, number=number, values=values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -206,8 +207,14 @@ class Transforms:
     scale: np.ndarray  # typical size of a change, NaN where nothing is known yet
     value_bounds: tuple[np.ndarray, np.ndarray] | None = None  # as they were given, which rounding must not cross
 
+    @cached_property
+    def any_log(self) -> bool:
+        return bool(np.any(self.log))
+
     def values(self, xi: np.ndarray) -> np.ndarray:
         values = np.array(xi, dtype=float)
+        if not self.any_log:
+            return values
         with np.errstate(over="ignore"):  # an overflow becomes inf, and that a rejected step
             np.exp(values, out=values, where=self.log)
         if self.value_bounds is not None:  # exp(log(bound)) may lie beyond the bound by rounding
@@ -221,6 +228,8 @@ class Transforms:
 
     def derivative(self, xi: np.ndarray) -> np.ndarray:
         """d value / d coordinate."""
+        if not self.any_log:
+            return np.ones(len(self.log))
         return np.where(self.log, self.values(xi), 1.0)
 
 

@@ -213,4 +213,4 @@ def simplified_step_norm(problem: FiniteProblem, state: SearchState, direction: 
 def project_to_bounds(problem: FiniteProblem, variables: Variables) -> Variables:
     """Rounding must not carry an unknown out of its bounds."""
     c = problem.coordinates
-    return Variables(np.clip(variables.unknowns, c.lower, c.upper), variables.nodes)
+    return Variables(np.minimum(np.maximum(variables.unknowns, c.lower), c.upper), variables.nodes)

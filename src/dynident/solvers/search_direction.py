@@ -144,9 +144,8 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
     std, scale, typical = state.residual_std(problem), state.variable_scale, state.variable_scale
     weights = np.sqrt(RANK_DAMPING if regularization.scaled else amount) * np.where(
         state.column_scale > 0, state.column_scale, 1.0)
-    paid = np.zeros(len(scale))
     if regularization.scaled:
-        weights, paid = weights + amount * std / scale, regularization.least * std / scale
+        weights = weights + amount * std / scale
     elif observable:
         typical = np.fmax(problem.coordinates.scale, np.abs(state.variables.unknowns))  # NaN without a scale
         typical = np.where(typical > 0, typical, 1.0)
@@ -168,4 +167,5 @@ def search_direction(problem: FiniteProblem, state: SearchState, regularization:
         solution, active = bounded_least_squares(rows, lower, upper)
     step = solution[:len(scale)]
     nodes = state.condensed.expand(step) if regularization.with_nodes else ()
-    return SearchDirection(len(scale), solution, active, rows, weights, nodes, linearized, float(np.sum((paid * step) ** 2)))
+    paid = float(np.sum((regularization.least * std / scale * step) ** 2)) if regularization.scaled else 0.0
+    return SearchDirection(len(scale), solution, active, rows, weights, nodes, linearized, paid)

@@ -56,9 +56,11 @@ class SearchState:
         """With the lengths by which steps are measured at this point; `grown`: what has grown may go further."""
         norms = self.condensed.rows.column_norms
         column_scale = np.maximum(memory * self.column_scale, norms)
-        visible = np.sqrt(max(self.evaluation.cost, problem.rounding_cost)) / np.where(norms > 0, norms, np.inf)
-        scale = np.where(np.isnan(problem.coordinates.scale), visible, problem.coordinates.scale)
-        scale = np.where(scale > 0, scale, 1.0)  # where nothing is known, that which the data can tell
+        scale = problem.coordinates.scale
+        if np.isnan(scale).any():  # where nothing is known, that which the data can tell
+            visible = np.sqrt(max(self.evaluation.cost, problem.rounding_cost)) / np.where(norms > 0, norms, np.inf)
+            scale = np.where(np.isnan(scale), visible, scale)
+        scale = np.where(scale > 0, scale, 1.0)
         if grown:
             scale = np.maximum(scale, np.abs(self.variables.unknowns))
         return changed(self, column_scale=column_scale, variable_scale=scale)

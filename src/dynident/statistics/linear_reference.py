@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.signal import lfilter
+from scipy.linalg.blas import dtbsv
 
 ROUNDS = 8
 HIGHEST_ORDER = 6
@@ -45,7 +45,7 @@ def thinned(measured: np.ndarray, inputs: Sequence[np.ndarray]) -> tuple[np.ndar
 
 def _equation_error(y: np.ndarray, inputs: Sequence[np.ndarray], denominator: np.ndarray, m: int) -> np.ndarray:
     """The next denominator, by least squares on signals filtered by this one, with stable roots."""
-    own, past = lfilter([1.0], denominator, y), [lfilter([1.0], denominator, u) for u in inputs]
+    own, past = _filtered(denominator, y), [_filtered(denominator, u) for u in inputs]
     columns = [-_shifted(own, k) for k in range(1, m + 1)] + [_shifted(u, k) for u in past for k in range(m + 1)]
     found = np.linalg.lstsq(np.column_stack(columns), own, rcond=1e-10)[0]
     poles = np.roots(np.append(1.0, found[:m]))
@@ -56,13 +56,19 @@ def _equation_error(y: np.ndarray, inputs: Sequence[np.ndarray], denominator: np
 def _simulation_error(y: np.ndarray, inputs: Sequence[np.ndarray], denominator: np.ndarray, m: int) -> float:
     """What is left with the best numerators, first state and offset for a denominator."""
     kicks = np.eye(m, y.size)
-    runs = [lfilter([1.0], denominator, _shifted(u, k)) for u in inputs for k in range(m + 1)]
-    runs += [lfilter([1.0], denominator, kick) for kick in kicks]
+    runs = [_filtered(denominator, _shifted(u, k)) for u in inputs for k in range(m + 1)]
+    runs += [_filtered(denominator, kick) for kick in kicks]
     columns = np.column_stack([*runs, np.ones(y.size)])
     if not np.all(np.isfinite(columns)):
         return np.inf
     weights = np.linalg.lstsq(columns, y, rcond=1e-12)[0]
     return float(np.sqrt(np.mean((y - columns @ weights) ** 2)))
+
+
+def _filtered(denominator: np.ndarray, signal: np.ndarray) -> np.ndarray:
+    """A signal through 1 / denominator, which begins with 1; as scipy.signal.lfilter, which takes half a second to load."""
+    band = np.repeat(denominator[:, None], signal.size, axis=1)  # of the triangle that is to be solved
+    return dtbsv(denominator.size - 1, band, signal, lower=1, diag=1)
 
 
 def _shifted(signal: np.ndarray, samples: int) -> np.ndarray:

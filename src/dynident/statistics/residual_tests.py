@@ -228,4 +228,6 @@ def _lag_sums(residuals: np.ndarray, lags: int) -> tuple[np.ndarray, np.ndarray]
         full = np.fft.irfft(np.abs(np.fft.rfft(signal, size)) ** 2, size)
         return np.concatenate([full, np.zeros(max(0, lags + 1 - full.size))])[: lags + 1]
 
+    if np.all(there):
+        return sums(residuals), np.maximum(residuals.size - np.arange(lags + 1.0), 0.0)
     return sums(np.where(there, residuals, 0.0)), np.round(sums(there.astype(float)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from dynident.problem.problem import Problem, given_std
 from dynident.tolerances import RESIDUAL_ROUNDING
 from dynident.transcription.initial_guess import start_values, states_from_measurements
 
+NO_PRIORS = np.zeros(0)
 SCALE_SAMPLES = 50  # places at which a record is asked how large its states are
 
 
@@ -107,6 +109,7 @@ class Objective:
         self.coordinates: Transforms = facts.coordinates
         self.start_values = facts.start if start_values is None else start_values
         self.priors = [(i, u.prior) for i, u in enumerate(problem.unknowns) if u.prior is not None]
+        self._prior_unknowns = np.array([i for i, _ in self.priors], dtype=int)
 
     def values(self, point: Variables) -> np.ndarray:
         """The unknowns in the user's units."""
@@ -137,13 +140,14 @@ class Objective:
                 cost, residual = cost + part, residual * factor
             rhs.append(residual)
             factors.append(factor)
-        values = self.coordinates.values(point.unknowns) if self.priors else np.zeros(0)
-        prior = np.array([(values[i] - known.mean) / known.std for i, known in self.priors])
-        cost += float(prior @ prior)
-        if not np.isfinite(cost):
+        prior = NO_PRIORS
+        if self.priors:
+            values = self.coordinates.values(point.unknowns)
+            prior = np.array([(values[i] - known.mean) / known.std for i, known in self.priors])
+            cost += float(prior @ prior)
+        if not math.isfinite(cost):
             raise SimulationDiverged(np.nan, 0, what="the sum of squares is too large for the computer")
-        scaled = [(d / self.state_scale).ravel() for d in defects if d.size]
-        max_defect = max((float(max(each.max(), -each.min())) for each in scaled), default=0.0)
+        max_defect = max((float(np.abs(d / self.state_scale).max()) for d in defects if d.size), default=0.0)
         weighed = () if self.loss == "squared" else tuple(factors)
         return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), max_defect, weighed), factors
 
@@ -152,8 +156,8 @@ class Objective:
         """Chains of the experiments joined at the unknowns."""
         derivative = self.coordinates.derivative(point.unknowns)
         maps = tuple(self.unknown_map(e, derivative) for e in range(len(chains)))
-        at = np.array([i for i, _ in self.priors], dtype=int)
-        priors = UnknownMap(at, derivative[at] / np.array([known.std for _, known in self.priors]))
+        at = self._prior_unknowns
+        priors = UnknownMap(at, derivative[at] / np.array([known.std for _, known in self.priors]) if at.size else NO_PRIORS)
         return LinearizedProblem(evaluation, len(self.names), tuple(chains), maps, priors, workspace)
 
     def unknown_map(self, e: int, derivative: np.ndarray) -> UnknownMap:

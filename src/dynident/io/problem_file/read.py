@@ -18,6 +18,7 @@ from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.archive import digest_of
 from dynident.fmu.model import FmuModel
 from dynident.io.problem_file.known_keys import known_keys
+from dynident.io.problem_file.robot_table import read_robot_table, write_robot_table
 from dynident.io.problem_file.schema import (
     FMU_OPTIONS,
     ExperimentTable,
@@ -47,6 +48,7 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.problem.problem import Problem
+from dynident.robots.model import RobotModel
 
 File = TypeVar("File", ProblemTable, FleetFileTable)
 _KINDS = {"string_type": "a text", "bool_type": "true or false", "dict_type": "a table", "list_type": "a list",
@@ -193,7 +195,8 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
     content: dict[str, Any] = {"constraints": [c.text for c in problem.constraints],
                                "process_noise": {name: True if noise.std is None else float(noise.std)  # type: ignore[arg-type]
                                                  for name, noise in problem.process_noise.items()},
-                               "model": model_table(problem.model)}
+                               "model": write_robot_table(problem.model, path) if isinstance(problem.model, RobotModel)
+                               else model_table(problem.model)}
     for file in problem.model.files if isinstance(problem.model, FmuModel) else ():  # it lives in files, and takes them along
         content["model"] |= {key: _taken_along(file, path) for key, name in content["model"].items() if name == file.name}
     for heading, experiments in (("experiment", problem.experiments), ("validation", validation)):
@@ -265,6 +268,9 @@ class Reader:
         if table.fmu is not None:
             named_file = table.fmu
             return self._gather(("model", "fmu"), lambda: self._fmu_model(named_file, table, measured))
+        if table.robot is not None:
+            robot = table.robot
+            return self._gather(("model", "robot"), lambda: read_robot_table(robot, self.inside))
         if table.python is not None:
             named = table.python
             return self._gather(("model", "python"), lambda: self._python_model(named))
@@ -370,9 +376,9 @@ def validate_table(content: dict[str, Any], located: Located, table: type[File] 
 
 
 def _starts_missing(content: dict[str, Any], located: Located) -> list[str]:
-    """Parameters without a start value, which only an FMU brings along."""
+    """Parameters without a start value, which only FMUs and robots bring along."""
     model, parameters = content.get("model"), content.get("parameters")
-    if (isinstance(model, dict) and "fmu" in model) or not isinstance(parameters, dict):
+    if (isinstance(model, dict) and ("fmu" in model or "robot" in model)) or not isinstance(parameters, dict):
         return []
     return [located.fault(("parameters", name, "start"), "is required, but not given.")
             for name, table in parameters.items() if isinstance(table, dict) and "start" not in table]

@@ -125,7 +125,7 @@ FMU_OPTIONS = ("interface", "integrator", "alignment", "values", "time_limit")
 ALLOWED_WITH: dict[str, tuple[str, ...]] = {
     "states": (), "next": (), "transfer_function": ("name",),
     "simulator": ("name", "inputs", "outputs", "parameters", "starts", "units"), "python": (),
-    "fmu": ("inputs", "outputs", *FMU_OPTIONS)}
+    "robot": ("name",), "fmu": ("inputs", "outputs", *FMU_OPTIONS)}
 
 
 class LookUpTable(_Table):
@@ -158,7 +158,7 @@ class SimulatorTable(_Table):
 
 class ModelTable(_Table):
     """Equations as text (`states`, or `next` in discrete time), or one of `transfer_function`, `simulator`,
-    `python` and `fmu`."""
+    `python`, `robot` and `fmu`."""
 
     name: str = ""
     kind: str = "equations"
@@ -181,6 +181,7 @@ class ModelTable(_Table):
     parameters: list[str] | None = None
     units: dict[str, str] = {}
     python: str | None = None
+    robot: dict[str, Any] | None = None
     fmu: str | None = None
     interface: str = "auto"  # from here on, how an FMU is run; see FmuModel
     integrator: str = "runge_kutta"
@@ -190,7 +191,7 @@ class ModelTable(_Table):
 
     def definition(self) -> dict[str, Any]:
         """As `EquationModel.from_definition` takes it; states without a rate of their own are a list of names."""
-        said = self.model_dump(exclude={"python", "fmu", "transfer_function", "simulator", *FMU_OPTIONS}, exclude_none=True)
+        said = self.model_dump(exclude={*ALLOWED_WITH, *FMU_OPTIONS} - {"states", "next"}, exclude_none=True)
         return said | ({"states": list(said["states"])} if self.modes and not any(said["states"].values()) else {})
 
     @model_validator(mode="after")
@@ -200,7 +201,7 @@ class ModelTable(_Table):
             raise ValueError(f"needs exactly one of {', '.join(list(ALLOWED_WITH)[:-1])} and {list(ALLOWED_WITH)[-1]}, but has "
                              f"{' and '.join(given) or 'none'}.")
         others = sorted(self.model_fields_set - set(given) - set(ALLOWED_WITH[given[0]]))
-        if others and given[0] in ("transfer_function", "simulator", "python", "fmu"):
+        if others and given[0] in ("transfer_function", "simulator", "python", "robot", "fmu"):
             raise ValueError(f"{given[0]} brings a whole model; remove {', '.join(others)}.")
         if others and set(others) & set(FMU_OPTIONS):
             raise ValueError(f"{', '.join(others)} belongs to a model from an FMU; remove it.")
