@@ -26,6 +26,7 @@ from dynident.io.problem_file.schema import (
     ModelTable,
     ProblemTable,
     SimulatorTable,
+    as_written,
     shown,
 )
 from dynident.io.problem_file.write import (
@@ -400,17 +401,8 @@ def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
     if kind == "too_short":
         return [located.fault(path, "at least one [[experiment]] is needed.")]
     if kind in _KINDS:
-        return [located.fault(path, f"must be {_KINDS[kind]}, not {shown(error['input'])}.{_as_written(kind, path)}")]
+        return [located.fault(path, f"must be {_KINDS[kind]}, not {shown(error['input'])}.{as_written(kind, path)}")]
     return [located.fault(path, f"{error['msg']}.")]
-
-
-def _as_written(kind: str, path: KeyPath) -> str:
-    """How the value is written, where its place says so."""
-    if kind == "list_type" and path[-1:] in (("experiment",), ("validation",)):
-        return f" Write [[{path[-1]}]] in double brackets, once for each record."
-    if path[:1] == ("parameters",) and len(path) == 2:
-        return f" Write {path[1]} = {{ start = 1.0 }}, or {path[1]} = {{ start = 1.0, lower = 0, upper = 10 }}."
-    return ""
 
 
 def key_in(sentence: str, table: Any) -> KeyPath:
