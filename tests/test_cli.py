@@ -401,8 +401,8 @@ def test_data_outside_and_python_models_need_their_flags(folder, tmp_path_factor
     model = PROBLEM[PROBLEM.index("[model]"):PROBLEM.index("[[experiment]]")]
     (folder / "problem.toml").write_text(PROBLEM.replace(model, '[model]\npython = "decay.py:decay"\n'))
     assert run("check", "problem.toml") == 2
-    assert "--allow-python" in capsys.readouterr().err
-    assert run("fit", "problem.toml", "--out", "results", "--allow-python") == 0
+    assert "--allow-code" in capsys.readouterr().err
+    assert run("fit", "problem.toml", "--out", "results", "--allow-code") == 0
     assert load("results").converged  # the result holds equations, and needs no flag
 
 

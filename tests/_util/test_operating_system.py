@@ -63,6 +63,21 @@ def test_a_cache_has_the_place_that_users_of_the_system_know(on, monkeypatch, tm
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     place = {"linux": ".cache", "macos": "Library/Caches", "windows": "AppData/Local"}[on]
     assert system.cache_home() == tmp_path / place
+    for unusable in ("", "relative/folder"):  # which would be a cache in whatever folder one works in
+        monkeypatch.setenv("XDG_CACHE_HOME", unusable)
+        monkeypatch.setenv("LOCALAPPDATA", unusable)
+        assert system.cache_home() == tmp_path / place
+
+
+def test_what_others_could_have_written_is_told(monkeypatch, tmp_path):
+    tmp_path.chmod(0o700)
+    assert system.open_to_others(tmp_path) == ""
+    tmp_path.chmod(0o770)
+    assert "others may write to it (mode 770" in system.open_to_others(tmp_path)
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    assert "belongs to another user" in system.open_to_others(tmp_path)
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert system.open_to_others(tmp_path) == ""
 
 
 def test_ctrl_c_does_not_reach_a_process_of_its_own_group(on):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import dynident
+from dynident._util.operating_system import library_suffix, system
 from dynident.codegen import compiler
 
 needs_compiler = pytest.mark.skipif(compiler.compiler() is None, reason="this machine has no C compiler")
@@ -263,3 +264,64 @@ def test_every_loop_that_is_loaded_once_is_remembered_per_compiler(monkeypatch):
     if compiler.compiler() is None:
         pytest.skip("there is no C compiler to come back to")
     assert all(load() is not None for load in (chain_qr._library, block_elimination._library, stepping_library))
+
+
+def planted(cache: Path) -> None:
+    """The cache with a library of somebody else in place of ours: it answers 10*x, and its name fits its content."""
+    triple()
+    (note,) = cache.glob("*.txt")
+    (ours,) = cache.glob(f"*{library_suffix()}")
+    source, made = cache / "planted.c", cache / "planted.so"
+    source.write_text(TRIPLE.replace("3", "10"))
+    subprocess.run([compiler.compiler(), "-shared", "-fPIC", str(source), "-o", str(made)], check=True)
+    content = compiler._content(made)
+    made.rename(cache / f"{content}{library_suffix()}")
+    note.write_text(content)
+    ours.unlink()
+    compiler._opened.cache_clear()
+
+
+@needs_compiler
+@pytest.mark.skipif(system() == "windows", reason="Windows has no modes")
+@pytest.mark.parametrize("place", ["folder", "library", "note"])
+def test_what_others_may_write_is_not_loaded(cache, caplog, place):
+    planted(cache)
+    assert triple() == 20.0  # it is ours as far as anybody can see
+    places = {"folder": cache, "library": next(cache.glob(f"*{library_suffix()}")), "note": next(cache.glob("*.txt"))}
+    places[place].chmod(0o777)
+    compiler._opened.cache_clear()
+    with caplog.at_level(logging.WARNING, "dynident"):
+        assert triple() == triple() == 6.0
+    assert len(caplog.messages) == (place == "folder")
+    assert "mode 777; chmod go-w" in caplog.text or place != "folder"
+
+
+@needs_compiler
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a folder away")
+def test_cache_of_another_user_is_not_loaded_from(cache, caplog):
+    planted(cache)
+    os.chown(cache, 12345, 12345)
+    with caplog.at_level(logging.WARNING, "dynident"):
+        assert triple() == 6.0
+    assert "belongs to another user (number 12345)" in caplog.text
+
+
+@needs_compiler
+def test_note_that_points_out_of_the_cache_is_not_followed(cache, tmp_path):
+    planted(cache)
+    (library,), (note,) = cache.glob(f"*{library_suffix()}"), cache.glob("*.txt")
+    library.rename(tmp_path / library.name)
+    note.write_text(f"../{library.stem}")
+    assert triple() == 6.0
+
+
+@needs_compiler
+def test_generous_umask_does_not_open_the_cache(cache):
+    before = os.umask(0)
+    try:
+        assert triple() == 6.0
+        compiled = compiler.libraries_compiled
+        assert triple() == 6.0
+    finally:
+        os.umask(before)
+    assert compiler.libraries_compiled == compiled

@@ -33,4 +33,4 @@ def test_a_saved_problem_keeps_the_time_limit(tmp_path):
     record = di.Experiment(T, {"u": np.sin(3 * T)}, {"y": np.sin(3 * T - 1)})
     model = di.FmuModel(exported(), outputs=["y"], time_limit=300.0)
     di.write_problem(di.Problem(model, [record], [di.Parameter("gain")]), None, tmp_path / "problem.toml")
-    assert di.read_problem(tmp_path / "problem.toml").problem.model.options["time_limit"] == 300.0
+    assert di.read_problem(tmp_path / "problem.toml", allow_code=True).problem.model.options["time_limit"] == 300.0

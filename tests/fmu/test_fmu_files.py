@@ -14,6 +14,7 @@ from reference_fmus import FEEDTHROUGH, reference_fmu
 
 import dynident as di
 from dynident.cli import main
+from dynident.errors import ProblemError
 from dynident.fmu.export import export_fmu
 from dynident.io.results.export import parameter_set
 
@@ -48,14 +49,14 @@ def folder(tmp_path):
 
 def left_with(*words):
     with pytest.raises(SystemExit) as left:
-        main([str(word) for word in words])
+        main([*(str(word) for word in words), "--allow-code"])
     return left.value.code
 
 
 def test_fit_from_the_shell_writes_intervals_and_a_parameter_set(folder):
     assert left_with("fit", folder / "problem.toml", "--out", folder / "results") == 0
     (folder / "lag.fmu").unlink()  # the result has its own
-    estimate = di.load(folder / "results")
+    estimate = di.load(folder / "results", allow_code=True)
     for name, true in (("gain", 2.2), ("tau", 0.4)):
         low, high = estimate.uncertainty.interval(name, 0.9999)
         assert low < true < high
@@ -79,7 +80,7 @@ def test_every_fault_is_said(folder, capsys, old, new, sentence):
 
 
 def test_any_variable_can_be_what_was_measured(folder):
-    said = di.read_problem(folder / "problem.toml").problem
+    said = di.read_problem(folder / "problem.toml", allow_code=True).problem
     assert said.model.outputs == ("y",)
     inside = di.FmuModel(folder / "lag.fmu", outputs=["der(x)"], trusted=True)
     rates = di.simulate(inside, {}, di.Experiment(T, {"u": np.ones(81)})).outputs["der(x)"]
@@ -93,14 +94,14 @@ def in_millivolts(folder, name):
 
 
 def test_a_record_in_other_units_than_the_fmu_gives_the_same_values_with_a_note(folder):
-    plain = di.identify(di.read_problem(folder / "problem.toml").problem)
+    plain = di.identify(di.read_problem(folder / "problem.toml", allow_code=True).problem)
     in_millivolts(folder, "run.csv")
     assert left_with("fit", folder / "problem.toml", "--out", folder / "results") == 0
-    estimate = di.load(folder / "results")
+    estimate = di.load(folder / "results", allow_code=True)
     assert estimate.values == pytest.approx(plain.values, rel=1e-6)
     assert "'u' was converted from mV to V, the unit of the model." in estimate.notes
     assert left_with("validate", folder / "results", folder / "run.csv") == 0
-    assert di.load(folder / "results").validations[0].fit["y"] > 95
+    assert di.load(folder / "results", allow_code=True).validations[0].fit["y"] > 95
 
 
 @pytest.mark.parametrize(("units", "unit", "sentence"), [
@@ -116,7 +117,7 @@ def test_units_that_differ_from_those_of_the_fmu_are_refused(units, unit, senten
 
 
 def test_a_file_of_that_name_is_not_overwritten_by_the_fmu_of_a_problem(folder):
-    problem = di.read_problem(folder / "problem.toml").problem
+    problem = di.read_problem(folder / "problem.toml", allow_code=True).problem
     other = export_fmu(di.EquationModel(name="lag", states={"x": "(9*gain*u - x)/tau"}, outputs={"y": "x"}, inputs=["u"],
                                         parameters=["gain", "tau"]), folder / "other" / "lag.fmu", {"gain": 1.0, "tau": 1.0})
     others = problem.replace(model=di.FmuModel(other, outputs=["y"]))
@@ -128,7 +129,7 @@ def test_a_file_of_that_name_is_not_overwritten_by_the_fmu_of_a_problem(folder):
     assert (target / "lag.fmu").read_text() == "something of the user's own"
     assert len(list(target.glob("*.fmu"))) == 3  # what is there already is not written twice
     for name, said in (("one", problem), ("two", others), ("one again", problem)):
-        assert di.read_problem(target / f"{name}.toml").problem.model.digest == said.model.digest
+        assert di.read_problem(target / f"{name}.toml", allow_code=True).problem.model.digest == said.model.digest
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +168,7 @@ def test_a_parameter_set_holds_all_that_has_one_value_and_names_the_rest(of_two,
 
 def test_a_parameter_set_holds_the_values_of_the_model_and_known_initial_states(folder):
     model = di.FmuModel(folder / "lag.fmu", outputs=["y"], values={"gain": 2.2})
-    said = di.read_problem(folder / "problem.toml").problem.experiments[0]
+    said = di.read_problem(folder / "problem.toml", allow_code=True).problem.experiments[0]
     known = dataclasses.replace(said, initial={"x": 0.25})
     estimate = di.identify(di.Problem(model, [known], [di.Parameter("tau", lower=0.01)]))
     assert in_set(parameter_set(estimate))[0] == {"gain": 2.2, "tau": estimate.values["tau"], "x": 0.25}
@@ -188,7 +189,7 @@ def test_simulate_from_the_shell_is_simulate_from_python(folder, capsys):
     assert left_with("simulate", folder / "problem.toml", "--out", folder / "sim.csv", "--set", "tau=0.3",
                      "--set", "x(0)=0.5") == 0
     assert "experiment: gain = 1, tau = 0.3, x(0) = 0.5" in capsys.readouterr().out
-    record = di.read_problem(folder / "problem.toml").problem.experiments[0]
+    record = di.read_problem(folder / "problem.toml", allow_code=True).problem.experiments[0]
     wanted = di.simulate(di.FmuModel(folder / "lag.fmu", outputs=["y"]), {"gain": 1.0, "tau": 0.3, "x(0)": 0.5}, record)
     with (folder / "sim.csv").open() as table:
         written = [float(row["output.y"]) for row in csv.DictReader(table)]
@@ -204,7 +205,7 @@ def test_an_initial_value_for_no_state_is_refused():
 def test_the_largest_number_as_a_bound_is_no_bound(folder):
     endless = tampered("endless", {}, {'start="2.0"': 'start="2.0" min="-1.7976931348623157E308" '
                                                       'max="1.7976931348623157E+308"'})
-    said = di.read_problem(folder / "problem.toml").problem
+    said = di.read_problem(folder / "problem.toml", allow_code=True).problem
     problem = said.replace(model=di.FmuModel(endless, outputs=["y"]), parameters=[di.Parameter("gain")])
     assert (problem.unknowns[0].lower, problem.unknowns[0].upper) == (-np.inf, np.inf)
     assert di.identify(problem).converged
@@ -218,3 +219,24 @@ def test_the_first_record_of_a_fleet_is_held_to_its_time_limit(tmp_path):
         result = di.fleet(fleet, tmp_path / "out", executor=pool, progress=False)
     assert not result.good
     assert "It ran over its time limit of 1 s." in (result.folder / "fleet.csv").read_text()
+
+
+@pytest.mark.parametrize("words", [["fit", "--out", "new"], ["check"], ["simulate", "--out", "sim.csv"],
+                                   ["compare", "--methods", "least_squares,multistart"]])
+def test_fmu_of_a_problem_file_is_not_run_unasked(folder, words, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("dynident.fmu.model.FmuModel.__init__", lambda *_, **__: pytest.fail("the FMU was opened"))
+    with pytest.raises(SystemExit) as left:
+        main([words[0], "problem.toml", *words[1:]])
+    said = capsys.readouterr().err
+    assert left.value.code == 2
+    assert "problem.toml, line 3: model.fmu: this would run native code of the FMU lag.fmu" in said
+    assert str(folder.resolve() / "lag.fmu") in said and "--allow-code" in said
+
+
+def test_fmu_of_a_saved_result_is_not_run_unasked(folder):
+    estimate = di.identify(di.read_problem(folder / "problem.toml", allow_code=True).problem)
+    saved = estimate.save(folder / "results")
+    with pytest.raises(ProblemError, match=r"model\.fmu: this would run native code of the FMU lag\.fmu.*allow_code=True"):
+        di.load(saved)
+    assert di.load(saved, allow_code=True).values == estimate.values

@@ -36,7 +36,7 @@ def test_an_estimate_outlives_its_file(path, lose, tmp_path):
     assert np.array_equal(di.simulate(pickle.loads(pickle.dumps(model)), {}, RECORD).outputs["y"], before)
     estimate.validate(RECORD)
     estimate.save(tmp_path / "results")
-    assert di.load(tmp_path / "results").problem.model.digest == model.digest
+    assert di.load(tmp_path / "results", allow_code=True).problem.model.digest == model.digest
     assert di.identify(estimate.problem, progress=False).values == estimate.values
 
 

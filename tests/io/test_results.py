@@ -20,7 +20,8 @@ from dynident._util.atomic import InUse, NotWritten, exclusive
 from dynident.errors import DynidentError, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate, Iteration, Trajectory, validation_metrics
 from dynident.integrators.propagation import propagator_for
-from dynident.io.results.estimate_json import FORMAT
+from dynident.io.problem_file.read import write_problem
+from dynident.io.results.estimate_json import FORMAT, checksum
 from dynident.io.results.result_folder import load, reserved, save
 from dynident.methods.presets import multiple_shooting, single_shooting
 from dynident.models.equations import EquationModel
@@ -133,7 +134,7 @@ def test_nothing_in_the_folder_is_code_and_all_of_it_is_listed(tmp_path):
     names = {path.name for path in folder.iterdir()}
     assert {"estimate.json", "trajectories.csv", "trajectories.parquet", "problem.toml", "report.html"} <= names
     assert {path.suffix for path in folder.iterdir()} <= {".json", ".csv", ".parquet", ".toml", ".html"}
-    assert set(json.loads((folder / "estimate.json").read_text())["files"]) == names - {"report.html"}
+    assert set(json.loads((folder / "estimate.json").read_text())["files"]) == names - {"report.html", "estimate.json"}
 
 
 def test_result_of_a_newer_format_is_refused_with_the_version(tmp_path):
@@ -151,6 +152,24 @@ def test_result_of_an_older_format_is_refused_with_a_way_out(tmp_path):
         load(tmp_path / "r")
 
 
+def edited(folder: Path, change) -> None:
+    """What a person with an editor does."""
+    data = json.loads((folder / "estimate.json").read_text())
+    change(data)
+    (folder / "estimate.json").write_text(json.dumps(data))
+
+
+def resigned(folder: Path, change) -> None:
+    """What a program does that knows about checksums: the schema alone is left to refuse it."""
+    edited(folder, change)
+    edited(folder, lambda d: d.update(checksums={key: checksum(value) for key, value in d.items() if key != "checksums"}))
+
+
+def spoilt(path: Path) -> Path:
+    path.write_bytes(b"PAR1 no more")
+    return path
+
+
 @pytest.mark.parametrize(("damage", "sentence"), [
     (lambda f: (f / "estimate.json").unlink(), "holds no result: there is no estimate.json"),
     (lambda f: (f / "estimate.json").write_text("{\"format\": 1, "), "estimate.json is damaged: it is not JSON"),
@@ -159,8 +178,24 @@ def test_result_of_an_older_format_is_refused_with_a_way_out(tmp_path):
     (lambda f: (f / "estimate.json").write_text(json.dumps({"format": FORMAT})), "values: it is missing."),
     (lambda f: (f / "trajectories.parquet").unlink(), "not complete: trajectories.parquet is missing"),
     (lambda f: (f / "problem.toml").unlink(), "not complete: problem.toml is missing"),
-    (lambda f: (f / "trajectories.parquet").write_bytes(b"PAR1 no more"), "not a readable Parquet file"),
-    (lambda f: (f / "trajectories.parquet").write_bytes(b""), "not a readable Parquet file"),
+    (lambda f: (f / "trajectories.parquet").write_bytes(b"PAR1 no more"),
+     "trajectories.parquet was changed after it was written"),
+    (lambda f: resigned(f, lambda d: d["files"].update({"trajectories.parquet": checksum(spoilt(f / "trajectories.parquet"))})),
+     "not a readable Parquet file"),
+    (lambda f: (f / "trajectories.csv").write_text("time\n1\n"), "trajectories.csv was changed after it was written"),
+    (lambda f: resigned(f, lambda d: d["files"].pop("trajectories.parquet")), "files does not name trajectories.parquet"),
+    (lambda f: (f / "estimate.json").write_text("[" * 100_000), "nested deeper than a result can be"),
+    (lambda f: edited(f, lambda d: d["values"].update(k=1.23)), "estimate.json was changed after it was written: values does"),
+    (lambda f: edited(f, lambda d: d["uncertainty"]["matrix"][0].reverse()), "uncertainty does not fit its checksum"),
+    *[(lambda f, stated=stated: edited(f, lambda d: d.update(format=stated)),
+       f"format: {stated!r} is not the number of a format")
+      for stated in ("99", True, 0, -5, 2.5, None)],
+    (lambda f: resigned(f, lambda d: d["values"].pop("k")), "values: nothing is said of 'k'"),
+    (lambda f: resigned(f, lambda d: d["values"].update(k="nan")), "values.k: nan is not a number that a fit can end at"),
+    (lambda f: resigned(f, lambda d: d["noise_std"].update(x=-1.0)), "noise_std.x: -1.0 is negative"),
+    (lambda f: resigned(f, lambda d: d["uncertainty"]["matrix"].pop()), "uncertainty.matrix: its shape (2, 3) does not fit 3"),
+    (lambda f: resigned(f, lambda d: d["uncertainty"]["matrix"][0].__setitem__(0, -1.0)), "a variance in it is negative"),
+    (lambda f: resigned(f, lambda d: d["uncertainty"]["names"].reverse()), "uncertainty.names: "),
 ])
 def test_missing_and_damaged_files_are_said_in_a_sentence(tmp_path, damage, sentence):
     folder = save(made_by_hand(), tmp_path / "r")
@@ -231,7 +266,7 @@ def test_files_of_the_older_result_go_and_those_of_the_user_stay(tmp_path):
     (folder / "my_notes.txt").write_text("mine")
     save(made_by_hand(experiments=1), folder)
     listed = set(json.loads((folder / "estimate.json").read_text())["files"])
-    assert {path.name for path in folder.iterdir()} == listed | {"report.html", "my_notes.txt"}
+    assert {path.name for path in folder.iterdir()} == listed | {"estimate.json", "report.html", "my_notes.txt"}
 
 
 def test_list_of_files_that_points_out_of_the_folder_is_not_followed(tmp_path):
@@ -300,3 +335,42 @@ def test_validations_come_back_with_their_signals(tmp_path):
         np.testing.assert_equal(its.residuals, validation.residuals)
         np.testing.assert_equal((its.trajectory.time, its.trajectory.outputs), (time, {"x": 1 - time}))
     assert (tmp_path / "r" / "estimate.json").stat().st_size < 20_000  # signals belong into tables
+
+
+def mutated(content: bytes, rng) -> bytes:
+    """One byte changed, or some left out, doubled or put in."""
+    k, m = rng.integers(0, len(content) + 1, 2)
+    other = bytes(rng.integers(0, 256, rng.integers(1, 4), dtype="u1"))
+    return [content[:k] + other + content[k + len(other):], content[:min(k, m)] + content[max(k, m):],
+            content[:max(k, m)] + content[min(k, m):], content[:k] + other + content[k:]][rng.integers(4)]
+
+
+def all_mutations_are_seen(folder: Path, count: int, seed: int) -> None:
+    """Whatever happens to a file of a result: an error of ours, a note, or the same values as before."""
+    rng = np.random.default_rng(seed)
+    whole, before = content(folder), load(folder)
+    plain = write_problem(before.problem, None, folder.parent / "plain.toml").read_text()
+    names = sorted(set(whole) - {"report.html"})
+    seen = 0
+    for _ in range(count):
+        name = names[rng.integers(len(names))]
+        (folder / name).write_bytes(mutated(whole[name], rng))
+        try:
+            after = load(folder)
+        except DynidentError as error:
+            seen += name in str(error) or "estimate.json" in str(error) or "problem" in str(error)
+        else:
+            same = (after.values == before.values and after.uncertainty.interval("k") == before.uncertainty.interval("k"))
+            noted = "not the one that was fitted" in (after.notes or ("",))[0]
+            assert same and (noted or plain == write_problem(after.problem, None, folder.parent / "plain.toml").read_text())
+        (folder / name).write_bytes(whole[name])
+    assert seen > count / 2
+
+
+def test_mutations_of_a_saved_folder_give_no_raw_error_and_no_changed_value(tmp_path):
+    all_mutations_are_seen(save(made_by_hand(), tmp_path / "r"), 200, 1)
+
+
+@pytest.mark.slow
+def test_two_thousand_mutations_of_a_saved_folder_give_no_raw_error_and_no_changed_value(tmp_path):
+    all_mutations_are_seen(save(made_by_hand(experiments=3), tmp_path / "r"), 2000, 2)

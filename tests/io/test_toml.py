@@ -269,16 +269,16 @@ def test_python_models_run_only_if_allowed(drive):
         "drive = EquationModel(states={'q': 'v', 'v': '(u - Fv*v - Fc*tanh(v/0.01) - offset) / M'},\n"
         "                      outputs={'position': 'q'}, inputs=['u'])\n")
     (fault,) = faults(path)
-    assert "allow_python=True" in fault and not (path.parent / "ran").exists()
-    assert read_problem(path, allow_python=True).problem.model.states == ("q", "v")
+    assert "allow_code=True" in fault and not (path.parent / "ran").exists()
+    assert read_problem(path, allow_code=True).problem.model.states == ("q", "v")
 
 
 def test_a_python_model_that_is_none_is_refused(drive):
     path = drive(text='[model]\npython = "drive.py:drive"\n\n' + DRIVE[DRIVE.index("[[experiment]]"):])
     (path.parent / "drive.py").write_text("drive = 3\n")
-    assert "'drive.py:drive' is int, not a model." in faults(path, allow_python=True)[0]
+    assert "'drive.py:drive' is int, not a model." in faults(path, allow_code=True)[0]
     (path.parent / "drive.py").write_text("1 / 0\n")
-    assert "drive.py raised ZeroDivisionError" in faults(path, allow_python=True)[0]
+    assert "drive.py raised ZeroDivisionError" in faults(path, allow_code=True)[0]
 
 
 def test_an_fmu_that_is_not_there_is_named_with_its_line(drive):

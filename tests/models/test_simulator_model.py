@@ -151,9 +151,9 @@ def test_a_problem_file_names_its_code(tmp_path):
         '[model]\nsimulator = { simulate = "simulators.py:decay", jacobian = "simulators.py:decay_jacobian" }\n'
         'parameters = ["a", "k", "c"]\noutputs = ["y"]\n[[experiment]]\nfile = "run.csv"\ntime = "t"\noutputs = ["y"]\n'
         "[parameters]\na = { start = 1 }\nk = { start = 1 }\nc = { start = 0 }\n")
-    trusted = di.read_problem(tmp_path / "it.toml", allow_python=True).problem
+    trusted = di.read_problem(tmp_path / "it.toml", allow_code=True).problem
     holds(di.identify(trusted, progress=False), TRUTH)
-    with pytest.raises(di.NotSupported, match="allow_python=True"):
+    with pytest.raises(di.NotSupported, match="allow_code=True"):
         di.identify(di.read_problem(tmp_path / "it.toml").problem, progress=False)
 
 

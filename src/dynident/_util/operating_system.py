@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 System = Literal["linux", "macos", "windows"]
+OTHERS_WRITE = 0o022  # of a file's mode: its group or everybody may write
 QUERY_PROCESS, STILL_ACTIVE = 0x1000, 259  # of Windows: the right to ask about a process, and its exit code until it ends
 FATAL_STATUS = 0xC0000000  # of Windows: exit codes from here on are exceptions that nobody caught
 STATUS_NAMES = {0xC0000005: "access violation", 0xC000001D: "illegal instruction", 0xC0000094: "integer division by zero",
@@ -58,13 +59,33 @@ def is_own(path: Path) -> bool:
     return system() == "windows" or path.stat().st_uid == os.getuid()
 
 
-def cache_home() -> Path:
-    """Where programs of this user keep what they can make again."""
+def open_to_others(path: Path) -> str:
+    """Why somebody else than this user could have put something there, in a few words; "" where nobody could.
+
+    Windows keeps the folders of a user to that user; what he opens to others there is not asked for.
+    """
     if system() == "windows":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+        return ""
+    found = path.stat()
+    if found.st_uid != os.getuid():
+        return f"it belongs to another user (number {found.st_uid})"
+    if found.st_mode & OTHERS_WRITE:
+        return f"others may write to it (mode {found.st_mode & 0o777:o}; chmod go-w closes it)"
+    return ""
+
+
+def cache_home() -> Path:
+    """Where programs of this user keep what they can make again; an empty or relative variable counts as not set."""
+    if system() == "windows":
+        return _absolute("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     if system() == "macos":
         return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return _absolute("XDG_CACHE_HOME") or Path.home() / ".cache"
+
+
+def _absolute(variable: str) -> Path | None:
+    given = Path(os.environ.get(variable, ""))
+    return given if given.is_absolute() else None
 
 
 # Signals and processes

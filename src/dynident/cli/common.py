@@ -25,8 +25,8 @@ ResultsPath = Annotated[Path, typer.Argument(metavar="RESULTS/", help="The folde
                                              show_default=False)]
 AllowOutside = Annotated[bool, typer.Option("--allow-outside", help=(
     "Let the problem file name data outside its folder."))]
-AllowPython = Annotated[bool, typer.Option("--allow-python", help=(
-    'Let the problem file run Python code: a model written as `python = "file.py:name"`.'))]
+AllowCode = Annotated[bool, typer.Option("--allow-code", help=(
+    "Run code that the problem file or the saved result brings along: an FMU, or a model in a Python file."))]
 
 
 Strict = Annotated[bool, typer.Option("--strict", help=(
@@ -46,10 +46,10 @@ def print_error(sentence: str) -> None:
     print(f"dynident: {sentence}", file=sys.stderr, flush=True)
 
 
-def read(path: Path, allow_outside: bool, allow_python: bool) -> ProblemFile:
+def read(path: Path, allow_outside: bool, allow_code: bool) -> ProblemFile:
     from dynident.io.problem_file.read import read_problem
 
-    return read_problem(path, allow_outside=allow_outside, allow_python=allow_python)
+    return read_problem(path, allow_outside=allow_outside, allow_code=allow_code)
 
 
 def with_progress(said: Said | None = None) -> AbstractContextManager[Tell]:

@@ -11,8 +11,8 @@ from dynident.cli.common import (
     BAD_INPUT,
     INTERRUPTED,
     NOT_GOOD,
+    AllowCode,
     AllowOutside,
-    AllowPython,
     ProblemPath,
     Stop,
     method_named,
@@ -31,7 +31,7 @@ Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", show_
 
 
 def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = None, allow_outside: AllowOutside = False,
-        allow_python: AllowPython = False) -> None:
+        allow_code: AllowCode = False) -> None:
     """Fit a problem by several methods and print the answers, sizes and times side by side.
 
     Exit code 1 if one of them found no answer.
@@ -46,7 +46,7 @@ def run(problem: ProblemPath, methods: Methods, starts: Starts = 1, out: Out = N
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names:
         raise ProblemError("--methods names no method; write for instance --methods single_shooting,multiple_shooting.")
-    said = read(problem, allow_outside, allow_python)
+    said = read(problem, allow_outside, allow_code)
     chosen = [method_named(name, said.method) for name in names]  # all names are checked before the first fit
     with with_progress() as tell:
         found = compare(said.problem, chosen, progress=tell, starts=starts)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynident.cli.common import AllowOutside, AllowPython
+from dynident.cli.common import AllowCode, AllowOutside
 from dynident.cli.design import what_is_known
 
 Known = Annotated[Path, typer.Argument(metavar="PROBLEM.toml|RESULTS/", show_default=False, help=(
@@ -20,7 +20,7 @@ Resume = Annotated[Path | None, typer.Option("--resume", metavar="FILE", show_de
 
 
 def run(known: Known, repeats: Repeats = 200, seed: Seed = 0, workers: Workers = 1, resume: Resume = None,
-        allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
+        allow_outside: AllowOutside = False, allow_code: AllowCode = False) -> None:
     """Simulate the fitted model with all its noises, refit, and count how often the intervals hold the truth.
 
     Example: dynident coverage results/ --repeats 200 --resume coverage.jsonl
@@ -31,7 +31,7 @@ def run(known: Known, repeats: Repeats = 200, seed: Seed = 0, workers: Workers =
     from dynident.parallel.process_pool import process_pool
     from dynident.verbs.coverage import coverage
 
-    estimate, _ = what_is_known(known, False, allow_outside, allow_python)
+    estimate, _ = what_is_known(known, False, allow_outside, allow_code)
     assert isinstance(estimate, Estimate)
     with process_pool(workers) if workers > 1 else nullcontext() as pool:
         print(coverage(estimate, repeats, seed, pool, resume=resume))

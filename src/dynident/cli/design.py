@@ -11,8 +11,8 @@ import typer
 from dynident.cli.common import (
     INTERRUPTED,
     NOT_GOOD,
+    AllowCode,
     AllowOutside,
-    AllowPython,
     Stop,
     fit_problem,
     method_named,
@@ -32,7 +32,7 @@ AtStart = Annotated[bool, typer.Option("--at-start", help="Plan at the start val
 
 
 def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = False, allow_outside: AllowOutside = False,
-        allow_python: AllowPython = False) -> None:
+        allow_code: AllowCode = False) -> None:
     """Plan the input that tells most about the parameters, within the constraints of the [design] table.
 
     A problem file is fitted first, so that the plan is made from what its records tell. Exit code 1 if the search did
@@ -43,7 +43,7 @@ def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = Fal
     from dynident.design.design_input import check_table, plan_from_table
     from dynident.design.optimize import progress_line
 
-    prior, table = what_is_known(known, at_start, allow_outside, allow_python, first=check_table)
+    prior, table = what_is_known(known, at_start, allow_outside, allow_code, first=check_table)
     with with_progress(progress_line) as tell:
         plan = plan_from_table(prior, table, tell)
     print(plan)
@@ -54,7 +54,7 @@ def run(known: Known, out: Out = Path("next_input.csv"), at_start: AtStart = Fal
         raise Stop(INTERRUPTED if plan.interrupted else NOT_GOOD)
 
 
-def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python: bool,
+def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_code: bool,
                   first: Callable[[Problem, dict[str, Any]], None] = lambda problem, table: None
                   ) -> tuple[Problem | Estimate, dict[str, Any]]:
     """An estimate (loaded, or fitted now) or a problem at its start, and the [design] table that goes with it.
@@ -65,8 +65,8 @@ def what_is_known(path: Path, at_start: bool, allow_outside: bool, allow_python:
 
     if path.is_dir():
         given = path / AS_GIVEN
-        return load(path), _design_table(given) if given.is_file() else {}
-    said = read(path, allow_outside, allow_python)
+        return load(path, allow_code=allow_code), _design_table(given) if given.is_file() else {}
+    said = read(path, allow_outside, allow_code)
     first(said.problem, said.design)
     if at_start:
         return said.problem, said.design

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynident.cli.common import ResultsPath
+from dynident.cli.common import AllowCode, ResultsPath
 
 app = typer.Typer(no_args_is_help=True, help="Write an estimate for other tools.")
 
@@ -24,7 +24,7 @@ def fmu(results: ResultsPath, out: Out = None,
         version: Annotated[str, typer.Option("--fmi", metavar="VERSION", help="2.0 or 3.0.")] = "2.0",
         platform: Annotated[list[str] | None, typer.Option("--platform", metavar="NAME", show_default=False, help=(
             "linux, linux-arm, windows, macos, macos-arm; may be given several times. Needs the package "
-            "ziglang."))] = None) -> None:
+            "ziglang."))] = None, allow_code: AllowCode = False) -> None:
     """Write the fitted model with its estimated parameters as an FMU (Co-Simulation and Model Exchange).
 
     Example: dynident export fmu results/ --out drive.fmu
@@ -33,15 +33,15 @@ def fmu(results: ResultsPath, out: Out = None,
     from dynident.io.results.result_folder import load
 
     target = out or results / "model.fmu"
-    estimate_as_fmu(load(results), target, version=version, platforms=tuple(platform or ()))
+    estimate_as_fmu(load(results, allow_code=allow_code), target, version=version, platforms=tuple(platform or ()))
     print(f"Written to {target}.")
 
 
 @app.command("parameters")
 def parameters(results: ResultsPath, out: Out = None,
                experiment: Annotated[str | None, typer.Option("--experiment", "-e", metavar="NAME", show_default=False, help=(
-                   "Take the values of this experiment where the experiments differ; else these are left out."))] = None
-               ) -> None:
+                   "Take the values of this experiment where the experiments differ; else these are left out."))] = None,
+               allow_code: AllowCode = False) -> None:
     """Write the estimated parameters and initial states as a parameter set (SSV 1.0) that tools apply to an FMU.
 
     Example: dynident export parameters results/ --out robot.ssv
@@ -54,7 +54,7 @@ def parameters(results: ResultsPath, out: Out = None,
     if experiment is not None and out is None:
         raise ProblemError(f"--experiment {experiment}: say with --out where this set goes; {PARAMETERS} in {results} is that "
                            "of all experiments.")
-    estimate, target = load(results), out or results / PARAMETERS
+    estimate, target = load(results, allow_code=allow_code), out or results / PARAMETERS
     with atomic_write(target) as aside:
         aside.write_bytes(parameter_set(estimate, experiment))
     print(f"Written to {target}.")
@@ -70,7 +70,8 @@ def c(results: ResultsPath,
       name: Annotated[str, typer.Option("--name", metavar="NAME", help=(
           "Of the files and of the functions in them."))] = "filter",
       warm: Annotated[bool, typer.Option("--warm", help=(
-          "Start from the estimated parameters, not from their start values."))] = False) -> None:
+          "Start from the estimated parameters, not from their start values."))] = False,
+      allow_code: AllowCode = False) -> None:
     """Write the filter that made a result as one .c and one .h: C99, no dependency, no allocation.
 
     Example: dynident export c results/ --target filter --name belt_filter
@@ -81,5 +82,5 @@ def c(results: ResultsPath,
 
     if target != "filter":
         raise ProblemError(f"--target {target}: only 'filter' can be written as C.")
-    code, header = export_filter(load(results), out or results, name, warm)
+    code, header = export_filter(load(results, allow_code=allow_code), out or results, name, warm)
     print(f"Written to {code} and {header}.")

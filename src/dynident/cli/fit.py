@@ -12,8 +12,8 @@ from dynident.cli.common import (
     GOOD,
     INTERRUPTED,
     NOT_GOOD,
+    AllowCode,
     AllowOutside,
-    AllowPython,
     ProblemPath,
     Stop,
     Strict,
@@ -37,7 +37,7 @@ Method = Annotated[str, typer.Option("--method", "-m", metavar="NAME", show_defa
 
 
 def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", strict: Strict = False,
-        allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
+        allow_outside: AllowOutside = False, allow_code: AllowCode = False) -> None:
     """Fit a problem and write the result: estimate.json, trajectories, the problem as run, report.html.
 
     Exit code by the verdict: 0 if the model describes the record, 3 if roughly, 4 if not. 1 if the fit did not
@@ -48,7 +48,7 @@ def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", s
     from dynident.io.results.result_folder import reserved, write
     from dynident.report.terminal import print_estimate
 
-    said = read(problem, allow_outside, allow_python)
+    said = read(problem, allow_outside, allow_code)
     chosen = method_named(method, said.method)
     with reserved(out):
         estimate, code = fit_problem(said.problem, chosen)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dynident.cli.common import GOOD, INTERRUPTED, NOT_GOOD, AllowOutside, AllowPython, Stop, Strict, print_error, print_why
+from dynident.cli.common import GOOD, INTERRUPTED, NOT_GOOD, AllowCode, AllowOutside, Stop, Strict, print_error, print_why
 
 FleetPath = Annotated[Path, typer.Argument(metavar="FLEET.toml", help="The fleet file.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help=(
@@ -24,7 +24,7 @@ RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try records a
 
 def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, dask: Dask = None,
         retry_failed: RetryFailed = False, strict: Strict = False, allow_outside: AllowOutside = False,
-        allow_python: AllowPython = False) -> None:
+        allow_code: AllowCode = False) -> None:
     """Fit every record of a fleet: a table of all results, a page with their distribution, and outlier machines.
 
     Can be stopped at any moment; the same command goes on where it was, and fits records that are new or have changed.
@@ -40,7 +40,7 @@ def run(fleet: FleetPath, out: Out = Path("results"), workers: Workers = None, d
 
     if workers is not None and dask is not None:
         raise ProblemError("--workers are processes on this machine, and --dask is a cluster; give one of them.")
-    asked = read_fleet(fleet, allow_outside=allow_outside, allow_python=allow_python)
+    asked = read_fleet(fleet, allow_outside=allow_outside, allow_code=allow_code)
     watched = live_line(sys.stderr, said=line) if sys.stderr.isatty() else plain_lines(sys.stderr, said=line)
     with _executor(workers, dask) as executor, watched as tell:
         result = run_fleet(asked, out, executor, tell, retry_failed)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynident.cli.common import AllowOutside, AllowPython
+from dynident.cli.common import AllowCode, AllowOutside
 from dynident.cli.design import what_is_known
 
 Known = Annotated[Path, typer.Argument(metavar="PROBLEM.toml|RESULTS/", show_default=False, help=(
@@ -19,7 +19,7 @@ Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", show_de
 
 
 def run(known: Known, names: Names = [], out: Out = None, allow_outside: AllowOutside = False,  # noqa: B006
-        allow_python: AllowPython = False) -> None:
+        allow_code: AllowCode = False) -> None:
     """Profile likelihoods: intervals that need not be symmetric, identifiability, and compensating parameters.
 
     Example: dynident profile results/ --name Fc --out profile.png
@@ -29,7 +29,7 @@ def run(known: Known, names: Names = [], out: Out = None, allow_outside: AllowOu
 
     if out is not None:
         ready_to_draw(out)
-    estimate, _ = what_is_known(known, False, allow_outside, allow_python)
+    estimate, _ = what_is_known(known, False, allow_outside, allow_code)
     assert isinstance(estimate, Estimate)
     found = profile(estimate, names or None)
     print(found)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dynident.cli.common import ResultsPath, page
+from dynident.cli.common import AllowCode, ResultsPath, page
 
 
-def run(results: ResultsPath) -> None:
+def run(results: ResultsPath, allow_code: AllowCode = False) -> None:
     """Print a saved result and write its report.html again; nothing is fitted.
 
     Example: dynident report results/
@@ -14,7 +14,7 @@ def run(results: ResultsPath) -> None:
     from dynident.io.results.result_folder import load, write_report
     from dynident.report.terminal import print_estimate
 
-    estimate = load(results)
+    estimate = load(results, allow_code=allow_code)
     with exclusive(results):
         written = write_report(estimate, results)
     print_estimate(estimate, page())

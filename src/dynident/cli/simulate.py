@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynident.cli.common import AllowOutside, AllowPython, ProblemPath, assignments, read
+from dynident.cli.common import AllowCode, AllowOutside, ProblemPath, assignments, read
 
 if TYPE_CHECKING:
     from dynident.problem.experiment import Experiment
@@ -21,7 +21,7 @@ Set = Annotated[list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", sho
 
 
 def run(problem: ProblemPath, out: Out, values: Set = [], allow_outside: AllowOutside = False,  # noqa: B006
-        allow_python: AllowPython = False) -> None:
+        allow_code: AllowCode = False) -> None:
     """Simulate every experiment of a problem at the start values, or at those given by --set.
 
     Example: dynident simulate problem.toml --out sim.csv --set M=95 --set "q(0)=0"
@@ -36,7 +36,7 @@ def run(problem: ProblemPath, out: Out, values: Set = [], allow_outside: AllowOu
     writers = {".csv": write_csv, ".parquet": write_parquet}
     if out.suffix not in writers:
         raise ProblemError(f"--out {out}: the name must end in .csv or .parquet.")
-    said = read(problem, allow_outside, allow_python).problem
+    said = read(problem, allow_outside, allow_code).problem
     tables = []
     for experiment, chosen in zip(said.experiments, chosen_values(said, assignments(values, "--set")), strict=True):
         open_record = dataclasses.replace(experiment, initial={})  # the initial state stands among the values

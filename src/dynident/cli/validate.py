@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynident.cli.common import GOOD, ResultsPath, Stop, Strict, assignments, print_why
+from dynident.cli.common import GOOD, AllowCode, ResultsPath, Stop, Strict, assignments, print_why
 
 if TYPE_CHECKING:
     from dynident.io.problem_file.schema import ExperimentTable
@@ -29,7 +29,7 @@ OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs"}  # says nothing 
 
 
 def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B006 typer hands over a new list
-        initial: Initial = [], strict: Strict = False) -> None:  # noqa: B006
+        initial: Initial = [], strict: Strict = False, allow_code: AllowCode = False) -> None:  # noqa: B006
     """Simulate another record at a saved estimate: fit and residual tests, added to the result and its report.
 
     The columns of the record are called as in the problem's first experiment; --column says otherwise.
@@ -39,7 +39,7 @@ def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B0
     """
     from dynident.io.results.result_folder import AS_GIVEN, load, reserved, write
 
-    estimate = load(results)
+    estimate = load(results, allow_code=allow_code)
     experiment = read_like(first_experiment(results), record, assignments(columns, "--column"), estimate.problem.model)
     experiment = _with_initial(experiment, assignments(initial, "--initial"), estimate.problem.model.states)
     validation = estimate.validate(experiment)

@@ -13,7 +13,7 @@ import typer
 
 from dynident._util.operating_system import can_be_read, terminate_like_interrupt
 from dynident._util.progress import BETWEEN_LINES
-from dynident.cli.common import NOT_GOOD, AllowOutside, AllowPython, ProblemPath, Stop, print_error, read
+from dynident.cli.common import NOT_GOOD, AllowCode, AllowOutside, ProblemPath, Stop, print_error, read
 from dynident.errors import NotSupported, ProblemError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Start again: do not resume
 
 
 def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, state: State = None, fresh: Fresh = False,
-        allow_outside: AllowOutside = False, allow_python: AllowPython = False) -> None:
+        allow_outside: AllowOutside = False, allow_code: AllowCode = False) -> None:
     """Filter samples as they arrive and show what is known; a malformed line is reported, skipped and counted.
 
     The filter is the file's [method] if that is kalman or moving_horizon. Its state is saved every few seconds and at
@@ -51,7 +51,7 @@ def run(problem: ProblemPath, source: From = "stdin", follow: Follow = False, st
     from dynident.kalman.method import FilterMethod, KalmanMethod
     from dynident.methods.presets import method_from
 
-    said = read(problem, allow_outside, allow_python)
+    said = read(problem, allow_outside, allow_code)
     method: Any = method_from(said.method) if said.method else KalmanMethod()
     if not isinstance(method, FilterMethod):
         raise NotSupported(f"watch needs a filter, but {problem} says kind = \"{said.method.get('kind')}\". Write "

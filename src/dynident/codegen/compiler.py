@@ -7,6 +7,7 @@ ours (`-march=x86-64 -ffp-contract=off` rounds as other processors do), DYNIDENT
 In the cache a library is named after the hash of its own bytes, and a short file named after what it was made from
 says which library that is. Both are written aside and renamed, so that two processes that make the same kernel do not
 meet half a file; the bytes are hashed again before they are loaded, since the linker crashes on a file cut short.
+What is loaded is run: a folder or file that somebody else could have written is not used.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dynident._util.operating_system import cache_home, library_flags, library_suffix, link_flags
+from dynident._util.operating_system import cache_home, library_flags, library_suffix, link_flags, open_to_others
 from dynident.codegen.compiler_process import no_space, run_compiler
 
 logger = logging.getLogger("dynident")
@@ -167,8 +168,9 @@ def load_library(key: str, source: Callable[[], str], more_flags: Flags = ()) ->
     generates nor compiles anything. `more_flags` come after all others and win over them; they may follow from the source.
     """
     global seconds_compiling
+    folders = [*_own_folder] if _cache_fault(cache_folder()) else [cache_folder(), *_own_folder]
     for cc in _installed(os.environ.get("DYNIDENT_CC", "")):
-        for folder in (cache_folder(), *_own_folder):
+        for folder in folders:
             found = _kept(folder, _digest(key, cc, more_flags))
             if found is not None:
                 return found
@@ -188,10 +190,13 @@ def _digest(key: str, cc: str, more_flags: Flags) -> str:
 def _kept(folder: Path, digest: str) -> ctypes.CDLL | None:
     """The library in a cache, or None where it is not there or not what it was when it was written."""
     try:
-        content = Path(folder, f"{digest}.txt").read_text().strip()
+        note = Path(folder, f"{digest}.txt")
+        content = note.read_text().strip()
         path = Path(folder, f"{content}{library_suffix()}")
-        return _opened(str(path)) if _content(path) == content else None
-    except (OSError, UnicodeDecodeError):
+        if path.parent != folder or open_to_others(note) or open_to_others(path) or _content(path) != content:
+            return None
+        return _opened(str(path))
+    except (OSError, UnicodeDecodeError, ValueError):
         return None
 
 
@@ -224,23 +229,36 @@ def _made(cc: str, text: str, digest: str, target: Path, more_flags: tuple[str, 
             return None, failure
         content = _content(made)
         note.write_text(content)
+        for file in (made, note):
+            file.chmod(0o700)  # whatever the umask lets others do
         os.replace(made, target / f"{content}{library_suffix()}")
         os.replace(note, target / f"{digest}.txt")
     return _opened(str(target / f"{content}{library_suffix()}")), ""
 
 
+def _cache_fault(folder: Path) -> str:
+    """Why a folder that is there is not one to load code from, or nothing."""
+    try:
+        return open_to_others(folder)
+    except OSError:  # it is not there: nothing lies in it either
+        return ""
+
+
 def _writable_cache() -> Path:
-    """The cache, or a folder that lasts as long as this process; said once in the log."""
+    """The cache, or a private folder that lasts as long as this process; said once in the log."""
     if _own_folder:
         return _own_folder[0]
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
+        fault = _cache_fault(folder)
+        if not fault:
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
     except OSError as reason:
-        logger.warning("Compiled kernels are kept for this run only: %s cannot be written (%s). DYNIDENT_CACHE chooses "
-                       "another folder.", folder, reason.strerror)
-        _own_folder.append(Path(tempfile.mkdtemp(prefix="dynident-")))
-        atexit.register(shutil.rmtree, _own_folder[0], ignore_errors=True)
-        return _own_folder[0]
+        fault = f"it cannot be written ({reason.strerror})"
+    logger.warning("Compiled kernels are kept for this run only, since %s is not a folder to load code from: %s. "
+                   "DYNIDENT_CACHE chooses another folder.", folder, fault)
+    _own_folder.append(Path(tempfile.mkdtemp(prefix="dynident-")))
+    atexit.register(shutil.rmtree, _own_folder[0], ignore_errors=True)
+    return _own_folder[0]

@@ -225,7 +225,7 @@ def _failed_result(record: FleetRecord, reason: str) -> TaskResult:
     return TaskResult(FAILED, reason, stamp=stamp, fingerprint=fingerprint)
 
 
-def read_fleet(path: str | Path, *, allow_outside: bool = False, allow_python: bool = False) -> Fleet:
+def read_fleet(path: str | Path, *, allow_outside: bool = False, allow_code: bool = False) -> Fleet:
     r"""Read a fleet file (TOML) and list its records.
 
     See the manual, reference/fleet_file.
@@ -236,8 +236,8 @@ def read_fleet(path: str | Path, *, allow_outside: bool = False, allow_python: b
         The file.
     allow_outside : bool, default False
         Whether records may lie outside of the folder of the file.
-    allow_python : bool, default False
-        Whether a model may come from a Python file, whose code is run.
+    allow_code : bool, default False
+        Whether code that the file brings along may be run: the native code of an FMU, or a model in a Python file.
 
     Returns
     -------
@@ -265,7 +265,7 @@ def read_fleet(path: str | Path, *, allow_outside: bool = False, allow_python: b
     """
     file, located, content = parse_file(path)
     tables = validate_table(content, located, FleetFileTable)
-    reader = Reader(file, located, allow_outside, allow_python)
+    reader = Reader(file, located, allow_outside, allow_code)
     model = reader.model(tables.model, list(tables.record.outputs))
     key = "records" if tables.fleet.index is None else "index"
     try:

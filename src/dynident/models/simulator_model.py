@@ -44,7 +44,7 @@ class UnavailableFunction:
 
     def __call__(self, *_: Any) -> Any:
         raise NotSupported(f"the simulator {self.where} is code, which a problem file does not run unless it is trusted: read "
-                           "the problem with allow_python=True (--allow-python), with that file beside it.")
+                           "the problem with allow_code=True (--allow-code), with that file beside it.")
 
 
 @final

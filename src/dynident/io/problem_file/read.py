@@ -17,7 +17,7 @@ from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.archive import digest_of
 from dynident.fmu.model import FmuModel
-from dynident.io.problem_file.known_keys import known_keys
+from dynident.io.problem_file.known_keys import as_written, known_keys
 from dynident.io.problem_file.robot_table import read_robot_table, write_robot_table
 from dynident.io.problem_file.schema import (
     FMU_OPTIONS,
@@ -26,7 +26,6 @@ from dynident.io.problem_file.schema import (
     ModelTable,
     ProblemTable,
     SimulatorTable,
-    as_written,
     shown,
 )
 from dynident.io.problem_file.write import (
@@ -93,7 +92,7 @@ class ProblemFile:
     design: dict[str, Any] = field(default_factory=dict)  # the [design] table: what to plan next
 
 
-def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python: bool = False) -> ProblemFile:
+def read_problem(path: str | Path, *, allow_outside: bool = False, allow_code: bool = False) -> ProblemFile:
     """Read a problem file (TOML) and the data that it names.
 
     See the manual, reference/problem_file.
@@ -104,8 +103,8 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
         The file.
     allow_outside : bool, default False
         Whether data may lie outside of the folder of the file.
-    allow_python : bool, default False
-        Whether a model may come from a Python file, whose code is run.
+    allow_code : bool, default False
+        Whether code that the file brings along may be run: the native code of an FMU, or a model in a Python file.
 
     Returns
     -------
@@ -128,7 +127,7 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_python:
     """
     file, located, content = parse_file(path)
     tables = validate_table(content, located)
-    reader = Reader(file, located, allow_outside, allow_python)
+    reader = Reader(file, located, allow_outside, allow_code)
     records = [*tables.experiment, *tables.validation]
     model = reader.model(tables.model, list(dict.fromkeys(signal for table in records for signal in table.outputs)))
     experiments = [reader.experiment(("experiment", k), table, model) for k, table in enumerate(tables.experiment)]
@@ -153,6 +152,8 @@ def parse_file(path: str | Path) -> tuple[Path, Located, dict[str, Any]]:
         return file, Located(file.name, text), tomllib.loads(text.replace("\r\n", "\n"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ProblemError(f"{file.name} is not valid TOML: {error}.") from error
+    except RecursionError:
+        raise ProblemError(f"{file.name} is nested deeper than a problem file can be.") from None
 
 
 def write_problem(problem: Problem, method: Any, path: str | Path, validation: Sequence[Experiment] = ()) -> Path:
@@ -248,11 +249,11 @@ def _made(method: Any) -> Any:
 class Reader:
     """Builds the model and the experiments, gathering what goes wrong on the way."""
 
-    def __init__(self, file: Path, located: Located, allow_outside: bool, allow_python: bool):
+    def __init__(self, file: Path, located: Located, allow_outside: bool, allow_code: bool):
         self.folder = file.resolve().parent
         self.located = located
         self.allow_outside = allow_outside
-        self.allow_python = allow_python
+        self.allow_code = allow_code
         self.faults: list[str] = []
 
     def _gather(self, path: tuple[str | int, ...], make: Callable[[], Any]) -> Any:
@@ -287,12 +288,21 @@ class Reader:
         options = {key: getattr(table, key) for key in table.model_fields_set & {*FMU_OPTIONS} - {"interface"}}
         inputs = table.inputs if "inputs" in table.model_fields_set else None
         outputs = list(table.outputs) if table.outputs is not None else list(measured) or None
-        return FmuModel(self.inside(named), inputs=inputs, outputs=outputs, kind=table.interface, **options)
+        file = self.inside(named)
+        self._trusted(f"native code of the FMU {named}", file)
+        return FmuModel(file, inputs=inputs, outputs=outputs, kind=table.interface, **options)
+
+    def _trusted(self, what: str, file: Path) -> None:
+        """Refuse code that nobody has allowed; what would run, and where it comes from, is said."""
+        if not self.allow_code:
+            raise ProblemError(f"this would run {what} on this machine ({file}, {file.stat().st_size:,} bytes), with all the "
+                               "rights that you have. If you trust whoever made it, allow it with allow_code=True "
+                               "(--allow-code).")
 
     def _simulator_model(self, table: ModelTable, run: SimulatorTable) -> Model:
         """With its code where that may be run; else it can be looked at, but not simulated."""
         def found(named: str) -> Any:
-            return self._from_python(named) if self.allow_python else UnavailableFunction(named, run.code)
+            return self._from_python(named) if self.allow_code else UnavailableFunction(named, run.code)
 
         return SimulatorModel(
             found(run.simulate), table.parameters or (), list(table.outputs or {}),
@@ -301,9 +311,6 @@ class Reader:
             name=table.name)
 
     def _python_model(self, named: str) -> Model:
-        if not self.allow_python:
-            raise ProblemError(f"'{named}' would run Python code of a problem file. If you trust it, allow it with "
-                               "allow_python=True (--allow-python).")
         model = self._from_python(named)
         if not isinstance(model, Model):
             raise ProblemError(f"'{named}' is {type(model).__name__}, not a model.")
@@ -315,6 +322,7 @@ class Reader:
         if not name or not attribute:
             raise ProblemError(f"'{named}' must be a file and a name in it, such as \"drive.py:drive\".")
         file = self.inside(name)
+        self._trusted(f"Python code of {name}", file)
         spec = importlib.util.spec_from_file_location(file.stem, file)
         if spec is None or spec.loader is None:
             raise ProblemError(f"'{name}' is not a Python file.")

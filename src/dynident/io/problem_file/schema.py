@@ -416,12 +416,3 @@ class FleetTable(_Table):
 class FleetFileTable(_QuestionTable):
     record: RecordTable
     fleet: FleetTable
-
-
-def as_written(kind: str, path: tuple[Any, ...]) -> str:
-    """How the value is written, where its place says so."""
-    if kind == "list_type" and path[-1:] in (("experiment",), ("validation",)):
-        return f" Write [[{path[-1]}]] in double brackets, once for each record."
-    if path[:1] == ("parameters",) and len(path) == 2:
-        return f" Write {path[1]} = {{ start = 1.0 }}, or {path[1]} = {{ start = 1.0, lower = 0, upper = 10 }}."
-    return ""

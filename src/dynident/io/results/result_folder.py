@@ -9,16 +9,21 @@ replace those of an older result together, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from dynident._util.atomic import atomic_replace, atomic_write, exclusive, finish_replacing, is_half_replaced
 from dynident.errors import DynidentError, ProblemError
-from dynident.estimate.estimate import Estimate
+from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.io.problem_file.read import read_problem, write_problem
 from dynident.io.results.estimate_json import (
     SavedEstimate,
+    check_against_problem,
+    check_unedited,
+    checksum,
     method_data,
     read_method,
     read_saved,
@@ -91,9 +96,9 @@ def write(estimate: Estimate, folder: str | Path, as_given: bytes | None = None)
             (aside / PARAMETERS).write_bytes(parameter_set(estimate))
         if as_given is not None:
             (aside / AS_GIVEN).write_bytes(as_given)
-        files = sorted([*(path.name for path in aside.iterdir()), ESTIMATE])
+        files = {path.name: checksum(path) for path in sorted(aside.iterdir())}
         (aside / ESTIMATE).write_text(to_text(estimate, files, _hash_of(aside / PROBLEM)), encoding="utf-8")
-    for name in {*older, REPORT} - set(files):
+    for name in {*older, REPORT} - {*files, ESTIMATE}:
         (folder / name).unlink(missing_ok=True)
     write_report(estimate, folder)
     return folder
@@ -111,7 +116,7 @@ def write_report(estimate: Estimate, folder: str | Path) -> Path:
 
 def _hash_of(problem_file: Path) -> str:
     try:
-        return read_problem(problem_file).problem.content_hash()
+        return read_problem(problem_file, allow_code=True).problem.content_hash()  # which we wrote a moment ago
     except DynidentError:
         return ""  # the fit must not be lost for it; load() will say what is wrong with the file
 
@@ -125,7 +130,7 @@ def _files_of(folder: Path) -> tuple[str, ...]:
     return tuple(name for name in listed if Path(name).name == name)  # a list that points elsewhere is not followed
 
 
-def load(folder: str | Path) -> Estimate:
+def load(folder: str | Path, *, allow_code: bool = False) -> Estimate:
     """The estimate as `estimate.save` wrote it; nothing is simulated.
 
     See the manual, reference/results.
@@ -134,6 +139,8 @@ def load(folder: str | Path) -> Estimate:
     ----------
     folder : str or Path
         Of one result.
+    allow_code : bool, default False
+        Whether the model may be code that lies in the folder, an FMU say; a result that somebody sent is data otherwise.
 
     Returns
     -------
@@ -143,7 +150,7 @@ def load(folder: str | Path) -> Estimate:
     Raises
     ------
     ProblemError
-        For a folder without a result, or with a damaged one.
+        For a folder without a result, or with one that was damaged or edited: the file and the key are named.
     NotSupported
         For a result in another version of the format.
 
@@ -161,18 +168,19 @@ def load(folder: str | Path) -> Estimate:
     if is_half_replaced(folder):
         with exclusive(folder):
             finish_replacing(folder)
+    source = str(folder / ESTIMATE)
     saved = read_saved(folder / ESTIMATE)
-    missing = [name for name in saved.files if not (folder / name).is_file()]
-    if missing:
-        raise ProblemError(f"the result in {folder} is not complete: {', '.join(missing)} "
-                           f"{'is' if len(missing) == 1 else 'are'} missing. {WAY_OUT}")
-    problem = read_problem(folder / PROBLEM).problem
+    uncertainty = read_uncertainty(saved, source)
+    check_unedited(saved, source)
+    _check_files(folder, saved)
+    problem = read_problem(folder / PROBLEM, allow_code=allow_code).problem
+    check_against_problem(saved, uncertainty, problem, source)
     signals = read_signals(folder / TABLE, {e.name: tuple(e.outputs) for e in problem.experiments})
+    _check_rows(folder / TABLE, signals, problem)
     validated = {str(k): tuple(data.get("fit") or ()) for k, data in enumerate(saved.validations)}
     validation_signals = read_signals(folder / VALIDATIONS, validated) if validated else []
-    source = str(folder / ESTIMATE)
     return Estimate(
-        problem=problem, method=read_method(saved), values=saved.values, uncertainty=read_uncertainty(saved, source),
+        problem=problem, method=read_method(saved), values=saved.values, uncertainty=uncertainty,
         converged=saved.converged, status=saved.status, cost=saved.cost,
         trajectories=tuple(trajectory for trajectory, _ in signals),
         residuals=tuple(residuals for _, residuals in signals), noise_std=saved.noise_std,
@@ -183,6 +191,35 @@ def load(folder: str | Path) -> Estimate:
         validations=read_validations(saved, validation_signals, source),
         filtered=read_filtered(folder / FILTERED) if FILTERED in saved.files else None,
         smoothed=read_smoothed(folder / SMOOTHED) if SMOOTHED in saved.files else None)
+
+
+def _check_files(folder: Path, saved: SavedEstimate) -> None:
+    """All files of the result are there and hold what was written; problem and records may be edited, which is noted."""
+    outside = [name for name in saved.files if Path(name).name != name]
+    missing = [name for name in saved.files if name not in outside and not (folder / name).is_file()]
+    if outside or missing:
+        name = ", ".join(missing or outside)
+        raise ProblemError(f"the result in {folder} is not complete: {name} {'is' if len(missing or outside) == 1 else 'are'} "
+                           f"{'missing' if missing else 'not of this folder'}. {WAY_OUT}")
+    for name in (PROBLEM, TABLE):
+        if name not in saved.files:
+            raise ProblemError(f"{folder / ESTIMATE} is damaged: files does not name {name}. {WAY_OUT}")
+    for name, stated in saved.files.items():
+        if not _is_editable(name) and checksum(folder / name) != stated:
+            raise ProblemError(f"{folder / name} was changed after it was written: its checksum is not the one that {ESTIMATE} "
+                               f"states (files.{name}). {WAY_OUT}")
+
+
+def _check_rows(table: Path, signals: Sequence[tuple[Trajectory, Mapping[str, np.ndarray]]], problem: Problem) -> None:
+    for (trajectory, _), experiment in zip(signals, problem.experiments, strict=True):
+        if len(trajectory.time) != len(experiment.time):
+            raise ProblemError(f"{table} has {len(trajectory.time):,} rows of {experiment.name} where its record has "
+                               f"{len(experiment.time):,} samples: one of them was changed after the fit. {WAY_OUT}")
+
+
+def _is_editable(name: str) -> bool:
+    """The problem with its records, and the user's own file: they are read with their own checks and compared by content."""
+    return name in (PROBLEM, AS_GIVEN) or (name.startswith(f"{Path(PROBLEM).stem}.") and name.endswith(".csv"))
 
 
 def _notes(saved: SavedEstimate, problem: Problem) -> tuple[str, ...]:
