@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import BaseModel
@@ -60,3 +61,17 @@ def as_written(kind: str, path: tuple[Any, ...]) -> str:
     if path[:1] == ("parameters",) and len(path) == 2:
         return f" Write {path[1]} = {{ start = 1.0 }}, or {path[1]} = {{ start = 1.0, lower = 0, upper = 10 }}."
     return ""
+
+
+_SPEAKS_OF = {"a bound": "lower", "a prior": "prior", "is fixed": "start"}
+
+
+def key_in(sentence: str, table: Any) -> tuple[Any, ...]:
+    """The key of a table that a sentence about the table speaks of."""
+    if not isinstance(table, dict):
+        return ()
+    for words, key in _SPEAKS_OF.items():
+        if words in sentence:
+            return (key,) if key in table else ()
+    first = re.match(r"\w+", sentence)
+    return (first.group(),) if first and first.group() in table else ()
