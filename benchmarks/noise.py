@@ -3,8 +3,13 @@
     python benchmarks/noise.py --records 100 --out noise.jsonl       goes on where the file ends
     python benchmarks/noise.py --table --out noise.jsonl             what is in it
 
-Plants of `plants.py` that have inputs; every noise is drawn where it is, from the truth, and the start is off by up to 2.
-Beside it output error, which takes inputs and model as exact. Quantised: outputs are rounded to 3.5 standard deviations.
+    python benchmarks/noise.py --start 1 ...                         from the truth: arrived, does it hold?
+    python benchmarks/noise.py --peers boundary_value kalman ...     the joint smoother and the augmented filter beside it
+
+Plants of `plants.py` that have inputs, without three_tanks, whose transfer function four sets of positive parameters have in
+common. Every noise is drawn where it is, from the truth, and the start is off by up to 2. Fitted by `identify(problem)`, which
+takes the criterion that the problem states (none and quantised state nothing); beside it output error, which takes inputs and
+model as exact. Quantised: outputs are rounded to 3.5 standard deviations of the sensor's noise, at a random phase.
 """
 
 from __future__ import annotations
@@ -55,18 +60,18 @@ def noisy_problem(name: str, kind: str, seed: int) -> tuple[di.Problem, dict[str
         outputs[output] = count * np.round((course[:, k] + shift) / count) - shift if kind == "quantised" else read
     noise = dict.fromkeys(outputs, di.Gaussian()) | ({n: di.Gaussian(s) for n, s in inputs.items()} if kind == "sensor" else {})
     seen = {n: u + inputs.get(n, 0.0) * rng.normal(size=u.size) * (kind == "sensor") for n, u in record.inputs.items()}
-    begin = plants.start(name, START_FACTOR, seed)
+    begin = plants.start(name, START_FACTOR, seed) if START_FACTOR != 1 else truth
     parameters = [replace(p, start=begin[p.name]) if isinstance(p, di.Parameter) and p.name in begin else p
                   for p in at_truth.parameters]
     return at_truth.replace(experiments=[replace(record, inputs=seen, outputs=outputs, noise=noise)], parameters=parameters,
                             process_noise=dict.fromkeys(disturbed, di.Gaussian())), truth
 
 
-def fit(problem: di.Problem, truth: dict[str, float], method: str) -> dict:
+def fit(problem: di.Problem, truth: dict[str, float], method: str | None) -> dict:
     began = time.process_time()
     try:
         found = di.identify(problem, method, progress=False)
-    except di.NotConverged:
+    except di.DynidentError:
         return {"converged": False, "cpu": time.process_time() - began}
     ends = {n: found.uncertainty.interval(n) for n in truth if n in problem.names}
     return {"converged": True, "cpu": time.process_time() - began, "criterion": found.criterion,
@@ -78,7 +83,7 @@ def table(rows: list[dict]) -> str:
     """Per kind and method: intervals that hold, fits that ended, bias per parameter (its worst), CPU of the median fit."""
     cells = defaultdict(list)
     for row in rows:
-        for method in ("prediction_error", "multiple_shooting"):
+        for method in (name for name, found in row.items() if isinstance(found, dict)):
             cells[row["kind"], method].append((row["plant"], row[method]))
     lines = ["| kind | method | held | ended | median abs. bias | CPU, s |", "| --- | --- | --- | --- | --- | --- |"]
     for (kind, method), fits in sorted(cells.items()):
@@ -95,7 +100,7 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def run(out: Path, records: int, names: tuple[str, ...], kinds: tuple[str, ...]) -> None:
+def run(out: Path, records: int, names: tuple[str, ...], kinds: tuple[str, ...], peers: tuple[str, ...]) -> None:
     done = {(r["plant"], r["kind"], r["seed"]) for r in read(out)}
     for seed in range(records):
         for name in names:
@@ -104,8 +109,8 @@ def run(out: Path, records: int, names: tuple[str, ...], kinds: tuple[str, ...])
                     continue
                 problem, truth = noisy_problem(name, kind, seed)
                 row = {"plant": name, "kind": kind, "seed": seed,
-                       "prediction_error": fit(problem, truth, "prediction_error"),
-                       "multiple_shooting": fit(problem.with_output_noise_only(), truth, "multiple_shooting")}
+                       "identify": fit(problem, truth, None),
+                       **{peer: fit(problem.with_output_noise_only(), truth, peer) for peer in ("multiple_shooting", *peers)}}
                 with out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
 
@@ -120,8 +125,11 @@ if __name__ == "__main__":
     arguments.add_argument("--records", type=int, default=100)
     arguments.add_argument("--plants", nargs="*", default=NAMES)
     arguments.add_argument("--kinds", nargs="*", default=KINDS)
+    arguments.add_argument("--peers", nargs="*", default=())
+    arguments.add_argument("--start", type=float, default=START_FACTOR)
     arguments.add_argument("--table", action="store_true")
     given = arguments.parse_args()
+    START_FACTOR = given.start
     if not given.table:
-        run(given.out, given.records, tuple(given.plants), tuple(given.kinds))
+        run(given.out, given.records, tuple(given.plants), tuple(given.kinds), tuple(given.peers))
     print(table(read(given.out)))

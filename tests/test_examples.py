@@ -220,3 +220,11 @@ def test_robot_arm_is_identified_and_predicts_another_motion(example, tmp_path):
     assert min(known["validation"].fit.values()) > 95
     assert all(e.rms < e.rms_nominal for e in known["estimate"].robot.errors[:4])
     assert (tmp_path / "excitation.csv").is_file() and "intervals hold the truth" in said.splitlines()[-1]
+
+
+def test_current_driven_axis_is_right_as_stated_and_wrong_by_output_error(example):
+    known, said = example("22")
+    assert known["inside"]["as stated"] >= 10 and known["inside"]["output error"] <= 8  # of 12
+    assert all(e.criterion == "errors in variables" for e in known["fits"]["as stated"])
+    assert all(abs(e.values["Fv"] / 5e-4 - 1) < 0.3 for e in known["fits"]["as stated"])
+    assert said.splitlines()[-1].startswith("intervals hold the truth")

@@ -27,6 +27,8 @@ UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an
 
 # -- models
 
+SYMMETRIC_MASS_MATRIX = 1e-9  # of its largest entry; a mass matrix that differs from its transpose by less is symmetric
+
 TRACE_TOLERANCE = 1e-9  # of one plus a rate; a traced function that differs from the original by more is another one
 
 DEAD_TIME_GAIN = 0.1  # of the cost; a dead time that fits better than the user's start by less is no better start

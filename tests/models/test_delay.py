@@ -181,7 +181,19 @@ def test_a_traced_function_may_delay_an_input():
         maths.delay(1.0, 2.0)
 
 
-@pytest.mark.parametrize("kind", ["full_discretization", "kalman", "moving_horizon", "prediction_error", "boundary_value",
+def test_full_discretization_takes_a_dead_time_that_is_known():
+    problem = late_problem(0.437)
+    held = problem.replace(parameters=[*problem.parameters[:2], di.Parameter("theta", 0.437, free=False)])
+    for options in ({}, {"integrator": "trapezoid", "substeps": 4}, {"solver": "ipopt"}):
+        found = di.identify(held, di.full_discretization(**options), progress=False)
+        same = di.identify(held, "single_shooting", progress=False)
+        for name in ("K", "T"):
+            assert found.values[name] == pytest.approx(same.values[name], abs=0.05 * same.uncertainty.std(name))
+    with pytest.raises(di.NotSupported, match=r"takes dead times that are known.*theta is unknown"):
+        di.identify(problem, "full_discretization", progress=False)
+
+
+@pytest.mark.parametrize("kind", ["kalman", "moving_horizon", "prediction_error", "boundary_value",
                                   "set_membership"])
 def test_methods_that_take_no_dead_time_say_so(kind):
     with pytest.raises(di.NotSupported, match=r"dead time \(delay\(u, theta\)\)"):

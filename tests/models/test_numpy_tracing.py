@@ -110,3 +110,11 @@ def test_a_traced_pendulum_is_fitted():
     for name, value in {"k": 9.0, "d": 0.2}.items():
         low, high = estimate.uncertainty.interval(name, 0.999)
         assert low < value < high
+
+
+def test_a_function_that_differentiates_symbols_is_taken_as_casadi_says():
+    def rate(t, x, u, p):
+        energy = p.k * x.q**4
+        return {"q": -casadi.jacobian(energy, x.q)}
+
+    assert float(di.EquationModel(states=["q"], rate=rate).rate(0, 2, [], 3)) == -4 * 3 * 8

@@ -20,8 +20,8 @@ MODES = ("{method} needs a model with one mode, but this one has {modes}. Method
 STATELESS = ("{method} needs a model with states, but this one has none: there is nothing to discretize or to filter. Use "
              "single_shooting() or least_squares().")
 DEAD_TIME = ("{method} needs a rate that depends on the inputs of now, but this model has a dead time ({delays}). Methods "
-             "that take it: single_shooting(), multiple_shooting() and least_squares(). Where the dead time is known, shift "
-             "the input in the record and leave delay(...) out.")
+             "that take it: single_shooting(), multiple_shooting() and least_squares(). Where the dead time is known, "
+             "full_discretization() takes it too.")
 DISCRETE_TIME = ("{method} needs a model in continuous time, but this one steps by {sample_time:g} (next=...). Methods that "
                  "take it: single_shooting(), multiple_shooting() and least_squares().")
 CONSTRAINTS = ("{method} takes bounds on parameters, but no other constraints, and the problem has '{constraint}'. Leave it "

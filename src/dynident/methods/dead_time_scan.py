@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import casadi as ca
 import numpy as np
 
-from dynident.errors import SimulationDiverged
+from dynident.errors import NotSupported, SimulationDiverged
 from dynident.integrators.explicit import RUNGE_KUTTA
 from dynident.linalg.finite_problem import Variables
 from dynident.methods.noise_estimation import initial_noise_std
@@ -45,6 +45,13 @@ def dead_time_unknowns(problem: Problem) -> list[int]:
     late = ca.vertcat(*(delay.dead_time(p) for delay in model.delays))
     names = {name for name, used in zip(model.parameters, ca.which_depends(late, p, 1, False), strict=True) if used}
     return [i for i, u in enumerate(problem.unknowns) if not u.initial and u.quantity in names]
+
+
+def refuse_unknown_dead_times(problem: Problem, method: str) -> None:
+    """For a method whose grid stands still."""
+    if unknown := [problem.unknowns[i].name for i in dead_time_unknowns(problem)]:
+        raise NotSupported(f"{method} takes dead times that are known, since its grid stands still, but {', '.join(unknown)} "
+                           "is unknown. Fit it by multiple_shooting(), or fix it (free=False).")
 
 
 def scan_dead_times(problem: Problem) -> DeadTimeScan:

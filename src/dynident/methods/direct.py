@@ -16,7 +16,7 @@ from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.build_estimate import build_direct_estimate
 from dynident.methods.capabilities import Capabilities, Support, check_supports
-from dynident.methods.dead_time_scan import past_note, scan_dead_times
+from dynident.methods.dead_time_scan import past_note, refuse_unknown_dead_times, scan_dead_times
 from dynident.methods.direct_loop import run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
 from dynident.methods.integrator_choice import EXPLICIT
@@ -140,8 +140,7 @@ class DirectMethod(Method):
         self.check_supports(problem)
         if self.initial_guess is None:
             scan = scan_dead_times(problem)
-            estimate = fit(self, scan.problem, report)
-            said = (*filter(None, [scan.note]), *past_note(problem))
+            estimate, said = fit(self, scan.problem, report), (*filter(None, [scan.note]), *past_note(problem))
             return replace(estimate, problem=problem, notes=(*said, *estimate.notes)) if said else estimate
         from dynident.methods.start_trajectory import fit_from, start_trajectory  # which stands on this file
 
@@ -307,10 +306,12 @@ class FullDiscretizationMethod(DirectMethod):
     def capabilities(self) -> Capabilities:
         program, sparse = self.solver in ("auto", "ipopt", "sqp"), self.solver in ("ipopt", "sqp")
         return Capabilities(constraints=Support.YES, state_bounds=Support.YES if program else Support.NO,
-                            robust_losses=Support.YES, nonlinear_algebraic_variables=Support.NO if sparse else Support.YES)
+                            robust_losses=Support.YES, dead_times=Support.YES,
+                            nonlinear_algebraic_variables=Support.NO if sparse else Support.YES)
 
     def check_supports(self, problem: Problem) -> None:
         takes = self.capabilities
+        refuse_unknown_dead_times(problem, self.kind)
         check_supports(problem, self.kind, replace(takes, state_bounds=Support.YES))
         if takes.state_bounds is Support.NO:  # it is the solver that does not take them
             check_supports(problem, self.solver, replace(takes, instead={"state_bounds": 'solver="ipopt"'}))
@@ -386,8 +387,7 @@ def with_iterations(method: Any, least: int) -> Any:
 
 
 def stiff_advice(method: ShootingMethod, problem: Problem) -> list[str]:
-    model = problem.model
-    if isinstance(method.make_integrator(), Adaptive) or model.hybrid or model.sample_time:  # events take an explicit scheme
+    if isinstance(method.make_integrator(), Adaptive) or problem.model.hybrid or problem.model.sample_time:  # all explicit
         return []
     return ['try integrator="radau5" if the model is stiff']
 

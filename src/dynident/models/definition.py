@@ -21,7 +21,7 @@ TIME = "t"
 KIND = "equations"
 ONLY_MODE = ""  # the name of the mode of a model that has no modes
 
-Equation = str | float
+Equation = Any  # text, a number, or an expression of SymPy
 Texts = dict[str, str]
 
 
@@ -115,11 +115,30 @@ class ModelDefinition:
                 **({"unused": list(self.unused)} if self.unused else {})}
 
 
+def is_expression(value: Any) -> bool:
+    """An expression of SymPy, by what it has: whoever gives one has the package."""
+    return hasattr(value, "free_symbols") and hasattr(value, "func") and hasattr(value, "args")
+
+
+def symbol_name(key: Any) -> str:
+    """The name under which a symbol of SymPy, or a function of time such as q(t), is known; text as it is."""
+    if not is_expression(key):
+        return str(key)
+    if type(key).__name__ == "Derivative":
+        return symbol_name(key.args[0])
+    return str(getattr(key, "name", None) or getattr(key.func, "__name__", str(key)))
+
+
+def holds_symbols(*groups: Any) -> bool:
+    """Whether expressions of SymPy stand among equations or their names."""
+    return any(is_expression(each) for group in groups if isinstance(group, Mapping) for pair in group.items() for each in pair)
+
+
 def names_of(kind: str, given: Iterable[str], faults: list[str]) -> list[str]:
     if isinstance(given, str):
         faults.append(f"{kind} is a list of names; write {kind}=[{given!r}].")
         return []
-    names = [str(name) for name in given]
+    names = [symbol_name(name) for name in given]
     faults += [f"{kind} lists '{name}' {names.count(name)} times; once is enough."
                for name in dict.fromkeys(names) if names.count(name) > 1]
     return list(dict.fromkeys(names))
@@ -129,10 +148,10 @@ def numbers_of(given: Mapping[str, float], faults: list[str], kind: str = "const
     numbers = {}
     for name, value in given.items():
         try:
-            numbers[str(name)] = float(value)
+            numbers[symbol_name(name)] = float(value)
         except (TypeError, ValueError):
-            numbers[str(name)] = math.nan
-        if not math.isfinite(numbers[str(name)]) or isinstance(value, str):
+            numbers[symbol_name(name)] = math.nan
+        if not math.isfinite(numbers[symbol_name(name)]) or isinstance(value, str):
             faults.append(f"{kind} '{name}' is {value!r}; give a finite number.")
     return numbers
 
@@ -168,6 +187,10 @@ def texts_of(kind: str, given: Mapping[str, Equation], faults: list[str]) -> Tex
             texts[str(name)] = " ".join(equation.split())
         elif isinstance(equation, (int, float)) and not isinstance(equation, bool) and math.isfinite(equation):
             texts[str(name)] = repr(float(equation))
+        elif is_expression(equation):
+            from dynident.models.sympy_source import as_text
+
+            texts[symbol_name(name)] = as_text(equation)
         else:
             texts[str(name)] = "0"  # a stand-in, so that the rest is checked too
             faults.append(f"the {kind} of '{name}' is {equation!r}; write it as text, such as \"-k*x/m\".")

@@ -30,6 +30,7 @@ from dynident.models.definition import (
     definition_order,
     delay_faults,
     empty_faults,
+    holds_symbols,
     name_faults,
     names_of,
     numbers_of,
@@ -45,7 +46,9 @@ from dynident.models.definition import (
 from dynident.models.delay import Delay, Undelayed
 from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
 from dynident.models.hybrid_functions import Maker, ModeFunctions, TransitionFunctions, read_automaton
+from dynident.models.model_text import model_text
 from dynident.models.parser import Scope
+from dynident.models.position_velocity import position_velocity
 from dynident.models.tracing import take_functions
 from dynident.problem.model import NominalValue
 
@@ -64,7 +67,8 @@ class EquationModel:
     Parameters
     ----------
     states : mapping of str to str, or sequence of str, optional
-        The rate of each state as text (or a number); the names alone where `rate` or `modes` give the rates.
+        The rate of each state as text (or a number, or an expression of SymPy, here and wherever text is taken); the names
+        alone where `rate` or `modes` give the rates.
     algebraic : mapping of str to str, or sequence of str, optional
         Algebraic variables, each with an expression that is zero (index 1: together they determine the variables); the names
         alone where `rate` gives the expressions. Rates and outputs may use them.
@@ -156,6 +160,11 @@ class EquationModel:
                  sample_time: float | None = None, starts: Mapping[str, float] | None = None,
                  unused: Sequence[str] = ()):
         faults: list[str] = []
+        if holds_symbols(states, next, outputs, definitions, algebraic, guesses):
+            from dynident.models.sympy_source import without_sympy
+
+            states, next, outputs, definitions, algebraic, guesses = without_sympy(
+                states, next, outputs, definitions, algebraic, guesses, faults)
         written = ModelDefinition(
             inputs=names_of("inputs", inputs, faults), constants=numbers_of(constants or {}, faults),
             parameters=None if parameters is None else names_of("parameters", parameters, faults),
@@ -289,6 +298,49 @@ class EquationModel:
         return self._modes[name]
 
     @classmethod
+    def from_sympy(cls, source: Any, outputs: Mapping[Any, Any] | None = None, inputs: Sequence[Any] | None = None,
+                   **options: Any) -> EquationModel:
+        """The model of a derivation with SymPy: a `KanesMethod` or `LagrangesMethod`, or a dict from state to rate.
+
+        Accelerations are solved for here, not by SymPy. Coordinates and speeds are the states (the speed of q that is its
+        derivative is called q_dot), `inputs` (left out: other functions of time) the inputs, other symbols the parameters.
+        `outputs` are expressions or text; `options` those of the model, such as `constants` and `name`. See the manual,
+        reference/models.
+
+        Examples
+        --------
+        >>> import dynident as di
+        >>> import sympy
+        >>> q, w, k = sympy.symbols("q w k")
+        >>> di.EquationModel.from_sympy({q: w, w: -k*sympy.sin(q)}, outputs={"y": sympy.cos(q)}).parameters
+        ('k',)
+        """
+        from dynident.models.sympy_source import model_arguments
+
+        return cls(**model_arguments(source, outputs, inputs, options))
+
+    @classmethod
+    def from_casadi(cls, function: casadi.Function, *, states: Sequence[str], inputs: Sequence[str] = (),
+                    parameters: Sequence[str] = (), outputs: Sequence[str] | None = None, **options: Any) -> EquationModel:
+        """The model of a CasADi function of (t, x, u, p), or of those of them that there are, to the rates.
+
+        Arguments go by these names, or else by this order. A second result holds `outputs`; left out, every state is measured.
+        `options` are those of the model. See the manual, reference/models.
+
+        Examples
+        --------
+        >>> import casadi
+        >>> import dynident as di
+        >>> x, p = casadi.SX.sym("x", 2), casadi.SX.sym("p")
+        >>> f = casadi.Function("f", [x, p], [casadi.vertcat(x[1], -p*casadi.sin(x[0]))])
+        >>> di.EquationModel.from_casadi(f, states=["q", "w"], parameters=["k"]).parameters
+        ('k',)
+        """
+        from dynident.models.casadi_source import model_arguments
+
+        return cls(**model_arguments(function, states, inputs, parameters, outputs, options))
+
+    @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> EquationModel:
         """The model that `definition()` describes."""
         faults = []
@@ -325,54 +377,18 @@ class EquationModel:
 
         The form asks that each position's rate is one velocity and nothing else, and that every state is one of both.
         """
-        x = casadi.SX.sym("x", len(self.states))
         rate = self.undelayed.rate if self.algebraic_system is None else self.algebraic_system.motion
-        rates = rate(*(x if k == 1 else casadi.SX.sym("a", rate.size1_in(k)) for k in range(rate.n_in())))
-        index = {x[k].element_hash(): k for k in range(len(self.states))}
-        velocity_of = {k: index[rates[k].element_hash()] for k in range(len(self.states))
-                       if rates[k].element_hash() in index}
-        positions = tuple(velocity_of)
-        velocities = tuple(velocity_of.values())
-        for k, state in enumerate(self.states):
-            reason = ""
-            if k in velocity_of and k in velocities:
-                reason = f"'{state}' is a velocity whose own rate is the state '{self.states[velocity_of[k]]}'"
-            elif velocities.count(k) > 1:
-                reason = f"'{state}' is the rate of {velocities.count(k)} states"
-            elif k not in velocity_of and k not in velocities:
-                reason = f"the rate of '{state}' is not one state alone, and '{state}' is the rate of no other state"
-            if reason:
-                raise NotSupported(f"{self._label} is not in the form of positions and velocities: {reason}. "
-                                   "Use an integrator that takes any model, such as runge_kutta.")
-        return positions, velocities
+        try:
+            return position_velocity(rate, self.states)
+        except NotSupported as reason:
+            raise NotSupported(f"{self._label} {reason}") from None
 
     @property
     def _label(self) -> str:
         return f"model '{self.name}'" if self.name else "the model"
 
     def __str__(self) -> str:
-        said = self._definition
-
-        def unit(name: str) -> str:
-            return f" [{self.units[name]}]" if self.units.get(name) else ""
-
-        lines = [f"EquationModel {self.name}".rstrip()]
-        moved = "'" if self.sample_time is None else f"(t + {self.sample_time!r})"
-        modes = said.get("modes", {"": {"rate": said.get("next", said.get("states"))}})
-        for mode, text in modes.items():
-            lines += [f"  mode {mode}" + (f" where {text['invariant']}" if "invariant" in text else "")] * bool(mode)
-            lines += [f"  {'  ' * bool(mode)}{name}{moved} = {text['rate'][name]}" for name in self.states]
-        lines += [f"  0 = {text} gives {name}" for name, text in said.get("algebraic", {}).items()]
-        lines += [f"  {each.source} -> {each.target} when {each.when}" for each in self.transitions]
-        lines += [f"  output {name} = {text}{unit(name)}" for name, text in said["outputs"].items()]
-        lines += [f"  with {name} = {text}" for name, text in said["definitions"].items()]
-        lines += [f"  table {name} at {', '.join(f'{knot:g}' for knot in table['knots'])}{', smooth' * ('smooth' in table)}"
-                  for name, table in said.get("tables", {}).items()]
-        lines += [f"  constant {name} = {value!r}{unit(name)}" for name, value in self.constants.items()]
-        for kind, names in (("states", self.states), ("algebraic", self.algebraic), ("inputs", self.inputs),
-                            ("parameters", self.parameters)):
-            lines += [f"  {kind}: {', '.join(name + unit(name) for name in names)}"] * bool(names)
-        return "\n".join(lines)
+        return model_text(self._definition)
 
     def __repr__(self) -> str:
         return short_text(self)

@@ -18,8 +18,12 @@ POINTS = 12  # random ones, of three sizes
 SEED = 20240229
 
 
-def trace_faults(called: str, function: Callable[..., Any], arguments: Any, found: Mapping[str, casadi.SX]) -> list[str]:
-    """Where function and trace differ; and that the function cannot be asked, where it raises at every point."""
+def trace_faults(called: str, function: Callable[..., Any], arguments: Any, found: Mapping[str, casadi.SX], by_casadi: bool
+                 ) -> list[str]:
+    """Where function and trace differ; and that the function cannot be asked, where it raises at every point.
+
+    `by_casadi`: it was called with CasADi's own symbols, and may need them (casadi.jacobian), so that numbers say nothing.
+    """
     scopes = (arguments.x, arguments.u, arguments.p)
     inputs = [arguments.t, *(casadi.vertcat(*scope.symbols.values()) for scope in scopes)]
     if any("(" in symbol.name() for each in found.values() for symbol in casadi.symvar(each)):
@@ -47,7 +51,7 @@ def trace_faults(called: str, function: Callable[..., Any], arguments: Any, foun
                 return [f"{called}, {definition_place(function)}: '{name}' is {by_function:.9g} by the function and "
                         f"{by_trace:.9g} by its trace{other}. It hangs on something that is no argument (a counter, random "
                         f"numbers, the clock). {BLACK_BOX}"]
-    if compared:
+    if compared or by_casadi:
         return []
     return [f"{called}, {definition_place(function)}: it could not be compared with its trace, since it raises {last} at every "
             f"point that was tried. {BLACK_BOX}"]

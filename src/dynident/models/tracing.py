@@ -145,17 +145,17 @@ def delayed_inputs(expressions: Iterable[casadi.SX]) -> list[casadi.SX]:
 
 
 def returned_by(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str], branches: bool = True
-                ) -> Any:
+                ) -> tuple[Any, bool]:
     """What a user's function returns for symbols, as a dict or a list; an error inside of it is told in the user's words.
 
-    A function that hands its arguments to CasADi is called with CasADi's own symbols.
+    A function that hands its arguments to CasADi is called with CasADi's own symbols; whether it was is the second result.
     """
     try:
-        return trace_function(function, arguments.traced, branches)
+        return trace_function(function, arguments.traced, branches), False
     except Exception as error:
         known = list(faults)
         try:
-            return expressions_of(called_with_symbols(function, arguments.symbolic()))
+            return expressions_of(called_with_symbols(function, arguments.symbolic())), True
         except Exception:
             raise ProblemError([*known, _what_went_wrong(called, error, place_of(error, function))]) from error
 
@@ -185,7 +185,7 @@ def _symbols_misused(error: Exception) -> str:
 
 def trace_condition(called: str, function: Callable[..., Any], arguments: Arguments, faults: list[str]) -> casadi.SX:
     """The condition that a function returns for symbols; a number that is none holds where it is positive."""
-    returned = returned_by(called, function, arguments, faults, branches=False)
+    returned, _ = returned_by(called, function, arguments, faults, branches=False)
     expression = scalar_of(called, returned[0] if isinstance(returned, list) and len(returned) == 1 else returned, faults)
     return expression if is_condition(expression) or expression.is_constant() else expression > 0
 
@@ -195,7 +195,7 @@ def trace(what: str, function: Callable[..., Any], arguments: Arguments, names: 
     """What the function returns for symbols, by name; without `names` it must be a dict and names them itself."""
     called = f"the {what} function {getattr(function, '__name__', '')}".rstrip() + of
     kind = "output" if what == "output" else "state"
-    returned = returned_by(called, function, arguments, faults)
+    returned, by_casadi = returned_by(called, function, arguments, faults)
     if not isinstance(returned, Mapping):
         if names is None or returned is None:
             faults.append(f"{called} returned {type(returned).__name__}; return a dict from name to expression.")
@@ -212,7 +212,7 @@ def trace(what: str, function: Callable[..., Any], arguments: Arguments, names: 
     before = len(faults)
     found = {name: scalar_of(f"{called}: '{name}'", returned[name], faults) for name in wanted if name in returned}
     if len(faults) == before:
-        faults += trace_faults(called, function, arguments, found)
+        faults += trace_faults(called, function, arguments, found, by_casadi)
     return found
 
 

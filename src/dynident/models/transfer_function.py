@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from dynident.errors import ProblemError
-from dynident.models.definition import Equation
+from dynident.models.definition import Equation, is_expression
 from dynident.models.equations import EquationModel
 from dynident.models.parser import NAME, names_in
+from dynident.models.sympy_source import as_text
 
 FARTHEST_DELAY = 1000  # samples of a discrete model, each of which is a state
 
@@ -59,6 +60,7 @@ def transfer_function(num: Sequence[Equation], den: Sequence[Equation], delay: E
     ('T1', 'T2', 'K', 'theta')
     """
     faults: list[str] = []
+    delay = as_text(delay) if is_expression(delay) else delay
     above, below = _coefficients("num", num, faults), _coefficients("den", den, faults)
     if faults:
         raise ProblemError(faults)
@@ -73,8 +75,9 @@ def transfer_function(num: Sequence[Equation], den: Sequence[Equation], delay: E
     late, more = _delayed_input(input, delay, sample_time, taken)
     states = _free_names("x", n, taken)
     definitions: dict[str, Equation] = {}
-    below = ["1", *(_part(f"den{k}", text, below[0], definitions, taken) for k, text in enumerate(below[1:], 1))]
-    above = [_part(f"num{k}", text, _leading(den), definitions, taken) for k, text in enumerate(above)]
+    leading = below[0]
+    below = ["1", *(_part(f"den{k}", text, leading, definitions, taken) for k, text in enumerate(below[1:], 1))]
+    above = [_part(f"num{k}", text, leading, definitions, taken) for k, text in enumerate(above)]
     rates: dict[str, Equation] = {}
     for k, state in enumerate(states, 1):
         terms = [f"- {below[k]}*{states[0]}", *([f"+ {states[k]}"] if k < n else []), *_gain(above, below, k, late)]
@@ -91,6 +94,7 @@ def _coefficients(what: str, given: Any, faults: list[str]) -> list[str]:
         return []
     texts = []
     for each in given:
+        each = as_text(each) if is_expression(each) else each
         number = isinstance(each, (int, float, np.number)) and not isinstance(each, bool)
         if not number and not isinstance(each, str):
             faults.append(f"{what} holds {each!r}; a coefficient is a number or text.")
@@ -99,10 +103,6 @@ def _coefficients(what: str, given: Any, faults: list[str]) -> list[str]:
             faults.append(f"{what} holds {each!r}; only finite numbers can be used.")
         texts.append(each if isinstance(each, str) else repr(float(each)))
     return texts
-
-
-def _leading(den: Sequence[Equation]) -> str:
-    return den[0] if isinstance(den[0], str) else repr(float(den[0]))
 
 
 def _is(text: str, value: float) -> bool:

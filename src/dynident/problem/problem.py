@@ -331,7 +331,9 @@ def _constraints(model: Model, parameters: tuple[Parameter | InitialState, ...],
 
     own = {p.name for p in parameters if isinstance(p, Parameter) and not p.shared}
     read = []
-    for text in [given] if isinstance(given, str) else given:
+    for text in [given] if isinstance(given, str) or hasattr(given, "rel_op") else given:
+        if hasattr(text, "rel_op"):  # a relation of SymPy
+            text = f"{text.lhs} {text.rel_op} {text.rhs}"  # type: ignore[union-attr]
         try:
             constraint = text if isinstance(text, Constraint) else constraint_from(text)
         except ValueError as reason:

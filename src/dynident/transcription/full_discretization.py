@@ -7,15 +7,18 @@ interval by interval, so that what remains has the same shape as multiple shooti
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from dynident.errors import SimulationDiverged
 from dynident.integrators.collocation_defects import CollocationDefects, Collocator, collocator_for, stage_unknowns
-from dynident.integrators.grid import grid_of
+from dynident.integrators.delayed_propagation import SplitGrid, split_grid
+from dynident.integrators.grid import Grid, grid_of
 from dynident.integrators.propagation import propagator_for
 from dynident.integrators.scheme import Explicit, Implicit
 from dynident.linalg.finite_problem import Evaluation, LinearizedProblem, SegmentChain, Variables, Workspace
+from dynident.models.delay import MovingGridModel
 from dynident.problem.problem import Problem
 from dynident.transcription.initial_guess import states_from_measurements
 from dynident.transcription.objective import Objective, WeightedData
@@ -29,12 +32,23 @@ class Nodes(WeightedData):
 
     def __init__(self, problem: Problem, index: int, steps_per_sample: int, std: Mapping[str, float]):
         coarse = grid_of(problem.model, problem.experiments[index], steps_per_sample)
+        split = on_plain_grid(problem, index, coarse)
         self.name = problem.experiments[index].name
-        self.grid, places = coarse.with_substep_nodes()
-        self.pointers = places[coarse.offset:]  # of the samples
+        self.grid, places = split.grid.with_substep_nodes()
+        self.coarse_places = places[split.places]  # of the nodes of the coarse grid
+        self.pointers = self.coarse_places[coarse.offset:]  # of the samples
         nodes = self.grid.nodes
         self.segment_starts = np.append(np.arange(nodes), nodes - 1)  # each node a segment, the last one without length
         super().__init__(problem, index, self.grid, self.pointers, std)
+
+
+def on_plain_grid(problem: Problem, index: int, grid: Grid) -> SplitGrid:
+    """The grid of a record, with nodes where delayed inputs jump or bend, since dead times are held; and where its own are."""
+    if not problem.model.delays:
+        return SplitGrid(grid, np.arange(grid.nodes))
+    held = problem.bindings[index].parameters
+    late = np.array([float(delay.dead_time(held)) for delay in problem.model.delays])
+    return split_grid(grid, [delay.input for delay in problem.model.delays], late, moving=False)
 
 
 class FullDiscretization:
@@ -48,7 +62,9 @@ class FullDiscretization:
         self.problem, self.integrator, self.steps, self.std, self.loss = problem, integrator, steps_per_sample, std, loss
         self.objective = Objective(problem, loss)
         self.free = tuple(int(i) for i in self.objective.free)
-        self.collocator: Collocator = collocator_for(problem.model, integrator, self.free)
+        model: Any = MovingGridModel(problem.model, moving=False) if problem.model.delays else problem.model
+        self.model = model
+        self.collocator: Collocator = collocator_for(model, integrator, self.free)
         self.stages = stage_unknowns(problem.model, integrator)
         explicit, nx = isinstance(integrator, Explicit), len(problem.model.states)
         self.closed = explicit or integrator.points[-1] == 1.0  # type: ignore[union-attr]  # the last stage is the state at the interval's end
@@ -84,7 +100,7 @@ class FullDiscretization:
         """The states of a simulation from the start; where it diverges, those at the start (a first guess only)."""
         grid = self.records[e].grid
         try:
-            propagator = propagator_for(self.problem.model, self.integrator, self.free)
+            propagator = propagator_for(self.model, self.integrator, self.free)
             return propagator.run(grid, np.array([0, grid.nodes - 1]), x0[None], p, False).states
         except SimulationDiverged:
             return np.tile(x0, (grid.nodes, 1))
@@ -164,7 +180,6 @@ class FullDiscretization:
         shooting = Shooting(self.problem, self.integrator, segments, self.steps, self.std, self.loss)
         nodes = []
         for e, (fine, coarse) in enumerate(zip(self.records, shooting.records, strict=True)):
-            places = np.concatenate([[0], np.cumsum(coarse.grid.substeps)])
-            nodes.append(self.states(point, e)[places[coarse.segment_starts[1:-1]]])
-            assert fine.grid.nodes == places[-1] + 1
+            nodes.append(self.states(point, e)[fine.coarse_places[coarse.segment_starts[1:-1]]])
+            assert fine.grid.nodes == fine.coarse_places[-1] + 1
         return shooting, Variables(point.unknowns, tuple(nodes))

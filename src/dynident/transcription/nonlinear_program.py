@@ -75,7 +75,7 @@ class NonlinearProgram:
 
     def _stage_functions(self) -> BatchedFunction:
         finite, logs = self.finite, self._log_parameters()
-        key = f"{self.problem.model.content_hash()} {finite.integrator.name} {finite.free} {logs} program"
+        key = f"{finite.model.content_hash()} {finite.integrator.name} {finite.free} {logs} program"
         return BatchedFunction(key, lambda: _functions(finite, self.block, self.closed, logs))
 
     def _log_parameters(self) -> tuple[bool, ...]:
@@ -273,7 +273,7 @@ class NonlinearProgram:
 
 def _functions(finite: FullDiscretization, block: int, closed: bool, logs: tuple[bool, ...]) -> list[ca.Function]:
     """dyn_con (t, h, x, end, u0, u1, p, free) -> block residuals; dyn_out (t, x, u, p, free); derivatives of both."""
-    model, scheme = finite.problem.model, finite.integrator
+    model, scheme = finite.model, finite.integrator
     s = symbols(model)
     nx = len(model.states)
     free, end = ca.SX.sym("free", len(finite.free)), ca.SX.sym("end", block)

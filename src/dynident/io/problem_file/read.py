@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +12,9 @@ from pydantic import BaseModel, ValidationError
 
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
-from dynident.fmu.archive import digest_of
 from dynident.fmu.model import FmuModel
 from dynident.io.problem_file.known_keys import as_written, key_in, known_keys
+from dynident.io.problem_file.python_attribute import python_attribute
 from dynident.io.problem_file.robot_table import read_robot_table, write_robot_table
 from dynident.io.problem_file.schema import (
     FMU_OPTIONS,
@@ -29,6 +27,7 @@ from dynident.io.problem_file.schema import (
 )
 from dynident.io.problem_file.write import (
     KeyPath,
+    copied_beside,
     experiment_table,
     line_of,
     model_table,
@@ -198,7 +197,7 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
                                "model": write_robot_table(problem.model, path) if isinstance(problem.model, RobotModel)
                                else model_table(problem.model)}
     for file in problem.model.files if isinstance(problem.model, FmuModel) else ():  # it lives in files, and takes them along
-        content["model"] |= {key: _taken_along(file, path) for key, name in content["model"].items() if name == file.name}
+        content["model"] |= {key: copied_beside(file, path) for key, name in content["model"].items() if name == file.name}
     for heading, experiments in (("experiment", problem.experiments), ("validation", validation)):
         entries = []
         for number, experiment in enumerate(experiments, 1):
@@ -214,20 +213,6 @@ def write_problem(problem: Problem, method: Any, path: str | Path, validation: S
     with atomic_write(path) as aside:
         aside.write_text(to_toml({key: value for key, value in content.items() if value}), encoding="utf-8")
     return path
-
-
-def _taken_along(file: Path, beside: Path) -> str:
-    """The name of a copy of the file in the folder of the problem; another than its own where that is taken."""
-    digest = digest_of(file)
-    for name in (file.name, f"{file.stem}-{digest[:8]}{file.suffix}", f"{file.stem}-{digest}{file.suffix}"):
-        copy = beside.with_name(name)
-        if not copy.exists():
-            with atomic_write(copy) as aside:
-                shutil.copyfile(file, aside)
-            return name
-        if copy.is_file() and digest_of(copy) == digest:
-            return name
-    raise ProblemError(f"{beside.with_name(file.name)} has another content than {file}; choose another folder.")
 
 
 def _method_table(method: Any) -> dict[str, Any]:
@@ -321,15 +306,7 @@ class Reader:
             raise ProblemError(f"'{named}' must be a file and a name in it, such as \"drive.py:drive\".")
         file = self.inside(name)
         self._trusted(f"Python code of {name}", file)
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        if spec is None or spec.loader is None:
-            raise ProblemError(f"'{name}' is not a Python file.")
-        module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except Exception as error:  # whatever the user's file raises
-            raise ProblemError(f"{name} raised {type(error).__name__}: {error}.") from error
-        return getattr(module, attribute, None)
+        return python_attribute(file, name, attribute)
 
     def method(self, table: dict[str, Any]) -> dict[str, Any]:
         """The table as it is, after the method it names has checked its options."""

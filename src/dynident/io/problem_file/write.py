@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from dynident.errors import NotSupported
+from dynident._util.atomic import atomic_write
+from dynident.errors import NotSupported, ProblemError
+from dynident.fmu.archive import digest_of
 from dynident.fmu.model import KIND as FMU_KIND
 from dynident.models.equations import KIND
 from dynident.models.simulator_model import KIND as SIMULATOR_KIND
@@ -180,3 +183,17 @@ def write_columns(columns: Mapping[str, np.ndarray], path: Path) -> None:
     """A CSV file that keeps every bit; NaN becomes an empty cell."""
     table = pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
     pyarrow.csv.write_csv(table, path)
+
+
+def copied_beside(file: Path, beside: Path) -> str:
+    """The name of a copy of the file in the folder of the problem; another than its own where that is taken."""
+    digest = digest_of(file)
+    for name in (file.name, f"{file.stem}-{digest[:8]}{file.suffix}", f"{file.stem}-{digest}{file.suffix}"):
+        copy = beside.with_name(name)
+        if not copy.exists():
+            with atomic_write(copy) as aside:
+                shutil.copyfile(file, aside)
+            return name
+        if copy.is_file() and digest_of(copy) == digest:
+            return name
+    raise ProblemError(f"{beside.with_name(file.name)} has another content than {file}; choose another folder.")
