@@ -27,6 +27,7 @@ from dynident.statistics.active_bounds import ActiveConstraints, count_fixed
 from dynident.statistics.covariance import Covariance, covariance_from
 from dynident.statistics.distributions import f_quantile, normal_quantile
 from dynident.statistics.quantisation import quantisers_of
+from dynident.statistics.residual_statistics import robust_std
 from dynident.statistics.residual_tests import CONFIDENCE, FEWEST_SAMPLES, noise_level, outliers
 from dynident.statistics.uncertainty import Uncertainty
 from dynident.status import Status, fit_status
@@ -188,7 +189,8 @@ def direct_notes(problem: Problem, finite: SimulatedProblem, at: ResidualJacobia
     measured = at.rows.output >= 0
     if not noise_std:
         seen = at.residuals[measured]
-        test = noise_level(float(seen @ seen), seen.size - at.values.size + fixed)
+        squares = float(seen @ seen) if finite.loss == "squared" else seen.size * robust_std(seen) ** 2
+        test = noise_level(squares, seen.size - at.values.size + fixed)
         if not test.passed:
             notes.append(as_sentence(test.sentence))
     if uncertainty.default_kind == "corrected":

@@ -15,6 +15,7 @@ from dynident.problem.parameter import InitialState, Parameter
 from dynident.statistics.uncertainty import LEVEL
 
 OPEN = "unidentifiable"
+WITHHELD = "withheld"  # the verdict says that no interval would mean anything
 HELD = "fixed"
 HISSING = ("s", "x", "ch", "sh")  # nouns that end so take -es in the plural
 SUPPORTED = 2  # significant digits of the uncertainty that are printed; the value ends at the same place
@@ -159,6 +160,8 @@ def _found(estimate: Estimate, name: str, unit: str) -> ResultRow:
     number = float(estimate.values[name])
     low, high = (float(end) for end in estimate.uncertainty.interval(name, LEVEL))
     value, interval = written(number, low, high)
+    if estimate.verdict.withholds_intervals and math.isfinite(low) and math.isfinite(high):
+        value, interval, low, high = format_number(number, VAGUE_DIGITS), WITHHELD, math.nan, math.nan
     remark = estimate.uncertainty.remark(name)
     return ResultRow(name, value, interval, unit, "" if remark == interval else remark, False, number, low, high)
 

@@ -48,8 +48,9 @@ class BoundRelaxation:
     def inward_extent(self, level: float, kind: str) -> float:
         """How far inside the truth may lie at a level, to one side."""
         std, dof = self.std.get(kind, np.inf), self.dof.get(kind, np.inf)
-        length = student_quantile(level, dof) * std if dof > 0 and np.isfinite(std) else np.inf
-        return float(min(length, self.span))
+        if not np.isfinite(std):
+            return np.inf  # nothing tells how far, and what follows need not do so in a straight line to the other bound
+        return float(min(student_quantile(level, dof) * std if dof > 0 else np.inf, self.span))
 
     def effect_on(self, i: int, level: float, kind: str) -> float:
         """How far one unknown would follow, with its sign."""
@@ -80,6 +81,15 @@ class NoiseModel:
     one_minus_leverage: np.ndarray  # (rows,) one minus the leverage
     enough: bool = True  # degrees of freedom for a noise model
 
+    def with_factors(self, factors: Mapping[str, tuple[np.ndarray, float, float]]) -> NoiseModel:
+        """Errors as large as residuals show, by output, where these are not of the given size (`given_noise_factors`)."""
+        if not factors:
+            return self
+        variance = self.variance.copy()
+        for rows, factor, _ in factors.values():
+            variance[rows] = factor**2
+        return replace(self, variance=variance, dof=sum(dof for _, _, dof in factors.values()))
+
 
 def noise_model_of(problem: Problem, linearization: ResidualJacobian, scales: np.ndarray, fitted: BlockRows,
                    noise_estimated: bool, quantisers: Mapping[tuple[int, int], Quantiser], with_colour: bool) -> NoiseModel:
@@ -95,6 +105,12 @@ def noise_model_of(problem: Problem, linearization: ResidualJacobian, scales: np
     return NoiseModel(linearization.blocks, scales, rows.experiment, variance, dof, noise, one_minus_leverage, enough)
 
 
+def finite_bounds(problem: Problem) -> dict[str, tuple[float, float]]:
+    """Of the unknowns that have any."""
+    return {u.name: (float(u.lower), float(u.upper)) for u in problem.unknowns
+            if np.isfinite(u.lower) or np.isfinite(u.upper)}
+
+
 def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain, j: int, side: str, known: bool) -> np.ndarray:
     """(unknowns,) how the fitted ones make up for unknown j going inwards by a unit, the others on bounds held."""
     slope = -fit.gain @ (sensitivity.triangle[:, j] * sensitivity.lengths[j])
@@ -102,6 +118,18 @@ def bound_sensitivity(sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain
         slope[np.abs(slope) * sensitivity.lengths < NULL_SPACE_COMPONENT * sensitivity.lengths[j]] = 0.0
     slope[j] = 0.0
     return np.asarray(slope if side == "lower" else -slope)
+
+
+def relax_bounds(problem: Problem, sensitivities: Mapping[str, np.ndarray], bound_std: Mapping[str, Mapping[str, float]],
+              dof: float = np.inf, corrected_dof: np.ndarray | None = None) -> list[BoundRelaxation]:
+    """What each unknown on a bound leaves open for the others; `slopes` by its name, per unit inwards."""
+    found = []
+    for name, slope in sensitivities.items():
+        j = problem.names.index(name)
+        own_dof = {"plain": dof} | ({} if corrected_dof is None else {"corrected": float(corrected_dof[j])})
+        room = problem.unknowns[j].upper - problem.unknowns[j].lower
+        found.append(BoundRelaxation(name, slope, {kind: std[name] for kind, std in bound_std.items()}, own_dof, float(room)))
+    return found
 
 
 def inequality_relaxation(limit: ActiveInequality, sensitivity: JacobianQR, fit: EstimatorGain | FullRankGain,

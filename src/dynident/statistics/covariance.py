@@ -20,8 +20,10 @@ from dynident.statistics.active_bounds import (
     ActiveInequality,
     BoundRelaxation,
     bound_sensitivity,
+    finite_bounds,
     inequality_relaxation,
     noise_model_of,
+    relax_bounds,
 )
 from dynident.statistics.autocorrelation import ColouredNoise, Series, effective_dof, series_of
 from dynident.statistics.distributions import student_quantile
@@ -30,8 +32,10 @@ from dynident.statistics.error_propagation import (
     FullRankGain,
     JacobianQR,
     estimator_gain,
+    given_noise_factors,
+    noise_free,
 )
-from dynident.statistics.identifiability import identifiability
+from dynident.statistics.identifiability import find_practically_unidentifiable, identifiability
 from dynident.statistics.quantisation import QuantisedNoise, Quantiser
 from dynident.statistics.residual_tests import CONFIDENCE, ResidualTest, whiteness
 from dynident.statistics.uncertainty import Uncertainty, check_level, index_of
@@ -39,9 +43,6 @@ from dynident.tolerances import (
     NO_WIDTH,
     QUANTISATION_NOTICED,
     SINGULAR_VALUE,
-    UNIDENTIFIABLE_FACTOR,
-    UNIDENTIFIABLE_STD,
-    UNSURE_STD,
 )
 
 KINDS = ("plain", "corrected")
@@ -94,6 +95,10 @@ class Covariance(Uncertainty):
         Quantities that were not estimated.
     assumed : str
         Other assumptions than a model that is right, as they end the sentence of `meaning`.
+    bounds : mapping of str to pair of float
+        Of the unknowns that have finite ones; no interval leaves them.
+    noise_factors : mapping of str to float
+        By output: the std that white residuals show, over the given one, where the intervals go by the residuals.
     deferred : callable or None
         Makes the same with its corrected part, where that was not worth its time unasked.
 
@@ -129,6 +134,8 @@ class Covariance(Uncertainty):
     logarithmic: tuple[str, ...] = ()  # intervals of these are built in the logarithm
     fixed: Mapping[str, float] = field(default_factory=dict)
     assumed: str = ""  # other assumptions than a model that is right, as they end the sentence of `meaning`
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # no interval leaves them
+    noise_factors: Mapping[str, float] = field(default_factory=dict)  # output -> std that residuals show over the given one
     deferred: Callable[[], Covariance] | None = field(default=None, repr=False, metadata={"saved": False})
     # makes the same with its corrected part, where that was not worth its time unasked
 
@@ -155,6 +162,9 @@ class Covariance(Uncertainty):
             return f"In repeated experiments the interval holds the true value with the stated probability, if {self.assumed}."
         given = np.isinf(self.dof)
         noise = "of the given standard deviation" if given else "whose standard deviation is estimated from the residuals"
+        if self.noise_factors:
+            listed = ", ".join(f"{factor:.2g} times for {name}" for name, factor in self.noise_factors.items())
+            noise = f"as large as the residuals show, not as given ({listed})"
         if self.default_kind == "corrected":
             errors = f"measurement errors that are correlated in time as the residuals are ({self.reason})"
         else:
@@ -205,7 +215,12 @@ class Covariance(Uncertainty):
             low = low if np.isfinite(below) else -np.inf
         else:
             low, high = value - below, value + above
-        return (value if side == "lower" else float(low)), (value if side == "upper" else float(high))
+        return self._within_bounds(name, value if side == "lower" else float(low), value if side == "upper" else float(high))
+
+    def _within_bounds(self, name: str, low: float, high: float) -> tuple[float, float]:
+        """An end that the data set beyond a bound lies on it; one that they do not set stays open."""
+        lower, upper = self.bounds.get(name, (-np.inf, np.inf))
+        return (max(low, lower) if np.isfinite(low) else low), (min(high, upper) if np.isfinite(high) else high)
 
     def remark(self, name: str) -> str:
         """A few words for the table, or nothing."""
@@ -216,7 +231,11 @@ class Covariance(Uncertainty):
             return f"at its {self.active[name]} bound"
         if name in self.unidentifiable:
             return "unidentifiable"
-        return "practically unidentifiable" if name in self.practically_unidentifiable else ""
+        if name in self.practically_unidentifiable:
+            return "practically unidentifiable"
+        ends, limits = self.interval(name), self.bounds.get(name, (-np.inf, np.inf))
+        cut = [side for side, end, bound in zip(("lower", "upper"), ends, limits, strict=True) if end == bound]
+        return f"interval ends at its {' and '.join(cut)} bound" if cut else ""
 
     def affected_unknowns(self, loose: BoundRelaxation) -> tuple[str, ...]:
         """Unknowns whose intervals are noticeably wider for what an active condition leaves open."""
@@ -290,8 +309,13 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     released = {name: estimator_gain(sensitivity, sorted([*free, names.index(name)]), smallest) for name in active}
     failed = _not_white(problem, linearization)
     fitted = fit.fitted_subspace(sensitivity.basis)
+    failed = [] if not noise_estimated and noise_free(linearization) else failed
     errors = noise_model_of(problem, linearization, scales, fitted, noise_estimated, quantisers or {},
                             with_colour=bool(failed or quantisers) or not on_demand)
+    factors: dict[str, tuple[np.ndarray, float, float]] = {}
+    if not noise_estimated and not failed:
+        factors = given_noise_factors(problem, linearization, errors.one_minus_leverage)
+        errors = errors.with_factors(factors)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
     corrected_dof = None
     if errors.noise is not None:
@@ -314,6 +338,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
                 *(inequality_relaxation(limit, sensitivity, fit, free, errors, smallest) for limit in limits)),
         unidentifiable=unidentifiable, combinations=combinations, null_space=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
+        bounds=finite_bounds(problem), noise_factors={output: factor for output, (_, factor, _) in factors.items()},
         deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits)
                   if errors.noise is None and errors.enough and not failed else None))
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
@@ -343,18 +368,6 @@ def _with_released(fit: EstimatorGain | FullRankGain, released: Mapping[int, Est
     for i, r in released.items():
         gain[i] = r.gain[i]
     return lambda some: gain[:, some]
-
-
-def relax_bounds(problem: Problem, sensitivities: Mapping[str, np.ndarray], bound_std: Mapping[str, Mapping[str, float]],
-              dof: float = np.inf, corrected_dof: np.ndarray | None = None) -> list[BoundRelaxation]:
-    """What each unknown on a bound leaves open for the others; `slopes` by its name, per unit inwards."""
-    found = []
-    for name, slope in sensitivities.items():
-        j = problem.names.index(name)
-        own_dof = {"plain": dof} | ({} if corrected_dof is None else {"corrected": float(corrected_dof[j])})
-        room = problem.unknowns[j].upper - problem.unknowns[j].lower
-        found.append(BoundRelaxation(name, slope, {kind: std[name] for kind, std in bound_std.items()}, own_dof, float(room)))
-    return found
 
 
 def _not_white(problem: Problem, linearization: ResidualJacobian) -> list[ResidualTest]:
@@ -399,22 +412,3 @@ def typical_values(problem: Problem, values: np.ndarray) -> np.ndarray:
 
 def _released_std(released: EstimatorGain | FullRankGain, score_covariance: np.ndarray, i: int) -> float:
     return float(np.sqrt(released.gain[i] @ score_covariance @ released.gain[i])) if released.determined[i] else np.inf
-
-
-def find_practically_unidentifiable(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
-    """Unknowns whose standard deviation reaches beyond anything that a linearisation can speak of.
-
-    The value alone is no measure: where the data do not hold it, the fit carries it about one std away.
-    """
-    found = []
-    for u, value in zip(problem.unknowns, covariance.values, strict=True):
-        std = covariance.std(u.name)
-        if u.name in covariance.active or u.name in covariance.unidentifiable or not np.isfinite(std):
-            continue
-        expected = u.scale if u.scale is not None else abs(u.start) if u.start else np.inf  # inf: nothing was expected
-        wide = std > u.upper - u.lower  # the bounds say more than the data
-        far = (std > np.log(UNIDENTIFIABLE_FACTOR) * value if u.log
-               else std > UNIDENTIFIABLE_STD * expected and std > UNSURE_STD * abs(value))
-        if wide or far:
-            found.append(u.name)
-    return tuple(found)

@@ -14,7 +14,9 @@ from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
 from dynident.linalg.rank import truncated_svd, without_effect
 from dynident.problem.problem import Problem, given_std
 from dynident.statistics.autocorrelation import ColouredNoise
-from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
+from dynident.statistics.distributions import chi_square_quantile
+from dynident.statistics.residual_tests import CONFIDENCE
+from dynident.tolerances import NOISE_FREE, NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
 FEWEST_DOF = 0.5  # degrees of freedom; with fewer the residuals hold no word about the noise
 
@@ -145,6 +147,34 @@ def independent_noise(problem: Problem, linearization: ResidualJacobian, one_min
             dof += own
             variance[rows] = np.sum(linearization.residuals[rows] ** 2) / own if own > FEWEST_DOF else np.nan
     return variance, dof if dof > FEWEST_DOF else 0.0
+
+
+def noise_free(linearization: ResidualJacobian) -> bool:
+    """Whether a record holds next to none of the noise that is given: its residuals are rounding, and say nothing of errors."""
+    measured = linearization.residuals[linearization.rows.experiment >= 0]
+    return bool(measured.size) and float(np.sqrt(np.mean(measured**2))) < NOISE_FREE
+
+
+def given_noise_factors(problem: Problem, linearization: ResidualJacobian, one_minus_leverage: np.ndarray
+                        ) -> dict[str, tuple[np.ndarray, float, float]]:
+    """Outputs whose residuals are not of the given std: their rows, the factor on it, and its degrees of freedom.
+
+    Beyond the 99 % band of chi-square, the same that the note on the noise is said at. A record with next to no noise keeps the
+    given std: who states one for it asks what such noise would do.
+    """
+    found = {}
+    rows = linearization.rows
+    for o, output in enumerate(problem.model.outputs):
+        own = np.flatnonzero((rows.output == o) & (rows.experiment >= 0))
+        dof = float(np.sum(one_minus_leverage[own]))
+        if not own.size or dof <= FEWEST_DOF:
+            continue
+        value = float(np.sum(linearization.residuals[own] ** 2))
+        low, high = (chi_square_quantile((1 + side * CONFIDENCE) / 2, dof) for side in (-1, 1))
+        factor = float(np.sqrt(value / dof))
+        if not low <= value <= high and factor >= NOISE_FREE:
+            found[output] = own, factor, dof
+    return found
 
 
 def _noise_groups(problem: Problem, rows: ResidualIndex) -> list[tuple[np.ndarray, bool]]:

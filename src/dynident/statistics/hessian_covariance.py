@@ -9,14 +9,13 @@ import numpy as np
 
 from dynident.linalg.rank import column_lengths, truncated_svd
 from dynident.problem.problem import Problem
+from dynident.statistics.active_bounds import finite_bounds, relax_bounds
 from dynident.statistics.covariance import (
     Covariance,
     among_all,
-    find_practically_unidentifiable,
-    relax_bounds,
     typical_values,
 )
-from dynident.statistics.identifiability import identifiability
+from dynident.statistics.identifiability import find_practically_unidentifiable, identifiability
 from dynident.tolerances import NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
 
@@ -52,7 +51,8 @@ def covariance_from_hessian_factor(problem: Problem, values: np.ndarray, triangl
         names=names, values=values, matrix=matrix, active=dict(active), std_if_released={"plain": released},
         bound_relaxations=tuple(relax_bounds(problem, sensitivities, {"plain": released})),
         unidentifiable=known.unidentifiable, combinations=known.combinations, null_space=null, assumed=assumed, own_dof=own_dof,
-        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values())
+        logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
+        bounds=finite_bounds(problem))
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 
 

@@ -7,14 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import qr, subspace_angles
 
 from dynident.errors import DynidentError
 from dynident.linalg.rank import truncated_svd, unit_columns
+from dynident.problem.problem import Problem
 from dynident.statistics.identifiable_combinations import identifiable_combinations
-from dynident.tolerances import COLLINEAR, NEGLIGIBLE_COEFFICIENT, NULL_SPACE_COMPONENT, SAME_SUBSPACE, SINGULAR_VALUE
+from dynident.tolerances import (
+    COLLINEAR,
+    NEGLIGIBLE_COEFFICIENT,
+    NULL_SPACE_COMPONENT,
+    SAME_SUBSPACE,
+    SINGULAR_VALUE,
+    UNIDENTIFIABLE_FACTOR,
+    UNIDENTIFIABLE_STD,
+    UNSURE_STD,
+)
+
+if TYPE_CHECKING:
+    from dynident.statistics.covariance import Covariance
 
 TAKES_PART = 0.25  # of the largest entry of a weak direction; parameters above it are named as its group
 ROUND = 1e-4  # a coefficient this close to a whole number is written as one
@@ -220,3 +234,22 @@ def _term(coefficient: float, name: str) -> str:
     whole = round(size)
     text = f"{whole:d}" if whole and abs(size - whole) < ROUND * whole else f"{size:.4g}"
     return f"{' - ' if coefficient < 0 else ' + '}{'' if text == '1' else f'{text} '}{name}"
+
+
+def find_practically_unidentifiable(problem: Problem, covariance: Covariance) -> tuple[str, ...]:
+    """Unknowns whose standard deviation reaches beyond anything that a linearisation can speak of.
+
+    The value alone is no measure: where the data do not hold it, the fit carries it about one std away.
+    """
+    found = []
+    for u, value in zip(problem.unknowns, covariance.values, strict=True):
+        std = covariance.std(u.name)
+        if u.name in covariance.active or u.name in covariance.unidentifiable or not np.isfinite(std):
+            continue
+        expected = u.scale if u.scale is not None else abs(u.start) if u.start else np.inf  # inf: nothing was expected
+        wide = std > u.upper - u.lower  # the bounds say more than the data
+        far = (std > np.log(UNIDENTIFIABLE_FACTOR) * value if u.log
+               else std > UNIDENTIFIABLE_STD * expected and std > UNSURE_STD * abs(value))
+        if wide or far:
+            found.append(u.name)
+    return tuple(found)

@@ -98,9 +98,14 @@ def chi_square_limit(s: ResidualStatistics, unknowns: float) -> float:
     return float(limit if few else np.clip(limit, CHI_SQUARE_LEAST, CHI_SQUARE_HIGHEST))
 
 
+def robust_std(residuals: np.ndarray) -> float:
+    """Standard deviation of normal residuals, from the median of their size: outliers do not move it."""
+    return float(np.nanmedian(np.abs(residuals)) / NORMAL_MEDIAN)
+
+
 def draw_in_outliers(residuals: np.ndarray, std: np.ndarray | float | None = None) -> np.ndarray:
     """Residuals beyond three robust standard deviations moved to there (winsorised)."""
-    scale = std if std is not None else np.nanmedian(np.abs(residuals)) / NORMAL_MEDIAN
+    scale = std if std is not None else robust_std(residuals)
     limit = ROBUST_LIMIT * np.asarray(scale, float)
     return np.clip(residuals, -limit, limit) if np.all(limit > 0) else residuals
 

@@ -9,7 +9,7 @@ threshold was measured on fits with known truth: `benchmarks/verdict.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,8 +28,10 @@ from dynident.statistics.residual_statistics import (
 )
 from dynident.statistics.verdict import Cause, Grade
 from dynident.tolerances import (
+    CHI_SQUARE_SLOW,
     CHI_SQUARE_TOO_SMALL,
     EXACT_REMAINDER,
+    FEW_SMALL_REMAINDER,
     FOLLOWS_SHARE,
     LEAST_INNOVATION,
     LINEAR_AS_GOOD,
@@ -48,6 +50,8 @@ from dynident.tolerances import (
 
 FEWEST_SAMPLES = 8  # with fewer nothing can be said
 FEWEST_FREE = 4  # samples beyond the unknowns, likewise
+FEWEST_FOR_SIZE = 16  # samples; of fewer, noise of the given size and an error of that size look alike
+FEWEST_FOR_OTHER_NOISE = 80  # samples; fewer white ones do not tell noise that was given too small from an error of the model
 FEWEST_FOR_SLOW_NOISE = 100  # samples, without a given std
 
 Judged = tuple[Grade, Cause]
@@ -67,7 +71,8 @@ class SignalFit:
     order: int = 1  # number of states
     unit: str = ""
     robust: bool = False  # outliers carry little weight in the fit, and here
-    fitted: bool = field(default=True)  # False: a record that the parameters were not fitted to
+    fitted: bool = True  # False: a record that the parameters were not fitted to
+    motion: np.ndarray | None = None  # a simulation, where `model` is a prediction, which knows of errors already
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -91,7 +96,8 @@ class SignalFit:
 
     @cached_property
     def model_error(self) -> ModelErrorTest:
-        return model_error_test(self.residuals, self.model, self.time, self.inputs, self.unknowns)
+        motion = self.model if self.motion is None else self.motion
+        return model_error_test(self.residuals, motion, self.time, self.inputs, self.unknowns)
 
     @cached_property
     def linear_rms(self) -> float:
@@ -179,20 +185,27 @@ def _with_given_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
     s, chi, white = fit.statistics, fit.chi_square, is_white(fit.statistics, fit.unknowns)
     assert chi is not None
     expected, few = chi <= chi_square_limit(fit.statistics, fit.unknowns), s.samples < FEW_SAMPLES
-    if expected and (few or white):
-        return Grade.NOISE, Cause.NOISE_TOO_LARGE if chi < CHI_SQUARE_TOO_SMALL and not few else Cause.NONE
-    if expected and chi >= CHI_SQUARE_TOO_SMALL and follows_nothing(fit):
-        return Grade.SLOW_NOISE, Cause.SLOW_NOISE
-    if not expected and white and not few and better_than_line:
+    too_large = chi < CHI_SQUARE_TOO_SMALL
+    if expected and white and not few:
+        return Grade.NOISE, Cause.NOISE_TOO_LARGE if too_large else Cause.NONE
+    if expected and few and not too_large:
+        tells = white is not False and s.samples >= FEWEST_FOR_SIZE
+        return (Grade.NOISE, Cause.NONE) if tells else (Grade.UNJUDGED, Cause.FEW_DATA)
+    if expected and not few and not too_large and follows_nothing(fit):
+        return (Grade.SLOW_NOISE if chi <= CHI_SQUARE_SLOW else Grade.SLOW_REMAINDER), Cause.SLOW_NOISE
+    enough = s.samples >= FEWEST_FOR_OTHER_NOISE
+    if not expected and white and enough and better_than_line:
         return Grade.OTHER_NOISE, Cause.OUTLIERS if fit.kurtosis > OUTLIER_KURTOSIS else Cause.NOISE_TOO_SMALL
+    if not enough and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
+        return Grade.UNJUDGED, Cause.FEW_DATA  # white enough, but not of the given size
     return None
 
 
 def _without_noise(fit: SignalFit, better_than_line: bool) -> Judged | None:
-    white = is_white(fit.statistics, fit.unknowns)
-    if white and better_than_line:
+    white, few = is_white(fit.statistics, fit.unknowns), fit.statistics.samples < FEW_SAMPLES
+    if white and not few and better_than_line:
         return Grade.NOISE, Cause.OUTLIERS if fit.kurtosis > OUTLIER_KURTOSIS else Cause.NONE
-    if white is None and fit.systematic_share <= ROUGH_REMAINDER:
+    if few and white is not False and fit.systematic_share <= ROUGH_REMAINDER:
         return Grade.UNJUDGED, Cause.FEW_DATA
     return None
 
@@ -209,7 +222,8 @@ def _by_size(fit: SignalFit) -> Judged:
         return Grade.SLOW_REMAINDER, Cause.SLOW_NOISE
     if share > SMALL_REMAINDER_LINEAR and misses_an_effect(fit):
         return Grade.ROUGH, Cause.STRUCTURE
-    return (Grade.ROUGH if share > SMALL_REMAINDER else Grade.SMALL_REMAINDER), why
+    small = SMALL_REMAINDER if s.samples >= FEW_SAMPLES else FEW_SMALL_REMAINDER
+    return (Grade.ROUGH if share > small else Grade.SMALL_REMAINDER), why
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from dynident.problem.noise import stated_bound
 from dynident.problem.parameter import Parameter
 from dynident.problem.problem import Problem, given_std
 from dynident.statistics.verdict import Cause, Grade, Verdict, pool_verdicts
-from dynident.statistics.verdict_rule import NOISE_GRADES, NoiseOfFit, SignalFit
+from dynident.statistics.verdict_rule import NOISE_GRADES, NoiseOfFit, SignalFit, rule_numbers
 from dynident.statistics.verdict_sentences import judge_signal, judge_validation, percent
-from dynident.tolerances import AHEAD_WORSE, SMOOTHED_LIMIT
+from dynident.tolerances import AHEAD_WORSE, SMOOTHED_LIMIT, UNRELATED_LOG10_P
 
 ROUTES_TELL = 2  # independent routes to one end: a wrong minimum draws fewer
 AHEAD = 10  # samples over which a prediction has to be better than the last value held
@@ -50,10 +50,7 @@ def simulated_outputs(estimate: Estimate) -> Sequence[Mapping[str, np.ndarray]] 
     if simulated:  # black boxes are simulated by every method, and one that crashed is not asked again
         residuals: Sequence[Mapping[str, np.ndarray]] = estimate.residuals
     else:
-        try:
-            residuals = estimate.open_loop_residuals()
-        except DynidentError:
-            return None
+        return _simulated_or_none(estimate)
     return [{name: np.asarray(e.outputs[name], float) - r for name, r in own.items()}
             for e, own in zip(estimate.problem.experiments, residuals, strict=True)]
 
@@ -164,8 +161,20 @@ def judge_predictions(estimate: Estimate) -> Verdict:
         name: foreseen_std(own[name], record.whitened[:, record.outputs.index(name)]) for name in own}
         for own, record in zip(estimate.residuals, estimate.filtered.records, strict=True)]
     fits = signal_fits(estimate, predicted, std)
-    verdict = pool_verdicts([_of_prediction(judge_signal(fit)) for fit in fits])
+    simulated = signal_fits(estimate, _simulated_or_none(estimate))
+    fits = [replace(fit, motion=other.model) for fit, other in zip(fits, simulated, strict=True)]
+    verdict = pool_verdicts([_of_prediction(fit, judge_signal(fit)) for fit in fits])
     return with_ahead(verdict, ahead_of(estimate)) if estimate.criterion == "prediction error" else verdict
+
+
+def _simulated_or_none(estimate: Estimate) -> Sequence[Mapping[str, np.ndarray]] | None:
+    """Outputs of one simulation of each record; None where it diverges."""
+    try:
+        residuals = estimate.open_loop_residuals()
+    except DynidentError:
+        return None
+    return [{name: np.asarray(e.outputs[name], float) - r for name, r in own.items()}
+            for e, own in zip(estimate.problem.experiments, residuals, strict=True)]
 
 
 def foreseen_std(innovations: np.ndarray, whitened: np.ndarray) -> np.ndarray:
@@ -176,8 +185,18 @@ def foreseen_std(innovations: np.ndarray, whitened: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(std) & (std > 0), std, np.median(known) if known.size else 1.0)
 
 
-def _of_prediction(verdict: Verdict) -> Verdict:
-    """The same words about predictions from one sample to the next."""
+def _of_prediction(fit: SignalFit, verdict: Verdict) -> Verdict:
+    """The same words about predictions from one sample to the next.
+
+    A filter makes up for what the model misses, so that innovations may be white and small all the same: they are asked whether
+    they follow input or motion.
+    """
+    if verdict.grade in NOISE_GRADES and fit.model_error.log10_p <= UNRELATED_LOG10_P:
+        share = fit.rms / fit.statistics.signal_std
+        return replace(verdict, grade=Grade.SMALL_REMAINDER, cause=Cause.STRUCTURE, numbers=rule_numbers(fit), sentence=(
+            f"Predicts the record from sample to sample within {percent(share)} of the signal, but the errors follow the input "
+            f"or the motion (F test, p = 1e{fit.model_error.log10_p:.0f}): the model misses an effect, for which the filter "
+            "makes up."))
     said = verdict.sentence.replace("Describes the record", "Predicts the record from sample to sample").replace(
         "Does NOT describe the record", "Does NOT predict the record from sample to sample")
     return replace(verdict, sentence=said)
