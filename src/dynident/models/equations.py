@@ -390,8 +390,7 @@ class EquationModel:
     def __str__(self) -> str:
         return model_text(self._definition)
 
-    def __repr__(self) -> str:
-        return short_text(self)
+    __repr__ = short_text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EquationModel) and self.content_hash() == other.content_hash()
