@@ -131,8 +131,8 @@ def draw_objectives(by_nodes: dict[int, list[float]], full: list[float], folder:
 
 def draw_densities(problem: di.Problem, nodes: list[int], folder: Path) -> None:
     figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
-    sizes = [nlp_structure(shooting(m).finite(problem, 1, {})) for m in nodes]
-    whole = nlp_structure(FULL.finite(problem, 1, {}))
+    sizes = [nlp_structure(shooting(m).transcribe(problem, 1, {})) for m in nodes]
+    whole = nlp_structure(FULL.transcribe(problem, 1, {}))
     for colour, label, of in (("C0", "Dr", "density_gradient"), ("C1", "Dg", "density_jacobian"),
                               ("C2", "DH", "density_hessian")):
         axis.plot(nodes, [getattr(s, of) for s in sizes], "o-", ms=3, color=colour, label=f"rd({label})")

@@ -22,6 +22,8 @@ hooks.register({
     "validate": "dynident.verbs.validate.validate",
     "to_urdf": "dynident.io.results.robot_urdf.estimate_to_urdf",
     "save": "dynident.io.results.result_folder.save",
+    "estimate_summary": "dynident.report.terminal.estimate_summary",
+    "estimate_dict": "dynident.report.terminal.estimate_dict",
     "comparison_text": "dynident.report.terminal.comparison_text",
     "text_table": "dynident.report.terminal.plain_table",
     "profile_text": "dynident.report.terminal.profile_text",

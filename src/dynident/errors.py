@@ -23,7 +23,7 @@ class DynidentError(Exception):
     ...     di.Gaussian(std=-1)
     ... except di.DynidentError as error:
     ...     print(error)
-    Gaussian(std) must be positive and finite.
+    Gaussian(std) must be positive and finite; it is -1. Leave it out to have it estimated.
     """
 
 

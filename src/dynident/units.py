@@ -36,6 +36,9 @@ _PLAIN: dict[str, tuple[Factor, tuple[int, ...]]] = {
 }
 _SPELLINGS = {"µ": "u", "μ": "u", "Ω": "Ohm", "ohm": "Ohm", "°C": "degC", "°": "deg", "·": "*", "²": "^2", "³": "^3",
               "**": "^", "sec": "s", "rev/min": "rpm", "r/min": "rpm"}
+_SYMBOL_OF = {"meter": "m", "metre": "m", "kgs": "kg", "kilogram": "kg", "sec": "s", "secs": "s", "second": "s", "msec": "ms",
+              "volt": "V", "amp": "A", "ampere": "A", "newton": "N", "radian": "rad", "degree": "deg", "hertz": "Hz",
+              "kelvin": "K", "celsius": "degC", "pascal": "Pa", "watt": "W", "joule": "J", "percent": "%"}
 _TOKEN = re.compile(r"(?P<open>\()|(?P<close>\))|(?P<over>\s*/\s*)|\s*[*.]\s*|\s+"
                     r"|(?<![\w%)])(?:(?P<one>1)(?!\d)|(?P<symbol>[A-Za-z%_]+)\^?(?P<power>-?\d+)?)")
 
@@ -47,6 +50,12 @@ class Unit:
     factor: Factor
     powers: tuple[int, ...]
     unknown: tuple[tuple[str, int], ...] = ()
+
+
+def spelt_out(text: str) -> str:
+    """The symbol of a unit that is written as a word, such as m for 'meters'; empty for all else."""
+    word = text.strip().lower()
+    return _SYMBOL_OF.get(word, _SYMBOL_OF.get(word.removesuffix("s"), "")) if parse(text) is None else ""
 
 
 def parse(text: str) -> Unit | None:

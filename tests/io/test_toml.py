@@ -156,7 +156,8 @@ def test_all_faults_are_listed_at_once_with_line_and_path(drive):
                  ("gaussian = 1e-4", "gaussian = -1"))
     assert set(faults(path)) == {
         "drive.toml, line 14: parameters.M.lower: lower = 600 lies above upper = 500; swap them.",
-        "drive.toml, line 15: parameters.Fv.start: start = -5 lies outside of its bounds [0, 1000].",
+        "drive.toml, line 15: parameters.Fv.start: start = -5 lies outside of its bounds [0, 1000]; start inside, or "
+        "widen them.",
         "drive.toml, line 16: parameters.Fc.uper: this key has no meaning here. Did you mean 'upper'?",
         "drive.toml, line 17: parameters.offset.start: must be a number, not 'zero'.",
         "drive.toml, line 9: experiment[0].tiem: this key has no meaning here. Did you mean 'time'?",
@@ -169,7 +170,8 @@ def test_all_faults_are_listed_at_once_with_line_and_path(drive):
     ('file = "slide.csv"', "", "drive.toml, line 7: experiment[0].file: is required, but not given."),
     ("start = 50,", "", "drive.toml, line 14: parameters.M.start: is required, but not given."),
     ("M  = { start = 50, lower = 1, upper = 500, unit = \"kg\" }", "M = 50",
-     "drive.toml, line 14: parameters.M: must be a table, not 50."),
+     "drive.toml, line 14: parameters.M: must be a table, not 50. Write M = { start = 1.0 }, or M = { start = 1.0, lower = 0, "
+     "upper = 10 }."),
     ("free = false", 'free = "no"', "drive.toml, line 21: initial_states.v.free: must be true or false, not 'no'."),
     ("start = 0.0, free", "free",
      "drive.toml, line 21: initial_states.v: is fixed (free=False) but has no start value."),

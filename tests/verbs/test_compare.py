@@ -126,3 +126,19 @@ def test_a_method_without_a_cost_reaches_no_best_and_is_not_called_lost(tmp_path
     assert line.split()[3:] == ["2", "of", "2", "-"]
     page = di.report.comparison_html(found, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "could not be fitted at all" not in page
+
+
+def test_the_one_method_that_deviates_is_named_and_the_others_agree():
+    from dataclasses import replace as changed
+
+    from dynident.report.comparison import build_comparison
+
+    time = np.linspace(0, 3, 61)
+    record = di.Experiment(time, outputs={"x": np.exp(-time)}, noise={"x": di.Gaussian(0.01)}, initial={"x": 1.0})
+    problem = di.Problem(di.EquationModel(states={"x": "-k*x"}), [record], [di.Parameter("k", 0.8)])
+    good = di.identify(problem, "single_shooting", progress=False)
+    off = changed(good, values={**good.values, "k": 2.0}, uncertainty=changed(good.uncertainty, values=np.array([2.0])))
+    table = build_comparison({"one": good, "two": good, "three": off, "four": good})
+    (agrees,) = [line for line in table.lines if line.name == "agrees"]
+    assert agrees.cells == ("yes", "yes", "no: k", "yes")
+    assert table.agreement.startswith("three does NOT agree with the others on k; the other 3 agree with each other.")

@@ -116,3 +116,26 @@ def test_a_record_in_other_units_is_refused():
     estimate = di.identify(di.Problem(model, runs[:1], [di.Parameter("k", 1.5)]), progress=False)
     with pytest.raises(di.ProblemError, match=r"in m in .*, but in mm"):
         estimate.validate(runs[1])
+
+
+def test_start_and_bounds_of_a_first_state_hold_on_the_other_record():
+    """Of two first states that a record allows, q(0) and -q(0), the bounded one is found again."""
+    model = di.EquationModel(states={"q": "-k*q"}, outputs={"y": "q**2"})
+    time = np.linspace(0, 3, 61)
+    record = di.Experiment(time, outputs={"y": 4 * np.exp(-2 * time)}, noise={"y": di.Gaussian(0.01)})
+    unknowns = [di.Parameter("k", 0.8), di.InitialState("q", start=-1.5, lower=-5, upper=-0.1)]
+    estimate = di.identify(di.Problem(model, [record], unknowns), "single_shooting", progress=False)
+    other = di.Experiment(time, outputs={"y": 9 * np.exp(-2 * time)}, noise={"y": di.Gaussian(0.01)}, name="other")
+    validation = estimate.validate(other)
+    assert validation.trajectory.states["q"][0] == pytest.approx(-3.0, abs=0.01)
+
+
+def test_what_the_noise_allows_stands_beside_what_was_reached():
+    """A right model on errors of std 0.1 reaches the fit that the errors leave, and no more."""
+    time = np.linspace(0, 3, 2001)
+    noise = 0.1 * np.random.default_rng(2).standard_normal(time.size)
+    record = di.Experiment(time, outputs={"x": np.exp(-time) + noise}, noise={"x": di.Gaussian(0.1)}, initial={"x": 1.0})
+    problem = di.Problem(di.EquationModel(states={"x": "-k*x"}), [record], [di.Parameter("k", 0.8)])
+    validation = di.identify(problem, "single_shooting", progress=False).validate(record)
+    assert validation.fit["x"] == pytest.approx(validation.attainable["x"], abs=2.0) and validation.attainable["x"] < 75
+    assert f"(the noise allows {validation.attainable['x']:.2f} %)" in str(validation)

@@ -1,4 +1,4 @@
-"""What is seen while a fit runs: one live line on a terminal, plain lines in a log, nothing in a notebook or a script.
+"""What is seen while a fit runs: one live line on a terminal or in a notebook, plain lines in a log, nothing in a script.
 
     with shown(progress) as tell:      # progress: None, False or a callable that takes an Iteration
         tell(iteration)
@@ -19,6 +19,7 @@ Tell = Callable[..., object]  # takes an Iteration
 Said = Callable[..., str]
 
 QUIET_SECONDS = 1.0  # s; a fit that ends sooner shows nothing
+BETWEEN_RETURNS = 0.2  # s; a notebook redraws no faster
 BETWEEN_LINES = 1.0  # s; a log gets at most one line in this time
 
 
@@ -27,11 +28,40 @@ def reporter(progress: Tell | bool | None = None, said: Said | None = None) -> I
     """What to call after each iteration: `progress` itself, or a live line on a terminal, or nothing (False)."""
     if callable(progress):
         yield progress
+    elif progress is not False and in_notebook():
+        with returning_line(sys.stderr, QUIET_SECONDS, said) as tell:
+            yield tell
     elif progress is not False and sys.stderr.isatty():
         with live_line(sys.stderr, QUIET_SECONDS, said) as tell:
             yield tell
     else:
         yield lambda iteration: None
+
+
+def in_notebook() -> bool:
+    """Whether a notebook's kernel runs this process."""
+    return "ipykernel" in sys.modules
+
+
+@contextmanager
+def returning_line(stream: TextIO, patience: float = 0.0, said: Said | None = None, between: float = BETWEEN_RETURNS
+                   ) -> Iterator[Tell]:
+    """One line that is written over by a carriage return, as a notebook shows it, and vanishes at the end."""
+    begin, last, width = time.monotonic(), -float("inf"), 0
+
+    def tell(iteration: Iteration) -> None:
+        nonlocal last, width
+        now = time.monotonic()
+        if now - begin >= patience and now - last >= between:
+            text = (said or line)(iteration, now - begin)
+            print(f"\r{text.ljust(width)}", end="", file=stream, flush=True)
+            last, width = now, len(text)
+
+    try:
+        yield tell
+    finally:
+        if width:
+            print(f"\r{' ' * width}\r", end="", file=stream, flush=True)
 
 
 @contextmanager

@@ -22,11 +22,14 @@ Columns = Annotated[list[str], typer.Option("--column", "-c", metavar="NAME=COLU
     "The column of a signal (or of `time`) where it is not called as in the problem's first experiment; "
     "may be repeated."))]
 
+Initial = Annotated[list[str], typer.Option("--initial", metavar="STATE=VALUE", show_default=False, help=(
+    "A known initial state of this record; what is not given is fitted to it. May be repeated."))]
+
 OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs"}  # says nothing about another record, or is said anew
 
 
 def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B006 typer hands over a new list
-        strict: Strict = False, allow_code: AllowCode = False) -> None:
+        initial: Initial = [], strict: Strict = False, allow_code: AllowCode = False) -> None:  # noqa: B006
     """Simulate another record at a saved estimate: fit and residual tests, added to the result and its report.
 
     The columns of the record are called as in the problem's first experiment; --column says otherwise.
@@ -38,6 +41,7 @@ def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B0
 
     estimate = load(results, allow_code=allow_code)
     experiment = read_like(first_experiment(results), record, assignments(columns, "--column"), estimate.problem.model)
+    experiment = _with_initial(experiment, assignments(initial, "--initial"), estimate.problem.model.states)
     validation = estimate.validate(experiment)
     print(validation)
     others = [v for v in estimate.validations if v.experiment != validation.experiment]  # the same record is replaced
@@ -51,6 +55,23 @@ def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B0
     print_why(code, f"verdict {validation.verdict.grade} on {validation.experiment}; the result was written.")
     if code != GOOD:
         raise Stop(code)
+
+
+def _with_initial(experiment: Experiment, given: dict[str, str], states: tuple[str, ...]) -> Experiment:
+    """The record with initial states that the command line says."""
+    from dynident.errors import ProblemError, did_you_mean
+
+    faults, values = [], {}
+    for state, text in given.items():
+        if state not in states:
+            faults.append(f"--initial {state}={text}: '{state}' is not a state of the model.{did_you_mean(state, states)}")
+        try:
+            values[state] = float(text)
+        except ValueError:
+            faults.append(f"--initial {state}={text}: '{text}' is not a number.")
+    if faults:
+        raise ProblemError(faults)
+    return dataclasses.replace(experiment, initial={**experiment.initial, **values}) if values else experiment
 
 
 def first_experiment(results: Path) -> ExperimentTable:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynident._util import hooks
+from dynident._util.short_repr import short_text
 from dynident.errors import ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.problem.experiment import Experiment
@@ -221,6 +222,9 @@ class Plan:
     def plot(self) -> Figure:
         """Inputs and expected outputs over time."""
         return hooks.call("plan_figure", self)
+
+    def __repr__(self) -> str:
+        return short_text(self)
 
     def __str__(self) -> str:
         return str(hooks.call("plan_text", self))

@@ -11,6 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from dynident._util import hooks
+from dynident._util.data_frame import data_frame
+from dynident._util.short_repr import short_fields, short_text
 from dynident.estimate.filter_result import FilterResult
 from dynident.estimate.robot_result import BaseParameter, RobotResult
 from dynident.estimate.smoother_result import SmootherResult
@@ -56,6 +58,9 @@ class Trajectory:
     states: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
     modes: np.ndarray | None = None  # (samples,) text: the mode that holds from each sample on; None without modes
+
+    def __repr__(self) -> str:
+        return short_fields(self)
 
 
 @dataclass(frozen=True)
@@ -205,6 +210,9 @@ class Estimate:
     def __str__(self) -> str:
         return str(hooks.call("estimate_text", self))
 
+    def __repr__(self) -> str:
+        return short_text(self)
+
     def _repr_html_(self) -> str:
         return str(hooks.call("estimate_html", self))
 
@@ -212,6 +220,18 @@ class Estimate:
     def verdict(self) -> Verdict:
         """Whether the model, with these values, describes the records: a grade and a sentence, made when first asked for."""
         return cast("Verdict", hooks.call("judge_estimate", self))
+
+    def summary(self) -> str:
+        """How the fit ended, one line per quantity and the fit per output: what fits on half a screen."""
+        return str(hooks.call("estimate_summary", self))
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """By printed name: value, std, low and high of the 95 % interval, unit, whether it was fixed, and a remark."""
+        return cast("dict[str, dict[str, Any]]", hooks.call("estimate_dict", self))
+
+    def to_pandas(self) -> Any:
+        """The same as a DataFrame with one row per quantity; needs pandas."""
+        return data_frame(self.to_dict())
 
     def plot(self, **options: Any) -> Any:
         """Measured against fitted signals and residuals, as a matplotlib figure."""
@@ -268,6 +288,8 @@ class Validation:
     ahead : mapping of int to mapping of str to float
         Fit per output by the number of samples that are predicted ahead (1, 10, 100) from what a filter knew then; empty where
         the model has no filter. `fit` is that of a simulation of the whole record.
+    attainable : mapping of str to float
+        Fit per output that a perfect model reaches, given the noise of the record or of the fit; none where neither is known.
     verdict : Verdict or None
         Whether the model predicts this record: a grade and a sentence, with one for each output in its `parts`.
 
@@ -292,6 +314,7 @@ class Validation:
     residuals: Mapping[str, np.ndarray]  # measured - model, NaN where not measured
     notes: tuple[str, ...] = ()  # what the reader must know beside the numbers, as sentences
     ahead: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # fit by samples predicted ahead, per output
+    attainable: Mapping[str, float] = field(default_factory=dict)  # fit that errors as large as the noise leave, per output
     verdict: Verdict | None = None  # None: made by hand
 
     def __post_init__(self) -> None:
@@ -304,10 +327,25 @@ class Validation:
         return tuple(f"{name}: predicted ahead {said} samples; {self.fit[name]:.2f} % simulated"
                      for name, said in steps.items() if said)
 
+    def _allowed(self, name: str) -> str:
+        return f" (the noise allows {self.attainable[name]:.2f} %)" if np.isfinite(self.attainable.get(name, np.nan)) else ""
+
+    def __repr__(self) -> str:
+        return short_text(self)
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """By output: fit in percent and rms error in its unit."""
+        return {name: {"fit": float(self.fit[name]), "rmse": float(self.rmse[name])} for name in self.fit}
+
+    def to_pandas(self) -> Any:
+        """The same as a DataFrame with one row per output; needs pandas."""
+        return data_frame(self.to_dict())
+
     def __str__(self) -> str:
         lines = [str(self.verdict)] if self.verdict is not None else []
         lines += [f"{self.experiment}:"]
-        lines += [f"  {name}: fit {self.fit[name]:.2f} %, rms error {self.rmse[name]:.4g}" for name in self.fit]
+        lines += [f"  {name}: fit {self.fit[name]:.2f} %{self._allowed(name)}, rms error {self.rmse[name]:.4g}"
+                  for name in self.fit]
         lines += [f"  {sentence}" for sentence in self.ahead_sentences]
         lines += [f"  {test}" for test in self.tests]
         lines += [f"  note {note}" for note in self.notes]
@@ -336,8 +374,22 @@ def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std
         experiment=experiment.label, tests=tuple(tests), trajectory=trajectory, residuals=residuals,
         fit={name: fit_percent(np.asarray(y, float), trajectory.outputs[name])
              for name, y in experiment.outputs.items()},
+        attainable=_attainable_fit(experiment, noise_std),
         rmse={name: float(np.sqrt(np.nanmean(r**2))) if np.any(np.isfinite(r)) else np.nan
               for name, r in residuals.items()})
+
+
+def _attainable_fit(experiment: Experiment, noise_std: Mapping[str, float]) -> dict[str, float]:
+    """What the noise of the record, or else that of the fit, leaves of 100 %; at least 0, which the mean reaches."""
+    found = {}
+    for name, y in experiment.outputs.items():
+        measured = np.asarray(y, float)
+        there, given = np.isfinite(measured), given_std(experiment, name)
+        std = np.full(measured.size, noise_std.get(name, np.nan)) if given is None else given
+        swing = float(np.linalg.norm(measured[there] - np.mean(measured[there]))) if np.any(there) else 0.0
+        if swing > 0 and np.all(np.isfinite(std[there])):
+            found[name] = max(0.0, 100 * (1 - float(np.linalg.norm(std[there])) / swing))
+    return found
 
 
 def fit_percent(measured: np.ndarray, model: np.ndarray) -> float:

@@ -6,6 +6,7 @@ manual.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import textwrap
@@ -78,7 +79,23 @@ def documented(method: type[T]) -> type[T]:
     rows = "\n".join(_documented_option(row, hints[row.name]) for row in option_rows(method))
     raises = "Raises\n------\nProblemError\n    With everything that is wrong about the options."
     method.__doc__ = "\n\n".join([head.rstrip(), f"Parameters\n----------\n{rows}", raises, *rest]) + "\n"
+    _refuse_unknown_options(method)
     return method
+
+
+def _refuse_unknown_options(method: type) -> None:
+    """An option that is none is answered with the name that was meant."""
+    plain, names = method.__init__, [f.name for f in fields(method)]  # type: ignore[misc]
+
+    @functools.wraps(plain)
+    def checked(self: Any, *positional: Any, **options: Any) -> None:
+        wrong = [name for name in options if name not in names]
+        if wrong:
+            raise ProblemError([f"{getattr(method, 'kind', method.__name__)} has no option '{name}'.{did_you_mean(name, names)}"
+                                for name in wrong])
+        plain(self, *positional, **options)
+
+    method.__init__ = checked  # type: ignore[misc]
 
 
 def _documented_option(row: OptionRow, kind: Any) -> str:

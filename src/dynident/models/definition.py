@@ -13,6 +13,7 @@ from typing import Any
 
 import casadi
 
+from dynident import units
 from dynident.errors import ProblemError, did_you_mean
 from dynident.models.parser import NAME, RESERVED, Scope, Table, names_in, parse_condition, parse_expression
 
@@ -384,8 +385,10 @@ def clashes(written: ModelDefinition) -> list[str]:
 
 def unknown_units(written: ModelDefinition) -> list[str]:
     known = [TIME, *(name for _, name in written.declared()), *written.outputs]
-    return [f"units names '{name}', which is not part of the model.{did_you_mean(name, known)}"
-            for name in written.units if name not in known]
+    strange = [f"units names '{name}', which is not part of the model.{did_you_mean(name, known)}"
+               for name in written.units if name not in known]
+    return strange + [f"unit of '{name}': '{unit}' is no symbol of a unit; write {units.spelt_out(unit)}."
+                      for name, unit in written.units.items() if units.spelt_out(unit)]
 
 
 def column_vector(items: Iterable[Any]) -> casadi.SX:

@@ -17,6 +17,7 @@ from typing import Any, final
 
 import casadi
 
+from dynident._util.short_repr import short_text
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.models.algebraic import AlgebraicSystem, read_algebraic
 from dynident.models.definition import (
@@ -389,7 +390,7 @@ class EquationModel:
     def __str__(self) -> str:
         return model_text(self._definition)
 
-    __repr__ = __str__
+    __repr__ = short_text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EquationModel) and self.content_hash() == other.content_hash()

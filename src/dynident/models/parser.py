@@ -46,7 +46,8 @@ _HINTS: dict[type, str] = {
     ast.Tuple: "An equation is one expression without commas outside of calls.",
     ast.List: "A list stands in interp(x, [knots], [values]) only.",
 }
-_OTHER_WORDS = {"max": "maximum", "min": "minimum"}  # what other languages call our functions of two arguments
+_OTHER_WORDS = {"max": "maximum", "min": "minimum", "sgn": "sign", "signum": "sign", "arcsin": "asin", "arccos": "acos",
+                "arctan": "atan", "arctan2": "atan2", "ln": "log", "fabs": "abs"}  # what other languages call our functions
 
 
 SMOOTH = "smooth"  # the fourth word of interp
@@ -155,9 +156,31 @@ class _Reader:
             return ast.parse(self.text, mode="eval").body
         except SyntaxError as error:
             position = min(max(0, (error.offset or 1) - 1), max(0, len(self.text) - 1))
-            self.refuse(position, f"this cannot be read as an expression. {ALLOWED}")
+            self.refuse(*self.unreadable(position))
         except (RecursionError, MemoryError, ValueError):
             self.refuse(0, "this is nested too deeply. Split it with definitions.")
+
+    def unreadable(self, position: int) -> tuple[int, str]:
+        """Where and why a text is no expression, told by its most frequent reasons first."""
+        opened: list[int] = []
+        for place, character in enumerate(self.text):
+            if character in "([":
+                opened.append(place)
+            elif character in ")]" and not opened:
+                return place, "this bracket closes none that was opened. Remove it, or open one before it."
+            elif character in ")]":
+                opened.pop()
+        if opened:
+            return opened[-1], "this bracket is not closed. Close it, or remove it."
+        joined = re.search(r"(?<![\w.])(\d+\.?\d*)([A-Za-z_]\w*)", self.text)
+        if joined:
+            return joined.start(), f"a number stands before a name. To multiply write {joined.group(1)}*{joined.group(2)}."
+        apart = re.search(r"[\w)]( )[\w(]", self.text)
+        if apart and " if " not in self.text:
+            return apart.start(1), "two things stand side by side without an operator. To multiply write *."
+        if re.search(r"[-+*/]\s*$", self.text):
+            return len(self.text) - 1, "something must follow the last operator. Complete it, or remove the operator."
+        return position, f"this cannot be read as an expression. {ALLOWED}"
 
     def check_characters(self) -> None:
         if not self.text:
@@ -247,9 +270,7 @@ class _Reader:
         if name in getattr(self.symbols, "tables", ()):
             return self.table(node, name, depth)
         if name not in maths.FUNCTIONS:
-            way_out = (f" Write {_OTHER_WORDS[name]}(...)." if name in _OTHER_WORDS and len(node.args) > 1
-                       else f" To multiply write {name}*(...)." if name in self.symbols
-                       else did_you_mean(name, maths.FUNCTIONS))
+            way_out = _instead_of(name, len(node.args), self.symbols)
             self.faults.append(self.fault(self.at(node), f"'{name}' is not a function.{way_out}"))
             for argument in node.args:
                 self.value(argument, depth + 1)  # its faults are worth knowing too
@@ -336,3 +357,14 @@ class _Reader:
         if result.is_constant() and not math.isfinite(float(result)):
             self.refuse(position, f"this is {float(result)!r} whatever the values. Only finite numbers can be used.")
         return result
+
+
+def _instead_of(name: str, arguments: int, symbols: Mapping[str, casadi.SX]) -> str:
+    """What to write for a function that is none."""
+    ours = _OTHER_WORDS.get(name, "")
+    if ours and maths.FUNCTIONS[ours][1] == arguments:
+        return f" Write {ours}(...)."
+    hint = did_you_mean(name, maths.FUNCTIONS)
+    if name in symbols:  # a name that is declared nowhere is a parameter, so that it may be either
+        return f"{hint if 'mean' in hint else ''} To multiply write {name}*(...)."
+    return hint

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynident._util.short_repr import short_fields
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.noise import Bounded, Gaussian, Noise
 
@@ -109,6 +110,9 @@ class Experiment:
         for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
                            "before": before, "start": float(start), "hold": hold, "units": dict(self.units)}.items():
             object.__setattr__(self, key, value)
+
+    def __repr__(self) -> str:
+        return short_fields(self)
 
     @property
     def label(self) -> str:
@@ -261,7 +265,7 @@ def _finite(what: str, value: float, faults: list[str]) -> float:
 
 def _check_time(time: np.ndarray, faults: list[str]) -> None:
     if time.size == 0:
-        faults.append("it has no samples.")
+        faults.append("it has no samples: time is empty. Give at least one.")
         return
     bad = np.flatnonzero(~np.isfinite(time))
     if bad.size:

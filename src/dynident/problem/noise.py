@@ -27,7 +27,8 @@ def _positive(value: ArrayLike, what: str) -> np.ndarray:
     if array.ndim > 1:
         raise ProblemError(f"{what} is a number or one value per sample, not an array of shape {array.shape}.")
     if not np.all(np.isfinite(array)) or np.any(array <= 0):
-        raise ProblemError(f"{what} must be positive and finite.")
+        worst = array if array.ndim == 0 else array[~(np.isfinite(array) & (array > 0))][0]
+        raise ProblemError(f"{what} must be positive and finite; it is {float(worst):g}. Leave it out to have it estimated.")
     return array
 
 

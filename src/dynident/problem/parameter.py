@@ -166,8 +166,9 @@ def _faults(label: str, it: Parameter | InitialState) -> list[str]:
         faults.append(f"{label}: lower = {it.lower:g} lies above upper = {it.upper:g}; swap them.")
     elif it.lower == it.upper and it.free:
         faults.append(f"{label}: lower equals upper; use free=False to fix a value.")
-    elif it.start is not None and not it.lower <= it.start <= it.upper:
-        faults.append(f"{label}: start = {it.start:g} lies outside of its bounds [{it.lower:g}, {it.upper:g}].")
+    elif it.start is not None and np.isfinite(it.start) and not it.lower <= it.start <= it.upper:
+        faults.append(f"{label}: start = {it.start:g} lies outside of its bounds [{it.lower:g}, {it.upper:g}]; "
+                      "start inside, or widen them.")
     if it.scale is not None and not (np.isfinite(it.scale) and it.scale > 0):
         faults.append(f"{label}: scale = {it.scale} must be positive.")
     if it.log and it.start is not None and it.start <= 0:

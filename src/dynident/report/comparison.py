@@ -94,7 +94,9 @@ def build_comparison(estimates: Mapping[str, Estimate]) -> ComparisonTable:
     rows = {label: {row.name: row for row in result_rows(estimate)} for label, estimate in estimates.items()}
     names = list(dict.fromkeys(name for by_name in rows.values() for name in by_name))
     drifting = {label: _drifting(estimate) for label, estimate in estimates.items()}
-    outsiders = {label: _outside(label, rows, estimates, drifting) for label in estimates}
+    outlier = _outlier(rows, estimates, drifting)
+    among = {label: e for label, e in estimates.items() if label != outlier}
+    outsiders = {label: _outside(label, rows, estimates if label == outlier else among, drifting) for label in estimates}
     lines = [ComparisonLine("status", tuple(convergence(e)[0].rstrip(".") for e in estimates.values()),
                   tuple(not e.converged for e in estimates.values()), ends_group=True)]
     lines += [ComparisonLine(_titled(name, rows), tuple(_cell(by_name.get(name)) for by_name in rows.values()),
@@ -102,7 +104,7 @@ def build_comparison(estimates: Mapping[str, Estimate]) -> ComparisonTable:
               for name in names]
     lines += [ComparisonLine("agrees", tuple(_answer(outsiders[label], len(estimates)) for label in estimates),
                    tuple(bool(outside) for outside in outsiders.values()), ends_group=True)]
-    agrees, sentence = _agreement(rows, estimates, outsiders, drifting)
+    agrees, sentence = _agreement(rows, estimates, outsiders, drifting, outlier)
     held = list(estimates.values())
     efforts = _efforts(held)
     lines += [*_fit_lines(held), *(ComparisonLine(each.name, each.said, (False,) * len(held)) for each in efforts)]
@@ -184,6 +186,18 @@ def _outside(label: str, rows: Mapping[str, Mapping[str, ResultRow]], estimates:
         for other in others)]
 
 
+def _outlier(rows: Mapping[str, Mapping[str, ResultRow]], estimates: Mapping[str, Estimate],
+             drifting: Mapping[str, frozenset[str]]) -> str:
+    """The one estimate without which all others agree; empty where there is none, or more than one could be it."""
+    judged = {label: e for label, e in estimates.items() if e.converged}
+    found = []
+    for label in judged if len(judged) > 2 else ():
+        others = {other: e for other, e in judged.items() if other != label}
+        if _outside(label, rows, judged, drifting) and not any(_outside(o, rows, others, drifting) for o in others):
+            found.append(label)
+    return found[0] if len(found) == 1 else ""
+
+
 def _apart(one: ResultRow, other: ResultRow) -> bool:
     """Whether the wider interval excludes the value of the narrower one.
 
@@ -200,13 +214,16 @@ def _excludes(row: ResultRow, number: float) -> bool:
 
 
 def _agreement(rows: Mapping[str, Mapping[str, ResultRow]], estimates: Mapping[str, Estimate],
-               outsiders: Mapping[str, list[str]], drifting: Mapping[str, frozenset[str]]) -> tuple[bool, str]:
+               outsiders: Mapping[str, list[str]], drifting: Mapping[str, frozenset[str]], outlier: str) -> tuple[bool, str]:
     judged = [label for label, estimate in estimates.items() if estimate.converged]
     left_out = [label for label in estimates if label not in judged]
     omitted = f" Not converged, and therefore not counted: {', '.join(left_out)}." if left_out else ""
     if len(judged) < 2:
         return False, f"There are fewer than two converged estimates to compare.{omitted}"
     omitted += _not_judged(judged, rows, drifting)
+    if outlier:
+        return False, (f"{outlier} does NOT agree with the others on {', '.join(outsiders[outlier])}; the other "
+                       f"{len(judged) - 1} agree with each other.{omitted}")
     apart = list(dict.fromkeys(name for label in judged for name in outsiders[label]))
     if apart:
         return False, (f"They do NOT agree on {', '.join(apart)}: a value lies outside of another's interval that is no "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynident._util.progress import in_notebook
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.report.charts import DOTS_UP_TO, TWO_SIDED_95, SignalRecord, fitted_records, kept_samples, mode_strips, with_unit
@@ -66,6 +67,15 @@ def estimate_figure(estimate: Estimate, width: float = 0.0) -> Figure:
         grid[0, 0].legend(loc="lower left", bbox_to_anchor=above_title, ncols=5, borderaxespad=0.2)
         figure.align_ylabels()
         _warn(figure, estimate)
+    return _shown_once(figure)
+
+
+def _shown_once(figure: Figure) -> Figure:
+    """In a notebook what a cell returns is shown; pyplot would show every open figure a second time."""
+    if in_notebook():
+        from matplotlib import pyplot as plt
+
+        plt.close(figure)
     return figure
 
 
@@ -92,7 +102,7 @@ def convergence_figure(estimate: Estimate) -> Figure:
         below.set_xlabel("iteration")
         below.xaxis.get_major_locator().set_params(integer=True)
         _warn(figure, estimate)
-    return figure
+    return _shown_once(figure)
 
 
 def _signal(above: Axes, below: Axes, record: SignalRecord, output: str, noise_std: Mapping[str, float]) -> None:
@@ -159,7 +169,7 @@ def boundary_figure(solution: BoundarySolution) -> Figure:
         grid[-1, 0].set(ylabel="segment", xlabel="time")
         if not solution.converged:
             figure.suptitle("NOT CONVERGED", color="white", fontweight="bold", backgroundcolor="#a3150c")
-    return figure
+    return _shown_once(figure)
 
 
 def iterations_figure(pages: tuple[RootIteration, ...]) -> Figure:
@@ -182,7 +192,7 @@ def iterations_figure(pages: tuple[RootIteration, ...]) -> Figure:
         below.xaxis.get_major_locator().set_params(integer=True)
         for axes in (above, below):
             axes.legend(loc="best", fontsize=7)
-    return figure
+    return _shown_once(figure)
 
 
 def _line(axes: Axes, count: np.ndarray, values: list[float], color: str, label: str) -> None:
@@ -212,7 +222,7 @@ def plan_figure(plan: Plan) -> Figure:
                 axes.set_ylabel(name.replace("$", r"\$"))
             column[0].set_title(record.name.replace("$", r"\$"))
             column[-1].set_xlabel("time")
-    return figure
+    return _shown_once(figure)
 
 
 if TYPE_CHECKING:
@@ -248,7 +258,7 @@ def profile_figure(profile: Profile) -> Figure:
             below.set_xlabel(name.replace("$", r"\$"))
         grid[0, 0].set_ylabel("rise of the sum of squares")
         grid[1, 0].set_ylabel("others, relative change")
-    return figure
+    return _shown_once(figure)
 
 
 if TYPE_CHECKING:
@@ -267,7 +277,7 @@ def spy_figure(sizes: NlpStructure) -> Figure:
         axis.set_title(title)
         axis.set_xlabel(f"{matrix.shape[1]} variables, {matrix.nnz} nonzeros")
         axis.set_aspect("auto")
-    return figure
+    return _shown_once(figure)
 
 
 def waterfall_figure(estimate: Estimate) -> Figure:
@@ -284,4 +294,4 @@ def waterfall_figure(estimate: Estimate) -> Figure:
     axes.set(xlabel="start, best first", ylabel="cost", yscale="log" if np.all(steps.cost > 0) else "linear",
              title=steps.sentence)
     axes.legend(frameon=False)
-    return figure
+    return _shown_once(figure)

@@ -267,5 +267,7 @@ def _shared_exponent(*numbers: float) -> int:
 
 def _fixed(number: float, places: int, exponent: int) -> str:
     scaled = round(number / 10.0**exponent, places) + 0.0
+    if exponent and scaled == 0:  # a power of ten behind a zero says nothing; a number that is none is written by itself
+        return format_number(number, VAGUE_DIGITS)
     suffix = f"e{exponent:+03d}" if exponent else ""
     return f"{scaled:.{max(places, 0)}f}{suffix}"

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 STYLES = {"green": "bold white on green", "amber": "bold black on yellow", "orange": "bold white on dark_orange3",
           "red": "bold white on red", "grey": "bold white on bright_black"}  # of grades, which say the same without colour
 WIDTH = 80  # columns of plain text; a console has its own width
+MOST_QUANTITIES = 20  # in a summary
 TABLE_COLUMNS = 3  # estimates beside each other in one table; more go into the next
 RULED = box.Box("    \n    \n -- \n    \n -- \n    \n    \n    \n", ascii=True)  # one rule below the headings
 
@@ -49,6 +50,22 @@ RULED = box.Box("    \n    \n -- \n    \n -- \n    \n    \n    \n", ascii=True) 
 def estimate_text(estimate: Estimate) -> str:
     """The result as plain text of at most 80 columns, without colour codes."""
     return _plain(_estimate(estimate))
+
+
+def estimate_summary(estimate: Estimate) -> str:
+    """The verdict, how the fit ended, a line per quantity, and the fit."""
+    rows = [f"{row.name} = {row.value} {row.interval}{f' {row.unit}' if row.unit else ''}" for row in result_rows(estimate)]
+    fit = ", ".join(f"{name} {percent(share)}" for name, share in fits(estimate).items())
+    more = [f"... and {len(rows) - MOST_QUANTITIES} more"] if len(rows) > MOST_QUANTITIES else []
+    head = [str(estimate.verdict), " ".join(convergence(estimate))]
+    return "\n".join([*head, *rows[:MOST_QUANTITIES], *more, *([f"fit {fit}"] if fit else [])])
+
+
+def estimate_dict(estimate: Estimate) -> dict[str, dict[str, object]]:
+    """By name what the table shows, as numbers."""
+    return {row.name: {"value": row.number, "std": 0.0 if row.held else float(estimate.uncertainty.std(row.name)),
+                       "low": row.low, "high": row.high, "unit": row.unit, "fixed": row.held, "remark": row.remark}
+            for row in result_rows(estimate)}
 
 
 def print_estimate(estimate: Estimate, console: Console | None = None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident._util import hooks
+from dynident._util.short_repr import short_text
 from dynident.statistics.uncertainty import LEVEL, Uncertainty, check_single_kind, index_of
 
 
@@ -87,6 +88,9 @@ class Bootstrap(Uncertainty):
 
     def covariance(self) -> np.ndarray:
         return np.atleast_2d(np.cov(self.samples.T))
+
+    def __repr__(self) -> str:
+        return short_text(self)
 
     def __str__(self) -> str:
         rows = [[name, f"{value:.6g}", f"{self.std(name):.3g}", f"{self.bias(name):.2g}",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynident._util import hooks
+from dynident._util.short_repr import short_text
 from dynident.statistics.distributions import normal_quantile
 from dynident.statistics.uncertainty import LEVEL, index_of
 
@@ -72,6 +73,9 @@ class Coverage:
         """Whether the stated probability lies within what the refits leave open."""
         low, high = self.share_interval(name)
         return low <= self.level <= high
+
+    def __repr__(self) -> str:
+        return short_text(self)
 
     def __str__(self) -> str:
         rows = []

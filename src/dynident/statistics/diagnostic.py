@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from dynident._util.short_repr import short_text
+
 SEVERITIES = ("error", "warning", "info")
 
 
@@ -213,6 +215,9 @@ class Check:
     """
 
     findings: tuple[Diagnostic, ...]
+
+    def __repr__(self) -> str:
+        return short_text(self)
 
     @property
     def ok(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynident._util import hooks
+from dynident._util.short_repr import short_text
 from dynident.errors import ProblemError, did_you_mean
 from dynident.statistics.covariance import Covariance
 from dynident.statistics.distributions import student_quantile
@@ -186,6 +187,9 @@ class Profile(Uncertainty):
     def plot(self) -> Figure:
         """All curves with their thresholds, and the paths of the others."""
         return hooks.call("profile_figure", self)
+
+    def __repr__(self) -> str:
+        return short_text(self)
 
     def __str__(self) -> str:
         return str(hooks.call("profile_text", self))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynident._util import hooks
+from dynident._util.data_frame import data_frame
+from dynident._util.short_repr import short_text
 from dynident.errors import NotConverged, NotSupported, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.methods.method import Method
@@ -60,6 +62,18 @@ class Comparison(Mapping[str, Estimate]):
 
     def __len__(self) -> int:
         return len(self.estimates)
+
+    def __repr__(self) -> str:
+        return short_text(self)
+
+    def to_dict(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """By label what `estimate.to_dict()` gives."""
+        return {label: estimate.to_dict() for label, estimate in self.estimates.items()}
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with one row per label and name; needs pandas."""
+        return data_frame({f"{label}: {name}": {"method": label, "name": name, **row}
+                           for label, rows in self.to_dict().items() for name, row in rows.items()})
 
     @property
     def interrupted(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dynident._util.blas_threads import single_thread
 from dynident._util.progress import reporter
-from dynident.errors import NotConverged
+from dynident.errors import NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.methods.method import Method
 from dynident.methods.presets import method_from
@@ -56,6 +56,9 @@ def identify(problem: Problem, method: Method | str | Mapping[str, Any] | None =
     >>> print(f"{di.identify(problem).values['k']:.2f}")
     0.50
     """
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"identify takes a Problem, not {type(problem).__name__}: di.Problem(model, [record], [di.Parameter("
+                           "name, start)]) joins a model with records and unknowns.")
     problem, method = _for_robots(problem, method)
     chosen = method_from(method)
     with reporter(progress) as tell, single_thread():

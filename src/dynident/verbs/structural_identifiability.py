@@ -72,12 +72,12 @@ def structural_identifiability(model: EquationModel, values: Mapping[str, float]
     >>> di.structural_identifiability(model, {"a": 1, "b": 2}, duration=2).unidentifiable
     ('a', 'b')
     """
+    _check_names(model, values, duration, inputs)
     time = np.linspace(0, duration, SAMPLES)
     measured = {name: np.zeros(SAMPLES) for name in (model.outputs if outputs is None else outputs)}
     size = {name: (inputs if isinstance(inputs, (int, float)) else inputs.get(name, 1.0)) for name in model.inputs}
     record = Experiment(time, {name: np.full(SAMPLES, float(size[name])) for name in model.inputs}, measured,
                         {name: Gaussian(1.0) for name in measured}, dict(initial or {}), name="random")
-    _check_names(model, values, duration, inputs)
     free = [InitialState(s, start=float(values.get(f"{s}(0)", 0.0))) for s in model.states if s not in record.initial]
     problem = Problem(model, [record], [*(Parameter(n, float(values[n])) for n in model.parameters), *free])
     return structure_of(problem, None, seed)

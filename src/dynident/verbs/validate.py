@@ -112,7 +112,7 @@ def _value(estimate: Estimate, parameter: Parameter) -> float:
 
 def _unknown_initial_states(estimate: Estimate, missing: list[str]) -> list[InitialState]:
     known = {s.state: s for s in estimate.problem.parameters if isinstance(s, InitialState)}
-    return [known[s] if s in known and not known[s].free else InitialState(s) for s in missing]
+    return [replace(known[s], shared=False) if s in known else InitialState(s) for s in missing]  # start, bounds and prior hold
 
 
 def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Parameter], missing: list[str]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynident._util import hooks
+from dynident._util.short_repr import short_text
 from dynident.boundary.solve_bvp.root_finding import RootIteration
 from dynident.errors import ProblemError
 
@@ -164,6 +165,9 @@ class BoundarySolution:
     def plot_iterations(self) -> Figure:
         """Steps, residuals, damping factors and new Jacobians of every iteration."""
         return hooks.call("iterations_figure", self.history)
+
+    def __repr__(self) -> str:
+        return short_text(self)
 
     def __str__(self) -> str:
         return str(hooks.call("boundary_text", self))

@@ -1,6 +1,9 @@
-"""Known keys: which words may stand at a place of a problem file?"""
+"""Known keys: which words may stand at a place of a problem file, and how is a value written there?"""
 
 from __future__ import annotations
+
+import re
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -49,3 +52,26 @@ def known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
     elif path[:1] == ("model",) and len(path) > 3:
         table = ModeTable if path[1] == "modes" else TransitionTable
     return list(table.model_fields)
+
+
+def as_written(kind: str, path: tuple[Any, ...]) -> str:
+    """How the value is written, where its place says so."""
+    if kind == "list_type" and path[-1:] in (("experiment",), ("validation",)):
+        return f" Write [[{path[-1]}]] in double brackets, once for each record."
+    if path[:1] == ("parameters",) and len(path) == 2:
+        return f" Write {path[1]} = {{ start = 1.0 }}, or {path[1]} = {{ start = 1.0, lower = 0, upper = 10 }}."
+    return ""
+
+
+_SPEAKS_OF = {"a bound": "lower", "a prior": "prior", "is fixed": "start"}
+
+
+def key_in(sentence: str, table: Any) -> tuple[Any, ...]:
+    """The key of a table that a sentence about the table speaks of."""
+    if not isinstance(table, dict):
+        return ()
+    for words, key in _SPEAKS_OF.items():
+        if words in sentence:
+            return (key,) if key in table else ()
+    first = re.match(r"\w+", sentence)
+    return (first.group(),) if first and first.group() in table else ()

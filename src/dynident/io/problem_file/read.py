@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.model import FmuModel
-from dynident.io.problem_file.known_keys import known_keys
+from dynident.io.problem_file.known_keys import as_written, key_in, known_keys
 from dynident.io.problem_file.python_attribute import python_attribute
 from dynident.io.problem_file.robot_table import read_robot_table, write_robot_table
 from dynident.io.problem_file.schema import (
@@ -52,7 +51,6 @@ from dynident.robots.model import RobotModel
 File = TypeVar("File", ProblemTable, FleetFileTable)
 _KINDS = {"string_type": "a text", "bool_type": "true or false", "dict_type": "a table", "list_type": "a list",
           "model_type": "a table", "model_attributes_type": "a table", "int_type": "a whole number"}
-_SPEAKS_OF = {"a bound": "lower", "a prior": "prior", "is fixed": "start"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,16 +384,5 @@ def _faults(error: Any, located: Located, table: type[BaseModel]) -> list[str]:
     if kind == "too_short":
         return [located.fault(path, "at least one [[experiment]] is needed.")]
     if kind in _KINDS:
-        return [located.fault(path, f"must be {_KINDS[kind]}, not {shown(error['input'])}.")]
+        return [located.fault(path, f"must be {_KINDS[kind]}, not {shown(error['input'])}.{as_written(kind, path)}")]
     return [located.fault(path, f"{error['msg']}.")]
-
-
-def key_in(sentence: str, table: Any) -> KeyPath:
-    """The key of a table that a sentence about the table speaks of."""
-    if not isinstance(table, dict):
-        return ()
-    for words, key in _SPEAKS_OF.items():
-        if words in sentence:
-            return (key,) if key in table else ()
-    first = re.match(r"\w+", sentence)
-    return (first.group(),) if first and first.group() in table else ()

@@ -1,0 +1,100 @@
+# ruff: noqa: E501  one status, one line
+"""Status examples: a small run that ends with each status."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import dynident as di
+from dynident import status
+from dynident.status import Status, StatusCode
+
+T = np.linspace(0, 5, 51)
+NOISE = 0.01 * np.random.default_rng(0).standard_normal(T.size)
+
+
+def record(y: np.ndarray, noise: di.Gaussian | di.Bounded | None = None, **initial: float) -> di.Experiment:
+    return di.Experiment(T, outputs={"x": y}, noise={"x": noise or di.Gaussian(0.01)}, initial=initial)
+
+
+def decay(*unknowns: di.Parameter, y: np.ndarray | None = None, rate: str = "-k*x", noise: di.Gaussian | di.Bounded | None = None,
+          constraints: tuple[str, ...] = ()) -> di.Problem:
+    return di.Problem(di.EquationModel(states={"x": rate}), [record(np.exp(-T) + NOISE if y is None else y, noise, x=1.0)],
+                      list(unknowns or (di.Parameter("k", 0.5),)), constraints=constraints)
+
+
+def ended(problem: di.Problem, method: object, **options: object) -> Status:
+    """The status of a run, converged or not."""
+    try:
+        return di.identify(problem, method, **{"progress": False, **options}).status
+    except di.NotConverged as stopped:
+        assert stopped.estimate is not None
+        return stopped.estimate.status
+
+
+def few_samples() -> di.Problem:
+    run = di.Experiment([0, 1, 2, 3], outputs={"x": [1, 0.61, 0.37, 0.22]}, noise={"x": di.Gaussian(0.01)}, initial={"x": 1.0})
+    return di.Problem(di.EquationModel(states={"x": "-k*x"}), [run], [di.Parameter("k", 0.5)])
+
+
+def spring(*start: float) -> di.Problem:
+    """With a negative mass at the start mass, stiffness and damping grow together, and let it stand still."""
+    model = di.EquationModel(states={"y": "v", "v": "(u - b*v - k*y)/m"}, outputs={"position": "y"}, inputs=["u"],
+                             parameters=["m", "k", "b"])
+    time = np.linspace(0, 10, 101)
+    still = di.Experiment(time, {"u": np.sin(0.8 * time) + np.sin(1.2 * time)}, {}, hold="linear", initial={"y": 0, "v": 0})
+    clean = di.simulate(model, {"m": 1, "k": 1, "b": 1}, still, substeps=8).outputs["position"]
+    run = di.Experiment(time, still.inputs, {"position": clean + 0.01 * np.random.default_rng(0).standard_normal(101)},
+                        {"position": di.Gaussian(0.01)}, hold="linear")
+    return di.Problem(model, [run], [di.InitialState("y", start=0.0), di.InitialState("v", start=0.0),
+                                     *(di.Parameter(n, start=value) for n, value in zip("mkb", start, strict=True))])
+
+
+def stop(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+BOX = di.Parameter("k", 1, 0.1, 3)
+EXAMPLES: dict[StatusCode, Callable[[], Status]] = {
+    StatusCode.CONVERGED: lambda: ended(decay(), di.single_shooting()),
+    StatusCode.CONVERGED_PERTURBED_START: lambda: ended(decay(di.Parameter("a", 0.0), rate="-a**2*x"), di.single_shooting()),
+    StatusCode.SIMULATION_NOISE: lambda: ended(decay(y=np.where(T > 0, 0.0, 1.0)), di.single_shooting()),
+    StatusCode.FILTERED: lambda: ended(decay(), di.kalman()),
+    StatusCode.FILTERED_UNJUDGED: lambda: ended(few_samples(), di.kalman()),
+    StatusCode.FILTERED_INCONSISTENT: lambda: ended(decay(y=np.exp(-T) + 0.1 * np.sin(7 * T)), di.kalman()),
+    StatusCode.ENCLOSED: lambda: ended(decay(BOX, noise=di.Bounded(0.05)), di.set_membership()),
+    StatusCode.ENCLOSED_BOX_LIMIT: lambda: ended(decay(BOX, noise=di.Bounded(0.05)), di.set_membership(max_boxes=4, algorithm="recursive")),
+    StatusCode.REFUTED: lambda: ended(decay(BOX, noise=di.Bounded(0.001), y=np.exp(-T) + 0.3 * np.sin(T)), di.set_membership()),
+    StatusCode.ITERATION_LIMIT: lambda: ended(decay(), di.single_shooting(max_iterations=1)),
+    StatusCode.INTERRUPTED: lambda: ended(decay(), di.single_shooting(), progress=stop),
+    StatusCode.INFEASIBLE_CONSTRAINTS: lambda: ended(decay(di.Parameter("k", 1.0, 0, 2), constraints=("k >= 3",)), di.full_discretization()),
+    StatusCode.PIECEWISE_CONSTANT: lambda: ended(decay(di.Parameter("k", 0.5), di.Parameter("s", 2.03), rate="-k*x*where(t > s, 2, 1)"), di.single_shooting()),
+    StatusCode.UNBOUNDED_MINIMUM: lambda: ended(spring(-0.7, 4.5, 0.66), di.multiple_shooting()),
+}
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "statuses.md"
+HEAD = """# How a run can end
+
+`estimate.status` is a sentence, and `estimate.status.code` one of these words, which a program can branch on. Codes with a
+tick are produced by a small run of `tests/status_examples.py`, which a test repeats; the others are met by larger ones.
+
+| code | meaning | example |
+| --- | --- | --- |
+"""
+
+
+def page() -> str:
+    """The table of the manual, from the codes and their comments."""
+    source = Path(status.__file__).read_text()
+    said = {name: words or "" for name, words in re.findall(r"^    ([A-Z_]+) = \"\w+\"(?:  # (.*))?$", source, re.MULTILINE)}
+    rows = [f"| `{code.value}` | {said[code.name] or code.value.replace('_', ' ')} | {'yes' if code in EXAMPLES else ''} |"
+            for code in StatusCode]
+    return HEAD.replace("a\ntick", "a\n*yes*") + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
