@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dynident._util import hooks
+from dynident._util.blas_threads import single_thread
 from dynident.errors import ProblemError, did_you_mean
 from dynident.inverse_dynamics.base_parameters import choose_base
 from dynident.robots import rigid_body
@@ -133,7 +134,13 @@ def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, l
     if harmonics < 2 or duration <= 0 or not 0 < margin <= 1:
         raise ProblemError(f"harmonics = {harmonics}, duration = {duration}, margin = {margin}; ask for two harmonics or more, "
                            "a positive duration, and a margin up to 1.")
-    search = _Search.of(arm, duration, harmonics, joint_limits(arm, limits or {}), workspace or {}, margin)
+    with single_thread():  # tall and thin factors, for which BLAS would wake its threads thousands of times
+        return _optimized(arm, duration, harmonics, limits or {}, workspace or {}, margin, seed)
+
+
+def _optimized(arm: RobotModel, duration: float, harmonics: int, limits: Mapping[str, Any], workspace: Mapping[str, Any],
+               margin: float, seed: int) -> Excitation:
+    search = _Search.of(arm, duration, harmonics, joint_limits(arm, limits), workspace, margin)
     trials = [search.feasible(search.random(np.random.default_rng([seed, k]))) for k in range(RANDOM_TRIALS)]
     base = search.base_columns(trials)
     scales = search.column_lengths(trials, base)
