@@ -94,7 +94,7 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     tied, limits = (constraints or ActiveConstraints()).append_as_measurements(robust_linearization(at, finite.loss))
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(noise_std),
                                   smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits,
-                                  on_demand=True, quantisers=quantisers_of(problem, residuals))
+                                  on_demand=True, quantisers=quantisers_of(problem, residuals), robust=finite.loss != "squared")
     if uncertainty.combinations and isinstance(problem.model, EquationModel):
         uncertainty = replace(uncertainty, combinations=confirmed_combinations(
             problem, at.values, active, uncertainty.combinations))

@@ -289,14 +289,14 @@ class Covariance(Uncertainty):
 
 def covariance_from(problem: Problem, linearization: ResidualJacobian, active: Mapping[str, str], noise_estimated: bool,
                     smallest: float = SINGULAR_VALUE, limits: Sequence[ActiveInequality] = (), on_demand: bool = False,
-                    quantisers: Mapping[tuple[int, int], Quantiser] | None = None) -> Covariance:
+                    quantisers: Mapping[tuple[int, int], Quantiser] | None = None, robust: bool = False) -> Covariance:
     """The covariance at a fitted point; `active` names the unknowns that ended on a bound ("lower" or "upper").
 
     `noise_estimated` says that the residuals were divided by an estimated std; the size of each such output's noise is
     then taken from its residuals, and the quantiles from the t distribution. `smallest` as in `identifiability`. `limits`
     are the inequalities among the linearization's rows. `on_demand`: where no residual series is autocorrelated, so that the
     plain interval is printed, the corrected ones are computed when they are asked for. `quantisers`: series, by experiment and
-    output, whose errors are those of rounding.
+    output, whose errors are those of rounding. `robust`: of a robust loss, whose linearization has its residuals' size already.
     """
     names, values = problem.names, np.asarray(linearization.values, float)
     for name in active:
@@ -313,7 +313,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
     errors = noise_model_of(problem, linearization, scales, fitted, noise_estimated, quantisers or {},
                             with_colour=bool(failed or quantisers) or not on_demand)
     factors: dict[str, tuple[np.ndarray, float, float]] = {}
-    if not noise_estimated and not failed:
+    if not noise_estimated and not failed and not robust:
         factors = given_noise_factors(problem, linearization, errors.one_minus_leverage)
         errors = errors.with_factors(factors)
     score_covariances = {"plain": sensitivity.covariance(errors.variance)}
@@ -339,7 +339,7 @@ def covariance_from(problem: Problem, linearization: ResidualJacobian, active: M
         unidentifiable=unidentifiable, combinations=combinations, null_space=null,
         logarithmic=tuple(u.name for u in problem.unknowns if u.log), fixed=problem.fixed_values(),
         bounds=finite_bounds(problem), noise_factors={output: factor for output, (_, factor, _) in factors.items()},
-        deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits)
+        deferred=(partial(covariance_from, problem, linearization, active, noise_estimated, smallest, limits, robust=robust)
                   if errors.noise is None and errors.enough and not failed else None))
     return replace(covariance, practically_unidentifiable=find_practically_unidentifiable(problem, covariance))
 

@@ -18,6 +18,7 @@ from dynident.statistics.distributions import chi_square_quantile
 from dynident.statistics.residual_tests import CONFIDENCE
 from dynident.tolerances import NOISE_FREE, NULL_SPACE_COMPONENT, SINGULAR_VALUE
 
+FEWEST_TO_NARROW = 16.0  # degrees of freedom; a few small residuals are luck, and narrow no interval
 FEWEST_DOF = 0.5  # degrees of freedom; with fewer the residuals hold no word about the noise
 
 
@@ -172,7 +173,8 @@ def given_noise_factors(problem: Problem, linearization: ResidualJacobian, one_m
         value = float(np.sum(linearization.residuals[own] ** 2))
         low, high = (chi_square_quantile((1 + side * CONFIDENCE) / 2, dof) for side in (-1, 1))
         factor = float(np.sqrt(value / dof))
-        if not low <= value <= high and factor >= NOISE_FREE:
+        tells = factor > 1 or dof >= FEWEST_TO_NARROW
+        if not low <= value <= high and factor >= NOISE_FREE and tells:
             found[output] = own, factor, dof
     return found
 
