@@ -142,6 +142,5 @@ def lmfit_answer(case: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["lmfit"]:
-        answer_as_peer(lambda _peer, case: lmfit_answer(case))
-    else:
-        main(run)
+        sys.exit(answer_as_peer(lambda _peer, case: lmfit_answer(case)))
+    main(run)

@@ -499,4 +499,6 @@ def command(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    sys.exit(command(sys.argv[1:])) if sys.argv[1:2] and sys.argv[1] in PARTS else main(run)
+    if sys.argv[1:2] and sys.argv[1] in PARTS:
+        sys.exit(command(sys.argv[1:]))
+    main(run)

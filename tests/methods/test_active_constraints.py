@@ -63,13 +63,12 @@ def masses(**bounds):
                                      di.Parameter("d", 1)])
 
 
-def test_where_only_a_sum_is_determined_the_bounds_of_one_limit_the_other():
+def test_where_only_a_sum_is_determined_a_partner_on_its_bound_leaves_the_other_open():
     e = di.identify(masses(lower=0.1, upper=1.5), di.single_shooting())
     assert e.uncertainty.active == {"m1": "upper"}
     low, high = e.uncertainty.interval("m2")
-    half = e.values["m2"] - low
-    assert high == pytest.approx(e.values["m2"] + half + 1.4, rel=1e-9)  # m1 may be 1.4 less, the sum is known
-    assert low <= 5.0 <= high
+    assert high == np.inf  # m1 may be less, and how far m2 follows is a straight line here only
+    assert e.values["m2"] - 0.5 < low <= 5.0
     assert "do not tell it apart from m2" in e.notes[0]
     held = e.uncertainty.std("d") * 1.96
     assert np.ptp(e.uncertainty.interval("d")) == pytest.approx(2 * held, rel=1e-3)  # d has no part in it

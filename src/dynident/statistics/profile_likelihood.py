@@ -201,11 +201,12 @@ class Profile(Uncertainty):
 
 
 def threshold_root(base: Covariance, name: str, level: float) -> float:
-    """Root of the rise that counts as too much; on a linear model it gives the linearised interval exactly."""
+    """Root of the rise that counts as too much; on a linear model it gives the linearised interval of the given stds exactly."""
     if base.dof <= 0:
         return np.inf
     probability = level if name in base.active else (1 + level) / 2  # from a bound there is one side alone
-    quantile = student_quantile(probability, base.dof)
+    dof = np.inf if base.noise_factors else base.dof  # a likelihood by stds as given has no estimate of them in it
+    quantile = student_quantile(probability, dof)
     if base.default_kind != "corrected" or base.corrected is None or base.corrected_dof is None:
         return quantile
     i = base.names.index(name)

@@ -174,7 +174,7 @@ SHAPES: Mapping[type, Mapping[str, str]] = {  # n: unknowns; *: any number
 
 def _shape_faults(uncertainty: Uncertainty, count: int) -> list[str]:
     faults = []
-    for name, letters in SHAPES[type(uncertainty)].items():
+    for name, letters in SHAPES.get(type(uncertainty), {}).items():
         value = vars(uncertainty)[name]
         if value is None:
             continue
