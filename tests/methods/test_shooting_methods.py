@@ -184,7 +184,7 @@ def test_shared_parameters_use_all_records_and_own_ones_only_theirs():
 
 
 def test_two_copies_of_a_record_halve_the_variance():
-    runs = [MSD.record(2, name=name, initial=dict(MSD.initial)) for name in "ab"]  # errors of the given size: none is scaled
+    runs = [MSD.record(2, name=name, initial=dict(MSD.initial)) for name in "ab"]  # errors are of the given size
     twice, once = found(di.Problem(MSD.model, runs, MSD.parameters())), found(
         di.Problem(MSD.model, runs[:1], MSD.parameters()))
     for name in "mdk":
