@@ -201,7 +201,7 @@ class Profile(Uncertainty):
 
 
 def threshold_root(base: Covariance, name: str, level: float) -> float:
-    """Root of the rise that counts as too much; on a linear model it gives the linearised interval of the given stds exactly."""
+    """Root of the rise that counts as too much; on a linear model it gives the interval of the given stds exactly."""
     if base.dof <= 0:
         return np.inf
     probability = level if name in base.active else (1 + level) / 2  # from a bound there is one side alone
