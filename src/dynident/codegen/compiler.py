@@ -37,6 +37,7 @@ logger = logging.getLogger("dynident")
 FLAGS = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math", *library_flags())
 LINK = link_flags()
 PROBE_LIMIT = 60  # seconds; for one line of C
+VERSION_LIMIT = 10  # seconds; a compiler that does not even say its version in that time hangs
 COMPILE_LIMIT = 600  # seconds; a model that takes longer is better off in CasADi's own machine
 
 Flags = tuple[str, ...] | Callable[[str], tuple[str, ...]]  # the latter of the source
@@ -121,7 +122,7 @@ def _machine() -> str:
 @functools.cache
 def _version(path: str) -> str:
     try:
-        run = subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace", timeout=PROBE_LIMIT,
+        run = subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace", timeout=VERSION_LIMIT,
                              check=False)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
