@@ -31,7 +31,7 @@ DECIDED_ONCE = {  # page -> words of a measurement that decided a design, in a n
                                "0.40 ms, 5e-11, 6e-10 | 42 ms", "0.30 ms, 2e-10, 2e-9 | 39 ms", "0.56 ms, 5e-9, 1e-8 | 62 ms",
                                "0.71 ms, 3e-9, 4e-7 | 72 ms", "0.1 to 0.5 ms for 301",
                                "1.5 us per Runge-Kutta step plain and 10.6 us with sensitivities, 30 ms for a pass",
-                               "18 and 16 ms; with the derivatives of CVODES", "3.5 and 5.1 times ours",
+                               "18 and 16 ms; with the derivatives of CVODES",
                                "is 30 passes of 20 us", "takes about 1 ms more"),
     "docs/design/robots.md": ("takes 33 ms",),
     "docs/design/automatic.md": ("60 times the CPU on EMPS",),
