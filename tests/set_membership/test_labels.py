@@ -23,15 +23,17 @@ def chain(states, unknowns):
     time = np.linspace(0, 3, 13)
     x = 2 * np.exp(-0.5 * time)
     z = 2 * 0.5 / (0.3 - 0.5) * (np.exp(-0.5 * time) - np.exp(-0.3 * time))
-    run = di.Experiment(time, outputs={"x": x, "z": z}, noise={"x": di.Bounded(0.05), "z": di.Bounded(0.05)}, initial={"z": 0.0})
+    noise = {"x": di.Bounded(0.05), "z": di.Bounded(0.05)}
+    run = di.Experiment(time, outputs={"x": x, "z": z}, noise=noise, initial={"z": 0.0})
     listed = {"k": di.Parameter("k", 0.5, 0.2, 0.9), "x(0)": di.InitialState("x", 2.0, lower=1.5, upper=2.5)}
     return di.Problem(di.EquationModel(states={name: RATES[name] for name in states}, outputs={"x": "x", "z": "z"}), [run],
                       [listed[name] for name in unknowns])
 
 
 ORDERS = [(states, unknowns) for states in permutations(RATES) for unknowns in permutations(("k", "x(0)"))]
-METHODS = {"batch": {}, "polynomials": {"taylor_degree": 2, "order": 2, "tolerance": 0.4, "max_boxes": 4}, "outliers": {"max_outliers": 1},
-           "recursive": {"algorithm": "recursive", "max_boxes": 30}, "paper": {"algorithm": "paper", "strategy": "widest", "max_boxes": 30}}
+METHODS = {"batch": {}, "outliers": {"max_outliers": 1}, "recursive": {"algorithm": "recursive", "max_boxes": 30},
+           "polynomials": {"taylor_degree": 2, "order": 2, "tolerance": 0.4, "max_boxes": 4},
+           "paper": {"algorithm": "paper", "strategy": "widest", "max_boxes": 30}}
 
 
 @pytest.mark.compiled
