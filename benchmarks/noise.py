@@ -168,7 +168,7 @@ def run() -> Result:
                   "stopped.", lines)
 
 
-def command(words: list[str]) -> None:
+def command(words: list[str]) -> int:
     global START_FACTOR
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("part", choices=("store", "table"))
@@ -183,11 +183,11 @@ def command(words: list[str]) -> None:
     if given.part == "store":
         store(given.out, given.records, tuple(given.plants), tuple(given.kinds), tuple(given.peers))
     print(table(read(given.out)))
+    return 0
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     if sys.argv[1:2] in (["store"], ["table"]):
-        command(sys.argv[1:])
-    else:
-        main(run)
+        sys.exit(command(sys.argv[1:]))
+    main(run)
