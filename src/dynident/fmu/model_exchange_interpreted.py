@@ -123,7 +123,7 @@ class ModelExchange:
         if x.size:
             self.array(StepCall.STATES, "SetContinuousStates", x)
         if interval is not None and self.calls.references.input_count:
-            self.calls.put(self.calls.input_at(interval, now))
+            self.calls.put(self.calls.input_at(interval, now), at_event=False)
 
     def rates(self, k: int, now: float, x: np.ndarray) -> np.ndarray:
         self.place(k, now, x)
@@ -246,7 +246,7 @@ class ModelExchange:
         if self.settings.input_events and node:
             state = self.handle_event(state, True, inputs.u_node[node])
         elif self.calls.references.input_count:
-            self.calls.put(inputs.u_node[node])
+            self.calls.put(inputs.u_node[node], at_event=False)
         self.calls.observe(node, outputs)
         return state
 
