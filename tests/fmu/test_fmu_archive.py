@@ -81,8 +81,8 @@ def test_two_entries_of_one_name_are_refused(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_file_that_was_packed_twice_is_one(tmp_path):
-    path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("extra/", ""), ("extra/a.txt", "same"), ("extra/", ""),
-                                       ("extra/a.txt", "same")])
+    twice = [("extra/", ""), ("extra/a.txt", "same")]
+    path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), *twice, *twice])
     assert (extract(path) / "extra" / "a.txt").read_text() == "same"
 
 

@@ -123,8 +123,7 @@ class FmuInstance:
 
     def initialize(self, begin: float, end: float | None, values: Sequence[tuple[ReferenceGroup, np.ndarray]]) -> None:
         """From a clean instance to the begin of the simulation; `values` are set before initialisation."""
-        tolerance = self.spec.tolerance
-        given = [int(tolerance is not None), tolerance or 0.0, begin, int(end is not None), end or 0.0]
+        given = [1, self.spec.tolerance, begin, int(end is not None), end or 0.0]
         self.used = True
         for name, text in self.spec.texts.items():
             self.set_text(self.spec.variables[name].reference, text)

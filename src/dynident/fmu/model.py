@@ -25,6 +25,7 @@ from dynident.fmu.simulation_spec import SimulationSpec
 from dynident.fmu.simulator import FmuRecordSimulator, FmuSimulator
 from dynident.fmu.source_code import compile_sources
 from dynident.problem.model import NominalValue
+from dynident.tolerances import CVODE_TOLERANCE, FMU_TOLERANCE
 
 KIND = "fmu"
 
@@ -52,8 +53,8 @@ class FmuModel:
     alignment : str, default "sampled"
         For Co-Simulation: "feedthrough" saves steps where outputs follow inputs without dynamics.
     tolerance : float, optional
-        Relative error of the solver inside of a Co-Simulation FMU, of "cvodes", and of the steps that `simulate` chooses. If
-        left out, a fit tightens it until a tenth of it moves no estimate by more than 0.1 standard errors.
+        Relative error that is asked of the solver inside of a Co-Simulation FMU, 1e-6 or what its description asks for if that
+        is less; and of "cvodes", 1e-10.
     trusted : bool, default False
         Whether the FMU runs in this process; otherwise it has a process of its own.
     time_limit : float, default 60.0
@@ -140,6 +141,12 @@ class FmuModel:
         own = {n: self.description.variables[n] for n in self.inputs}
         return tuple(n for n, v in own.items() if v.event_only)
 
+    @property
+    def tolerance(self) -> float:
+        """What the FMU is asked for: what the user says, else what its description says, where that is tight."""
+        given, own = self.options["tolerance"], self.description.tolerance
+        return given if given is not None else min(FMU_TOLERANCE, own) if own and own > 0 else FMU_TOLERANCE
+
     def definition(self) -> dict[str, Any]:
         """What the answer depends on, as plain data; the file by its name and content."""
         options = {key: self.options[key] for key in ("integrator", "alignment", "tolerance") if self.options[key] is not None}
@@ -211,8 +218,8 @@ class FmuModel:
             compile_sources(folder, interface.build, self.path.name)
         return SimulationSpec(
             file=self.path.name, folder=str(folder), library=interface.library, identifier=interface.identifier,
-            version=d.version, token=d.token, tolerance=d.tolerance, exchange=self.kind == "model_exchange", states=len(d.states),
-            indicators=d.indicators, needs_completed=interface.needs_completed_step,
+            version=d.version, token=d.token, tolerance=self.tolerance, exchange=self.kind == "model_exchange",
+            states=len(d.states), indicators=d.indicators, needs_completed=interface.needs_completed_step,
             variable_steps=interface.variable_steps, feedthrough=d.feedthrough,
             alignment="feedthrough" if self.static else self.options["alignment"],
             scheme=self.options["integrator"], inputs=self.inputs, outputs=self.outputs, observed=self.states,
@@ -221,7 +228,7 @@ class FmuModel:
             texts={n: v for n, v in self.values.items() if isinstance(v, str)},
             state_references=tuple(d.variables[n].reference for n in d.states if n in d.variables),
             rate_references=tuple(d.variables[n].reference for n in d.rates if n in d.variables),
-            differentiable=self._differentiable(written))
+            scheme_tolerance=self.options["tolerance"] or CVODE_TOLERANCE, differentiable=self._differentiable(written))
 
     def _differentiable(self, written: tuple[str, ...]) -> bool:
         """Whether directional derivatives, if they are right, give those of a simulation: fixed steps without events,

@@ -15,10 +15,10 @@ import numpy as np
 from dynident.errors import ProblemError, did_you_mean
 from dynident.fmu.description import INTERFACES, NUMBER_TYPES, TEXT_TYPE, TRIGGER_TYPES, FmuDescription, FmuVariable
 from dynident.fmu.simulation_spec import ALIGNMENTS, SCHEMES, type_limits
+from dynident.tolerances import FMU_TIGHTEST_TOLERANCE
 
 USUAL_SCHEME, USUAL_ALIGNMENT = SCHEMES[0], ALIGNMENTS[0]
 MAX_NEAR_NAMES = 5  # near names in an error
-TIGHTEST_TOLERANCE = 1e-13  # relative; beyond it stands only rounding
 MAX_COMPLAINTS = 3  # about a description, in a report
 
 
@@ -158,8 +158,8 @@ def option_faults(kind: Any, integrator: Any, alignment: Any, limit: Any, tolera
     if not number or not 0 < limit <= threading.TIMEOUT_MAX:
         faults.append(f"time_limit = {limit!r}; give a positive number of seconds, at most {threading.TIMEOUT_MAX:.0g}.")
     number = isinstance(tolerance, (int, float, np.integer, np.floating)) and not isinstance(tolerance, bool)
-    if tolerance is not None and (not number or not TIGHTEST_TOLERANCE <= tolerance < 1):
-        faults.append(f"tolerance = {tolerance!r}; give a relative error from {TIGHTEST_TOLERANCE:g} to below 1, or leave it "
+    if tolerance is not None and (not number or not FMU_TIGHTEST_TOLERANCE <= tolerance < 1):
+        faults.append(f"tolerance = {tolerance!r}; give a relative error from {FMU_TIGHTEST_TOLERANCE:g} to below 1, or leave it "
                       "out.")
     return faults
 

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from dynident.fmu.description import FmuVariable
-from dynident.tolerances import GRID_TOLERANCE
+from dynident.tolerances import CVODE_TOLERANCE, GRID_TOLERANCE
 
 SCHEMES = ("runge_kutta", "radau", "cvodes")  # integrators of Model Exchange; the last one is not in C
 ALIGNMENTS = ("sampled", "feedthrough")
@@ -54,7 +54,7 @@ class SimulationSpec:
     identifier: str  # of the interface; source code may put it before the names of its functions
     version: int
     token: str
-    tolerance: float | None
+    tolerance: float  # relative, that the FMU is told: of a solver inside that adapts its steps
     exchange: bool  # Model Exchange; else Co-Simulation
     states: int
     indicators: int
@@ -72,6 +72,7 @@ class SimulationSpec:
     variables: Mapping[str, FmuVariable]
     state_references: tuple[int, ...] = ()
     rate_references: tuple[int, ...] = ()
+    scheme_tolerance: float = CVODE_TOLERANCE  # relative, of the adaptive integrator of Model Exchange
     differentiable: bool = False  # directional derivatives can give those of a simulation
     reset: bool = True  # one instance is used again by reset; False: a fresh one for each simulation
     renew: int = 1000  # simulations after which an instance is replaced; slow leaks stay small
