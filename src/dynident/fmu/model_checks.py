@@ -159,8 +159,8 @@ def option_faults(kind: Any, integrator: Any, alignment: Any, limit: Any, tolera
         faults.append(f"time_limit = {limit!r}; give a positive number of seconds, at most {threading.TIMEOUT_MAX:.0g}.")
     number = isinstance(tolerance, (int, float, np.integer, np.floating)) and not isinstance(tolerance, bool)
     if tolerance is not None and (not number or not FMU_TIGHTEST_TOLERANCE <= tolerance < 1):
-        faults.append(f"tolerance = {tolerance!r}; give a relative error from {FMU_TIGHTEST_TOLERANCE:g} to below 1, or leave it "
-                      "out.")
+        faults.append(f"tolerance = {tolerance!r}; give a relative error from {FMU_TIGHTEST_TOLERANCE:g} to below 1, or leave "
+                      "it out.")
     return faults
 
 

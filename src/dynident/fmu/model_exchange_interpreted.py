@@ -36,7 +36,9 @@ class _EventInfo2(ctypes.Structure):
 
 
 class CvodeSolver:
-    """CVODE to a relative tolerance, from a state at a time to the state a step later; `rates` raises what it likes where the model fails.
+    """CVODE to a relative tolerance, from a state at a time to the state a step later.
+
+    `rates` raises what it likes where the model fails.
 
     A handle of a solver in C, which calls back for states and rates: it is made at the first step.
     """
