@@ -122,7 +122,7 @@ class TransitionTable(_Table):
     reset: dict[str, Equation] = {}
 
 
-FMU_OPTIONS = ("interface", "integrator", "alignment", "values", "time_limit")
+FMU_OPTIONS = ("interface", "integrator", "alignment", "tolerance", "values", "time_limit")
 ALLOWED_WITH: dict[str, tuple[str, ...]] = {
     "states": (), "next": (), "transfer_function": ("name",),
     "simulator": ("name", "inputs", "outputs", "parameters", "starts", "units"), "python": (),
@@ -187,7 +187,8 @@ class ModelTable(_Table):
     interface: str = "auto"  # from here on, how an FMU is run; see FmuModel
     integrator: str = "runge_kutta"
     alignment: str = "sampled"
-    values: dict[str, Number] = {}
+    tolerance: Number | None = None
+    values: dict[str, Number | str] = {}
     time_limit: Number = 60.0
 
     def definition(self) -> dict[str, Any]:
