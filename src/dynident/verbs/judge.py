@@ -205,7 +205,7 @@ def _of_prediction(fit: SignalFit, verdict: Verdict) -> Verdict:
 def ahead_of(estimate: Estimate) -> list[tuple[str, float, float]]:
     """Per signal its name, the error some samples ahead and that of the last value held, both relative to the signal."""
     model, found = estimate.problem.model, []
-    if not isinstance(model, EquationModel) or model.hybrid or not model.states:
+    if not isinstance(model, EquationModel) or model.hybrid or not model.states or estimate.problem.filtered_outputs:
         return []
     for e, experiment in enumerate(estimate.problem.experiments):
         held = [Parameter(p.name, start=_value(estimate, p.name, experiment.name), free=False)

@@ -10,8 +10,8 @@ import numpy as np
 from dynident.errors import DynidentError, NotConverged, NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate, Validation, validation_metrics
 from dynident.kalman.prediction_error.k_step import fit_ahead
-from dynident.methods.direct import MAX_ITERATIONS
 from dynident.methods.noise_estimation import outputs_with_unknown_noise, with_noise_std
+from dynident.methods.options import MAX_ITERATIONS
 from dynident.methods.presets import method_from
 from dynident.models.augmented import disturbed_states
 from dynident.models.equations import EquationModel
@@ -120,11 +120,12 @@ def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Param
     initial = _unknown_initial_states(estimate, missing)
     known = with_noise_std(experiment.without_input_noise(), estimate.noise_std)
     problem = Problem(estimate.problem.model, [known], [*held, *initial])
-    careful = method_from("single_shooting" if isinstance(problem.model, EquationModel) else "least_squares")
+    shoots = isinstance(problem.model, EquationModel) and not problem.filtered_outputs
+    careful = method_from("single_shooting" if shoots else "least_squares")
     method = estimate.method.inner_method.for_initial_states(MAX_ITERATIONS) or careful
     try:
         found = method.identify(problem, None, lambda _: None)
-    except ProblemError:
+    except (ProblemError, NotSupported):
         found = careful.identify(problem, None, lambda _: None)
     if not found.converged:
         raise NotConverged(f"{experiment.label}: no initial state was found from which the model follows the record "
