@@ -1,4 +1,8 @@
-"""Propagation with forward sensitivities: run a model along a record, segment by segment, with exact sensitivities."""
+"""Propagation with forward sensitivities: run a model along a record, segment by segment, with exact sensitivities.
+
+They are the derivatives of the steps themselves (internal numerical differentiation, Bock), not a second integration of the
+sensitivity equations: values and derivatives belong together to the last digit.
+"""
 
 from __future__ import annotations
 
