@@ -96,8 +96,9 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
                                   smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits,
                                   on_demand=True, quantisers=quantisers_of(problem, residuals), robust=finite.loss != "squared")
     if uncertainty.combinations and isinstance(problem.model, EquationModel):  # simulations confirm them at an optimum only
-        uncertainty = replace(uncertainty, combinations=confirmed_combinations(
-            problem, at.values, active, uncertainty.combinations) if outcome.converged else first_order(uncertainty.combinations))
+        told = uncertainty.combinations
+        uncertainty = replace(uncertainty, combinations=confirmed_combinations(problem, at.values, active, told)
+                              if outcome.converged else first_order(told))
     fixed = count_fixed(outcome.active_bounds, constraints)
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
