@@ -37,8 +37,9 @@ KINDS = ("none", "sensor", "behind", "process", "quantised")
 INPUT_NOISE = 0.1  # of the standard deviation of an input
 PROCESS_NOISE = 0.01  # of that of a state, from sample to sample
 START_FACTOR = 2.0
+EXCHANGEABLE = {"battery": (("R1", "C1"), ("R2", "C2"))}  # which of two equal parts has which name, no record tells
 NAMES = ("dc_motor", "two_inertias", "cart_with_pendulum", "coupled_pendulums", "spindle_with_friction", "quarter_car",
-         "hydraulic_cylinder", "vehicle", "current_fed_motor", "two_tanks", "room_and_wall", "battery",
+         "hydraulic_cylinder_with_pressure", "vehicle", "current_fed_motor", "two_tanks", "room_and_wall", "battery",
          "bioreactor", "stirred_reactor")
 
 
@@ -72,12 +73,20 @@ def noisy_problem(name: str, kind: str, seed: int) -> tuple[di.Problem, dict[str
                             process_noise=dict.fromkeys(disturbed, di.Gaussian())), truth
 
 
-def fit(problem: di.Problem, truth: dict[str, float], method: str | None) -> dict:
+def nearest_name(plant: str, found: di.Estimate, truth: dict[str, float]) -> dict[str, float]:
+    """The truth, exchangeable parts named as the fit has them."""
+    first, second = EXCHANGEABLE.get(plant, ((), ()))
+    swapped = {**truth, **{a: truth[b] for a, b in zip((*first, *second), (*second, *first), strict=True)}}
+    return min(truth, swapped, key=lambda values: sum(np.log(found.values[n] / values[n])**2 for n in (*first, *second)))
+
+
+def fit(problem: di.Problem, plant: str, truth: dict[str, float], method: str | None) -> dict:
     began = time.process_time()
     try:
         found = di.identify(problem, method, progress=False)
     except di.DynidentError:
         return {"converged": False, "cpu": time.process_time() - began}
+    truth = nearest_name(plant, found, truth)
     ends = {n: found.uncertainty.interval(n) for n in truth if n in problem.names}
     return {"converged": True, "cpu": time.process_time() - began, "criterion": found.criterion,
             "inside": {n: bool(low <= truth[n] <= high) for n, (low, high) in ends.items()},
@@ -130,9 +139,9 @@ def store(out: Path, records: int, names: tuple[str, ...], kinds: tuple[str, ...
                 if (name, kind, seed) in done:
                     continue
                 problem, truth = noisy_problem(name, kind, seed)
-                row = {"plant": name, "kind": kind, "seed": seed,
-                       "identify": fit(problem, truth, None),
-                       **{peer: fit(problem.with_output_noise_only(), truth, peer) for peer in ("multiple_shooting", *peers)}}
+                exact = problem.with_output_noise_only()
+                row = {"plant": name, "kind": kind, "seed": seed, "identify": fit(problem, name, truth, None),
+                       **{peer: fit(exact, name, truth, peer) for peer in ("multiple_shooting", *peers)}}
                 with out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
 

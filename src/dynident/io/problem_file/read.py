@@ -323,7 +323,8 @@ class Reader:
     def _read(self, table: ExperimentTable, model: Model | None) -> list[Experiment]:
         records = records_of(self.inside(table.file), table.split, table.request())
         records = records if model is None else [in_units_of(model, record, table.units or ()) for record in records]
-        return [replace(record, before=table.before) for record in records] if table.before else records
+        said = {key: getattr(table, key) for key in ("before", "filters") if getattr(table, key)}
+        return [replace(record, **said) for record in records] if said else records
 
     def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dynident.io.problem_file.record_keys import split_rule
+from dynident.io.problem_file.record_keys import OutputFilters, Preparation, split_rule
 from dynident.problem.experiment import HOLDS
 from dynident.problem.noise import Bounded, Gaussian
 from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -122,7 +122,7 @@ class TransitionTable(_Table):
     reset: dict[str, Equation] = {}
 
 
-FMU_OPTIONS = ("interface", "integrator", "alignment", "values", "time_limit")
+FMU_OPTIONS = ("interface", "integrator", "alignment", "tolerance", "values", "time_limit")
 ALLOWED_WITH: dict[str, tuple[str, ...]] = {
     "states": (), "next": (), "transfer_function": ("name",),
     "simulator": ("name", "inputs", "outputs", "parameters", "starts", "units"), "python": (),
@@ -187,7 +187,8 @@ class ModelTable(_Table):
     interface: str = "auto"  # from here on, how an FMU is run; see FmuModel
     integrator: str = "runge_kutta"
     alignment: str = "sampled"
-    values: dict[str, Number] = {}
+    tolerance: Number | None = None
+    values: dict[str, Number | str] = {}
     time_limit: Number = 60.0
 
     def definition(self) -> dict[str, Any]:
@@ -249,6 +250,9 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
+OF_EXPERIMENTS = {"file", "before", "split", "filters"}  # no arguments of `read_table`
+
+
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
@@ -265,10 +269,11 @@ class RecordTable(_Table):
     separator: str | None = None
     decimal: str | None = None
     sheet: str | int | None = None  # of a workbook
+    prepare: Preparation = []
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs", "before", "split"}}
+        given = {key: getattr(self, key) for key in self.model_fields_set - {*OF_EXPERIMENTS, "inputs", "outputs"}}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
 
@@ -279,6 +284,7 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
+    filters: OutputFilters = {}  # of data that are filtered already: the model's output goes through the same
     split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
 
 
