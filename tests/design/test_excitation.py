@@ -68,3 +68,23 @@ def test_what_the_file_does_not_limit_is_asked_for():
             di.excitation(TWO, limits=bad)
     with pytest.raises(ProblemError, match="there is no moving link 'hand'"):
         di.excitation(TWO, workspace={"hand": [(0, 1)] * 3})
+
+
+def test_other_motions_are_judged_by_the_same_criterion(tmp_path):
+    arm = di.RobotModel(di.library.two_link_urdf())
+    first = di.excitation(arm, duration=10, harmonics=3)
+    t = np.linspace(0, 10, 1001)
+    q, dq, _ = first.motion(t)
+    lazy = di.Experiment(t, outputs={"q1": 0.1 * q[:, 0], "q2": 0.1 * q[:, 1]}, name="lazy")
+    same = di.Experiment(t, outputs={"q1": q[:, 0], "q2": q[:, 1], "dq1": dq[:, 0], "dq2": dq[:, 1]}, name="same")
+    plan = di.excitation(arm, duration=10, harmonics=3, compare={"itself": first, "as a record": same, "lazy": lazy})
+    assert plan.others["itself"] == pytest.approx((plan.log_det, plan.condition), rel=1e-9)
+    assert plan.others["as a record"][0] == pytest.approx(plan.log_det, abs=0.5)
+    assert plan.others["lazy"][0] < plan.log_det - 5
+    assert "lazy: scaled condition" in str(plan)
+
+
+def test_what_cannot_be_compared_is_refused():
+    arm = di.RobotModel(di.library.two_link_urdf())
+    with pytest.raises(di.ProblemError, match="give a record"):
+        di.excitation(arm, duration=10, harmonics=2, compare={"x": 3})

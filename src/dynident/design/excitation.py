@@ -8,7 +8,7 @@ differentiation of the regressor along the motion.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from dynident._util import hooks
 from dynident._util.blas_threads import single_thread
 from dynident.errors import ProblemError, did_you_mean
 from dynident.inverse_dynamics.base_parameters import choose_base
+from dynident.inverse_dynamics.setup import torque_record
+from dynident.problem.experiment import Experiment
 from dynident.robots import rigid_body
 from dynident.robots.model import RobotModel
 from dynident.tolerances import SINGULAR_VALUE
@@ -46,6 +48,7 @@ class Excitation:
     condition: float  # of the regressor with columns of length one
     random_log_det: tuple[float, ...]  # of random motions within the same limits
     random_condition: tuple[float, ...]
+    others: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # by name: log det and condition of other motions
     notes: tuple[str, ...] = ()
 
     def motion(self, time: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -69,6 +72,8 @@ class Excitation:
                  f"{min(self.random_condition):.3g})",
                  f"  log det {self.log_det:.4g} (random motions: median {np.median(self.random_log_det):.4g}, best "
                  f"{max(self.random_log_det):.4g})"]
+        lines += [f"  {name}: scaled condition {condition:.3g}, log det {log_det:.4g}"
+                  for name, (log_det, condition) in self.others.items()]
         return "\n".join([*lines, *(f"  note {note}" for note in self.notes)])
 
 
@@ -89,8 +94,8 @@ def fourier_basis(time: np.ndarray, duration: float, harmonics: int) -> tuple[np
 
 
 def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, limits: Mapping[str, Any] | None = None,
-               workspace: Mapping[str, Sequence[Sequence[float]]] | None = None, margin: float = 0.9, seed: int = 0
-               ) -> Excitation:
+               workspace: Mapping[str, Sequence[Sequence[float]]] | None = None, margin: float = 0.9, seed: int = 0,
+               compare: Mapping[str, Experiment | Excitation] | None = None) -> Excitation:
     """A motion that is most informative about an arm's parameters, within the limits of its joints.
 
     See the manual, methods/inverse_dynamics.
@@ -113,6 +118,9 @@ def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, l
         Fraction of each limit that is used.
     seed : int, default 0
         Of the random motions that it is compared with.
+    compare : mapping of str to Experiment or Excitation, optional
+        Other motions of the same arm by name, as published ones or the one used so far, whose criteria are printed too, with
+        as many samples as the plan's: a record with positions `q1`, ... (and velocities), or another plan.
 
     Returns
     -------
@@ -135,12 +143,13 @@ def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, l
         raise ProblemError(f"harmonics = {harmonics}, duration = {duration}, margin = {margin}; ask for two harmonics or more, "
                            "a positive duration, and a margin up to 1.")
     with single_thread():  # tall and thin factors, for which BLAS would wake its threads thousands of times
-        return _optimized(arm, duration, harmonics, limits or {}, workspace or {}, margin, seed)
+        return _optimized(arm, duration, harmonics, limits or {}, workspace or {}, margin, seed, compare or {})
 
 
 def _optimized(arm: RobotModel, duration: float, harmonics: int, limits: Mapping[str, Any], workspace: Mapping[str, Any],
-               margin: float, seed: int) -> Excitation:
+               margin: float, seed: int, compare: Mapping[str, Experiment | Excitation]) -> Excitation:
     search = _Search.of(arm, duration, harmonics, joint_limits(arm, limits), workspace, margin)
+    motions = {name: _sampled(arm, other, len(search.bases[0])) for name, other in compare.items()}
     trials = [search.feasible(search.random(np.random.default_rng([seed, k]))) for k in range(RANDOM_TRIALS)]
     base = search.base_columns(trials)
     scales = search.column_lengths(trials, base)
@@ -153,7 +162,8 @@ def _optimized(arm: RobotModel, duration: float, harmonics: int, limits: Mapping
     log_det, condition = search.quality(x, base, scales)
     notes = search.violations(x)
     return Excitation(arm.joints, float(duration), harmonics, x.reshape(arm.dof, -1), log_det, condition,
-                      tuple(s[0] for s in scores), tuple(s[1] for s in scores), notes)
+                      tuple(s[0] for s in scores), tuple(s[1] for s in scores),
+                      {name: search.quality_along(motion, base, scales) for name, motion in motions.items()}, notes)
 
 
 def joint_limits(arm: RobotModel, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -233,7 +243,10 @@ class _Search:
 
     def rows(self, x: np.ndarray) -> np.ndarray:
         """(samples, joints, parameters) weighted."""
-        motion = self.motion(x)
+        return self.rows_along(self.motion(x))
+
+    def rows_along(self, motion: Sequence[np.ndarray]) -> np.ndarray:
+        """The same of positions, velocities and accelerations (samples, joints)."""
         n = len(motion[0])
         flat = np.array(self.regressor.map(n)(*(m.T for m in motion)))
         return flat.reshape(self.arm.dof, n, -1).transpose(1, 0, 2) * self.weights[:, None]
@@ -272,10 +285,16 @@ class _Search:
 
     def quality(self, x: np.ndarray, base: np.ndarray, scales: np.ndarray) -> tuple[float, float]:
         """Log determinant of the scaled information, and the condition with columns of length one."""
-        matrix = self.rows(x).reshape(-1, len(self.arm.parameters))[:, base] / scales
+        return self.quality_along(self.motion(x), base, scales)
+
+    def quality_along(self, motion: Sequence[np.ndarray], base: np.ndarray, scales: np.ndarray) -> tuple[float, float]:
+        """The same of any motion; one that leaves some base parameter without effect has an infinite condition."""
+        matrix = self.rows_along(motion).reshape(-1, len(self.arm.parameters))[:, base] / scales
         singular = np.linalg.svd(matrix, compute_uv=False)
-        unit = np.linalg.svd(matrix / np.linalg.norm(matrix, axis=0), compute_uv=False)
-        return 2 * float(np.sum(np.log(np.maximum(singular, np.finfo(float).tiny)))), float(unit[0] / unit[-1])
+        lengths = np.linalg.norm(matrix, axis=0)
+        unit = np.linalg.svd(matrix / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
+        condition = float(unit[0] / unit[-1]) if unit[-1] > 0 else np.inf
+        return 2 * float(np.sum(np.log(np.maximum(singular, np.finfo(float).tiny)))), condition
 
     def cost(self, x: np.ndarray, base: np.ndarray, scales: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
         """Minus the log determinant plus squared violations, and the gradient."""
@@ -322,6 +341,20 @@ class _Search:
         return tuple(f"{label} leaves its limits: from {least:.4g} to {most:.4g}, allowed {a:.4g} to {b:.4g}."
                      for label, least, most, a, b in zip(self.labels, values.min(axis=0), values.max(axis=0), low, high,
                                                          strict=True) if least < a or most > b)
+
+
+def _sampled(arm: RobotModel, other: Experiment | Excitation, count: int) -> list[np.ndarray]:
+    """Positions, velocities and accelerations of another motion at so many samples; a record's are smoothed as for a fit."""
+    if isinstance(other, Excitation):
+        if len(other.joints) != arm.dof:
+            raise ProblemError(f"compare: a plan for {len(other.joints)} joints is none for an arm with {arm.dof}.")
+        return list(other.motion(np.arange(count) * other.duration / count))
+    if not isinstance(other, Experiment):
+        raise ProblemError(f"compare: give a record (Experiment) or a plan (Excitation), not a {type(other).__name__}.")
+    still = replace(other, inputs=dict.fromkeys(arm.inputs, np.zeros(other.samples)), hold="linear", noise={}, units={})
+    motion = torque_record(arm, still, "auto", 1).motion
+    at = np.linspace(0, motion.time.size - 1, count).astype(int)
+    return [motion.q[at], motion.dq[at], motion.ddq[at]]
 
 
 def _excess(signal: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
