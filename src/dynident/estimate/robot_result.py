@@ -94,4 +94,5 @@ class RobotResult:
     friction: tuple[str, ...] = ()  # what each friction law brought, as sentences
     hausman: HausmanTest | None = None
     instrumental: Mapping[str, float] | None = None  # base parameters by instrumental variables
+    instrumental_std: Mapping[str, float] | None = None
     didim: DidimCheck | None = None

@@ -42,6 +42,7 @@ class MotionNoiseCheck:
 
     hausman: HausmanTest
     instrumental: dict[str, float]
+    instrumental_std: dict[str, float]
     didim: DidimCheck
 
 
@@ -49,8 +50,21 @@ def check_motion_noise(fit: TorqueFit, records: Sequence[TorqueRecord]) -> Motio
     """Instrumental variables with the Durbin-Wu-Hausman test, and DIDIM."""
     commanded, simulated = ([ArmAlongMotion.of(fit.arm, motion(record)) for record in records]
                             for motion in (_commanded, _simulated))
-    hausman, instrumental, std = instrumental_variables(fit, records, commanded)
-    return MotionNoiseCheck(hausman, instrumental, didim(fit, records, simulated, std))
+    by = instrumental_variables(fit, records, commanded)
+    names = [fit.arm.parameters[i] for i in fit.base.independent]
+    return MotionNoiseCheck(by.test, dict(zip(names, map(float, by.values), strict=True)),
+                            dict(zip(names, map(float, by.std), strict=True)),
+                            didim(fit, records, simulated, by.least_squares_std))
+
+
+@dataclass(frozen=True, eq=False)
+class InstrumentalVariables:
+    """Base parameters by instrumental variables, beside those of least squares."""
+
+    test: HausmanTest
+    values: np.ndarray  # (r,)
+    std: np.ndarray  # (r,)
+    least_squares_std: np.ndarray  # (r,)
 
 
 def didim(fit: TorqueFit, records: Sequence[TorqueRecord], simulated: Sequence[ArmAlongMotion], std: np.ndarray) -> DidimCheck:
@@ -66,8 +80,8 @@ def didim(fit: TorqueFit, records: Sequence[TorqueRecord], simulated: Sequence[A
 
 
 def instrumental_variables(fit: TorqueFit, records: Sequence[TorqueRecord], commanded: Sequence[ArmAlongMotion]
-                           ) -> tuple[HausmanTest, dict[str, float], np.ndarray]:
-    """The Durbin-Wu-Hausman test, the base parameters by instrumental variables, and (r,) standard errors of least squares."""
+                           ) -> InstrumentalVariables:
+    """The base parameters by instrumental variables, and the Durbin-Wu-Hausman test; errors as in all other intervals."""
     arm, kept = fit.arm, fit.base.independent
     instruments = fit.at(fit.values, records, commanded).stacked()[1][:, kept]
     residuals, jacobian = fit.stacked()
@@ -88,8 +102,8 @@ def instrumental_variables(fit: TorqueFit, records: Sequence[TorqueRecord], comm
     seen = variances > SAME_DIRECTION * variances[-1]
     statistic = float(np.sum((directions[:, seen].T @ (shift / size)) ** 2 / variances[seen]))
     test = HausmanTest(statistic, int(seen.sum()), float(chi2.sf(statistic, int(seen.sum()))))
-    values = fit.base.values(fit.values) + shift
-    return test, {arm.parameters[i]: float(v) for i, v in zip(kept, values, strict=True)}, size
+    own = np.sqrt(np.maximum(np.diag(noise.covariance_of(by_instruments.T)), 0.0))
+    return InstrumentalVariables(test, fit.base.values(fit.values) + shift, own, size)
 
 
 def _commanded(record: TorqueRecord) -> JointMotion:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,14 @@ def torque_estimate(method: Any, problem: Problem, fit: TorqueFit, records: Sequ
     uncertainty = torque_covariance(torques, settled)
     base = _base(fit, torque_covariance(torque_problem(arm, records, fit), fit))
     check = check_motion_noise(fit, records) if method.instruments else None
-    hausman, instrumental, didim = (check.hausman, check.instrumental, check.didim) if check else (None, None, None)
     trajectories, residuals = _signals(arm, torques, settled)
     result = RobotResult(
         arm.definition(), base, (*arm.without_effect, *(arm.parameters[i] for i in fit.base.idle)), parameters,
         _errors(arm, records, along, settled, method.weighting), price, records[0].cutoff, records[0].parallel,
-        tuple(map(str, trials)), hausman, instrumental, didim)
+        tuple(map(str, trials)))
+    if check is not None:
+        result = replace(result, hausman=check.hausman, instrumental=check.instrumental,
+                         instrumental_std=check.instrumental_std, didim=check.didim)
     spent = f"after {fit.passes} pass{'es' * (fit.passes != 1)}"
     status = Status(f"Converged {spent}." if fit.converged else f"No convergence of weights {spent}.",
                     StatusCode.CONVERGED if fit.converged else StatusCode.ITERATION_LIMIT)
