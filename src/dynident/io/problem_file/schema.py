@@ -248,6 +248,14 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
+def _window(value: Any) -> Any:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError(f"must be two times, where it begins and where it ends, such as [0.5, 4.0]; not {shown(value)}.")
+    if not _number(value[0]) < _number(value[1]):
+        raise ValueError(f"begins at {value[0]} and ends at {value[1]}; it must end after it begins.")
+    return value
+
+
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
@@ -266,7 +274,7 @@ class RecordTable(_Table):
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs", "before"}}
+        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs", "before", "window"}}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
 
@@ -277,6 +285,7 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
+    window: Annotated[Any, BeforeValidator(_window)] = None  # the part that is used, by its first and its last time
 
 
 class PriorTable(_Table):
