@@ -25,7 +25,7 @@ Columns = Annotated[list[str], typer.Option("--column", "-c", metavar="NAME=COLU
 Initial = Annotated[list[str], typer.Option("--initial", metavar="STATE=VALUE", show_default=False, help=(
     "A known initial state of this record; what is not given is fitted to it. May be repeated."))]
 
-OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs", "before", "window"}  # says nothing about another record, or is said anew
+OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs", "before", "window"}  # is said anew, or not of another record
 
 
 def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B006 typer hands over a new list
