@@ -1,1 +1,1 @@
-"""The workbench: a page on this machine that shows the record, moves the parameters, fits, judges and saves (`dynident open`)."""
+"""The workbench: a page that shows the record, moves the parameters, fits, judges and saves (`dynident open`)."""

@@ -26,7 +26,8 @@ def same_elsewhere(file: Path | None, dirty: bool, folder: Path) -> dict[str, An
     shell = (f"dynident check {problem}\ndynident fit {problem} --out {target}\ndynident report {target}")
     python = (f"import dynident as di\n\nsaid = di.read_problem({_relative(file, folder)!r})\n"
               f"print(di.check(said.problem))\nestimate = di.identify(said.problem, said.method or None)\nprint(estimate)\n"
-              f"for record in said.validation:\n    print(estimate.validate(record))\nestimate.save({_relative(out, folder)!r})\n")
+              "for record in said.validation:\n    print(estimate.validate(record))\n"
+              f"estimate.save({_relative(out, folder)!r})\n")
     return {"shell": shell, "python": python, "save_first": dirty}
 
 

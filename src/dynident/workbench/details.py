@@ -1,4 +1,4 @@
-"""Details: an estimate, a profile and a plan as plain data for the page; every sentence is the one that is printed elsewhere."""
+"""Details: an estimate, a profile and a plan as plain data for the page, in the sentences that are printed elsewhere."""
 
 from __future__ import annotations
 

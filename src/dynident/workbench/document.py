@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ def edited(text: str, edits: Sequence[Mapping[str, Any]]) -> str:
         raise EditError(f"The file is not valid TOML: {error}. Correct it in an editor, then open it again.") from None
     for edit in edits:
         path, value = edit.get("path"), edit.get("value")
-        if not isinstance(path, list) or not path or not all(isinstance(p, str | int) and not isinstance(p, bool) for p in path):
+        if not isinstance(path, list) or not path or not all(isinstance(p, str | int) and p is not True for p in path):
             raise EditError("A change names its place as a list of keys.")
         if len(repr(value)) > LARGEST_VALUE:
             raise EditError("This value is too long for a problem file.")
@@ -47,15 +48,19 @@ def _checked(value: Any, depth: int = 0) -> Any:
 
 
 def _change(document: Any, path: Path, value: Any) -> None:
-    table = document
-    for key, following in zip(path[:-1], path[1:], strict=True):
-        table = _inside(table, key, following)
+    table = parent = document
+    for key, following in itertools.pairwise(path):
+        parent, table = table, _inside(table, key, following)
     last = path[-1]
+    if not isinstance(table, list | dict):
+        raise EditError(f"{_written(path)}: there is no table here.")
     if isinstance(table, list):
         _change_item(table, last, value)
+        if not table and isinstance(parent, dict):
+            parent.pop(path[-2])  # [[validation]] without an entry is not written
     elif value is None:
         if last in table:
-            table.remove(last)
+            table.pop(last)
     elif isinstance(last, int):
         raise EditError(f"{_written(path)}: there is no list here.")
     elif last in table and not isinstance(value, dict | list):

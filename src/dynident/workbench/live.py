@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time as clock
 from collections.abc import Callable, Mapping
@@ -19,16 +20,16 @@ from dynident.problem.experiment import Experiment
 from dynident.problem.parameter import InitialState
 from dynident.problem.problem import Problem, given_std
 from dynident.robots.model import RobotModel
+from dynident.tolerances import LIVE_CURVE_CHANGE
 from dynident.transcription.initial_guess import start_values
 from dynident.transcription.simulators import Simulator, declared_names, simulator_for
 from dynident.workbench import mathml
-from dynident.workbench.records import ReadableProblem, RecordCache, described, open_problem, preview
+from dynident.workbench.records import ReadableProblem, RecordCache, described, open_problem, preview, whole_record
 from dynident.workbench.thinning import Thinning
 from dynident.workbench.wire import pack_columns
 
 FINEST = 64  # steps between two samples beyond which a live curve is not refined
 PATIENCE = 0.1  # s; a live curve is not refined beyond this
-VISIBLE = 1e-3  # of the largest value: a change by halved steps that nobody sees on a screen
 LABEL = re.compile(r"(rate|definition|output|input|parameter|constant|algebraic equation|next value)(?: of)? '([^']+)'")
 TEMPLATES = {"servo_axis": "Servo axis with friction", "mass_spring_damper": "Mass, spring, damper",
              "two_mass": "Two masses, coupled", "pendulum": "Pendulum", "belt_drive": "Belt drive",
@@ -43,6 +44,7 @@ class Live:
     def __init__(self) -> None:
         self.cache = RecordCache()
         self.opened = ReadableProblem(None, (), (), (), {})
+        self.whole: Callable[[int], Experiment | None] = lambda record: None
         self.curves: dict[int, LiveRecord] = {}
         self.model_hash = ""
         self.simulator: Simulator | None = None
@@ -50,16 +52,16 @@ class Live:
     def load(self, text: str, file: str, allow_outside: bool, allow_code: bool, tell: Tell) -> Answer:
         """Read a problem, however faulty, and say what is in it."""
         self.opened = open_problem(text, Path(file), allow_outside, allow_code, self.cache.read)
+        self.whole = functools.partial(whole_record, self.opened, text, Path(file), allow_outside, self.cache.read)
         self.curves = {}
-        tables = [table for kind in ("experiment", "validation") for table in self.opened.content.get(kind, [])
-                  if isinstance(self.opened.content.get(kind), list)]
-        records = [described(*of) for of in zip(self.opened.records, self.opened.kinds, tables, strict=True)]
+        records = [described(*of) for of in zip(self.opened.records, self.opened.kinds, self.opened.tables, strict=True)]
         said = {"faults": list(self.opened.faults), "content": self.opened.content, "records": records}
         return {"description": said | (_described(self.opened.said.problem) if self.opened.said else {})}, b""
 
-    def record(self, record: int, width: int, begin: float | None, end: float | None, tell: Tell) -> Answer:
-        """What was measured, thinned to pixels: time, outputs, inputs."""
+    def record(self, record: int, width: int, begin: float | None, end: float | None, whole: bool, tell: Tell) -> Answer:
+        """What was measured, thinned to pixels: time, outputs, inputs; `whole`: also what lies outside of its window."""
         experiment = self._experiment(record)
+        experiment = (self.whole(record) or experiment) if whole else experiment
         thin = Thinning.of(experiment.time, width, begin, end)
         signals = [*experiment.outputs.values(), *experiment.inputs.values()]
         head = {"outputs": list(experiment.outputs), "inputs": list(experiment.inputs), "thinned": thin.edges is not None,
@@ -78,12 +80,13 @@ class Live:
         try:
             outputs, change = self.curves[record].run(values)
         except SimulationDiverged as bad:
-            return {"diverged": f"{str(bad).rstrip('.')}."}, b""
+            said = str(bad).rstrip(".")
+            return {"diverged": f"{said[:1].upper()}{said[1:]}. The last good curve is shown; change the values back."}, b""
         thin = Thinning.of(experiment.time, width, begin, end)
         names = list(self.opened.said.problem.model.outputs)
         found = dict(zip(names, outputs.T, strict=True))
         residuals = {name: np.asarray(measured) - found[name] for name, measured in experiment.outputs.items()}
-        head = {"outputs": names, "residuals": list(residuals), "coarse": change > VISIBLE, "change": change,
+        head = {"outputs": names, "residuals": list(residuals), "coarse": change > LIVE_CURVE_CHANGE, "change": change,
                 "ms": 1e3 * (clock.perf_counter() - began), **_scores(experiment, found, residuals)}
         return {}, pack_columns(head, [thin.times(experiment.time), *map(thin.values, found.values()),
                                        *map(thin.values, residuals.values())])
@@ -136,30 +139,27 @@ class LiveRecord:
         """Outputs (samples, outputs), and how much halving the steps still changes, relative to the largest value."""
         p, x0 = self._point(values)
         began, count = clock.perf_counter(), self.substeps
-        coarse = self._outputs(p, x0, count)
+        coarse = self._outputs(p, x0, count, last=self.simulator.adaptive or self.simulator.static)
         if self.simulator.adaptive or self.simulator.static:
-            if coarse is None:
-                raise SimulationDiverged("The simulation does not stay finite at these values")
+            assert coarse is not None  # the last one raises
             return coarse, 0.0
         while True:
-            fine = self._outputs(p, x0, 2 * count)
-            change = _change(coarse, fine)
             late = 2 * count >= FINEST or clock.perf_counter() - began > PATIENCE
-            if fine is not None and (change <= VISIBLE or late):
+            fine = self._outputs(p, x0, 2 * count, last=late)
+            change = _change(coarse, fine)
+            if fine is not None and (change <= LIVE_CURVE_CHANGE or late):
                 self.substeps = count
                 return fine, change
-            if late:
-                raise SimulationDiverged("The simulation does not stay finite at these values")
             coarse, count = fine, 2 * count
 
-    def _outputs(self, p: np.ndarray, x0: np.ndarray, substeps: int) -> np.ndarray | None:
+    def _outputs(self, p: np.ndarray, x0: np.ndarray, substeps: int, last: bool) -> np.ndarray | None:
+        """Outputs at the samples; None where shorter steps may do better."""
         try:
-            outputs = self.simulator.run(p, x0, self.grid.with_substeps(substeps))[0][self.grid.offset:].copy()
+            return self.simulator.run(p, x0, self.grid.with_substeps(substeps))[0][self.grid.offset:].copy()
         except SimulationDiverged as bad:
-            if bad.lost:
+            if last or bad.lost:
                 raise
             return None
-        return outputs if np.all(np.isfinite(outputs)) else None
 
     def _point(self, values: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
         """Parameters and initial state: those of the problem, and what the page says in their place."""
@@ -199,7 +199,8 @@ def _scores(experiment: Experiment, found: Mapping[str, np.ndarray], residuals: 
         std = given_std(experiment, name)
         cost = None if std is None or cost is None else cost + float(np.nansum((residual / std) ** 2))
     return {"fit": {name: fit_percent(np.asarray(experiment.outputs[name]), found[name]) for name in residuals},
-            "rms": {name: float(np.sqrt(np.nanmean(r**2))) if np.any(np.isfinite(r)) else None for name, r in residuals.items()},
+            "rms": {name: float(np.sqrt(np.nanmean(r**2))) if np.any(np.isfinite(r)) else None
+                    for name, r in residuals.items()},
             "cost": cost}
 
 
@@ -214,7 +215,8 @@ def _described(problem: Problem) -> dict[str, Any]:
     order = {p.name: k for k, p in enumerate(problem.parameters) if not isinstance(p, InitialState)}
     quantities = sorted([*unknowns, *held], key=lambda q: (q["initial"], order.get(q["quantity"], 0)))
     model = problem.model
-    return {"quantities": quantities, "outputs": list(model.outputs), "inputs": list(model.inputs), "states": list(model.states),
+    return {"quantities": quantities, "outputs": list(model.outputs), "inputs": list(model.inputs),
+            "states": list(model.states),
             "units": dict(getattr(model, "units", {})), "model": type(model).__name__, "equations": _formulas(model)}
 
 
@@ -223,7 +225,8 @@ def _formulas(model: Any) -> list[Any]:
         return []
     told = model.definition()
     parts = [(mathml.rate_of(n), text) for n, text in dict(told.get("states") or {}).items()]
-    parts += [(mathml.symbol(n), text) for n, text in {**(told.get("definitions") or {}), **(told.get("outputs") or {})}.items()]
+    named = {**(told.get("definitions") or {}), **(told.get("outputs") or {})}
+    parts += [(mathml.symbol(n), text) for n, text in named.items()]
     return [set_ for left, text in parts if (set_ := mathml.equation(left, str(text))) is not None]
 
 

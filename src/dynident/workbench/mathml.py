@@ -64,8 +64,8 @@ def _set(node: ast.expr) -> tuple[Element, int]:
         operands = [node.left, *node.comparators] if isinstance(node, ast.Compare) else node.values
         signs = node.ops if isinstance(node, ast.Compare) else [node.op] * (len(operands) - 1)
         parts: Element = ["mrow", _set(operands[0])[0]]
-        for sign, operand in zip(signs, operands[1:], strict=True):
-            parts += [["mo", SIGNS[type(sign)]], _set(operand)[0]]
+        for between, operand in zip(signs, operands[1:], strict=True):
+            parts += [["mo", SIGNS[type(between)]], _set(operand)[0]]
         return parts, SUM
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return _call(node.func.id, node.args), ATOM
@@ -80,7 +80,7 @@ def _operation(node: ast.BinOp) -> tuple[Element, int]:
     if isinstance(node.op, ast.Pow):
         return ["msup", _within(node.left, ATOM), ["mrow", _set(node.right)[0]]], POWER
     if isinstance(node.op, ast.Mult):
-        return ["mrow", _within(node.left, PRODUCT), ["mo", "⋅"], _within(node.right, SIGN)], PRODUCT
+        return ["mrow", _within(node.left, PRODUCT), ["mo", "⋅"], _within(node.right, POWER)], PRODUCT
     return ["mrow", _set(node.left)[0], ["mo", SIGNS[type(node.op)]], _within(node.right, PRODUCT)], SUM
 
 

@@ -42,7 +42,8 @@ def open_workbench(target: Path | None, browser: bool, port: int, allow_outside:
                 print(f"dynident: {refused.says}", file=sys.stderr, flush=True)
         threading.Event().wait()
     except KeyboardInterrupt:
-        print("\nThe workbench has ended; what was not saved is gone." if session.opened.dirty else "\nThe workbench has ended.")
+        lost = "; what was not saved is gone" if session.opened.dirty else ""
+        print(f"\nThe workbench has ended{lost}.")
     finally:
         server.shutdown()
         server.server_close()

@@ -1,4 +1,4 @@
-"""Processes: the workers behind the server; one answers while somebody looks, one works, and each can be killed and replaced."""
+"""Processes: the workers behind the server; one answers while somebody looks, one works; each can be replaced."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ START_SECONDS = 60.0  # s; a worker that is not ready by then never will be
 LIVE_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-class WorkerLost(Exception):
+class ProcessEnded(Exception):
     """The process ended in the middle of its work, or was ended because it took too long."""
 
 
-class TooSlow(WorkerLost):
+class TooSlow(ProcessEnded):
     """It was ended because it took too long."""
 
 
@@ -55,13 +55,14 @@ class WorkerProcess:
             if self.process is not None and self.process.poll() is None:
                 return
             self.process = subprocess.Popen([sys.executable, "-m", "dynident.workbench.worker"], stdin=subprocess.PIPE,
-                                            stdout=subprocess.PIPE, env={**os.environ, **self.environment}, **own_process_group())
+                                            stdout=subprocess.PIPE, env={**os.environ, **self.environment},
+                                            **own_process_group())
             self.generation += 1
             threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()
 
     def call(self, message: dict[str, Any], seconds: float | None,
              heard: Callable[[dict[str, Any]], object] | None = None) -> Message:
-        """The answer; what is told on the way goes to `heard`. Raises WorkerLost, and TooSlow after so many seconds."""
+        """The answer; what is told on the way goes to `heard`. Raises ProcessEnded, and TooSlow after so many seconds."""
         with self.lock:
             self.start()
             number, answers = next(self.numbers), queue.Queue[Message | None]()
@@ -81,7 +82,7 @@ class WorkerProcess:
                 self.current = 0
             if answer is None:
                 code = process.wait()
-                raise WorkerLost(how_it_ended(code))
+                raise ProcessEnded(how_it_ended(code))
             return answer
 
     def stop(self) -> None:

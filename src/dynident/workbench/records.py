@@ -37,6 +37,11 @@ class ReadableProblem:
     faults: tuple[str, ...]
     content: dict[str, Any]  # the file as tables; empty where it is no TOML
 
+    @property
+    def tables(self) -> list[dict[str, Any]]:
+        """Of each record, in their order."""
+        return [table for kind in KINDS for table in _tables(self.content, kind)]
+
 
 class RecordCache:
     """Reads each record once, as long as its file stays the same."""
@@ -54,7 +59,8 @@ class RecordCache:
         return self.kept[key]
 
 
-def open_problem(text: str, file: Path, allow_outside: bool, allow_code: bool, read: Callable[..., Experiment]) -> ReadableProblem:
+def open_problem(text: str, file: Path, allow_outside: bool, allow_code: bool, read: Callable[..., Experiment]
+                 ) -> ReadableProblem:
     """The whole problem where it is sound; else its records one by one, and every fault."""
     try:
         content = tomllib.loads(text.replace("\r\n", "\n"))
@@ -72,10 +78,11 @@ def open_problem(text: str, file: Path, allow_outside: bool, allow_code: bool, r
 
 def _tables(content: dict[str, Any], kind: str) -> list[Any]:
     found = content.get(kind, [])
-    return found if isinstance(found, list) else []
+    return [table for table in found if isinstance(table, dict)] if isinstance(found, list) else []
 
 
-def _record_alone(file: Path, text: str, allow_outside: bool, read: Callable[..., Experiment], table: Any) -> Experiment | None:
+def _record_alone(file: Path, text: str, allow_outside: bool, read: Callable[..., Experiment], table: Any
+                  ) -> Experiment | None:
     """What the table names, without a model; None where even that is faulty, which the whole problem says already."""
     try:
         wanted = ExperimentTable.model_validate(table)
@@ -84,10 +91,18 @@ def _record_alone(file: Path, text: str, allow_outside: bool, read: Callable[...
         return None
 
 
+def whole_record(opened: ReadableProblem, text: str, file: Path, allow_outside: bool,
+                 read: Callable[..., Experiment], record: int) -> Experiment | None:
+    """A record without its window."""
+    table = {key: value for key, value in opened.tables[record].items() if key != "window"}
+    return _record_alone(file, text, allow_outside, read, table)
+
+
 def described(record: Experiment | None, kind: str, table: dict[str, Any]) -> dict[str, Any]:
     """A record as the page lists it."""
     if record is None:
-        return {"kind": kind, "name": table.get("name") or table.get("file", ""), "file": table.get("file", ""), "readable": False}
+        file = table.get("file", "")
+        return {"kind": kind, "name": table.get("name") or file, "file": file, "readable": False}
     noise = {name: given_std(record, name) for name in record.outputs}
     return {"kind": kind, "name": record.label, "file": table.get("file", ""), "readable": True, "samples": record.samples,
             "from": float(record.time[0]), "to": float(record.time[-1]), "inputs": list(record.inputs),
@@ -131,12 +146,12 @@ def _previewed(name: str, names: list[str], units: list[str], rows: list[list[st
     if not names:
         raise ProblemError(f"{name} has no columns.")
     return {"file": name, "headed": headed, "columns": [{"name": n, "unit": u, "role": role} for n, u, role in
-                                      zip(names, units, guessed_roles(names, units, rows), strict=True)],
+                                      zip(names, units, guessed_roles(names, units), strict=True)],
             "rows": rows, "notes": notes}
 
 
-def guessed_roles(names: list[str], units: list[str], rows: list[list[str]]) -> list[str]:
-    """Time where a column is called or measured so, or grows in even steps first; an input by the usual letters; else output."""
+def guessed_roles(names: list[str], units: list[str]) -> list[str]:
+    """Time where a column is called or measured so; an input by the usual letters; else output."""
     roles = []
     for name, unit in zip(names, units, strict=True):
         word = name.strip().lower()

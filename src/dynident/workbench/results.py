@@ -17,16 +17,18 @@ def next_folder(problem: Path) -> Path:
     return problem.parent / FOLDER / f"{problem.stem}-fit-{max(taken, default=0) + 1:03d}"
 
 
-def listed(problem: Path) -> list[dict[str, Any]]:
-    """Every fit that can be read, oldest first, with what stands in its first lines."""
+def listed(problem: Path, text: str) -> list[dict[str, Any]]:
+    """Every fit that can be read, oldest first, with what stands in its first lines; `fresh` where it is of this very text."""
     found = []
     for number, folder in _numbered(problem):
         try:
             said = json.loads((folder / "estimate.json").read_text(encoding="utf-8"))
+            given = (folder / "problem_as_given.toml").read_bytes()
         except (OSError, ValueError):
             continue  # being written, or damaged: the one who asks for it is told why
         verdict = said.get("verdict") or {}
-        found.append({"id": folder.name, "label": f"fit {number}", "converged": bool(said.get("converged")),
+        found.append({"id": folder.name, "label": f"fit {number}", "fresh": given == text.encode(),
+                      "converged": bool(said.get("converged")),
                       "interrupted": bool((said.get("counts") or {}).get("interrupted")), "cost": said.get("cost"),
                       "grade": verdict.get("grade", ""), "values": said.get("values") or {}})
     return found

@@ -8,12 +8,12 @@ from typing import Any
 
 from dynident.workbench import commands
 from dynident.workbench.folder import listed_files
-from dynident.workbench.processes import WorkerLost
+from dynident.workbench.processes import ProcessEnded
 from dynident.workbench.runner import Runner
 from dynident.workbench.security import Keys
 from dynident.workbench.session import LOAD_SECONDS, Refused, Session
 
-WIDEST = 8192  # pixels
+NARROWEST, WIDEST = 16, 8192  # pixels
 Request = dict[str, Any]
 Given = dict[str, Any] | bytes
 
@@ -25,7 +25,8 @@ class Routes:
         self.session, self.runner, self.keys, self.link = session, runner, keys, link
         self.table: dict[tuple[str, str], Callable[[Request], Given]] = {
             ("GET", "/api/state"): self.state, ("GET", "/api/files"): self.files, ("GET", "/api/templates"): self.templates,
-            ("PATCH", "/api/problem"): self.edit, ("POST", "/api/undo"): self.undo, ("POST", "/api/redo"): self.redo,
+            ("PATCH", "/api/problem"): self.edit, ("POST", "/api/text"): self.rewrite,
+            ("POST", "/api/undo"): self.undo, ("POST", "/api/redo"): self.redo,
             ("POST", "/api/open"): self.open, ("POST", "/api/demo"): self.demo, ("POST", "/api/preview"): self.preview,
             ("POST", "/api/record"): self.record, ("POST", "/api/simulate"): self.simulate,
             ("POST", "/api/equations"): self.equations, ("POST", "/api/jobs"): self.job, ("POST", "/api/stop"): self.stop,
@@ -50,6 +51,13 @@ class Routes:
         if not isinstance(edits, list) or not all(isinstance(one, dict) for one in edits):
             raise Refused(422, "edits is a list of changes.")
         self.session.edit(_whole(request, "revision"), edits)
+        return self.state(request)
+
+    def rewrite(self, request: Request) -> Given:
+        text = request.get("text")
+        if not isinstance(text, str):
+            raise Refused(422, "text is the problem file.")
+        self.session.rewrite(_whole(request, "revision"), text)
         return self.state(request)
 
     def undo(self, request: Request) -> Given:
@@ -83,7 +91,7 @@ class Routes:
 
     def record(self, request: Request) -> Given:
         self.session.load()
-        return self.session.ask({"call": "record", **_view(request)}, LOAD_SECONDS)[1]
+        return self.session.ask({"call": "record", **_view(request), "whole": request.get("whole") is True}, LOAD_SECONDS)[1]
 
     def simulate(self, request: Request) -> Given:
         values = request.get("values")
@@ -113,7 +121,7 @@ class Routes:
 
     def report(self, request: Request) -> Given:
         """A page of its own for a report, opened once by a ticket in its address."""
-        folder = self.runner._folder(str(request.get("result")))
+        folder = self.runner.folder(str(request.get("result")))
         return {"path": f"/report/{self.keys.new_ticket(str(folder / 'report.html'))}"}
 
     def save(self, request: Request) -> Given:
@@ -146,7 +154,7 @@ class Routes:
             raise Refused(405 if known else 404, "There is no such request.")
         try:
             return self.table[method, path](request)
-        except WorkerLost as lost:
+        except ProcessEnded as lost:
             raise Refused(503, f"The process behind the page {lost}; try again.") from None
 
 
@@ -155,7 +163,8 @@ def _view(request: Request) -> dict[str, Any]:
     begin, end = request.get("from"), request.get("to")
     if not all(value is None or _is_number(value) for value in (begin, end)):
         raise Refused(422, "from and to are times.")
-    return {"record": _whole(request, "record"), "width": min(max(_whole(request, "width"), 16), WIDEST), "begin": begin, "end": end}
+    width = min(max(_whole(request, "width"), NARROWEST), WIDEST)
+    return {"record": _whole(request, "record"), "width": width, "begin": begin, "end": end}
 
 
 def _whole(request: Request, name: str) -> int:

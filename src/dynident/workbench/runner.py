@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dynident.workbench import results
-from dynident.workbench.processes import WorkerLost
-from dynident.workbench.session import Refused, Session
+from dynident.workbench.processes import ProcessEnded
+from dynident.workbench.session import LOAD_SECONDS, Refused, Session
 
 KINDS = ("check", "fit", "compare", "validate", "profile", "design")
 MOST_METHODS = 12
@@ -48,12 +48,13 @@ class Runner:
     def result(self, result: str) -> dict[str, Any]:
         """The details of a listed result; loaded from its folder where they are not at hand."""
         if result not in self.details:
-            folder = self._folder(result)
-            head, _ = self.session.ask({"call": "result", "folder": str(folder), "allow_code": self.session.may_run_code()}, 120.0)
+            folder = self.folder(result)
+            request = {"call": "result", "folder": str(folder), "allow_code": self.session.may_run_code()}
+            head, _ = self.session.ask(request, LOAD_SECONDS)
             self.details[result] = head["details"]
         return self.details[result]
 
-    def _folder(self, result: str) -> Path:
+    def folder(self, result: str) -> Path:
         file = self.session.opened.file
         folder = results.folder_of(file, result) if file is not None else None
         if folder is None:
@@ -74,13 +75,13 @@ class Runner:
             methods = [str(name) for name in request.get("methods") or []][:MOST_METHODS]
             return {"call": "compare", **problem, "methods": methods}, {}
         if kind == "validate":
-            return {"call": "validate", **problem, "folder": str(self._folder(given))}, {"result": given}
+            return {"call": "validate", **problem, "folder": str(self.folder(given))}, {"result": given}
         if kind == "profile":
-            return {"call": "profile", "folder": str(self._folder(given)), "allow_code": problem["allow_code"],
+            return {"call": "profile", "folder": str(self.folder(given)), "allow_code": problem["allow_code"],
                     "names": [str(name) for name in request.get("names") or []]}, {"result": given}
         if kind == "design":
             out = self.session.opened.file.with_name("next_input.csv")
-            return {"call": "design", **problem, "folder": str(self._folder(given)) if given else "", "out": str(out)}, {}
+            return {"call": "design", **problem, "folder": str(self.folder(given)) if given else "", "out": str(out)}, {}
         return {"call": "check", **problem}, {}
 
     def _run(self, job: dict[str, Any], message: dict[str, Any]) -> None:
@@ -89,7 +90,7 @@ class Runner:
 
         try:
             head, _ = self.session.worker.call(message, None, heard)
-        except WorkerLost as lost:
+        except ProcessEnded as lost:
             head = {"faults": [f"The process that works {lost}. Nothing was written; start the job again."]}
         ended = "failed" if "faults" in head else "stopped" if "stopped" in head or (
             head.get("details") or {}).get("interrupted") else "done"

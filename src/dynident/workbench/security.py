@@ -10,8 +10,8 @@ LARGEST_BODY = 1 << 20  # bytes
 MOST_KEYS = 32  # pages with a key of their own, reloads included
 POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
           "form-action 'none'; frame-ancestors 'none'")
-REPORT_POLICY = ("sandbox allow-scripts allow-popups; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-                 "img-src data:; font-src data:; frame-ancestors 'none'")  # a page of its own origin, which reaches nothing
+REPORT_POLICY = ("sandbox allow-scripts allow-popups; default-src 'none'; script-src 'unsafe-inline'; style-src "
+                 "'unsafe-inline'; img-src data:; font-src data:; frame-ancestors 'none'")  # an origin of its own: reaches nothing
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
            "Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY", "Cache-Control": "no-store"}
 
@@ -45,7 +45,7 @@ class Keys:
     def holds(self, authorization: str | None) -> bool:
         """Whether a request carries a key."""
         kind, _, key = (authorization or "").partition(" ")
-        return kind == "Bearer" and any([secrets.compare_digest(each.encode(), key.encode()) for each in self.keys])
+        return kind == "Bearer" and any(secrets.compare_digest(each.encode(), key.encode()) for each in self.keys)
 
     def new_ticket(self, what: str) -> str:
         with self.lock:

@@ -15,7 +15,7 @@ from dynident.workbench import results
 from dynident.workbench.document import EditError, edited
 from dynident.workbench.events import EventLog
 from dynident.workbench.folder import listed_files, within
-from dynident.workbench.processes import LIVE_ENVIRONMENT, TooSlow, WorkerLost, WorkerProcess
+from dynident.workbench.processes import LIVE_ENVIRONMENT, ProcessEnded, TooSlow, WorkerProcess
 from dynident.workbench.wire import Message
 
 LOAD_SECONDS = 120.0  # s; records of a gigabyte, or a model that takes a while to compile
@@ -115,6 +115,14 @@ class Session:
                 self.opened = self.opened.with_text(text)
         self.events.tell("changed", revision=self.opened.revision)
 
+    def rewrite(self, revision: int, text: str) -> None:
+        """Take another text as a whole, as somebody typed it."""
+        with self.lock:
+            self._current(revision)
+            if text != self.opened.text:
+                self.opened = self.opened.with_text(text)
+        self.events.tell("changed", revision=self.opened.revision)
+
     def step(self, revision: int, back: bool) -> None:
         with self.lock:
             self._current(revision)
@@ -135,7 +143,7 @@ class Session:
             if file is None:
                 raise Refused(409, "Nothing is open yet.")
             if name and name != file.name:
-                file = self._new_file(file.with_name(name), name)
+                file = _new_file(file.parent, name)
             elif not force and self.check_file():
                 raise Refused(409, f"{file.name} was changed on disk since it was opened. Load it again, or save over it.",
                               stale=True)
@@ -144,13 +152,6 @@ class Session:
             self.opened = replace(self.opened, file=file, saved=self.opened.text, stamp=_stamp(file))
             self.stale = False
         self.events.tell("saved", file=file.name)
-
-    def _new_file(self, file: Path, name: str) -> Path:
-        if Path(name).name != name or file.suffix != ".toml" or name.startswith("."):
-            raise Refused(422, "Give a plain file name that ends in .toml.")
-        if file.exists():
-            raise Refused(409, f"{name} is there already; choose another name.")
-        return file
 
     def reload(self) -> None:
         """Take what is on disk; the page's own text can be had back by undo."""
@@ -187,7 +188,8 @@ class Session:
         if not path.is_file():
             return None
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return None if digest in self.consents else {"kind": "fmu", "file": named, "bytes": path.stat().st_size, "sha256": digest}
+        asked = {"kind": "fmu", "file": named, "bytes": path.stat().st_size, "sha256": digest}
+        return None if digest in self.consents else asked
 
     def consent(self, digest: str) -> None:
         """Allow one FMU, by its checksum, until the server ends. Python is allowed on the command line alone."""
@@ -235,7 +237,7 @@ class Session:
             self.events.tell("worker", says="The simulation was ended because it took too long.")
             raise Refused(504, f"The simulation takes longer than {seconds:g} s at these values; the last good curve is shown. "
                                "Change the values back.") from None
-        except WorkerLost as lost:
+        except ProcessEnded as lost:
             self.events.tell("worker", says=f"The process that simulates {lost}; a new one was started.")
             raise Refused(503, f"The process that simulates {lost}. A new one was started; try again.") from None
         if "faults" in head:
@@ -264,7 +266,8 @@ class Session:
         return {"revision": opened.revision, "file": file.name if file else None, "folder": self.folder.name,
                 "dirty": opened.dirty, "stale": self.stale, "on_disk": opened.stamp is not None, "text": opened.text,
                 "undo": len(opened.undo), "redo": len(opened.redo), "description": description, "code": self.code(),
-                "results": results.listed(file) if file else [], "kept": list(self.kept), "events": self.events.last}
+                "results": results.listed(file, opened.text) if file else [], "kept": list(self.kept),
+                "events": self.events.last}
 
     def keep(self, label: str, values: Mapping[str, float]) -> None:
         """Put a point into the history."""
@@ -275,6 +278,15 @@ class Session:
     def close(self) -> None:
         self.live.close()
         self.worker.close()
+
+
+def _new_file(folder: Path, name: str) -> Path:
+    """A file that is not there yet, beside the problem."""
+    if Path(name).name != name or "\\" in name or not name.endswith(".toml") or name.startswith("."):
+        raise Refused(422, "Give a plain file name that ends in .toml.")
+    if (folder / name).exists():
+        raise Refused(409, f"{name} is there already; choose another name.")
+    return folder / name
 
 
 def first_table(file: str, guess: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 PAGE = Path(__file__).parent / "static"
 REPORT = Path(__file__).parents[1] / "report" / "assets"  # the chart library and the palette are those of the report
-MODULES = ("app", "api", "store", "elements", "plots", "charts", "sliders", "records", "model", "fit", "trust", "design", "keys",
-           "history")
+MODULES = ("app", "api", "store", "elements", "plots", "charts", "sliders", "records", "model", "fit", "trust", "design",
+           "keys", "history")
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
          ".svg": "image/svg+xml"}
 FILES = {"/": PAGE / "index.html", "/style.css": PAGE / "style.css", "/icon.svg": PAGE / "icon.svg",

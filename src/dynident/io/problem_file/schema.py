@@ -248,14 +248,6 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
-def _window(value: Any) -> Any:
-    if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"must be two times, where it begins and where it ends, such as [0.5, 4.0]; not {shown(value)}.")
-    if not _number(value[0]) < _number(value[1]):
-        raise ValueError(f"begins at {value[0]} and ends at {value[1]}; it must end after it begins.")
-    return value
-
-
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
@@ -285,7 +277,7 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
-    window: Annotated[Any, BeforeValidator(_window)] = None  # the part that is used, by its first and its last time
+    window: list[Number] | None = Field(default=None, min_length=2, max_length=2)  # first and last time
 
 
 class PriorTable(_Table):
