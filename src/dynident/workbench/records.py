@@ -73,7 +73,8 @@ def open_problem(text: str, file: Path, allow_outside: bool, allow_code: bool, r
     except DynidentError as error:
         faults = tuple(getattr(error, "faults", None) or [str(error)])
     one = functools.partial(_record_alone, file, text, allow_outside, read)
-    return ReadableProblem(None, kinds, tuple(one(table) for kind in KINDS for table in _tables(content, kind)), faults, content)
+    records = tuple(one(table) for kind in KINDS for table in _tables(content, kind))
+    return ReadableProblem(None, kinds, records, faults, content)
 
 
 def _tables(content: dict[str, Any], kind: str) -> list[Any]:

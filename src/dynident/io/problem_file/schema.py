@@ -277,7 +277,7 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
-    window: list[Number] | None = Field(default=None, min_length=2, max_length=2)  # first and last time
+    window: Annotated[Any, BeforeValidator(lambda value: _span(value, "two times, where it begins and where it ends"))] = None
 
 
 class PriorTable(_Table):
@@ -326,12 +326,12 @@ class MethodTable(BaseModel):
     kind: str
 
 
-def _span(value: Any) -> Any:
-    """One time, or the shortest and the longest."""
+def _span(value: Any, wanted: str = "") -> Any:
+    """Two times; or, unless `wanted` says what these are, one time or the shortest and the longest."""
     for each in value if isinstance(value, list) else [value]:
         _number(each)
-    if isinstance(value, list) and len(value) != 2:
-        raise ValueError("must be a time, or the shortest and the longest as a list of two.")
+    if len(value) != 2 if isinstance(value, list) else wanted:
+        raise ValueError(f"must be {wanted or 'a time, or the shortest and the longest as a list of two'}.")
     return value
 
 
