@@ -15,8 +15,10 @@ from bench import connected, running
 import dynident as di
 from dynident.cli import main
 from dynident.demo import copy_to
+from dynident.io.readers.tables import READERS
 from dynident.methods.presets import METHODS
 from dynident.workbench.commands import methods
+from dynident.workbench.folder import RECORDS
 
 ENDLESS = {"kind": "multistart", "starts": 5000, "method": {"kind": "single_shooting"}}
 HOSTILE = '<img src=x onerror=alert(1)> "y"\' ]'
@@ -341,6 +343,29 @@ def test_an_fmu_runs_after_a_consent_to_its_very_content(servo):
     assert "native code" not in state["description"]["faults"][0]  # it was opened now, and found to be no FMU
     fmu.write_bytes(b"another one")
     assert servo.state()["code"]["sha256"] != ""
+
+
+def test_files_that_are_listed_are_those_that_have_a_reader():
+    assert set(RECORDS) == set(READERS)
+
+
+def test_other_files_than_text_have_a_preview(servo):
+    np.savez(servo.folder / "rig.npz", t=np.arange(5.0), u=np.ones(5), y=np.zeros(5))
+    preview = servo.call("POST", "/api/preview", {"file": "rig.npz"})[1]
+    assert [(c["name"], c["role"]) for c in preview["columns"]] == [("t", "time"), ("u", "input"), ("y", "output")]
+    assert preview["rows"][4] == ["4.0", "1.0", "0.0"]
+    state = servo.call("POST", "/api/open", {"file": "rig.npz"})[1]
+    assert state["description"]["records"][0]["samples"] == 5
+
+
+def test_runs_in_one_file_are_records_of_one_table(servo):
+    (servo.folder / "runs.csv").write_text("run,t,y\n" + "".join(f"{run},{k},{k + run}\n" for run in (1, 2) for k in range(4)))
+    text = ('model = { states = { x = "a" }, outputs = { y = "x" } }\nparameters = { a = { start = 1 } }\n'
+            '[[experiment]]\nfile = "runs.csv"\ntime = "t"\noutputs = ["y"]\nsplit = "run"\n')
+    state = servo.call("POST", "/api/text", {"revision": servo.state()["revision"], "text": text})[1]
+    assert [(r["kind"], r["place"], r["samples"]) for r in state["description"]["records"]] == [("experiment", 0, 4)] * 2
+    _, (_, simulated, _) = servo.columns("/api/simulate", {"record": 1, "width": 100, "values": {"a": 1.0}})
+    assert np.diff(simulated) == pytest.approx([1, 1, 1])
 
 
 def test_methods_of_the_page_are_those_of_the_registry():

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 PROBLEMS = (".toml",)
-RECORDS = (".csv", ".txt", ".tsv", ".dat", ".asc", ".parquet", ".pq", ".mat")
+RECORDS = (".csv", ".txt", ".tsv", ".dat", ".asc", ".parquet", ".pq", ".feather", ".arrow", ".mat", ".npz", ".h5", ".hdf5",
+           ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")  # the readers' list, which takes long to load; a test compares
 DEEPEST = 2  # folders below the one that is open
 MOST_LISTED = 500  # files
 PASSED_OVER = {"results", "node_modules", "__pycache__", "build", "dist"}  # folders that hold what programs wrote
@@ -19,7 +20,7 @@ def listed_files(folder: Path) -> list[str]:
         depth = len(Path(place).relative_to(folder).parts)
         folders[:] = sorted(name for name in folders if depth < DEEPEST and name[0] != "." and name not in PASSED_OVER)
         for name in sorted(files):
-            if name[0] == "." or Path(name).suffix.lower() not in (*PROBLEMS, *RECORDS):
+            if name[0] == "." or Path(name.lower().removesuffix(".gz")).suffix not in (*PROBLEMS, *RECORDS):
                 continue
             path = Path(place, name)
             if path.resolve().is_relative_to(folder):

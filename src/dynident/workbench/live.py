@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import time as clock
 from collections.abc import Callable, Mapping
@@ -24,7 +23,7 @@ from dynident.tolerances import LIVE_CURVE_CHANGE
 from dynident.transcription.initial_guess import start_values
 from dynident.transcription.simulators import Simulator, declared_names, simulator_for
 from dynident.workbench import mathml
-from dynident.workbench.records import ReadableProblem, RecordCache, described, open_problem, preview, whole_record
+from dynident.workbench.records import ProblemText, ReadableProblem, RecordCache, described, preview
 from dynident.workbench.thinning import Thinning
 from dynident.workbench.wire import pack_columns
 
@@ -44,24 +43,23 @@ class Live:
     def __init__(self) -> None:
         self.cache = RecordCache()
         self.opened = ReadableProblem(None, (), (), (), {})
-        self.whole: Callable[[int], Experiment | None] = lambda record: None
+        self.text: ProblemText | None = None
         self.curves: dict[int, LiveRecord] = {}
         self.model_hash = ""
         self.simulator: Simulator | None = None
 
     def load(self, text: str, file: str, allow_outside: bool, allow_code: bool, tell: Tell) -> Answer:
         """Read a problem, however faulty, and say what is in it."""
-        self.opened = open_problem(text, Path(file), allow_outside, allow_code, self.cache.read)
-        self.whole = functools.partial(whole_record, self.opened, text, Path(file), allow_outside, self.cache.read)
-        self.curves = {}
-        records = [described(*of) for of in zip(self.opened.records, self.opened.kinds, self.opened.tables, strict=True)]
+        self.text = ProblemText(text, Path(file), allow_outside, allow_code, self.cache.read)
+        self.opened, self.curves = self.text.opened(), {}
+        records = [described(self.opened, number) for number in range(len(self.opened.records))]
         said = {"faults": list(self.opened.faults), "content": self.opened.content, "records": records}
         return {"description": said | (_described(self.opened.said.problem) if self.opened.said else {})}, b""
 
     def record(self, record: int, width: int, begin: float | None, end: float | None, whole: bool, tell: Tell) -> Answer:
         """What was measured, thinned to pixels: time, outputs, inputs; `whole`: also what lies outside of its window."""
         experiment = self._experiment(record)
-        experiment = (self.whole(record) or experiment) if whole else experiment
+        experiment = self._without_window(record) if whole else experiment
         thin = Thinning.of(experiment.time, width, begin, end)
         signals = [*experiment.outputs.values(), *experiment.inputs.values()]
         head = {"outputs": list(experiment.outputs), "inputs": list(experiment.inputs), "thinned": thin.edges is not None,
@@ -96,6 +94,14 @@ class Live:
         if experiment is None:
             raise ProblemError("This record cannot be shown: " + " ".join(self.opened.faults or ("there is no such record.",)))
         return experiment
+
+    def _without_window(self, record: int) -> Experiment:
+        """The record as its file holds it."""
+        assert self.text is not None
+        source, shown = self.opened.sources[record], self._experiment(record)
+        runs = self.text.runs({key: value for key, value in self.opened.table(record).items() if key != "window"})
+        place = sum(each == source for each in self.opened.sources[:record])
+        return runs[place] if place < len(runs) else shown
 
     def _simulator(self) -> Simulator:
         """Compiled once for a model, however often its problem is edited."""

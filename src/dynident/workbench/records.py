@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import functools
+import io
+import itertools
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,14 +17,15 @@ from dynident.errors import DynidentError, ProblemError
 from dynident.io.problem_file.read import Located, ProblemFile, Reader, problem_from_text
 from dynident.io.problem_file.schema import ExperimentTable
 from dynident.io.readers.columns import existing_file
+from dynident.io.readers.dialect import opened as opened_text
 from dynident.io.readers.dialect import sniff
-from dynident.io.readers.tables import READERS, read_csv, read_table
+from dynident.io.readers.tables import KIND_OF, columns_in, read_csv, reader_of, records_of
 from dynident.problem.experiment import Experiment
 from dynident.problem.problem import given_std
 from dynident.units import split_header
 
 PREVIEW_ROWS = 20
-MOST_RECORDS_KEPT = 32  # read records that are kept beside each other while a problem is edited
+MOST_FILES_KEPT = 32  # files that are kept beside each other while a problem is edited
 KINDS = ("experiment", "validation")
 
 
@@ -32,49 +34,69 @@ class ReadableProblem:
     """A problem as far as it can be read: records stand also where model or parameters are faulty."""
 
     said: ProblemFile | None  # None where there are faults
-    kinds: tuple[str, ...]  # per record: "experiment" or "validation"
+    sources: tuple[tuple[str, int], ...]  # per record: "experiment" or "validation", and which of these tables names its file
     records: tuple[Experiment | None, ...]  # None where a record cannot be read
     faults: tuple[str, ...]
     content: dict[str, Any]  # the file as tables; empty where it is no TOML
 
-    @property
-    def tables(self) -> list[dict[str, Any]]:
-        """Of each record, in their order."""
-        return [table for kind in KINDS for table in _tables(self.content, kind)]
+    def table(self, record: int) -> dict[str, Any]:
+        """The table that names a record."""
+        kind, place = self.sources[record]
+        return dict(_tables(self.content, kind)[place])
 
 
 class RecordCache:
-    """Reads each record once, as long as its file stays the same."""
+    """Reads each file once, as long as it stays the same and is asked for the same."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[Any, ...], Experiment] = {}
+        self.kept: dict[tuple[Any, ...], list[Experiment]] = {}
 
-    def read(self, path: Path, **request: Any) -> Experiment:
+    def read(self, path: Path, split: Any, request: dict[str, Any]) -> list[Experiment]:
         found = path.stat()
-        key = (str(path), found.st_mtime_ns, found.st_size, repr(sorted(request.items(), key=lambda item: item[0])))
+        asked = repr(sorted(request.items(), key=lambda item: item[0]))
+        key = (str(path), found.st_mtime_ns, found.st_size, repr(split), asked)
         if key not in self.kept:
-            while len(self.kept) >= MOST_RECORDS_KEPT:
+            while len(self.kept) >= MOST_FILES_KEPT:
                 self.kept.pop(next(iter(self.kept)))
-            self.kept[key] = read_table(path, **request)
+            self.kept[key] = records_of(path, split, request)
         return self.kept[key]
 
 
-def open_problem(text: str, file: Path, allow_outside: bool, allow_code: bool, read: Callable[..., Experiment]
-                 ) -> ReadableProblem:
-    """The whole problem where it is sound; else its records one by one, and every fault."""
-    try:
-        content = tomllib.loads(text.replace("\r\n", "\n"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return ReadableProblem(None, (), (), (f"{file.name} is not valid TOML: {error}.",), {})
-    kinds = tuple(kind for kind in KINDS for _ in _tables(content, kind))
-    try:
-        said = problem_from_text(text, file, allow_outside, allow_code, read)
-        return ReadableProblem(said, kinds, (*said.problem.experiments, *said.validation), (), content)
-    except DynidentError as error:
-        faults = tuple(getattr(error, "faults", None) or [str(error)])
-    one = functools.partial(_record_alone, file, text, allow_outside, read)
-    records = tuple(one(table) for kind in KINDS for table in _tables(content, kind))
-    return ReadableProblem(None, kinds, records, faults, content)
+@dataclass(frozen=True, eq=False)
+class ProblemText:
+    """A text, where it stands, what it may name, and who reads its files."""
+
+    text: str
+    file: Path
+    allow_outside: bool
+    allow_code: bool
+    read: Callable[..., list[Experiment]]
+
+    def opened(self) -> ReadableProblem:
+        """The whole problem where it is sound; else its records one by one, and every fault."""
+        try:
+            content = tomllib.loads(self.text.replace("\r\n", "\n"))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            return ReadableProblem(None, (), (), (f"{self.file.name} is not valid TOML: {error}.",), {})
+        alone: list[tuple[tuple[str, int], Experiment | None]] = [
+            ((kind, place), run) for kind in KINDS for place, table in enumerate(_tables(content, kind))
+            for run in self.runs(table) or (None,)]
+        sources, runs = tuple(source for source, _ in alone), tuple(run for _, run in alone)
+        try:
+            said = problem_from_text(self.text, self.file, self.allow_outside, self.allow_code, self.read)
+            return ReadableProblem(said, sources, (*said.problem.experiments, *said.validation), (), content)
+        except DynidentError as error:
+            faults = tuple(getattr(error, "faults", None) or [str(error)])
+            return ReadableProblem(None, sources, runs, faults, content)
+
+    def runs(self, table: Any) -> list[Experiment]:
+        """What a table names, without a model; nothing where even that is faulty, which the whole problem says already."""
+        try:
+            wanted = ExperimentTable.model_validate(table)
+            located = Located(self.file.name, self.text)
+            return Reader(self.file, located, self.allow_outside, False, self.read).runs(("experiment",), wanted, None)
+        except (ValidationError, DynidentError):
+            return []
 
 
 def _tables(content: dict[str, Any], kind: str) -> list[Any]:
@@ -82,30 +104,16 @@ def _tables(content: dict[str, Any], kind: str) -> list[Any]:
     return [table for table in found if isinstance(table, dict)] if isinstance(found, list) else []
 
 
-def _record_alone(file: Path, text: str, allow_outside: bool, read: Callable[..., Experiment], table: Any
-                  ) -> Experiment | None:
-    """What the table names, without a model; None where even that is faulty, which the whole problem says already."""
-    try:
-        wanted = ExperimentTable.model_validate(table)
-        return Reader(file, Located(file.name, text), allow_outside, False, read).experiment(("experiment",), wanted, None)
-    except (ValidationError, DynidentError):
-        return None
-
-
-def whole_record(opened: ReadableProblem, text: str, file: Path, allow_outside: bool,
-                 read: Callable[..., Experiment], record: int) -> Experiment | None:
-    """A record without its window."""
-    table = {key: value for key, value in opened.tables[record].items() if key != "window"}
-    return _record_alone(file, text, allow_outside, read, table)
-
-
-def described(record: Experiment | None, kind: str, table: dict[str, Any]) -> dict[str, Any]:
+def described(opened: ReadableProblem, number: int) -> dict[str, Any]:
     """A record as the page lists it."""
+    record, (kind, place), table = opened.records[number], opened.sources[number], opened.table(number)
     if record is None:
         file = table.get("file", "")
-        return {"kind": kind, "name": table.get("name") or file, "file": file, "readable": False}
+        named = table.get("name") or file
+        return {"kind": kind, "place": place, "name": named, "file": file, "readable": False}
     noise = {name: given_std(record, name) for name in record.outputs}
-    return {"kind": kind, "name": record.label, "file": table.get("file", ""), "readable": True, "samples": record.samples,
+    return {"kind": kind, "place": place, "name": record.label, "file": table.get("file", ""), "readable": True,
+            "samples": record.samples,
             "from": float(record.time[0]), "to": float(record.time[-1]), "inputs": list(record.inputs),
             "outputs": list(record.outputs), "units": dict(record.units), "notes": list(record.notes),
             "noise": {name: None if std is None else float(np.mean(std)) for name, std in noise.items()},
@@ -116,30 +124,28 @@ def described(record: Experiment | None, kind: str, table: dict[str, Any]) -> di
 def preview(path: Path) -> dict[str, Any]:
     """The first rows of a file, what was understood about it, and which column may be what."""
     file = existing_file(path)
-    if READERS.get(file.suffix.lower()) is not read_csv:
-        return _preview_of_columns(file)
+    reader = reader_of(file, {})
+    if reader is not read_csv:
+        return _preview_of_columns(file, KIND_OF[reader])
     dialect = sniff(file, ())
-    with file.open(encoding=dialect.encoding, errors="replace", newline=None) as lines:
-        rows = [dialect.fields(line.rstrip("\n")) for number, line in enumerate(lines, 1)
-                if dialect.data_line <= number < dialect.data_line + PREVIEW_ROWS]
+    with opened_text(file) as raw:
+        text = io.TextIOWrapper(raw, dialect.encoding, errors="replace")
+        lines = list(itertools.islice(text, dialect.data_line - 1, dialect.data_line - 1 + PREVIEW_ROWS))
+        rows = [dialect.fields(line.rstrip("\n")) for line in lines]
     named = [split_header(header) for header in dialect.header]
     units = [own or unit for (_, own), unit in zip(named, dialect.units, strict=True)]
     names = [name or f"column {k}" for k, (name, _) in enumerate(named)]
     return _previewed(file.name, names, units, rows, list(dialect.notes), headed=any(dialect.header))
 
 
-def _preview_of_columns(file: Path) -> dict[str, Any]:
-    if file.suffix.lower() in (".parquet", ".pq"):
-        import pyarrow.parquet
-
-        source = pyarrow.parquet.ParquetFile(file)
-        batch = next(source.iter_batches(batch_size=PREVIEW_ROWS), None)
-        rows = [] if batch is None else [[str(v) for v in row] for row in zip(*batch.to_pydict().values(), strict=True)]
-        return _previewed(file.name, list(source.schema_arrow.names), [""] * len(source.schema_arrow.names), rows, [])
-    import scipy.io
-
-    names = [name for name, _, _ in scipy.io.whosmat(file)]
-    return _previewed(file.name, names, [""] * len(names), [], [])
+def _preview_of_columns(file: Path, kind: str) -> dict[str, Any]:
+    """Of a file with columns of its own: their names, and their first values."""
+    table = columns_in(file, kind)
+    shown = [[str(value) for value in table.labels(k)[:PREVIEW_ROWS]] for k in range(len(table.headers))]
+    named = [(header, "") if table.units is None else split_header(header) for header in table.headers]
+    units = [own or unit for (_, own), unit in zip(named, table.units or [""] * len(named), strict=True)]
+    rows = [list(row) for row in itertools.zip_longest(*shown, fillvalue="")]
+    return _previewed(file.name, [name for name, _ in named], units, rows, list(table.notes))
 
 
 def _previewed(name: str, names: list[str], units: list[str], rows: list[list[str]], notes: list[str], headed: bool = True

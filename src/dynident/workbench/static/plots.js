@@ -148,8 +148,7 @@ const short = (value) => Number(value.toPrecision(6));
 // A window of the present record, for the fit or as a record for validation.
 async function picked(ends) {
   const kind = store.pick;
-  const all = records(), record = all[store.record];
-  const place = all.slice(0, store.record).filter((one) => one.kind === record.kind).length;
+  const record = records()[store.record], place = record.place;
   const window_ = ends.map(short);
   store.pick = null;
   if (kind === "fit") await edit([{ path: [record.kind, place, "window"], value: window_ }]);

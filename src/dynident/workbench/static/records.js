@@ -37,10 +37,8 @@ async function open(name) {
   if (found) { await files(); toast(`${found.file} is open.`); }
 }
 
-const placeOf = (k, all) => all.slice(0, k).filter((one) => one.kind === all[k].kind).length;
-
 function card(record, k, all, states) {
-  const at = [record.kind, placeOf(k, all)];
+  const at = [record.kind, record.place];
   const table = content()[record.kind]?.[at[1]] ?? {};
   const other = record.kind === "experiment" ? "validation" : "experiment";
   const fits = all.filter((one) => one.kind === "experiment").length;
