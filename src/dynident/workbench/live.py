@@ -161,7 +161,8 @@ class LiveRecord:
     def _outputs(self, p: np.ndarray, x0: np.ndarray, substeps: int, last: bool) -> np.ndarray | None:
         """Outputs at the samples; None where shorter steps may do better."""
         try:
-            return self.simulator.run(p, x0, self.grid.with_substeps(substeps))[0][self.grid.offset:].copy()
+            outputs = self.simulator.run(p, x0, self.grid.with_substeps(substeps))[0].copy()
+            return self.grid.through_filters(outputs)[self.grid.offset:]  # as those of the record
         except SimulationDiverged as bad:
             if last or bad.lost:
                 raise

@@ -36,7 +36,7 @@ class Waiting:
     heard: Callable[[dict[str, Any]], object] | None
 
 
-class WorkerProcess:
+class PageWorker:
     """One process, its pipe, and who waits for which answer. It is started when first needed, and again after its end."""
 
     def __init__(self, environment: dict[str, str] | None = None):

@@ -15,7 +15,7 @@ from dynident.workbench import results
 from dynident.workbench.document import EditError, edited
 from dynident.workbench.events import EventLog
 from dynident.workbench.folder import listed_files, within
-from dynident.workbench.processes import LIVE_ENVIRONMENT, ProcessEnded, TooSlow, WorkerProcess
+from dynident.workbench.processes import LIVE_ENVIRONMENT, PageWorker, ProcessEnded, TooSlow
 from dynident.workbench.wire import Message
 
 LOAD_SECONDS = 120.0  # s; records of a gigabyte, or a model that takes a while to compile
@@ -70,7 +70,7 @@ class Session:
         self.folder = folder.resolve()
         self.allow_outside, self.allow_code = allow_outside, allow_code
         self.events, self.lock = EventLog(), threading.RLock()
-        self.live, self.worker = WorkerProcess(LIVE_ENVIRONMENT), WorkerProcess()
+        self.live, self.worker = PageWorker(LIVE_ENVIRONMENT), PageWorker()
         self.opened = OpenDocument()
         self.description: dict[str, Any] = {}
         self.described = -1  # revision that the description is of

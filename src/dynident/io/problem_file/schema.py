@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dynident.io.problem_file.record_keys import split_rule
+from dynident.io.problem_file.record_keys import OutputFilters, Preparation, split_rule
 from dynident.problem.experiment import HOLDS
 from dynident.problem.noise import Bounded, Gaussian
 from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -250,6 +250,9 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
+OF_EXPERIMENTS = {"file", "before", "split", "filters", "window"}  # no arguments of `read_table`
+
+
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
@@ -266,11 +269,11 @@ class RecordTable(_Table):
     separator: str | None = None
     decimal: str | None = None
     sheet: str | int | None = None  # of a workbook
+    prepare: Preparation = []
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        elsewhere = {"file", "inputs", "outputs", "before", "window", "split"}
-        given = {key: getattr(self, key) for key in self.model_fields_set - elsewhere}
+        given = {key: getattr(self, key) for key in self.model_fields_set - {*OF_EXPERIMENTS, "inputs", "outputs"}}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
 
@@ -282,6 +285,7 @@ class ExperimentTable(RecordTable):
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
     window: Annotated[Any, BeforeValidator(lambda value: _span(value, "two times, where it begins and where it ends"))] = None
+    filters: OutputFilters = {}  # of data that are filtered already: the model's output goes through the same
     split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
 
 

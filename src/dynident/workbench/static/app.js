@@ -91,7 +91,7 @@ function strip() {
   }
   const curve = store.curve;
   const fits = curve?.fit && !curve.old ? Object.entries(curve.fit).map(([name, value]) => `${name} ${percent(value)}`).join(", ") : "";
-  fill(place, h("span", { class: "icon", "aria-hidden": "true" }, "○"), h("p", {}, h("strong", {}, shown ? `${shown.label}. ` : "Not fitted. "), fits ? `At the ${shown ? "fitted" : "start"} values the model explains ${fits}.` : described().quantities ? "" : "The problem is not complete yet; the steps above lead through it."),
+  fill(place, h("span", { class: "icon", "aria-hidden": "true" }, "○"), h("p", {}, h("strong", {}, shown ? `${shown.label}. ` : "Not fitted. "), fits ? `Fit at the ${shown ? "fitted" : "start"} values: ${fits}.` : described().quantities ? "" : "The problem is not complete yet; the steps above lead through it."),
     described().quantities && store.step !== "fit" ? button("Fit", fitting.fit, { class: "primary", title: "Ctrl+Enter" }) : null);
 }
 

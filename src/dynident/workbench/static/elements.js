@@ -20,7 +20,7 @@ export function math(tree) {
   if (!Array.isArray(tree)) return document.createTextNode(String(tree));
   const [name, ...children] = tree;
   const node = document.createElementNS(MATH, MATH_NAMES.has(name) ? name : "mrow");
-  if (name === "math") node.setAttribute("display", "block");
+  if (name === "math") node.setAttribute("displaystyle", "true");
   node.append(...children.map(math));
   return node;
 }

@@ -83,7 +83,7 @@ function line(key, name, text, left) {
     draft[key] = Object.fromEntries(Object.entries(draft[key]).map(([each, value]) => [each === name ? next : each, value]));
     refreshed();
   });
-  const control = h("input", { type: "text", value: String(text), class: "code", spellcheck: "false", autocomplete: "off", "aria-label": left(name), "aria-describedby": `fault-${key}-${name}` });
+  const control = h("textarea", { rows: 1, value: String(text), class: "code text", spellcheck: "false", autocomplete: "off", "aria-label": left(name), "aria-describedby": `fault-${key}-${name}` });
   control.addEventListener("input", () => { draft[key][name] = control.value; ask(200); });
   return h("div", { class: "equation", "data-line": `${key}/${name}` },
     h("div", { class: "equation-row" }, key === "states" ? h("span", { class: "der", "aria-hidden": "true" }, "d/dt") : null, title, h("span", { "aria-hidden": "true" }, "="), control,
@@ -137,7 +137,7 @@ async function commit() {
 
 function formulas() {
   const all = draft ? [] : described().equations ?? [];
-  return all.length ? h("div", { class: "formulas" }, all.map(math)) : null;
+  return all.length ? h("div", { class: "formulas" }, all.map((tree) => h("div", {}, math(tree)))) : null;
 }
 
 function fileText() {

@@ -100,8 +100,8 @@ function draw() {
 
 function height(outputs, inputs) {
   const room = innerWidth < 800 ? 520 : Math.max(380, innerHeight - 330);
-  const output = Math.min(330, Math.max(125, (room - inputs * 95) / Math.max(outputs, 1)));
-  return { output: Math.round(output), input: 95 };
+  const output = Math.min(330, Math.max(125, (room - inputs * 125) / Math.max(outputs, 1)));
+  return { output: Math.round(output), input: 100 };
 }
 
 const panel = (name, kind, tall) => ({ name, kind, tall });
@@ -126,7 +126,7 @@ function mount(place, one, last) {
     scales: { x: { time: false, range: (u, low, high) => store.range ?? [low, high] } },
     axes: [{ ...axis, size: last ? 40 : 18, label: last ? "time [s]" : undefined, labelSize: 18, labelFont: axis.font,
       values: last ? undefined : (u, marks) => marks.map(() => "") },
-    { ...axis, size: 62, values: (u, marks) => marks.map((mark) => number(mark, 4)) }],
+    { ...axis, size: 62, space: 26, values: (u, marks) => marks.map((mark) => number(mark, 4)) }],
     cursor: { sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, points: { show: false } },
     series: [{}, ...series],
     hooks: { setSelect: [(u) => selected(u)], setCursor: [(u) => read(u, readout, series)], drawClear: [(u) => shade(u)] },
