@@ -224,7 +224,7 @@ def _described(problem: Problem) -> dict[str, Any]:
     model = problem.model
     return {"quantities": quantities, "outputs": list(model.outputs), "inputs": list(model.inputs),
             "states": list(model.states),
-            "units": dict(getattr(model, "units", {})), "model": type(model).__name__, "equations": _formulas(model)}
+            "units": dict(model.units), "model": type(model).__name__, "equations": _formulas(model)}
 
 
 def _formulas(model: Any) -> list[Any]:
