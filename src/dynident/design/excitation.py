@@ -7,7 +7,7 @@ differentiation of the regressor along the motion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ MOST_ITERATIONS = 150  # of each search
 RANDOM_TRIALS = 20  # motions to compare with; the best of them is the start
 ACCELERATION_PER_VELOCITY = 5.0  # 1/s; URDF has no limit of accelerations
 KEPT_BACK = 0.05  # of a range of torques or boxes, while searching: a penalty stops a little outside
+CRITERIA = ("log det", "condition")
+Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]  # of a scaled regressor: value to lower, and its gradient
 LIMITS = ("position", "velocity", "acceleration", "torque")
 
 
@@ -95,7 +97,7 @@ def fourier_basis(time: np.ndarray, duration: float, harmonics: int) -> tuple[np
 
 def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, limits: Mapping[str, Any] | None = None,
                workspace: Mapping[str, Sequence[Sequence[float]]] | None = None, margin: float = 0.9, seed: int = 0,
-               compare: Mapping[str, Experiment | Excitation] | None = None) -> Excitation:
+               compare: Mapping[str, Experiment | Excitation] | None = None, criterion: str = "log det") -> Excitation:
     """A motion that is most informative about an arm's parameters, within the limits of its joints.
 
     See the manual, methods/inverse_dynamics.
@@ -121,6 +123,10 @@ def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, l
     compare : mapping of str to Experiment or Excitation, optional
         Other motions of the same arm by name, as published ones or the one used so far, whose criteria are printed too, with
         as many samples as the plan's: a record with positions `q1`, ... (and velocities), or another plan.
+    criterion : str, default "log det"
+        "log det" of the information, for which large motions win; or "condition", for columns of the regressor that differ
+        in direction whatever their length: from the plan of the first, the summed variances of parameters in units of what
+        each alone would have fall further.
 
     Returns
     -------
@@ -139,15 +145,17 @@ def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, l
     >>> plan.condition < min(plan.random_condition) * 1.5
     True
     """
+    if criterion not in CRITERIA:
+        raise ProblemError(f"criterion = {criterion!r}; there are {' and '.join(map(repr, CRITERIA))}.")
     if harmonics < 2 or duration <= 0 or not 0 < margin <= 1:
         raise ProblemError(f"harmonics = {harmonics}, duration = {duration}, margin = {margin}; ask for two harmonics or more, "
                            "a positive duration, and a margin up to 1.")
     with single_thread():  # tall and thin factors, for which BLAS would wake its threads thousands of times
-        return _optimized(arm, duration, harmonics, limits or {}, workspace or {}, margin, seed, compare or {})
+        return _optimized(arm, duration, harmonics, limits or {}, workspace or {}, margin, seed, compare or {}, criterion)
 
 
 def _optimized(arm: RobotModel, duration: float, harmonics: int, limits: Mapping[str, Any], workspace: Mapping[str, Any],
-               margin: float, seed: int, compare: Mapping[str, Experiment | Excitation]) -> Excitation:
+               margin: float, seed: int, compare: Mapping[str, Experiment | Excitation], criterion: str) -> Excitation:
     search = _Search.of(arm, duration, harmonics, joint_limits(arm, limits), workspace, margin)
     motions = {name: _sampled(arm, other, len(search.bases[0])) for name, other in compare.items()}
     trials = [search.feasible(search.random(np.random.default_rng([seed, k]))) for k in range(RANDOM_TRIALS)]
@@ -155,9 +163,10 @@ def _optimized(arm: RobotModel, duration: float, harmonics: int, limits: Mapping
     scales = search.column_lengths(trials, base)
     scores = [search.quality(x, base, scales) for x in trials]
     x = trials[int(np.argmax([log_det for log_det, _ in scores]))]
-    for weight in PENALTIES:
-        x = minimize(search.cost, x, args=(base, scales, weight), jac=True, method="L-BFGS-B",
-                     options={"maxiter": MOST_ITERATIONS}).x
+    for value in (log_volume, log_variances)[:1 + (criterion == "condition")]:
+        for weight in PENALTIES:
+            x = minimize(search.cost, x, args=(base, scales, weight, value), jac=True, method="L-BFGS-B",
+                         options={"maxiter": MOST_ITERATIONS}).x
     x = search.feasible(x)
     log_det, condition = search.quality(x, base, scales)
     notes = search.violations(x)
@@ -193,6 +202,28 @@ def joint_limits(arm: RobotModel, given: Mapping[str, Any]) -> dict[str, np.ndar
         raise ProblemError(faults)
     found.setdefault("acceleration", ACCELERATION_PER_VELOCITY * found["velocity"])
     return found
+
+
+def log_volume(matrix: np.ndarray) -> tuple[float, np.ndarray]:
+    """Minus the log determinant of matrix' matrix, and its gradient."""
+    q, triangle = np.linalg.qr(matrix)
+    diagonal, n = np.abs(np.diag(triangle)), matrix.shape[1]
+    inverse = np.linalg.solve(triangle + SINGULAR_VALUE * np.max(diagonal) * np.eye(n), np.eye(n))
+    return -2 * float(np.sum(np.log(np.maximum(diagonal, np.finfo(float).tiny)))), -2 * (q @ inverse.T)
+
+
+def log_variances(matrix: np.ndarray) -> tuple[float, np.ndarray]:
+    """Logarithm of the summed variances of parameters whose columns have length one, and its gradient.
+
+    It is smooth, and bounds the condition: with n columns of length one condition^2 <= n times that sum.
+    """
+    lengths = np.maximum(np.linalg.norm(matrix, axis=0), np.finfo(float).tiny)
+    unit = matrix / lengths
+    left, s, right = np.linalg.svd(unit, full_matrices=False)
+    s = np.maximum(s, SINGULAR_VALUE * s[0])
+    total = float(np.sum(s**-2))
+    slope = -2 * (left * s**-3) @ right / total
+    return np.log(total), (slope - unit * np.sum(unit * slope, axis=0)) / lengths
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,23 +327,21 @@ class _Search:
         condition = float(unit[0] / unit[-1]) if unit[-1] > 0 else np.inf
         return 2 * float(np.sum(np.log(np.maximum(singular, np.finfo(float).tiny)))), condition
 
-    def cost(self, x: np.ndarray, base: np.ndarray, scales: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
-        """Minus the log determinant plus squared violations, and the gradient."""
+    def cost(self, x: np.ndarray, base: np.ndarray, scales: np.ndarray, weight: float, criterion: Criterion
+             ) -> tuple[float, np.ndarray]:
+        """A criterion of the scaled regressor plus squared violations, and the gradient."""
         motion, rows = self.motion(x), self.rows(x)
         n, dof = rows.shape[:2]
         matrix = rows.reshape(n * dof, -1)[:, base] / scales
-        q, triangle = np.linalg.qr(matrix)
-        diagonal = np.abs(np.diag(triangle))
+        own, slope = criterion(matrix)
         cotangent = np.zeros((n * dof, rows.shape[2]))
-        inverse = np.linalg.solve(triangle + SINGULAR_VALUE * np.max(diagonal) * np.eye(len(base)), np.eye(len(base)))
-        cotangent[:, base] = -2 * (q @ inverse.T) / scales
+        cotangent[:, base] = slope / scales
         cotangent = cotangent.reshape(n, dof, -1) * self.weights[:, None]
         columns = cotangent.transpose(1, 0, 2).reshape(dof, -1)
         along = np.array(self.adjoint.map(n)(*(m.T for m in motion), columns))  # (3 dof, n)
         violated, pull = self._violation(motion)
         gradient = sum(basis.T @ (along[k * dof:(k + 1) * dof].T + weight * pull[k]) for k, basis in enumerate(self.bases))
-        value = -2 * float(np.sum(np.log(np.maximum(diagonal, np.finfo(float).tiny)))) + weight * violated
-        return value, np.asarray(gradient).T.ravel()
+        return own + weight * violated, np.asarray(gradient).T.ravel()
 
     def _violation(self, motion: list[np.ndarray]) -> tuple[float, list[np.ndarray]]:
         """Mean squared relative violation of all limits, and its gradient by the motion."""
