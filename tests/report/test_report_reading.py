@@ -122,6 +122,18 @@ def test_intervals_of_both_kinds_stand_side_by_side_only_where_they_differ():
     assert "the intervals are the same" in words(interpretation(replace(made, uncertainty=same)))
 
 
+def test_where_the_verdict_judges_predictions_the_grades_of_simulations_are_called_so(tmp_path):
+    parts = (Verdict(Grade.NOT, "errs by 53 %.", Cause.NONE, {}, "position"),)
+    ahead = replace(sample.checked(), ahead={1: {"position": 99.0, "velocity": 99.0}},
+                    verdict=Verdict(Grade.SMALL_REMAINDER, "ahead within 4 %.", Cause.NONE, {}, "", parts))
+    said = "Graded here is the simulation of the whole record"
+    page = report.html(sample.estimate(), tmp_path / "page.html", [ahead])
+    assert said in words(page.read_text(encoding="utf-8"))
+    as_bad = replace(ahead, verdict=replace(ahead.verdict, grade=Grade.NOT))
+    page = report.html(sample.estimate(), tmp_path / "page.html", [as_bad])
+    assert said not in words(page.read_text(encoding="utf-8"))
+
+
 def test_heading_date_and_command_say_what_this_page_is(tmp_path):
     page = report.html(sample.estimate(), tmp_path / "page.html", name="servo", command="dynident fit servo.toml")
     text = page.read_text(encoding="utf-8")

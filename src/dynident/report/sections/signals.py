@@ -79,6 +79,8 @@ VALIDATION_TEMPLATE = GRADED + """
 <article>
   <h3>{{ record.name }}</h3>
   {{ graded(record.parts) }}
+  {% if record.simulated %}<p class="hint">Graded here is the simulation of the whole record; the verdict at the top grades
+  predictions over some samples, for which a model with noise of its own is fitted.</p>{% endif %}
   {% for note in record.notes %}
   <p class="hint">{{ note }}</p>
   {% endfor %}
@@ -139,7 +141,13 @@ def _share(fit: Mapping[str, float], output: str, attainable: Mapping[str, float
 def _validated(estimate: Estimate, validation: Validation, points: int) -> dict[str, Any]:
     shown = _drawn(validated_record(estimate, validation), estimate.noise_std, points)
     return {**shown, "tests": validation.tests, "notes": validation.notes, "ahead": validation.ahead_sentences,
-            "summary": _summary(validation.tests), "parts": _parts(validation.verdict)}
+            "summary": _summary(validation.tests), "parts": _parts(validation.verdict), "simulated": _judged_ahead(validation)}
+
+
+def _judged_ahead(validation: Validation) -> bool:
+    """Whether the verdict forgives what its parts do not: it then judges predictions over some samples, not simulations."""
+    verdict = validation.verdict
+    return verdict is not None and bool(validation.ahead) and any(part.severity > verdict.severity for part in verdict.parts)
 
 
 def _summary(tests: Sequence[ResidualTest]) -> str:
