@@ -57,6 +57,13 @@ def test_unknowns_that_are_not_determined_are_named_in_the_strip_which_is_not_gr
     assert "Not determined by these data: offset (1 of 5 unknowns)." in said
 
 
+def test_a_band_is_explained_only_where_one_is_drawn(tmp_path):
+    for made in (sample.estimate(), sample.estimate(noise_std={})):
+        text = report.html(made, tmp_path / "page.html").read_text(encoding="utf-8")
+        bands = [c for panel in drawings.charts(text)[0].panels for c in panel.curves if c.classes[0] == "band"]
+        assert bool(bands) == ("Shaded: where 95 % of the residuals belong" in words(text)) == bool(made.noise_std)
+
+
 def test_the_measured_curve_is_wide_and_below_the_model(tmp_path):
     page = report.html(sample.estimate(samples=2000), tmp_path / "page.html").read_text(encoding="utf-8")
     first, second = drawings.charts(page)[0].panels[0].curves

@@ -52,7 +52,7 @@ Not determined by these data: {{ undetermined }}.</p>{% endif %}
 AGREEMENT = """<div class="verdict{% if not agrees %} doubtful{% endif %}"><p>{{ sentence }}</p></div>"""
 COMPARISON = """
 <div class="scroll" tabindex="0"><table class="result">
-  <thead><tr><th></th>{% for label in labels %}<th>{{ label }}</th>{% endfor %}</tr></thead>
+  <thead><tr><td></td>{% for label in labels %}<th>{{ label }}</th>{% endfor %}</tr></thead>
   <tbody>{% for line in lines %}
     <tr><th scope="row">{{ line.name }}</th>{% for cell in line.cells %}
       <td class="number{% if line.warned[loop.index0] %} apart{% endif %}">{{ cell }}</td>{% endfor %}</tr>{% endfor %}

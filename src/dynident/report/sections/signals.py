@@ -34,8 +34,9 @@ GRADED = """
 """
 SIGNALS_TEMPLATE = GRADED + """
 {% if parts | length > 1 %}{{ graded(parts) }}{% endif %}
-<p class="hint">Wide and pale: measured; thin: the model. Shaded: where 95 % of the residuals belong if the noise is as stated.
-Drag across a chart to look at a stretch, double-click to return.</p>
+<p class="hint">Wide and pale: measured; thin: the model.
+{%- if shaded %} Shaded: where 95 % of the residuals belong if the noise is as stated.{% endif %}
+ Drag across a chart to look at a stretch, double-click to return.</p>
 {% if left_out %}<p class="hint">{{ left_out }}</p>{% endif %}
 {% if records | length > 1 %}
 <nav class="records" aria-label="Experiments">
@@ -104,7 +105,8 @@ VALIDATION_TEMPLATE = GRADED + """
 def signals(estimate: Estimate) -> Markup:
     chosen, points = drawn_records(estimate)
     records = fitted_records(estimate)
-    return filled(SIGNALS_TEMPLATE, left_out=left_out_sentence(estimate), open=OPEN_RECORDS, parts=_parts(estimate.verdict),
+    return filled(SIGNALS_TEMPLATE, left_out=left_out_sentence(estimate), open=OPEN_RECORDS, shaded=bool(estimate.noise_std),
+                  parts=_parts(estimate.verdict),
                   records=[_drawn(records[k], estimate.noise_std, points) for k in chosen])
 
 
