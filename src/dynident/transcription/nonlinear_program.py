@@ -194,7 +194,8 @@ class NonlinearProgram:
             pull = 2 * (rhs * weight)[:, self.objective_rows] * entries
             np.add.at(gradient, np.where(columns >= 0, columns, self.size - 1)[columns >= 0], pull[columns >= 0])
         for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
-            gradient[i] += 2 * r / known.std * self.finite.coordinates.derivative(point.unknowns)[i]
+            c = self.finite.coordinates
+            gradient[i] += 2 * r * known.slope(c.values(point.unknowns)[i]) * c.derivative(point.unknowns)[i]
         blocks = [self._stage(e, "dyn_con_jac", point)[1].ravel() for e in range(len(self.intervals))]
         blocks.append(self.between.at(point.unknowns)[1].ravel())
         nonzeros = self.jacobian_pattern.gather(np.concatenate(blocks))
@@ -219,9 +220,11 @@ class NonlinearProgram:
             product.append(2 * objective * (rows[:, pairs[0]] * rows[:, pairs[1]]).ravel())
         prior = []
         slope, log = self.finite.coordinates.derivative(point.unknowns), self.finite.coordinates.log
+        values = self.finite.coordinates.values(point.unknowns)
         for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
-            bent = r / known.std * slope[i] if log[i] and exact else 0.0
-            prior.append(2 * objective * ((slope[i] / known.std) ** 2 + bent))
+            steep = known.slope(values[i])
+            bent = r * (known.bend(values[i]) * slope[i] ** 2 + steep * slope[i] * log[i]) if exact else 0.0
+            prior.append(2 * objective * ((slope[i] * steep) ** 2 + bent))
         between = np.array(self.between.hessian(point.unknowns, multipliers[at:]).nonzeros())
         entries = self.hessian_pattern.gather(np.concatenate([*stage, *output, *product, prior, between]))
         return entries * self.scale[self.hessian_pattern.rows] * self.scale[self.hessian_pattern.columns]
@@ -251,7 +254,7 @@ class NonlinearProgram:
     def _parts(self, e: int, point: Variables) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Fixed parameters (all), coordinates of the free ones, states at the nodes, end blocks."""
         values = self.finite.objective.values(point)
-        p, _ = self.problem.parameters_and_initial_state(values, e)
+        p = self.problem.parameters_at(values, e)
         unknown = self.problem.bindings[e].parameter_unknown[list(self.finite.free)]
         states = self.finite.states(point, e)
         nodes = point.nodes[e]
