@@ -196,6 +196,9 @@ FMU_NEWTON_STALLED = 1e-6  # the same where the change no longer falls: what is 
 FMU_EVENT_TIME = 1e-12  # of a step; how closely the time of a state event is bracketed
 GRID_TOLERANCE = 1e-3  # of a step of Co-Simulation; samples that lie beside a grid of equal steps by less are on it, since time
 # stamps are rounded
+FMU_TOLERANCE = 1e-6  # relative; what the solver inside of a Co-Simulation FMU is first asked for, whose description asks for
+# less: many say 1e-4, which is made for looking at curves
+FMU_TIGHTEST_TOLERANCE = 1e-12  # relative; beyond it solvers meet rounding instead of a tolerance
 CVODE_TOLERANCE = 1e-10  # relative; CVODE is there to check the fixed steps, and must be far better than they are
 
 # -- proofs (set membership)

@@ -84,7 +84,7 @@ def _names(model: FormulaModel, formula: Formula, declared: Sequence[str], fault
             faults.append(f"{formula.where} is '{formula.text}', but '{name}' is not known before the record begins; it is "
                           "made of parameters and constants.")
         elif name not in moving and name not in fixed and name not in given:
-            known = [*given, *sorted(fixed), *(sorted(moving) if formula.moving else ())]
+            known = list(dict.fromkeys([*given, *sorted(fixed), *(sorted(moving) if formula.moving else ())]))
             faults.append(f"{formula.where} is '{formula.text}', but '{name}' is neither a parameter nor a constant."
                           f"{did_you_mean(name, known)} Declare it with Parameter('{name}', ...).")
     return [name for name in names if name not in moving and name not in fixed and name in given]

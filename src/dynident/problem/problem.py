@@ -15,7 +15,7 @@ from dynident._util import hooks
 from dynident.errors import ProblemError
 from dynident.problem.experiment import Experiment
 from dynident.problem.formulas import NoiseOutputs, with_formulas
-from dynident.problem.model import Model
+from dynident.problem.model import FormulaModel, Model
 from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, is_weighed_by_model
 from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
 from dynident.problem.problem_checks import (
@@ -189,7 +189,7 @@ class Problem:
         """What is worth a word about the problem as it is stated: constants that nothing uses."""
         unused = [f"{e.label}: the constant '{name}' is used in no equation and no formula."
                   for e in self.experiments for name in e.constants if name not in self.model.parameters]
-        return (*getattr(self.model, "notes", ()), *unused)
+        return (*(self.model.notes if isinstance(self.model, FormulaModel) else ()), *unused)
 
     @property
     def weighs_by_model(self) -> bool:

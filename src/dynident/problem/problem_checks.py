@@ -71,7 +71,7 @@ def experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list
 
 def _condition_faults(model: Model, e: Experiment) -> list[str]:
     """What is wrong with an experiment's constants, and with its state of rest."""
-    inside = getattr(model, "constants", {})
+    inside: Mapping[str, float] = model.constants if isinstance(model, FormulaModel) else {}
     faults = [f"{e.label}: '{name}' is a constant of the model ({inside[name]:g}) and of the experiment; remove it from the "
               "model's `constants`, so that each experiment gives its own." for name in e.constants if name in inside]
     faults += [f"{e.label}: '{name}' is a constant of the experiment, but {kind} of the model; choose another name."
@@ -91,7 +91,7 @@ def _condition_faults(model: Model, e: Experiment) -> list[str]:
 
 def _not_plain(model: Model) -> bool:
     """Modes, dead times or discrete time."""
-    return bool(model.hybrid or getattr(model, "delays", None) or getattr(model, "sample_time", None))
+    return bool(model.hybrid or (isinstance(model, FormulaModel) and (model.delays or model.sample_time)))
 
 
 def process_noise_faults(model: Model, experiments: tuple[Experiment, ...], said: Any) -> list[str]:

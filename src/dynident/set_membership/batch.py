@@ -220,7 +220,7 @@ def _invert_record(method: SetMembership, setup: SetMembershipSetup, flow: Lohne
     rows, source = setup.unknown_rows(e)
     low, high = result.low.copy(), result.high.copy()
     low[source], high[source] = np.maximum(low[source], hull[0][rows]), np.minimum(high[source], hull[1][rows])
-    outer, inner = (np.array([part[0][rows], part[1][rows]]) if paving else None for part in (found.outer, found.inner))
+    outer, inner = (setup.unknowns_of(e, part) if paving else None for part in (found.outer, found.inner))
     return replace(result, low=low, high=high, outer=outer, inner=inner)
 
 

@@ -103,6 +103,13 @@ class SetMembershipSetup:
         rows = np.flatnonzero(source >= 0)
         return rows, source[rows]
 
+    def unknowns_of(self, experiment: int, boxes: Interval) -> np.ndarray:
+        """(2, unknowns, boxes) in the order of the problem's names, from (states + parameters, boxes) of one experiment."""
+        rows, source = self.unknown_rows(experiment)
+        ends = np.repeat(np.array([self.low, self.high])[:, :, None], boxes[0].shape[1], axis=2)
+        ends[:, source] = np.array([boxes[0][rows], boxes[1][rows]])
+        return ends
+
 
 def make_setup(problem: Problem, input_error: Mapping[str, float], rigorous: bool) -> SetMembershipSetup:
     """Everything that could be wrong is said in one error."""

@@ -7,11 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from dynident.io.problem_file.fleet_schema import FleetTable, IndexColumns
 from dynident.io.problem_file.schema import (
     DesignTable,
     ExperimentTable,
-    FleetTable,
-    IndexColumns,
     InitialTable,
     InputTable,
     LookUpTable,
@@ -22,6 +21,7 @@ from dynident.io.problem_file.schema import (
     PriorTable,
     RecordTable,
     SimulatorTable,
+    SteadyTable,
     TransferFunctionTable,
     TransitionTable,
 )
@@ -41,6 +41,8 @@ def known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
         table = OutputTable
     elif "inputs" in path[1:4] and len(path) == (4 if path[0] == "record" else 5):
         table = InputTable
+    elif path[:1] in (("experiment",), ("validation",)) and path[2:3] == ("steady",) and len(path) > 3:
+        table = SteadyTable
     elif "prior" in path[2:-1]:
         table = PriorTable
     elif path[:2] == ("model", "transfer_function") and len(path) > 2:

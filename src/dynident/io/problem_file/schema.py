@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from dynident.io.problem_file.record_keys import CONDITIONS, initial_values, split_rule
 from dynident.problem.experiment import HOLDS
-from dynident.problem.noise import Bounded, Gaussian
+from dynident.problem.noise import Bounded, Gaussian, LogNormal
 from dynident.problem.parameter import InitialState, Parameter, Prior
+from dynident.problem.steady_state import SteadyState
 
 
 def _number(value: Any) -> Any:
@@ -59,6 +61,11 @@ def _hold(value: Any) -> Any:
     if any(kind not in HOLDS for kind in kinds):
         raise ValueError(f"must be \"zero\", \"linear\" or a table from input to one of them, not {shown(value)}.")
     return value
+
+
+def _size_or_formula(value: Any) -> Any:
+    """The same, or a formula of it as text, which the problem reads."""
+    return value if isinstance(value, str) and value.strip() else _size(value)
 
 
 def _size(value: Any) -> Any:
@@ -121,7 +128,7 @@ class TransitionTable(_Table):
     reset: dict[str, Equation] = {}
 
 
-FMU_OPTIONS = ("interface", "integrator", "alignment", "values", "time_limit")
+FMU_OPTIONS = ("interface", "integrator", "alignment", "tolerance", "values", "time_limit")
 ALLOWED_WITH: dict[str, tuple[str, ...]] = {
     "states": (), "next": (), "transfer_function": ("name",),
     "simulator": ("name", "inputs", "outputs", "parameters", "starts", "units"), "python": (),
@@ -186,7 +193,8 @@ class ModelTable(_Table):
     interface: str = "auto"  # from here on, how an FMU is run; see FmuModel
     integrator: str = "runge_kutta"
     alignment: str = "sampled"
-    values: dict[str, Number] = {}
+    tolerance: Number | None = None
+    values: dict[str, Number | str] = {}
     time_limit: Number = 60.0
 
     def definition(self) -> dict[str, Any]:
@@ -210,21 +218,26 @@ class ModelTable(_Table):
 
 class OutputTable(_Table):
     """One measured signal; without `gaussian` and `bounded` its error is Gaussian, its standard deviation estimated; with both,
-    both hold."""
+    both hold. `log_normal` stands alone."""
 
     column: Column = None
-    gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else _size(value))] = True
+    gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else _size_or_formula(value))] = True
+    log_normal: Annotated[Any, BeforeValidator(_size_or_formula)] = None
     bounded: Annotated[Any, BeforeValidator(_size)] = None
 
     @model_validator(mode="after")
     def one_bound(self) -> OutputTable:
         if {"gaussian", "bounded"} <= self.model_fields_set and isinstance(self.bounded, dict):
             raise ValueError("has gaussian and bounds per sample; beside gaussian, bounded is one number.")
+        if self.log_normal is not None and {"gaussian", "bounded"} & self.model_fields_set:
+            raise ValueError("log_normal says how errors are distributed; remove gaussian and bounded.")
         return self
 
     def request(self, signal: str) -> Any:
         """As `read_csv` takes it."""
         column = signal if self.column is None else self.column
+        if (size := self.log_normal) is not None:
+            return (column, LogNormal, size["column"]) if isinstance(size, dict) else (column, LogNormal(size))
         both = {"gaussian", "bounded"} <= self.model_fields_set
         only_bounded = self.bounded is not None and not both
         kind: Any = Bounded if only_bounded else functools.partial(Gaussian, bound=self.bounded)
@@ -255,7 +268,7 @@ class RecordTable(_Table):
     inputs: Annotated[dict[str, InputTable], BeforeValidator(_signals)] = {}
     outputs: Annotated[dict[str, OutputTable], BeforeValidator(_signals)] = {}
     hold: Annotated[Any, BeforeValidator(_hold)] = "zero"
-    initial: dict[str, Number] = {}
+    initial: Annotated[Any, BeforeValidator(initial_values)] = {}
     start: Number = None
     mode: str = ""
     units: dict[str, str] | None = None
@@ -263,12 +276,21 @@ class RecordTable(_Table):
     sample_time: Number = None
     separator: str | None = None
     decimal: str | None = None
+    sheet: str | int | None = None  # of a workbook
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs", "before"}}
+        elsewhere = {"file", "inputs", "outputs", "split", *CONDITIONS} | ({"initial"} if self.initial == "steady" else set())
+        given = {key: getattr(self, key) for key in self.model_fields_set - elsewhere}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
+
+
+class SteadyTable(_Table):
+    """Where the states begin on their way to rest, and constants that were different then."""
+
+    initial: dict[str, Equation] = {}
+    constants: dict[str, Number] = {}
 
 
 class ExperimentTable(RecordTable):
@@ -277,11 +299,23 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
+    constants: dict[str, Number] = {}
+    group: str = ""
+    steady: SteadyTable | None = None
+    split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
+
+    def conditions(self) -> dict[str, Any]:
+        """What `Experiment` takes beside what a reader does."""
+        said: dict[str, Any] = {key: getattr(self, key) for key in ("before", "constants", "group") if getattr(self, key)}
+        if self.steady is not None or self.initial == "steady":
+            said["steady"] = SteadyState(**(self.steady.model_dump() if self.steady is not None else {}))
+        return said
 
 
 class PriorTable(_Table):
     mean: Number
     std: Number
+    on: str = "lin"
 
 
 class _Unknown(_Table):
@@ -301,6 +335,7 @@ class _Unknown(_Table):
 class ParameterTable(_Unknown):
     start: Number = None  # may be left out where an FMU brings one along
     shared: bool = True
+    per: str = ""
 
     @model_validator(mode="after")
     def sound(self) -> ParameterTable:
@@ -356,7 +391,7 @@ class DesignTable(_Table):
     seed: int = 0
 
 
-class _QuestionTable(_Table):
+class QuestionTable(_Table):
     """What is asked, whatever the records."""
 
     model: ModelTable
@@ -370,7 +405,7 @@ class _QuestionTable(_Table):
                 *(InitialState(state, **table.fields()) for state, table in self.initial_states.items())]
 
 
-class ProblemTable(_QuestionTable):
+class ProblemTable(QuestionTable):
     experiment: list[ExperimentTable] = Field(min_length=1)
     validation: list[ExperimentTable] = []
     process_noise: dict[str, ProcessNoise] = {}
@@ -378,41 +413,3 @@ class ProblemTable(_QuestionTable):
 
     def disturbances(self) -> dict[str, Gaussian]:
         return {name: Gaussian() if std is True else Gaussian(std) for name, std in self.process_noise.items()}
-
-
-def _positive(value: Any) -> Any:
-    if not _number(value) > 0:
-        raise ValueError(f"is {value}, but must be positive.")
-    return value
-
-
-class IndexColumns(_Table):
-    """How the columns of an index are called."""
-
-    file: str = "file"
-    machine: str = "machine"
-    time: str = "time"
-
-
-class FleetTable(_Table):
-    """Which records there are, and what the whole fleet shares."""
-
-    records: str | None = None  # "data/{machine}/{time}.csv"
-    index: str | None = None  # a table with a line per record
-    columns: IndexColumns = IndexColumns()
-    shared: list[str] = []
-    timeout: Annotated[Any, BeforeValidator(_positive)] = None  # s, per record
-    retries: int = Field(default=1, ge=0)
-
-    @model_validator(mode="after")
-    def one_list(self) -> FleetTable:
-        if (self.records is None) == (self.index is None):
-            raise ValueError("needs exactly one of records and index, but has " + ("none." if self.index is None else "both."))
-        if self.records is not None and "columns" in self.model_fields_set:
-            raise ValueError("columns belong to an index; remove them, or name an index in the place of records.")
-        return self
-
-
-class FleetFileTable(_QuestionTable):
-    record: RecordTable
-    fleet: FleetTable
