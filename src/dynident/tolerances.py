@@ -25,6 +25,13 @@ NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflect
 LONGEST_LOG_STEP = 4.6  # a hundredfold: further a logarithm does not go in one step, since no derivative holds over decades
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
+# -- records that were prepared (problem/prepare.py, problem/output_filter.py)
+
+UNEVEN_SAMPLING = 1e-3  # of the sample time: a distance that differs by more is no jitter, and a filter needs even distances
+SHARED_NOISE = 0.1  # correlation of filtered noise; samples that share less are as good as independent: intervals lose 1 %
+END_EFFECT = 1e-3  # of a filter's largest weight: a sample that weighs less is not felt
+WHOLE_STEPS = 1e-6  # of the sample time: a shift that differs by less from whole samples moves samples to samples
+
 # -- models
 
 SYMMETRIC_MASS_MATRIX = 1e-9  # of its largest entry; a mass matrix that differs from its transpose by less is symmetric

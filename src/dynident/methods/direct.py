@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from dynident.errors import NotSupported, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
+from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
@@ -25,7 +26,6 @@ from dynident.methods.options import (
     AUTOMATIC,
     check_options,
     documented,
-    known_integrator,
     known_or_automatic_integrator,
     loss_option,
     max_iterations_option,
@@ -57,10 +57,6 @@ def known_solver(name: str, value: Any) -> list[str]:
 def known_hessian(name: str, value: Any) -> list[str]:
     known = value is None or (isinstance(value, str) and value in HESSIANS)
     return [] if known else [f"There is no Hessian '{value}'.{did_you_mean(str(value), HESSIANS)}"]
-
-
-def integrator_option(default: str) -> Any:
-    return option(default, "How the model is integrated: a name from the table of integrators.", known_integrator)
 
 
 def automatic_integrator_option() -> Any:
@@ -280,7 +276,8 @@ class FullDiscretizationMethod(DirectMethod):
     0.50
     """
 
-    integrator: str = integrator_option("hermite_simpson")
+    integrator: str = option(AUTOMATIC, 'A scheme with fixed steps, a name from the table of integrators; "auto" takes '
+                             "hermite_simpson, or radau where the model is stiff.", known_or_automatic_integrator)
     degree: int | None = option(None, 'Of the polynomials of "radau" and "gauss_legendre".', unchecked)
     substeps: int | str = substeps_option()
     solver: str = solver_option("the structured Gauss-Newton method, or Ipopt with constraints")
@@ -292,7 +289,7 @@ class FullDiscretizationMethod(DirectMethod):
     kind: ClassVar[str] = "full_discretization"
 
     def __post_init__(self) -> None:
-        chosen = integrator_named(self.integrator, self.degree)
+        chosen = self.make_integrator()
         check_options(self, [f"integrator '{self.integrator}' chooses its own steps; full discretization needs one with fixed "
                              "steps."] if isinstance(chosen, Adaptive) else [])
 
@@ -312,8 +309,18 @@ class FullDiscretizationMethod(DirectMethod):
             check_supports(problem, self.solver, replace(takes, instead={"state_bounds": 'solver="ipopt"'}))
             check_solver(problem, self.solver)
 
+    usual_integrator, stiff_integrator = "hermite_simpson", "radau"
+
+    @property
+    def chooses_integrator(self) -> bool:
+        return self.integrator == AUTOMATIC
+
+    @property
+    def simulation_integrator(self) -> str:
+        return RADAU5.name if self.integrator == self.stiff_integrator else EXPLICIT
+
     def make_integrator(self) -> Integrator:
-        return integrator_named(self.integrator, self.degree)
+        return integrator_named(self.usual_integrator if self.chooses_integrator else self.integrator, self.degree)
 
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> FullDiscretization:
         integrator = self.make_integrator()

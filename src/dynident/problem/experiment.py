@@ -15,6 +15,7 @@ from dynident._util.hooks import call
 from dynident._util.short_repr import short_fields
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, with_size
+from dynident.problem.output_filter import OutputFilter
 from dynident.problem.steady_state import SteadyState, finite_number, formula_or_number
 
 HOLDS = ("zero", "linear")
@@ -65,6 +66,8 @@ class Experiment:
         Experiments of one group share the parameters that are declared with `per="group"`.
     steady : SteadyState, optional
         The states that `initial` does not name begin at rest; `initial="steady"` says so of all.
+    filters : mapping of str to tuple, optional
+        What an output went through (`prepared`): the model's output goes through it alike.
 
     Raises
     ------
@@ -96,6 +99,7 @@ class Experiment:
     constants: Mapping[str, float] = field(default_factory=dict)  # parameters of the model that are known here
     group: str = ""
     steady: SteadyState | None = None  # where the states begin that `initial` does not name
+    filters: Mapping[str, tuple[OutputFilter, ...]] = field(default_factory=dict)  # of outputs; the model's go through alike
 
     def __post_init__(self) -> None:
         if isinstance(self.initial, SteadyState) or self.initial == "steady":
@@ -124,11 +128,15 @@ class Experiment:
         faults += _steady_faults(self.steady, initial)
         faults += [f"before names '{name}', which is not an input.{did_you_mean(name, inputs)}"
                    for name in before if name not in inputs]
+        faults += [f"filters names '{name}', which is not an output.{did_you_mean(name, outputs)}"
+                   for name in self.filters if name not in outputs]
+        faults += [fault for chain in self.filters.values() for each in chain for fault in each.faults()]
         if faults:
             raise ProblemError([f"{self.label}: {fault}" for fault in faults])
+        filters = {name: tuple(chain) for name, chain in self.filters.items() if chain}
         for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
-                           "before": before, "start": float(start), "hold": hold, "units": dict(self.units),
-                           "constants": constants, "group": str(self.group)}.items():
+                           "before": before, "filters": filters, "start": float(start), "hold": hold,
+                           "units": dict(self.units), "constants": constants, "group": str(self.group)}.items():
             object.__setattr__(self, key, value)
 
     def __repr__(self) -> str:
@@ -168,9 +176,9 @@ class Experiment:
         """The same record with inputs that are taken as exact."""
         return replace(self, noise={name: noise for name, noise in self.noise.items() if name in self.outputs})
 
-    def without_outputs(self) -> Experiment:
-        """The same record with nothing measured, as a simulation sees it; errors of inputs stay."""
-        return replace(self, outputs={}, noise={name: noise for name, noise in self.noise.items() if name in self.input_noise})
+    def without_output_noise(self) -> Experiment:
+        """The same record with nothing assumed of the errors of its outputs."""
+        return replace(self, noise={name: noise for name, noise in self.noise.items() if name in self.input_noise})
 
     def with_name(self, name: str) -> Experiment:
         """The same record under another name."""
@@ -182,6 +190,19 @@ class Experiment:
         if not np.any(keep):
             raise ProblemError(f"{self.label}: no sample lies between {begin:g} and {end:g}; the record runs from "
                                f"{self.time[0]:g} to {self.time[-1]:g}.")
+        if self.filters and not np.all(keep):
+            raise ProblemError(f"{self.label}: {', '.join(self.filters)} went through a filter, whose ends a window would "
+                               "move. Crop before filtering: prepare=[crop(...), lowpass(...)].")
+        return self.rows(keep)
+
+    def prepared(self, steps: Any) -> Experiment:
+        """The record after steps such as `crop(2, 9)`, `lowpass(20)`, `shift("y", -0.005)`; see the manual, howto/prepare."""
+        from dynident.problem.prepare import prepare
+
+        return prepare(self, steps)
+
+    def rows(self, keep: np.ndarray) -> Experiment:
+        """The samples at which `keep` is true; known initial states stay only if the first is among them."""
         first = bool(keep[0])
 
         def part(noise: Noise) -> Noise:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dynident.io.problem_file.record_keys import CONDITIONS, initial_values, split_rule
+from dynident.io.problem_file.record_keys import OutputFilters, Preparation, initial_values, split_rule
 from dynident.problem.experiment import HOLDS
 from dynident.problem.noise import Bounded, Gaussian, LogNormal
 from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -261,6 +261,9 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
+OF_EXPERIMENTS = {"file", "before", "split", "filters", "constants", "group", "steady"}  # no arguments of `read_table`
+
+
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
@@ -277,10 +280,11 @@ class RecordTable(_Table):
     separator: str | None = None
     decimal: str | None = None
     sheet: str | int | None = None  # of a workbook
+    prepare: Preparation = []
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        elsewhere = {"file", "inputs", "outputs", "split", *CONDITIONS} | ({"initial"} if self.initial == "steady" else set())
+        elsewhere = {*OF_EXPERIMENTS, "inputs", "outputs"} | ({"initial"} if self.initial == "steady" else set())
         given = {key: getattr(self, key) for key in self.model_fields_set - elsewhere}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
@@ -302,11 +306,13 @@ class ExperimentTable(RecordTable):
     constants: dict[str, Number] = {}
     group: str = ""
     steady: SteadyTable | None = None
+    filters: OutputFilters = {}  # of data that are filtered already: the model's output goes through the same
     split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
 
     def conditions(self) -> dict[str, Any]:
         """What `Experiment` takes beside what a reader does."""
-        said: dict[str, Any] = {key: getattr(self, key) for key in ("before", "constants", "group") if getattr(self, key)}
+        plain = ("before", "filters", "constants", "group")
+        said: dict[str, Any] = {key: getattr(self, key) for key in plain if getattr(self, key)}
         if self.steady is not None or self.initial == "steady":
             said["steady"] = SteadyState(**(self.steady.model_dump() if self.steady is not None else {}))
         return said

@@ -210,7 +210,8 @@ def read_table(path: str | Path, **columns: Any) -> Experiment:
     path : str or Path
         The file.
     **columns : object
-        The arguments of `read_csv`; of a workbook also `sheet`, the name of a sheet or its number counted from 0.
+        The arguments of `read_csv`; of a workbook also `sheet`, the name of a sheet or its number counted from 0; of any file
+        also `prepare`, a list of steps such as `[crop(2, 9), lowpass(20)]`.
 
     Returns
     -------
@@ -232,11 +233,17 @@ def read_table(path: str | Path, **columns: Any) -> Experiment:
     >>> di.read_table("record.csv", time="t", outputs=["y"]).samples
     2
     """
-    return reader_of(path, columns)(path, **columns)
+    return records_of(path, None, columns)[0]
 
 
 def records_of(table: Any, split: Split, columns: Mapping[str, Any]) -> list[Experiment]:
-    """The runs of a file or of a table in memory; one where `split` is None."""
+    """The runs of a file or of a table in memory, prepared; one where `split` is None."""
+    steps = columns.get("prepare") or ()
+    found = _runs(table, split, {key: value for key, value in columns.items() if key != "prepare"})
+    return [run.prepared(steps) for run in found] if steps else found
+
+
+def _runs(table: Any, split: Split, columns: Mapping[str, Any]) -> list[Experiment]:
     if not isinstance(table, (str, Path)):
         from dynident.io.readers.arrow_tables import frame_columns
 
