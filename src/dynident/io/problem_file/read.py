@@ -24,8 +24,8 @@ from dynident.io.problem_file.schema import (
     ModelTable,
     ProblemTable,
     SimulatorTable,
-    shown,
 )
+from dynident.io.problem_file.value_kinds import shown
 from dynident.io.problem_file.write import (
     KeyPath,
     copied_beside,
