@@ -220,18 +220,11 @@ class NonlinearProgram:
             pulls.append(2 * (rhs * weight)[:, self.objective_rows] * entries)
             np.add.at(gradient, columns[columns >= 0], pulls[-1][columns >= 0])
         for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
-<<<<<<< HEAD
             c = self.finite.coordinates
             gradient[i] += 2 * r * known.slope(c.values(point.unknowns)[i]) * c.derivative(point.unknowns)[i]
-        blocks = [self._stage(e, "dyn_con_jac", point)[1].ravel() for e in range(len(self.intervals))]
-        blocks.append(self.between.at(point.unknowns)[1].ravel())
-        nonzeros = self.jacobian_pattern.gather(np.concatenate(blocks))
-=======
-            gradient[i] += 2 * r / known.std * self.finite.coordinates.derivative(point.unknowns)[i]
         blocks = [self._stage(e, "dyn_con_jac", point)[1] for e in range(len(self.intervals))]
         entries = np.concatenate([*(block.ravel() for block in blocks), self.between.at(point.unknowns)[1].ravel()])
         nonzeros = self.jacobian_pattern.gather(entries)
->>>>>>> main
         nonzeros = nonzeros * self.scale[self.jacobian_pattern.columns] * self.row_scale[self.jacobian_pattern.rows]
         return LinearizedProgram(self.factor * evaluation.cost, self.factor * gradient * self.scale, self._constraints(point),
                                  nonzeros, lambda multipliers: self._element_gradients(pulls, blocks, multipliers))
@@ -293,17 +286,7 @@ class NonlinearProgram:
             output.append(self._node(e, "dyn_out_hess", point, pull)[0].ravel() * exact)
             rows = weights[e][:, self.objective_rows] * slopes[e]
             product.append(2 * objective * (rows[:, pairs[0]] * rows[:, pairs[1]]).ravel())
-<<<<<<< HEAD
-        prior = []
-        slope, log = self.finite.coordinates.derivative(point.unknowns), self.finite.coordinates.log
-        values = self.finite.coordinates.values(point.unknowns)
-        for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
-            steep = known.slope(values[i])
-            bent = r * (known.bend(values[i]) * slope[i] ** 2 + steep * slope[i] * log[i]) if exact else 0.0
-            prior.append(2 * objective * ((slope[i] * steep) ** 2 + bent))
-=======
         prior = prior_curvature(self, point, objective / self.factor, exact, scaled=False)
->>>>>>> main
         between = np.array(self.between.hessian(point.unknowns, multipliers[at:]).nonzeros())
         entries = self.hessian_pattern.gather(np.concatenate([*stage, *output, *product, prior, between]))
         return entries * self.scale[self.hessian_pattern.rows] * self.scale[self.hessian_pattern.columns]
@@ -358,9 +341,10 @@ def prior_curvature(program: Any, point: Variables, objective: float, exact: boo
     slope, log = program.finite.coordinates.derivative(point.unknowns), program.finite.coordinates.log
     values, found = program.finite.coordinates.values(point.unknowns), []
     for i, known in program.finite.objective.priors:
-        bent = (values[i] - known.mean) / known.std**2 * slope[i] if log[i] and exact else 0.0
+        steep, r = known.slope(values[i]), known.residual(values[i])
+        bent = r * (known.bend(values[i]) * slope[i] ** 2 + steep * slope[i] * log[i]) if exact else 0.0
         size = program.scale[i] ** 2 if scaled else 1.0
-        found.append(2 * objective * program.factor * ((slope[i] / known.std) ** 2 + bent) * size)
+        found.append(2 * objective * program.factor * ((slope[i] * steep) ** 2 + bent) * size)
     return np.array(found)
 
 
