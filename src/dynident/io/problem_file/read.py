@@ -345,14 +345,9 @@ class Reader:
     def _read(self, table: ExperimentTable, model: Model | None) -> list[Experiment]:
         records = self.read_records(self.inside(table.file), table.split, table.request())
         records = records if model is None else [in_units_of(model, record, table.units or ()) for record in records]
-<<<<<<< HEAD
         said = table.conditions()
-        return [replace(record, **said) for record in records] if said else records
-=======
-        said = {key: getattr(table, key) for key in ("before", "filters") if getattr(table, key)}
         records = [replace(record, **said) for record in records] if said else records
         return [record.window(*table.window) for record in records] if table.window else records
->>>>>>> main
 
     def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""
