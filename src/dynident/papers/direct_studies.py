@@ -70,7 +70,7 @@ def _draw_objectives(rows: list[tuple[Any, ...]], nodes: tuple[int, ...], figure
     for k, way in enumerate(WAYS):
         for m in (*nodes, "full"):
             values = [r[3] for r in rows if r[1:3] == (m, way) and np.isfinite(r[3])]
-            place = 450 if isinstance(m, str) else m
+            place = float(m) if isinstance(m, int) else 450.0
             axis.loglog([place * (1 + 0.06 * (k - 1))] * len(values), values, "o", ms=4, color=f"C{k}", alpha=0.6,
                         label=way if m == nodes[0] else None)
     axis.axvline(370, color="0.8")

@@ -23,7 +23,7 @@ from dynident.papers.belt_drive_study import (
 )
 from dynident.papers.outcome import Outcome, Tell, compared
 
-SETTLED = 10.0  # %: a filter with RK4 whose both errors are below has settled
+NEAR_TRUTH = 10.0  # %: a filter with RK4 whose both errors are below has settled
 STIFFNESS = (1.0, 2.0, 4.0, 8.0)  # times Table 1
 MOTIONS = {"brisk": {}, "gentle": {"velocity": 0.8, "acceleration": 6.0, "jerk_time": 0.03}}
 CASCADES = {"crisp": Cascade(), "soft": Cascade(position_gain=15.0, speed_gain=0.2, reset_time=0.08)}
@@ -52,7 +52,7 @@ class FilterCase:
     def settled(self) -> bool:
         """RK4's filter comes close to the truth, and the two schemes that the paper compares do not break down."""
         run = self.runs.get("RK4")
-        return run is not None and max(run.spring, run.damping) < SETTLED and {"SE", "Heun"} <= set(self.runs)
+        return run is not None and max(run.spring, run.damping) < NEAR_TRUTH and {"SE", "Heun"} <= set(self.runs)
 
     @property
     def distance(self) -> float:
