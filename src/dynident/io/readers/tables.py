@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -154,13 +154,18 @@ def read_feather(path: str | Path, **columns: Any) -> Experiment:
 
 
 def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[str, Any] | None = None) -> TableColumns:
+    """The columns of a file, after a look at what is asked of it."""
+    file = existing_file(path)
+    request.check(file.name)
+    return columns_in(file, kind, request.names(), options)
+
+
+def columns_in(file: Path, kind: str, names: Collection[str] = (), options: Mapping[str, Any] | None = None) -> TableColumns:
     """The columns of a file; the packages that read it are loaded now and not before."""
     from dynident.io.readers import array_files, arrow_tables, excel, hdf5_file
 
-    file = existing_file(path)
-    request.check(file.name)
     if kind == "excel":
-        return excel.excel_columns(file, request.names(), **(options or {}))
+        return excel.excel_columns(file, names, **(options or {}))
     openers: dict[str, Callable[[Path], TableColumns]] = {
         "parquet": arrow_tables.parquet_columns, "feather": arrow_tables.feather_columns, "mat": array_files.mat_columns,
         "npz": array_files.npz_columns, "hdf5": hdf5_file.hdf5_columns}
