@@ -39,6 +39,7 @@ ROBUSTLY = ("the model is right, nearly linear over the interval, and disturbed 
             "zero; they need not be normal, since the {loss} loss gives little weight to those far out")
 PRIOR_DECIDES = 1e-3  # what the data leave of a prior's variance; less, and they have no say that it could contradict
 STD_RATIO = 1.5  # times; records nearer than that weigh about right together, and slow noise alone may do as much
+FEW_UNKNOWNS = 20  # up to so many, simulations confirm what is not identifiable also where a fit did not converge
 LISTED = 4  # records named in a note; of more, the quietest and the loudest
 
 
@@ -98,10 +99,10 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(noise_std),
                                   smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits,
                                   on_demand=True, quantisers=quantisers_of(problem, residuals), robust=finite.loss != "squared")
-    if uncertainty.combinations and isinstance(problem.model, EquationModel):  # simulations confirm them at an optimum only
-        told = uncertainty.combinations
+    if uncertainty.combinations and isinstance(problem.model, EquationModel):
+        told, worth = uncertainty.combinations, outcome.converged or len(problem.names) <= FEW_UNKNOWNS
         uncertainty = replace(uncertainty, combinations=confirmed_combinations(problem, at.values, active, told)
-                              if outcome.converged else first_order(told))
+                              if worth else first_order(told))
     fixed = count_fixed(outcome.active_bounds, constraints)
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
