@@ -186,6 +186,7 @@ RADAU_TOLERANCE = 1e-8  # relative to each state; the error of radau5 is a tenth
 SEEN_ABOVE_NOISE = 4.0  # times the noise of a simulation; a smaller change of the outputs is none that was seen
 DERIVATIVE_AGREES = 1e-4  # relative, beside what the difference itself is wrong by; some models make their own by differences
 DIFFERENCE_CONFIRMS = 1e-3  # relative; a difference that is wrong by more can confirm nothing
+SOLVER_ERROR_HARMLESS = 0.1  # standard errors by which a tenth of the tolerance of a hidden solver may move an estimate
 DERIVATIVE_REFUTED = 10.0  # times what a difference is wrong by; a derivative that disagrees with it by more is wrong
 
 # -- FMUs (the first three stand in model_exchange.c as well)

@@ -30,7 +30,7 @@ from dynident.integrators.grid import Grid
 from dynident.parallel.tasks import map_ordered
 from dynident.problem.problem import Problem
 from dynident.transcription.shooting import ExperimentData
-from dynident.transcription.simulators import Simulator
+from dynident.transcription.simulators import Simulator, SimulatorIntegrator
 
 CACHED_SIMULATIONS = 64  # simulations kept for who asks again: weights change, outputs do not
 MIN_RELATIVE_SIZE = 1e-3  # a value that happens to be near 0 is moved as if it were this fraction of its scale at least, and
@@ -74,6 +74,10 @@ class EvaluationCache:
         self.learnt = DifferenceKnowledge(self.model_derivatives.unchecked())
         self._outputs: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
         self._jacobians: OrderedDict[tuple[bytes, bytes], Outputs] = OrderedDict()
+
+    @property
+    def integrator(self) -> SimulatorIntegrator:
+        return SimulatorIntegrator(self.simulator.integrator, self.simulator.hidden_solver)
 
     @property
     def notes(self) -> tuple[str, ...]:
