@@ -54,8 +54,8 @@ class FmuModel:
         For Co-Simulation: "feedthrough" saves steps where outputs follow inputs without dynamics.
     tolerance : float, optional
         Relative error that is asked of the solver inside of a Co-Simulation FMU, and of "cvodes". If left out, 1e-6 or what the
-        description asks for if that is less, and a fit tightens it until a tenth of it moves no estimate by more than 0.1 standard
-        errors; 1e-10 for "cvodes".
+        description asks for if that is less, and a fit tightens it until a tenth of it moves no estimate by more than 0.1
+        standard errors; 1e-10 for "cvodes".
     trusted : bool, default False
         Whether the FMU runs in this process; otherwise it has a process of its own.
     time_limit : float, default 60.0
