@@ -57,6 +57,11 @@ def with_a_noisy_input(kind: str) -> di.Problem:
     return problem(kind, model, record={"inputs": {"u": 0.001 * np.sin(T)}}, process_noise={"u": di.Gaussian(0.02)})
 
 
+def with_a_filter(kind: str) -> di.Problem:
+    asked = problem(kind, noise=di.Gaussian(0.01))
+    return asked.replace(experiments=[run.prepared([di.lowpass(3)]) for run in asked.experiments])
+
+
 def algebraic(kind: str, equation: str) -> di.Problem:
     return problem(kind, di.EquationModel(states={"x": "z"}, algebraic={"z": equation}, outputs={"y": "x"}))
 
@@ -81,6 +86,7 @@ WITH: dict[str, Callable[[str], di.Problem]] = {
     "models_without_states": without_states, "constraints": lambda kind: problem(kind, constraints=["a <= 1.5"]),
     "state_bounds": lambda kind: problem(kind, constraints=["x <= 3"]),
     "process_noise": lambda kind: problem(kind, process_noise={"x": di.Gaussian(0.02)}), "input_noise": with_a_noisy_input,
+    "filtered_outputs": with_a_filter,
     "algebraic_variables": lambda kind: algebraic(kind, "z + a*x"),
     "nonlinear_algebraic_variables": lambda kind: algebraic(kind, "z + z**3 + a*x + (a*x)**3")}
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dynident.io.problem_file.record_keys import split_rule
+from dynident.io.problem_file.record_keys import OutputFilters, Preparation, split_rule
 from dynident.problem.experiment import HOLDS
 from dynident.problem.noise import Bounded, Gaussian
 from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -250,6 +250,9 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
+OF_EXPERIMENTS = {"file", "before", "split", "filters", "window"}  # no arguments of `read_table`
+
+
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
@@ -266,10 +269,11 @@ class RecordTable(_Table):
     separator: str | None = None
     decimal: str | None = None
     sheet: str | int | None = None  # of a workbook
+    prepare: Preparation = []
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs", "before", "split"}}
+        given = {key: getattr(self, key) for key in self.model_fields_set - {*OF_EXPERIMENTS, "inputs", "outputs"}}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
 
@@ -280,6 +284,8 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
+    window: Annotated[Any, BeforeValidator(lambda value: _span(value, "two times, where it begins and where it ends"))] = None
+    filters: OutputFilters = {}  # of data that are filtered already: the model's output goes through the same
     split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
 
 
@@ -329,12 +335,12 @@ class MethodTable(BaseModel):
     kind: str
 
 
-def _span(value: Any) -> Any:
-    """One time, or the shortest and the longest."""
+def _span(value: Any, wanted: str = "") -> Any:
+    """Two times; or, unless `wanted` says what these are, one time or the shortest and the longest."""
     for each in value if isinstance(value, list) else [value]:
         _number(each)
-    if isinstance(value, list) and len(value) != 2:
-        raise ValueError("must be a time, or the shortest and the longest as a list of two.")
+    if len(value) != 2 if isinstance(value, list) else wanted:
+        raise ValueError(f"must be {wanted or 'a time, or the shortest and the longest as a list of two'}.")
     return value
 
 
