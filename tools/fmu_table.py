@@ -34,7 +34,8 @@ HEAD = """# Which FMUs were tried
 Made by `python tools/fmu_table.py` on Linux (x86-64). The FMUs are not part of this project: the Reference FMUs of the Modelica
 Association, built from their source, and some of the FMI cross-check. Per tool and interface: how many were tried, how many
 FMPy simulates, how many dynident simulates, of how many both simulate the outputs are the same (rms within 1 % of the range,
-events between samples included), and from how many simulated records a parameter came back (converged, within four standard errors).
+events between samples included), and from how many simulated records a parameter came back (converged, within four standard
+errors).
 "source" are FMUs that bring source code only, which FMPy does not run.
 
 | tool | FMI | interface | tried | FMPy | dynident | same | fitted | what was not |
