@@ -91,6 +91,7 @@ INTEGER_TOLERANCE = 2e-3  # a coefficient of a null direction this close to an i
 INVARIANT = 1e-5  # of its terms; a function that changes by less along a direction is constant along it (derivatives: 1e-8)
 SAME_OUTPUTS = 1e-5  # of what an unknown alone would change; values that change the outputs by less are indistinguishable: the
 # first digits printed of them are as exact
+SAME_OUTPUTS_BY_DIFFERENCES = 1e-4  # the same where the direction itself was found by differences, whose error bends it
 OUTPUT_ROUNDING = 1e-11  # of the outputs; a change below it is the rounding of two simulations
 SEEN_OUTPUTS = 1e-8  # of the outputs; a change above it is one, whatever the noise
 FAINT_ROW = 1e-7  # of the largest sensitivity so far in a record; below it a row is rounding of what came before

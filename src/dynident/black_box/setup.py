@@ -86,6 +86,11 @@ class BlackBoxProblem:
         size = float(np.sqrt(sum(np.sum((r.measured * r.weight) ** 2) for r in self.records)))
         return (self.cache.learnt.noise or 0.0) * size
 
+    @property
+    def jacobian_error(self) -> float:
+        """Relative error of the columns that are differences, the largest."""
+        return self.cache.learnt.column_error
+
     def start(self) -> Variables:
         return Variables(self.coordinates.coordinates(self.start_values), tuple(np.zeros((0, 0)) for _ in self.records))
 

@@ -156,6 +156,10 @@ fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean keep, fmi2Bo
   *end = 0;
   return fmi2OK;
 }
+fmi2Status fmi2GetBooleanStatus(fmi2Component c, const fmi2StatusKind kind, fmi2Boolean *value) {
+  *value = kind == fmi2Terminated;
+  return fmi2OK;
+}
 fmi2Status fmi2DoStep(fmi2Component c, fmi2Real now, fmi2Real h, fmi2Boolean keep) {
   if (now + h > M->stop * (1 + 1e-12)) return fmi2Error;
   if (!advance(M, now + h)) return fmi2Discard;
