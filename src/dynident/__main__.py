@@ -2,8 +2,6 @@
 
 import sys
 
-from dynident._util.operating_system import ignore_interrupts
-
 
 def main() -> None:
     """Load the command line and run it."""
@@ -15,6 +13,8 @@ def main() -> None:
         print("dynident: Stopped by Ctrl-C; nothing was written.", file=sys.stderr, flush=True)
         sys.exit(130)
     finally:
+        from dynident._util.operating_system import ignore_interrupts
+
         ignore_interrupts()  # what comes now would only kill a process that leaves anyway
 
 
