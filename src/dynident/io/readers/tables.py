@@ -167,6 +167,16 @@ def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[
     return openers[kind](file)
 
 
+def open_table(path: str | Path, options: Mapping[str, Any] | None = None) -> TableColumns:
+    """The columns of a file, before anybody says what they are."""
+    reader, anything = reader_of(path, options or {}), ReadRequest(sample_time=1.0)
+    if reader is read_csv:
+        return text_columns(path, anything, **(options or {}))
+    if reader not in KIND_OF:
+        raise NotSupported(f"{Path(path).name}: the reader {reader.__name__} does not list the columns of a file.")
+    return _opened(path, anything, KIND_OF[reader], options)
+
+
 READERS: dict[str, Callable[..., Experiment]] = {
     ".csv": read_csv, ".txt": read_csv, ".tsv": read_csv, ".dat": read_csv, ".asc": read_csv,
     ".parquet": read_parquet, ".pq": read_parquet, ".feather": read_feather, ".arrow": read_feather,
