@@ -178,7 +178,7 @@ def draft(path: Path, guess: Guess, match: Match, *, initial: Mapping[str, float
     table = model_table(model)
     table["units"] = {key: unit for key, unit in table.get("units", {}).items() if _unit_fits(unit, match.columns.get(key))}
     why = "as you said" if chosen else "its signals fit the columns of the record best"
-    lines = [f"# A first problem file for {path.name}. Guesses are marked: correct them, then run dynident check, dynident fit.",
+    lines = [f"# A first problem file for {path.name}. Guesses are marked: correct them, then run dynident fit.",
              "", f"# The model: {name} of the library, {why} (`dynident init --list` shows all). Edit the equations freely.",
              f"# {(getattr(library, name).__doc__ or '').strip().splitlines()[0]}", "[model]"]
     lines += [f"{key} = {as_toml(value)}{_model_comment(key)}" for key, value in table.items()]
