@@ -9,6 +9,7 @@ from typing import Any
 from dynident.errors import NotSupported, ProblemError
 from dynident.io.readers.columns import Column, Inputs, Outputs, ReadRequest, existing_file
 from dynident.io.readers.csv import read_csv, text_columns
+from dynident.io.readers.own_clocks import CLOCK
 from dynident.io.readers.table_columns import Split, TableColumns, read_one, read_runs
 from dynident.problem.experiment import Experiment
 
@@ -153,14 +154,33 @@ def read_feather(path: str | Path, **columns: Any) -> Experiment:
     return read_one(request, _opened(path, request, "feather"))
 
 
+def read_mf4(path: str | Path, **columns: Any) -> Experiment:
+    """One record from the channels of an MF4 (MDF) file, each with its own clock."""
+    return records_of(path, None, columns)[0]
+
+
+def read_tdms(path: str | Path, **columns: Any) -> Experiment:
+    """One record from the channels of a TDMS file."""
+    return records_of(path, None, columns)[0]
+
+
+def read_ros(path: str | Path, **columns: Any) -> Experiment:
+    """One record from the messages of a ROS bag, each topic with its own clock."""
+    return records_of(path, None, columns)[0]
+
+
 def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[str, Any] | None = None) -> TableColumns:
     """The columns of a file; the packages that read it are loaded now and not before."""
-    from dynident.io.readers import array_files, arrow_tables, excel, hdf5_file
+    from dynident.io.readers import array_files, arrow_tables, excel, hdf5_file, measurement_files, ros_bag
 
     file = existing_file(path)
     request.check(file.name)
     if kind == "excel":
         return excel.excel_columns(file, request.names(), **(options or {}))
+    clocked: dict[str, Callable[[Path, ReadRequest], TableColumns]] = {
+        "mf4": measurement_files.mf4_columns, "tdms": measurement_files.tdms_columns, "ros": ros_bag.ros_columns}
+    if kind in clocked:
+        return clocked[kind](file, request)
     openers: dict[str, Callable[[Path], TableColumns]] = {
         "parquet": arrow_tables.parquet_columns, "feather": arrow_tables.feather_columns, "mat": array_files.mat_columns,
         "npz": array_files.npz_columns, "hdf5": hdf5_file.hdf5_columns}
@@ -170,6 +190,9 @@ def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[
 def open_table(path: str | Path, options: Mapping[str, Any] | None = None) -> TableColumns:
     """The columns of a file, before anybody says what they are."""
     reader, anything = reader_of(path, options or {}), ReadRequest(sample_time=1.0)
+    if reader in OWN_CLOCK:
+        raise NotSupported(f"{Path(path).name}: its signals have clocks of their own, and only tables are looked at here. "
+                           "Name the signals in a problem file by hand.")
     if reader is read_csv:
         return text_columns(path, anything, **(options or {}))
     if reader not in KIND_OF:
@@ -181,9 +204,11 @@ READERS: dict[str, Callable[..., Experiment]] = {
     ".csv": read_csv, ".txt": read_csv, ".tsv": read_csv, ".dat": read_csv, ".asc": read_csv,
     ".parquet": read_parquet, ".pq": read_parquet, ".feather": read_feather, ".arrow": read_feather,
     ".mat": read_mat, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5,
-    ".xlsx": read_excel, ".xlsm": read_excel, ".xlsb": read_excel, ".xls": read_excel, ".ods": read_excel}
+    ".xlsx": read_excel, ".xlsm": read_excel, ".xlsb": read_excel, ".xls": read_excel, ".ods": read_excel,
+    ".mf4": read_mf4, ".mdf": read_mf4, ".tdms": read_tdms, ".mcap": read_ros, ".bag": read_ros, ".db3": read_ros}
 KIND_OF = {read_parquet: "parquet", read_feather: "feather", read_mat: "mat", read_npz: "npz", read_hdf5: "hdf5",
-           read_excel: "excel"}  # those whose table can be split into runs, beside text
+           read_excel: "excel", read_mf4: "mf4", read_tdms: "tdms", read_ros: "ros"}  # whose tables can be split, beside text
+OWN_CLOCK = (read_mf4, read_tdms, read_ros)  # time may be left out: signals bring it along
 OPTIONS = {"separator": (read_csv,), "decimal": (read_csv,), "sheet": (read_excel,)}  # that belong to some files only
 BELONG_TO = {"separator": "text files", "decimal": "text files", "sheet": "workbooks"}
 
@@ -212,8 +237,8 @@ def reader_of(path: str | Path, columns: Mapping[str, Any]) -> Callable[..., Exp
 def read_table(path: str | Path, **columns: Any) -> Experiment:
     r"""Read one record with the reader that fits the end of the file's name.
 
-    Text (also packed by gzip), Parquet, Feather, MAT and npz are read as they are; workbooks and HDF5 with an extra package,
-    which the error names. See the manual, howto/read_records.
+    Text (also packed by gzip), Parquet, Feather, MAT and npz are read as they are; workbooks, HDF5, MF4, TDMS and ROS bags with
+    an extra package, which the error names. See the manual, howto/read_records.
 
     Parameters
     ----------
@@ -263,7 +288,9 @@ def _runs(table: Any, split: Split, columns: Mapping[str, Any]) -> list[Experime
         request.check("table")
         return read_runs(request, frame_columns(table), split)
     reader = reader_of(table, columns)
-    if split is None:
+    if reader in OWN_CLOCK and columns.get("time") is None and columns.get("sample_time") is None:
+        columns = {**columns, "time": CLOCK}
+    if split is None and reader not in OWN_CLOCK:
         return [reader(table, **columns)]
     options = {key: columns[key] for key in OPTIONS if key in columns}
     request = ReadRequest(**{key: value for key, value in columns.items() if key not in options})
