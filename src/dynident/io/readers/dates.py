@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 NOT_A_DATE = "is neither a number nor a date such as 2024-05-01T12:00:00.250+02:00"
 _ZONE = r"\s?(?:Z|z|[+-]\d\d(?::?\d\d)?)"
@@ -27,6 +26,8 @@ def has_zone(text: str) -> bool:
 
 def parsed_dates(texts: Any, zoned: bool) -> Any:
     """Texts as Arrow timestamps; `zoned`: all name a zone, and become UTC. Raises ArrowInvalid for anything else."""
+    import pyarrow.compute  # here, because it takes a moment to load and few records hold dates
+
     plain = pa.compute.replace_substring(pa.compute.utf8_trim_whitespace(texts.cast(pa.string())), ",", ".")
     plain = pa.compute.replace_substring_regex(plain, r"\s([+-]\d\d)", r"\1")  # a blank before the zone
     plain = pa.compute.replace_substring_regex(plain, r"\s?z$", "Z")
@@ -47,6 +48,8 @@ def counts_of(stamps: Any) -> Any:
 
 def seconds_from(counts: Any, first: int) -> np.ndarray:
     """Seconds after the first count, NaN where there is none; subtracted as integers."""
+    import pyarrow.compute
+
     since = pa.compute.subtract(counts, pa.scalar(first, pa.int64()))
     return pa.compute.divide(since.cast(pa.float64(), safe=False), _NANOSECONDS).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
