@@ -143,3 +143,10 @@ def test_what_cannot_be_begun_is_answered(here, capsys, words, said):
     assert shell("init", *words) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert (here / "taken.toml").read_text() == ""
+
+
+@pytest.mark.parametrize("name", ["run.mf4", "run.tdms", "run.mcap"])
+def test_signals_with_clocks_of_their_own_are_no_table(here, capsys, name):
+    (here / name).write_bytes(b"anything")
+    assert shell("init", name) == 2
+    assert "its signals have clocks of their own" in " ".join(capsys.readouterr().err.split())

@@ -180,6 +180,7 @@ INTEGRATION_ELSEWHERE = 0.05  # of the outputs; a difference that large is no ma
 STIFF_STEP = 1.0  # spectral radius times step; an accurate step of Runge-Kutta is shorter, and beyond 2.8 it is unstable
 INTEGRATION_EXACT = 1e-9  # of the signals; an integrator's error below it is good enough where there is next to no noise
 STEP_HALVING_TOLERANCE = 1e-7  # of the largest value of a signal; a simulation that halving its steps changes by less is right
+LIVE_CURVE_CHANGE = 1e-3  # of the largest value: what halved steps may change of a curve that follows a slider
 
 # -- one step (integrators; the first five stand in event_location.c and implicit_stages.c as well)
 

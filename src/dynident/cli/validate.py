@@ -26,7 +26,7 @@ Initial = Annotated[list[str], typer.Option("--initial", metavar="STATE=VALUE", 
     "A known initial state of this record; what is not given is fitted to it. May be repeated."))]
 
 OF_ONE_RECORD = {  # says nothing about another, or is said anew
-    "file", "name", "start", "initial", "outputs", "sheet", "split", "filters"}
+    "file", "name", "start", "initial", "outputs", "sheet", "split", "filters", "before", "window"}
 
 
 def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B006 typer hands over a new list

@@ -98,11 +98,18 @@ def vertical_range(panel: Panel) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
-    """Round numbers between two ends, and how they are written: as few digits as tell them apart."""
+    """Round numbers between two ends, and how they are written: as few digits as tell them apart.
+
+    At most so many; but a scale needs two, so that more stand where fewer than that would.
+    """
     raw = (high - low) / most
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * (1 - 1e-9))
-    places = [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    steps = [m * power for m in (10, 5, 2, 1, 0.5, 0.2)]
+    smallest = max(k for k, step in enumerate(steps) if step >= raw * (1 - 1e-9))
+    for step in steps[smallest:]:
+        places = [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        if len(places) > 1:
+            break
     return [(at, _tick_text(at, step, max(abs(low), abs(high)))) for at in places]
 
 

@@ -31,6 +31,7 @@ MEASURED, FITTED, SECOND = "#8a949a", COLORS["fitted"], COLORS["second"]
 COLUMNS = 3  # experiments beside each other; more go into the next row
 INCH = 80  # pixels of the page that an inch on paper holds
 TITLE = 0.32  # inches above a panel
+SHORT_TITLE = 26  # letters that leave room for a legend beside them
 POINT = 0.75  # of a pixel
 MARKERS = {"dot": "o", "ring": "o", "cross": "x", "thin cross": "x"}
 STYLE: Any = {"axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": "#9aa4aa", "axes.grid": True,
@@ -95,7 +96,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     if panel.bare:
         axes.set(ylim=(0, 1), yticks=[])
     if axes.get_legend_handles_labels()[1]:
-        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.1, fontsize=8)
+        beside = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": 4, "borderaxespad": 0.1}  # of the title
+        axes.legend(**(beside if len(panel.title) <= SHORT_TITLE else {"loc": "best"}), fontsize=8)
 
 
 def _draw_curve(axes: Axes, curve: Curve) -> None:

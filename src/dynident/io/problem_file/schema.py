@@ -250,7 +250,7 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
-OF_EXPERIMENTS = {"file", "before", "split", "filters"}  # no arguments of `read_table`
+OF_EXPERIMENTS = {"file", "before", "split", "filters", "window"}  # no arguments of `read_table`
 
 
 class RecordTable(_Table):
@@ -284,6 +284,7 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
+    window: Annotated[Any, BeforeValidator(lambda value: _span(value, "two times, where it begins and where it ends"))] = None
     filters: OutputFilters = {}  # of data that are filtered already: the model's output goes through the same
     split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
 
@@ -334,12 +335,12 @@ class MethodTable(BaseModel):
     kind: str
 
 
-def _span(value: Any) -> Any:
-    """One time, or the shortest and the longest."""
+def _span(value: Any, wanted: str = "") -> Any:
+    """Two times; or, unless `wanted` says what these are, one time or the shortest and the longest."""
     for each in value if isinstance(value, list) else [value]:
         _number(each)
-    if isinstance(value, list) and len(value) != 2:
-        raise ValueError("must be a time, or the shortest and the longest as a list of two.")
+    if len(value) != 2 if isinstance(value, list) else wanted:
+        raise ValueError(f"must be {wanted or 'a time, or the shortest and the longest as a list of two'}.")
     return value
 
 

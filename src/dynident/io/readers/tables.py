@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -170,17 +170,27 @@ def read_ros(path: str | Path, **columns: Any) -> Experiment:
 
 
 def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[str, Any] | None = None) -> TableColumns:
-    """The columns of a file; the packages that read it are loaded now and not before."""
-    from dynident.io.readers import array_files, arrow_tables, excel, hdf5_file, measurement_files, ros_bag
-
+    """The columns of a file, after a look at what is asked of it."""
     file = existing_file(path)
     request.check(file.name)
-    if kind == "excel":
-        return excel.excel_columns(file, request.names(), **(options or {}))
-    clocked: dict[str, Callable[[Path, ReadRequest], TableColumns]] = {
-        "mf4": measurement_files.mf4_columns, "tdms": measurement_files.tdms_columns, "ros": ros_bag.ros_columns}
-    if kind in clocked:
+    if kind in CLOCKED:
+        from dynident.io.readers import measurement_files, ros_bag
+
+        clocked: dict[str, Callable[[Path, ReadRequest], TableColumns]] = {
+            "mf4": measurement_files.mf4_columns, "tdms": measurement_files.tdms_columns, "ros": ros_bag.ros_columns}
         return clocked[kind](file, request)
+    return columns_in(file, kind, request.names(), options)
+
+
+def columns_in(file: Path, kind: str, names: Collection[str] = (), options: Mapping[str, Any] | None = None) -> TableColumns:
+    """The columns of a file; the packages that read it are loaded now and not before."""
+    from dynident.io.readers import array_files, arrow_tables, excel, hdf5_file
+
+    if kind in CLOCKED:
+        raise NotSupported(f"{file.name}: its signals have clocks of their own, and only tables are looked at here. Name the "
+                           "signals in a problem file by hand.")
+    if kind == "excel":
+        return excel.excel_columns(file, names, **(options or {}))
     openers: dict[str, Callable[[Path], TableColumns]] = {
         "parquet": arrow_tables.parquet_columns, "feather": arrow_tables.feather_columns, "mat": array_files.mat_columns,
         "npz": array_files.npz_columns, "hdf5": hdf5_file.hdf5_columns}
@@ -190,14 +200,11 @@ def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[
 def open_table(path: str | Path, options: Mapping[str, Any] | None = None) -> TableColumns:
     """The columns of a file, before anybody says what they are."""
     reader, anything = reader_of(path, options or {}), ReadRequest(sample_time=1.0)
-    if reader in OWN_CLOCK:
-        raise NotSupported(f"{Path(path).name}: its signals have clocks of their own, and only tables are looked at here. "
-                           "Name the signals in a problem file by hand.")
     if reader is read_csv:
         return text_columns(path, anything, **(options or {}))
     if reader not in KIND_OF:
         raise NotSupported(f"{Path(path).name}: the reader {reader.__name__} does not list the columns of a file.")
-    return _opened(path, anything, KIND_OF[reader], options)
+    return columns_in(existing_file(path), KIND_OF[reader], (), options)
 
 
 READERS: dict[str, Callable[..., Experiment]] = {
@@ -208,7 +215,8 @@ READERS: dict[str, Callable[..., Experiment]] = {
     ".mf4": read_mf4, ".mdf": read_mf4, ".tdms": read_tdms, ".mcap": read_ros, ".bag": read_ros, ".db3": read_ros}
 KIND_OF = {read_parquet: "parquet", read_feather: "feather", read_mat: "mat", read_npz: "npz", read_hdf5: "hdf5",
            read_excel: "excel", read_mf4: "mf4", read_tdms: "tdms", read_ros: "ros"}  # whose tables can be split, beside text
-OWN_CLOCK = (read_mf4, read_tdms, read_ros)  # time may be left out: signals bring it along
+CLOCKED = ("mf4", "tdms", "ros")  # kinds whose signals bring their times along, so that time may be left out
+OWN_CLOCK = (read_mf4, read_tdms, read_ros)
 OPTIONS = {"separator": (read_csv,), "decimal": (read_csv,), "sheet": (read_excel,)}  # that belong to some files only
 BELONG_TO = {"separator": "text files", "decimal": "text files", "sheet": "workbooks"}
 

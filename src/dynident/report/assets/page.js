@@ -1,5 +1,5 @@
 // Charts are drawn without this script. It reads values where the pointer is, shows a stretch of the horizontal axis alone,
-// copies the command, and opens what is folded before printing. Text from the data is only ever set as text.
+// copies the command, and opens folded charts before printing. Text from the data is only ever set as text.
 (() => {
   "use strict";
   const UNITS = 30000, SVG = "http://www.w3.org/2000/svg", ROOM = 0.06, NEAR = 18;
@@ -40,7 +40,8 @@
 
   const ticks = (low, high, most) => {
     const raw = (high - low) / most, power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * (1 - 1e-9));
+    let step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * (1 - 1e-9));
+    while (Math.floor(high / step) - Math.ceil(low / step) < 1) step /= 2; // a scale needs two numbers
     const found = [];
     for (let k = Math.ceil(low / step - 1e-9); k <= high / step + 1e-9; k += 1) {
       found.push([k * step, (k * step).toFixed(Math.max(0, Math.min(12, -Math.floor(Math.log10(step) + 1e-9)))).replace("-", "−")]);
@@ -227,7 +228,7 @@
 
   const opened = [];
   addEventListener("beforeprint", () => {
-    for (const fold of document.querySelectorAll("details:not([open])")) { fold.open = true; opened.push(fold); }
+    for (const fold of document.querySelectorAll("details:not([open]):has(figure)")) { fold.open = true; opened.push(fold); }
   });
   addEventListener("afterprint", () => { for (const fold of opened.splice(0)) fold.open = false; });
 })();
