@@ -102,6 +102,22 @@ def test_record_without_units_gets_a_model_too(here):
     assert di.read_problem(here / "run.toml").problem.experiments
 
 
+def test_columns_that_say_nothing_are_said_to_do_so(here, capsys):
+    rows = "".join(f"{k} {np.cos(k)} 5 {np.sin(k)} 7\n" for k in range(40))
+    (here / "bare.txt").write_text(rows)
+    assert shell("init", "bare.txt") == 0
+    assert "No name and no unit says what bare.txt is of" in capsys.readouterr().out
+    assert "for want of a better GUESS" in (here / "bare.toml").read_text()
+    assert di.read_problem(here / "bare.toml").problem.experiments[0].samples == 40
+
+
+def test_a_measurement_is_no_input_where_nothing_says_so(here):
+    t = np.arange(50) * 0.1
+    rows = "".join(f"{x},{np.sin(x)},{np.cos(x)},{np.sin(2 * x)}\n" for x in t.tolist())
+    (here / "run.csv").write_text("t,a1,a2,a3\n" + rows)
+    assert choose_model(guess_columns(here / "run.csv")).model.inputs == ()
+
+
 def test_units_that_do_not_fit_the_model_are_left_open(here):
     (here / "run.csv").write_text("t [s],u [V],y [m]\n" + "".join(f"{k},{k // 20 % 2},{k}\n" for k in range(60)))
     assert shell("init", "run.csv", "--model", "dead_time_process", "--column", "u=u", "--column", "y=y") == 0

@@ -99,6 +99,9 @@ def _first_file(record: Path, model: str, columns: dict[str, str], sheet: str, o
                            f"{', '.join(column.header for column in guess.columns)}. Say which it is with --column "
                            "SIGNAL=COLUMN, or choose another model.")
     out.write_text(draft(file, guess, found, sheet=sheet or None, chosen=bool(name)), encoding="utf-8")
+    if not name and not found.evident:
+        print(f"No name and no unit says what {file.name} is of; {found.name} is a mere guess. Choose with --model NAME "
+              "(--list shows them).")
     signals = ", ".join(f"{signal} from '{column.header}'" for signal, column in found.columns.items())
     print(f"Written to {out}: {found.name}, {signals}.\nLook at what was guessed, then run: dynident fit {out}")
 

@@ -6,7 +6,7 @@ What is guessed stands in the file with a comment that says so and why; the equa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,11 @@ NAMED, SAME_UNIT, SAME_ROLE, UNUSED = 3.0, 2.0, 1.0, -0.5  # what a match of nam
 WIDE = 1000.0  # between a typical value and its bounds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GuessedColumn:
     """A column of numbers: its header, its unit and what it looks like."""
 
+    ref: str | int  # by which it is asked for: its header, or its position where that does not tell it
     header: str
     name: str  # the header without its unit
     unit: str
@@ -45,7 +46,7 @@ class GuessedColumn:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Guess:
     """What a record is taken for."""
 
@@ -61,6 +62,8 @@ def guess_columns(path: Path, sheet: str | int | None = None) -> Guess:
     left_out = []
     time: GuessedColumn | None = None
     for k, header in enumerate(table.headers):
+        ref = header if header and list(table.headers).count(header) == 1 else k
+        header = header or f"column {k}"
         name, unit = split_header(header) if table.units is not None else (header, "")
         unit = unit or (table.units[k] if table.units is not None else "")
         as_time = time is None and (name.lower() in TIMES or name.lower().startswith(("time_", "t_")) or is_time(unit))
@@ -68,13 +71,12 @@ def guess_columns(path: Path, sheet: str | int | None = None) -> Guess:
         if values is None:
             left_out.append(header)
         elif as_time and np.all(np.diff(values) > 0):
-            time = GuessedColumn(header, name, unit, values, False, "it is called so and rises")
+            time = GuessedColumn(ref, header, name, unit, values, False, "it is called so and rises")
         else:
             is_input, why = _looks_like_input(name, values)
-            found.append(GuessedColumn(header, name, unit, values, is_input, why))
+            found.append(GuessedColumn(ref, header, name, unit, values, is_input, why))
     if time is None and found and found[0].values.size > 2 and np.all(np.diff(found[0].values) > 0):
-        first = found.pop(0)
-        time = GuessedColumn(first.header, first.name, first.unit, first.values, False, "it is the first column and rises")
+        time = replace(found.pop(0), is_input=False, why="it is the first column and rises")
     if not found:
         raise ProblemError(f"{path.name} has no column of numbers beside time, so there is nothing to fit.")
     return Guess(time, tuple(found), tuple(left_out))
@@ -109,7 +111,7 @@ def noise_floor(values: np.ndarray) -> float:
     return float(np.median(np.abs(third - np.median(third))) / 0.6745 / np.sqrt(20.0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Match:
     """A model of the library, and the column of each of its signals."""
 
@@ -118,6 +120,7 @@ class Match:
     columns: Mapping[str, GuessedColumn]
     score: float
     missing: tuple[str, ...] = ()  # inputs without a column
+    evident: bool = True  # whether a name or a unit speaks for it, and not the roles of the columns alone
 
 
 def known_model(name: str) -> str:
@@ -145,7 +148,8 @@ def match_model(name: str, guess: Guess, given: Mapping[str, str] | None = None)
     measured = [signal for signal in model.outputs if signal in columns]
     unused = len(guess.columns) - len(columns) + len(signals) - len(columns)
     score = sum(each for *_, each in fits) / len(signals) + UNUSED * unused
-    return Match(name, model, columns, score if measured and not missing else -np.inf, missing)
+    return Match(name, model, columns, score if measured and not missing else -np.inf, missing,
+                 evident=any(each > SAME_ROLE for *_, each in fits))
 
 
 def _score(model: EquationModel, signal: str, is_input: bool, column: GuessedColumn, given: str | None) -> float:
@@ -157,7 +161,9 @@ def _score(model: EquationModel, signal: str, is_input: bool, column: GuessedCol
         if conversion(column.unit, unit) is None:
             return -np.inf
         score += SAME_UNIT
-    return score + (SAME_ROLE if column.is_input == is_input else -SAME_ROLE)
+    if column.is_input == is_input:
+        return score + SAME_ROLE
+    return score - SAME_ROLE if score else -np.inf  # a measurement is no input where nothing else says so
 
 
 def choose_model(guess: Guess) -> Match:
@@ -177,7 +183,8 @@ def draft(path: Path, guess: Guess, match: Match, *, initial: Mapping[str, float
     model, name = match.model, match.name
     table = model_table(model)
     table["units"] = {key: unit for key, unit in table.get("units", {}).items() if _unit_fits(unit, match.columns.get(key))}
-    why = "as you said" if chosen else "its signals fit the columns of the record best"
+    why = "as you said" if chosen else "its signals fit the columns of the record best" if match.evident else (
+        "for want of a better GUESS: no name and no unit says what the record is; choose with --model")
     lines = [f"# A first problem file for {path.name}. Guesses are marked: correct them, then run dynident fit.",
              "", f"# The model: {name} of the library, {why} (`dynident init --list` shows all). Edit the equations freely.",
              f"# {(getattr(library, name).__doc__ or '').strip().splitlines()[0]}", "[model]"]
@@ -214,7 +221,7 @@ def _experiment_lines(path: Path, guess: Guess, match: Match, initial: Mapping[s
     if guess.time is None:
         lines.append("sample_time = 1.0  # GUESS: no column rises as time does; say the distance of the samples")
     else:
-        lines.append(f"time = {as_toml(guess.time.header)}  # guessed: {guess.time.why}; {_sampling(guess.time.values)}")
+        lines.append(f"time = {as_toml(guess.time.ref)}  # guessed: {guess.time.why}; {_sampling(guess.time.values)}")
     for kind, signals in (("inputs", match.model.inputs), ("outputs", match.model.outputs)):
         for signal in signals:
             if signal in match.columns:
@@ -234,7 +241,7 @@ def _experiment_lines(path: Path, guess: Guess, match: Match, initial: Mapping[s
 
 
 def _signal_line(kind: str, signal: str, column: GuessedColumn) -> str:
-    line = f"{kind}.{as_toml_key(signal)} = {as_toml(column.header)}  # guessed: {column.why}"
+    line = f"{kind}.{as_toml_key(signal)} = {as_toml(column.ref)}  # guessed: {column.why}"
     if kind == "outputs":
         floor = noise_floor(column.values)
         line += f"; noise floor about {floor:.2g} (third differences)" if np.isfinite(floor) and floor > 0 else ""
