@@ -36,8 +36,8 @@ Association, built from their source, and some of the FMI cross-check. Per tool 
 FMPy simulates, how many dynident simulates, of how many both simulate the outputs are the same (rms within 1 % of the range,
 events between samples included), and from how many simulated records a parameter came back (converged, within four standard
 errors).
-"source" are FMUs that bring source code only, which FMPy does not run. A trial that takes more than 90 s, all its simulations and
-its fit together, is given up; the machine was busy with other work.
+"source" are FMUs that bring source code only, which FMPy does not run. A trial that takes more than 90 s, all its simulations
+and its fit together, is given up; the machine was busy with other work.
 
 | tool | FMI | interface | tried | FMPy | dynident | same | fitted | what was not |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |

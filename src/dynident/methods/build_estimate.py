@@ -18,7 +18,7 @@ import numpy as np
 from dynident.estimate.estimate import Estimate, Trajectory, fit_percent
 from dynident.integrators.propagation import Propagation, mode_names
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.indistinguishable import confirmed_combinations
+from dynident.methods.indistinguishable import confirmed_combinations, first_order
 from dynident.methods.rank_by_differences import covariance_by_differences
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
@@ -101,9 +101,10 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
             problem, tied, active, noise_estimated=bool(noise_std), smallest=smallest, limits=limits, on_demand=True,
             quantisers=quantisers_of(problem, residuals), robust=finite.loss != "squared"),
         SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT)
-    if uncertainty.combinations and isinstance(problem.model, EquationModel):
-        uncertainty = replace(uncertainty, combinations=confirmed_combinations(
-            problem, at.values, active, uncertainty.combinations))
+    if uncertainty.combinations and isinstance(problem.model, EquationModel):  # simulations confirm them at an optimum only
+        told = uncertainty.combinations
+        uncertainty = replace(uncertainty, combinations=confirmed_combinations(problem, at.values, active, told)
+                              if outcome.converged else first_order(told))
     fixed = count_fixed(outcome.active_bounds, constraints)
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
