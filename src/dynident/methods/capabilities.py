@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from dynident.errors import NotSupported
+from dynident.errors import NotSupported, ProblemError
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import Bounded
 from dynident.problem.problem import Problem
@@ -81,6 +81,8 @@ def check_supports(problem: Problem, name: str, takes: Capabilities) -> None:
         if getattr(takes, feature) is Support.NO and (facts := FEATURES[feature](problem)) is not None:
             said = takes.refusals.get(feature, sentence)
             raise NotSupported(said.format(method=name, instead=takes.instead.get(feature, INSTEAD), **facts))
+    if takes.gaussian_noise is not Support.NO and problem.too_few_values:  # only a set may be larger than a point
+        raise ProblemError(problem.too_few_values)
 
 
 INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), full_discretization() or least_squares()"

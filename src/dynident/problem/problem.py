@@ -17,7 +17,7 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.constraint import Constraint, constraint_from
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
-from dynident.problem.noise import Bounded, Gaussian, Noise
+from dynident.problem.noise import Bounded, Gaussian, Noise, stated_bound
 from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
 from dynident.problem.unit_checks import unit_faults, unknown_unit_faults
 
@@ -120,11 +120,10 @@ class Problem:
         if faults:
             raise ProblemError(faults)
         unknowns, bindings = _bind(self.model, experiments, parameters)
-        data = sum(int(np.sum(np.isfinite(y))) for e in experiments for y in e.outputs.values())
-        known_before = sum(u.prior is not None for u in unknowns)
-        if data + known_before < len(unknowns):
-            raise ProblemError(f"{len(unknowns)} unknowns ({', '.join(u.name for u in unknowns)}) cannot be found from "
-                               f"{data} measured values. Fix some of them, or measure more.")
+        too_few = _too_few_values(experiments, unknowns)
+        if too_few and any(stated_bound(noise) is None for e in experiments for name, noise in e.noise.items()
+                           if name in e.outputs):  # bounds leave a set, however few the values
+            raise ProblemError(too_few)
         for key, value in {"experiments": experiments, "parameters": parameters, "constraints": constraints,
                            "unknowns": unknowns, "process_noise": dict(self.process_noise),
                            "bindings": bindings}.items():
@@ -138,7 +137,12 @@ class Problem:
     @property
     def measured_values(self) -> int:
         """Number of measured values in all records, missing ones left out."""
-        return sum(int(np.sum(np.isfinite(y))) for e in self.experiments for y in e.outputs.values())
+        return _measured_values(self.experiments)
+
+    @property
+    def too_few_values(self) -> str:
+        """A sentence where there are fewer measured values than unknowns, which leaves no single answer; else nothing."""
+        return _too_few_values(self.experiments, self.unknowns)
 
     def parameters_and_initial_state(self, unknowns: np.ndarray, experiment: int) -> tuple[np.ndarray, np.ndarray]:
         """Parameters and initial state of one experiment, from values of the unknowns in `names` order."""
@@ -203,6 +207,18 @@ class Problem:
                 if isinstance(noise, Gaussian) and noise.bound is not None:
                     digest.update(f"within {float(noise.bound)!r}".encode())
         return digest.hexdigest()
+
+
+def _measured_values(experiments: Sequence[Experiment]) -> int:
+    return sum(int(np.sum(np.isfinite(y))) for e in experiments for y in e.outputs.values())
+
+
+def _too_few_values(experiments: Sequence[Experiment], unknowns: Sequence[Unknown]) -> str:
+    data = _measured_values(experiments)
+    if data + sum(u.prior is not None for u in unknowns) >= len(unknowns):
+        return ""
+    return (f"{len(unknowns)} unknowns ({', '.join(u.name for u in unknowns)}) cannot be found from {data} measured values. Fix "
+            "some of them, or measure more.")
 
 
 def _printed(quantity: str, experiment: str, several: bool) -> str:

@@ -29,6 +29,7 @@ class BoundedRecord:
     steps: tuple[IntervalStep, ...]  # (samples,)
     low: np.ndarray  # (outputs, samples): measured minus radius; -inf where not measured
     high: np.ndarray
+    windows: np.ndarray | None = None  # (samples, 2) where times are open: steps between which each lies; else one a sample
 
     @property
     def samples(self) -> int:
@@ -40,6 +41,10 @@ class BoundedRecord:
     def part(self, begin: int, end: int) -> BoundedRecord:
         """The samples from `begin` on, before `end`."""
         own = slice(begin, end)
+        if self.windows is not None:
+            windows = self.windows[own]
+            return replace(self, time=self.time[own], steps=self.steps[:windows.max() + 1], low=self.low[:, own],
+                           high=self.high[:, own], windows=windows)
         return BoundedRecord(self.label, self.time[own], self.steps[own], self.low[:, own], self.high[:, own])
 
     def with_inflated_bounds(self, factor: float) -> BoundedRecord:
@@ -47,8 +52,8 @@ class BoundedRecord:
         with np.errstate(invalid="ignore"):
             centre, radius = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low) * factor
         seen = np.isfinite(self.low)
-        return BoundedRecord(self.label, self.time, self.steps, np.where(seen, round_down(centre - radius), -np.inf),
-                             np.where(seen, round_up(centre + radius), np.inf))
+        return replace(self, low=np.where(seen, round_down(centre - radius), -np.inf),
+                       high=np.where(seen, round_up(centre + radius), np.inf))
 
 
 def make_bounded_record(experiment: Experiment, model: Any, input_error: Mapping[str, float]) -> BoundedRecord:
