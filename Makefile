@@ -16,7 +16,7 @@ PORTABLE ?= -march=x86-64 -ffp-contract=off
 NUMERICAL := tests/test_every_method.py $(addprefix tests/,linalg integrators transcription solvers statistics methods kalman boundary)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-all test-lowest test-portable check bench bench-smoke docs figure wheel clean
+.PHONY: help setup lock demo test test-all test-lowest test-portable check bench bench-smoke docs figure papers wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -77,6 +77,10 @@ docs: $(READY_DOCS)  ## the manual, in docs/_build/html
 $(READY_DOCS): $(READY)
 	$(BIN)/python $(PIP) -c constraints.txt -e '.[docs]'
 	@touch $@
+
+papers: $(READY)  ## every item of the papers in its quick form: docs/papers.md and the record in the package
+	$(BIN)/python -m dynident papers run all --quick --again --out build/papers
+	$(BIN)/python -m dynident papers page --out build/papers --markdown docs/papers.md --record src/dynident/papers/recorded.csv
 
 figure: $(READY)  ## the architecture figure of CONTRIBUTING, from the layers in pyproject.toml
 	$(BIN)/python tools/architecture_figure.py docs/_static

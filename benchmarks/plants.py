@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -110,6 +110,11 @@ def hydraulic_cylinder() -> Plant:
     return Plant({"x": "v", "v": "(A*p - d*v - 40*x)/m", "p": "(beta/V)*(q*u - A*v - c*p)"}, {"position": "x"},
                  {"m": 3.0, "d": 25.0, "beta": 60.0, "c": 0.3}, {"x": 0.0, "v": 0.0, "p": 0.0}, t,
                  {"u": binary(t, 0.2, 1.0, 7)}, {"A": 2.0, "V": 1.0, "q": 4.0})
+
+
+def hydraulic_cylinder_with_pressure() -> Plant:
+    """The position alone has the transfer function of three sets of parameters; with the pressure one is left."""
+    return replace(hydraulic_cylinder(), outputs={"position": "x", "pressure": "p"})
 
 
 def vehicle() -> Plant:
@@ -260,6 +265,7 @@ PLANTS: Mapping[str, Callable[[], Plant]] = {make.__name__: make for make in (
     vehicle, current_fed_motor, induction_motor, two_tanks, three_tanks, consecutive_reactions, enzyme, bioreactor,
     stirred_reactor, room_and_wall, battery, epidemic, predator_and_prey, glucose, drug, oscillator, nerve, barnacle, lorenz,
     rossler, two_tones)}
+VARIANTS = {"hydraulic_cylinder_with_pressure": hydraulic_cylinder_with_pressure}  # plants of the noise study only
 HELD_BACK = ("cart_with_pendulum", "quarter_car", "bioreactor", "battery", "epidemic", "barnacle", "rossler")
 WRONG = {  # plant -> a model that lacks something: its states; the outputs keep their equations
     "two_inertias": {"q1": "v1", "v1": "(u - b*v1 - k*q1)/J1"},  # one inertia on a spring
@@ -272,7 +278,7 @@ WRONG = {  # plant -> a model that lacks something: its states; the outputs keep
 
 @cache
 def plant(name: str) -> Plant:
-    return PLANTS[name]()
+    return {**PLANTS, **VARIANTS}[name]()
 
 
 @cache

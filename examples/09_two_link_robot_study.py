@@ -7,8 +7,10 @@ relative densities of the matrices (Fig. 4). Inputs and starts of the paper are 
 the numbers cannot. The solver differs as well: the paper's SQP method knows no curvature and learns it by BFGS updates,
 ours is a structured Gauss-Newton method.
 
-    python 09_two_link_robot_study.py                a coarse form, under a minute
-    python 09_two_link_robot_study.py --full         M from 2 to 300, ten starts
+    python 09_two_link_robot_study.py                a coarse form
+    python 09_two_link_robot_study.py --full         M from 2 to 300, ten starts: minutes
+
+`dynident papers run direct/fig-3` does the same with the paper's kind of solver.
 
 And two questions that the paper leaves open: which combinations of the 19 parameters the motion determines at all, and
 what the integration scheme does to the fit.
@@ -24,54 +26,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import dynident as di
-from dynident.models.library import TYPICAL, two_link_robot
+from dynident.models.library import two_link_robot
+from dynident.papers.robot_study import ROUNDS, TRUTH, fit, objective, robot_problem, robot_record
 from dynident.transcription.nlp_structure import nlp_structure
-
-SAMPLES, DURATION = 301, 1.5  # explicit Euler with friction as steep as in Table II is unstable beyond 5 ms
-FACTOR = 10.0  # starts lie within this factor of the truth, either way
-ROUNDS = 150  # iterations at the most
-
-robot, truth = two_link_robot(), TYPICAL["two_link_robot"]
-
-
-def record(std: float = 1.0) -> di.Experiment:
-    """All four states, exact: what Euler cannot follow is model error, as in the paper; its J has no weights."""
-    time = np.linspace(0, DURATION, SAMPLES)
-    turn = 2 * np.pi / DURATION
-    currents = {"I1": 20 * np.sin(turn * time) + 14 * np.sin(2.3 * turn * time + 1),
-                "I2": 30 * np.sin(1.4 * turn * time + 0.5) + 20 * np.sin(3.1 * turn * time)}
-    begin = {"theta1": 0.0, "theta2": np.pi + 0.2, "omega1": 0.0, "omega2": 0.0}
-    quiet = di.Experiment(time, inputs=currents, initial=begin, hold="linear")
-    states = di.simulate(robot, truth, quiet).states
-    return di.Experiment(time, inputs=currents, outputs=dict(states), hold="linear", name="robot",
-                         noise={name: di.Gaussian(std) for name in states})
-
-
-def problem_from(run: di.Experiment, seed: int) -> di.Problem:
-    """Random starts: a factor for what is positive, a shift for centres of mass."""
-    rng = np.random.default_rng(seed)
-    parameters = []
-    for name, value in truth.items():
-        if name.startswith("s"):
-            parameters.append(di.Parameter(name, float(value + rng.uniform(-0.1, 0.1)), -1, 1))
-        else:
-            parameters.append(di.Parameter(name, float(value * FACTOR ** rng.uniform(-1, 1)), value / 20, value * 20))
-    return di.Problem(robot, [run], parameters)
-
-
-def fitted(problem: di.Problem, method) -> di.Estimate | None:
-    """The best point found, converged or not; None where the start itself is not finite."""
-    try:
-        return di.identify(problem, method, progress=False)
-    except di.NotConverged as stopped:
-        return stopped.estimate
-    except di.ProblemError:
-        return None
-
-
-def objective(estimate: di.Estimate | None) -> float:
-    """J of the paper: mean over the samples of the squared distance."""
-    return np.inf if estimate is None else estimate.cost / SAMPLES
 
 
 def shooting(nodes: int):
@@ -83,17 +40,17 @@ FULL = di.full_discretization("euler", substeps=1, max_iterations=ROUNDS)
 
 def study(nodes: list[int], starts: int) -> tuple[dict[int, list[float]], list[float], dict[str, di.Estimate]]:
     """J by number of multinodes and by full discretization, over the starts; and two fits for the first figure."""
-    run = record()
+    run = robot_record()
     by_nodes: dict[int, list[float]] = {m: [] for m in nodes}
     full, shown = [], {}
     for seed in range(starts):
-        problem = problem_from(run, seed)
+        problem = robot_problem(run, seed)
         for m in nodes:
-            estimate = fitted(problem, shooting(m))
+            estimate = fit(problem, shooting(m))
             by_nodes[m].append(objective(estimate))
             if seed == 0 and m == 5 and estimate is not None:
                 shown["5 multinodes"] = estimate
-        estimate = fitted(problem, FULL)
+        estimate = fit(problem, FULL)
         full.append(objective(estimate))
         if seed == 0 and estimate is not None:
             shown["full discretization"] = estimate
@@ -144,13 +101,14 @@ def draw_densities(problem: di.Problem, nodes: list[int], folder: Path) -> None:
 
 def open_questions(run: di.Experiment) -> None:
     """What the motion determines, and what the scheme does to J at the optimum."""
-    problem = problem_from(run, 0)
-    at_truth = di.Problem(robot, [record(std=1e-3)], [di.Parameter(n, v or 0.01) for n, v in truth.items()])
+    problem = robot_problem(run, 0)
+    at_truth = di.Problem(two_link_robot(), [robot_record(std=1e-3)],
+                          [di.Parameter(n, v or 0.01) for n, v in TRUTH.items()])
     print("\nWhat a record with errors of 1e-3 determines of the 19 parameters, around the truth:")
     print(di.check(at_truth))
     print("\nThe same data by other schemes, 301 points each:")
     for scheme in ("euler", "heun", "trapezoid", "hermite_simpson"):
-        estimate = fitted(problem, di.full_discretization(scheme, substeps=1, max_iterations=ROUNDS))
+        estimate = fit(problem, di.full_discretization(scheme, substeps=1, max_iterations=ROUNDS))
         print(f"  {scheme}: J = {objective(estimate):.2e}")
 
 
@@ -165,8 +123,8 @@ if __name__ == "__main__":
     by_nodes, full, shown = study(nodes, chosen.starts or (10 if chosen.full else 3))
     draw_fits(shown, chosen.out)
     draw_objectives(by_nodes, full, chosen.out)
-    draw_densities(problem_from(record(), 0), nodes[1:], chosen.out)  # single shooting has no constraints
-    open_questions(record())
+    draw_densities(robot_problem(robot_record(), 0), nodes[1:], chosen.out)  # single shooting has no constraints
+    open_questions(robot_record())
     best = min(min(full), *(min(v) for v in by_nodes.values()))
     reached = {"single shooting": by_nodes[1], f"{nodes[-1]} multinodes": by_nodes[nodes[-1]], "full discretization": full}
     print(f"\nBest J = {best:.3g}. Starts that came within 5 % of it: " + ", ".join(

@@ -143,6 +143,14 @@ table("no time column", "t", "", "time,x\n0,1\n1,2\n")
 mistake("record", "a file that is not there", "nowhere.csv", "", lambda: di.read_csv("nowhere.csv", time="t", outputs=["x"]))
 mistake("record", "a folder as a file", "folder", "", lambda: (Path("folder").mkdir(exist_ok=True),
                                                              di.read_csv("folder", time="t", outputs=["x"])))
+table("a date of another kind", "line 3", "all alike", "t,x\n2024-05-01T12:00:00Z,1\n2024-05-01T12:00:01,2\n")
+table("times of day", "line 2", "dates", "t,x\n12:00:00,1\n12:00:01,2\n")
+mistake("record", "a kind of file that nobody reads", "run.docx", "Known", lambda: di.read_table("run.docx", time="t"))
+mistake("record", "a list as a table", "list", "data frame", lambda: di.Experiment.from_table([1, 2], time="t"))
+mistake("record", 'split={"gap": 0}', "split", "seconds", lambda: di.Experiment.from_table(
+    {"t": [0, 1], "x": [1, 2]}, time="t", outputs=["x"], split={"gap": 0}))
+mistake("record", "a run column that is not there", "rnu", "run", lambda: di.Experiment.from_table(
+    {"t": [0, 1], "x": [1, 2], "run": [1, 1]}, time="t", outputs=["x"], split="rnu"))
 
 # -- problems
 

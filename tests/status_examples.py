@@ -7,10 +7,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import casadi
 import numpy as np
 
 import dynident as di
 from dynident import status
+from dynident.boundary.solve_bvp.davidenko import Davidenko
+from dynident.errors import SimulatorLost
 from dynident.status import Status, StatusCode
 
 T = np.linspace(0, 5, 51)
@@ -54,6 +57,68 @@ def spring(*start: float) -> di.Problem:
                                      *(di.Parameter(n, start=value) for n, value in zip("mkb", start, strict=True))])
 
 
+def shaken(seed: int = 1, known: bool = True, **start: float) -> di.Problem:
+    """The same mass at twice the time, with errors of 0.01."""
+    time = np.linspace(0, 10, 101)
+    force = {"u": np.sin(0.8 * time) + np.sin(1.2 * time)} if known else {"u": 2 * np.sin(2.1 * time) + np.sin(3.7 * time)}
+    model = spring(1, 1, 1).model
+    clean = di.simulate(model, {**dict.fromkeys("mkb", 1.0), "y(0)": 0.0, "v(0)": 0.0}, di.Experiment(time, force), substeps=20)
+    y = clean.outputs["position"] + 0.01 * np.random.default_rng(seed).standard_normal(time.size)
+    run = di.Experiment(time, force, {"position": y}, {"position": di.Gaussian(0.01 if known else None)})
+    return di.Problem(model, [run], [di.Parameter(name, start=value) for name, value in start.items()])
+
+
+def saturated() -> di.Problem:
+    """A record of a pure decay: the rate saturates nowhere, so that the best K is infinite."""
+    return di.Problem(di.EquationModel(states={"x": "-V*x/(K + x)"}), [record(np.exp(-0.8 * T) + NOISE)], [di.Parameter("V", 1.0), di.Parameter("K", 1.0)])
+
+
+def binding() -> di.Problem:
+    """Steps of the fixed-step Radau scheme have a second root here, which is no motion of the model."""
+    model = di.EquationModel(states={"A": "-0.01*A - 1e4*A*B", "B": "-1e4*A*B", "C": "1e4*A*B - k2*C"}, outputs={"C": "C"})
+    quiet = di.Experiment(np.linspace(0, 10, 51), initial={"A": 1.0, "B": 0.8, "C": 0.0})
+    clean = di.simulate(model, {"k2": 1.0}, quiet, integrator="radau5").outputs["C"]
+    run = di.Experiment(quiet.time, outputs={"C": clean + NOISE}, noise={"C": di.Gaussian(0.01)}, initial=quiet.initial)
+    return di.Problem(model, [run], [di.Parameter("k2", start=0.8, lower=8e-4)])
+
+
+def walled() -> di.Problem:
+    """The optimum lies where the output is not defined."""
+    model = di.EquationModel(states={"x": "-k*x"}, outputs={"y": "x + 1e-9*sqrt(1 - k)"})
+    run = di.Experiment(T, outputs={"y": np.exp(-2 * T) + NOISE}, noise={"y": di.Gaussian(0.01)}, initial={"x": 1.0})
+    return di.Problem(model, [run], [di.Parameter("k", 0.3)])
+
+
+class Gone:
+    """A simulator that is there at the start, and then no more."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, t: np.ndarray, u: object, p: dict[str, float]) -> dict[str, np.ndarray]:
+        self.calls += 1
+        if self.calls > 20:
+            raise SimulatorLost("the machine behind it was switched off.")
+        return {"x": np.exp(-p["k"] * t)}
+
+
+def lost() -> Status:
+    run = di.Experiment(T, outputs={"x": np.exp(-T) + NOISE}, noise={"x": di.Gaussian(0.01)})
+    return ended(di.Problem(di.SimulatorModel(Gone(), ["k"], ["x"]), [run], [di.Parameter("k", 0.3)]), di.least_squares())
+
+
+def boundary_layer(t: object, y: list[casadi.SX]) -> list[casadi.SX]:
+    return [y[1], 1e6 * y[0]]
+
+
+def bratu(t: object, y: list[casadi.SX]) -> list[casadi.SX]:
+    return [y[1], -3.4 * casadi.exp(y[0])]
+
+
+def ends(first: float, last: float) -> Callable[..., list[casadi.SX]]:
+    return lambda a, b: [a[0] - first, b[0] - last]
+
+
 def stop(_: object) -> None:
     raise KeyboardInterrupt
 
@@ -73,6 +138,16 @@ EXAMPLES: dict[StatusCode, Callable[[], Status]] = {
     StatusCode.INTERRUPTED: lambda: ended(decay(), di.single_shooting(), progress=stop),
     StatusCode.INFEASIBLE_CONSTRAINTS: lambda: ended(decay(di.Parameter("k", 1.0, 0, 2), constraints=("k >= 3",)), di.full_discretization()),
     StatusCode.PIECEWISE_CONSTANT: lambda: ended(decay(di.Parameter("k", 0.5), di.Parameter("s", 2.03), rate="-k*x*where(t > s, 2, 1)"), di.single_shooting()),
+    StatusCode.CONVERGED_LIMIT_CASE: lambda: ended(saturated(), di.single_shooting()),
+    StatusCode.SIMULATOR_LOST: lost,
+    StatusCode.NO_PROGRESS: lambda: ended(walled(), di.single_shooting()),
+    StatusCode.NOISE_NOT_CONVERGED: lambda: ended(shaken(0, False, m=2.0, k=2.0, b=2.0), di.boundary_value(process_noise={"v": 100.0}, max_restarts=0)),
+    StatusCode.INTEGRATOR_WRONG: lambda: ended(binding(), di.single_shooting(integrator="radau", substeps=1)),
+    StatusCode.NOT_A_MINIMUM: lambda: ended(shaken(m=-3.0, k=-3.0, b=-3.0), di.boundary_value(process_noise={"v": 1.0, "y": 1.0, "k": 1.0}, substeps=1, solver="davidenko")),
+    StatusCode.SINGULAR: lambda: di.solve_bvp(lambda t, y: [y[1], 1.0], lambda a, b: [a[1], b[1] - 1], (0, 1), [0, 0]).status,
+    StatusCode.MESH_LIMIT: lambda: di.solve_bvp(boundary_layer, ends(1, 0), (0, 1), [0, 0], nodes=20).status,
+    StatusCode.INNER_LOOP_FAILED: lambda: di.solve_bvp(bratu, ends(0, 0), (0, 1), [0, 0], method=Davidenko(first=1e-3, shortest=1e-2)).status,
+    StatusCode.FILTER_STOPPED: lambda: ended(decay(rate="-k*x**3", y=np.full(T.size, 1e6)), di.kalman()),
     StatusCode.UNBOUNDED_MINIMUM: lambda: ended(spring(-0.7, 4.5, 0.66), di.multiple_shooting()),
 }
 

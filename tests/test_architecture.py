@@ -124,6 +124,21 @@ def test_files_and_functions_stay_short():
     assert (long_files, functions) == ([], [])
 
 
+CONTRACTS = ("model", "method", "uncertainty", "transcription", "transcribed", "problem", "estimate", "finite")
+
+
+def test_a_contract_is_not_asked_whether_it_has_a_member():
+    asked = [f"{path.name}:{node.lineno}" for path in modules() for node in ast.walk(tree_of(path))
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr")
+             and isinstance(node.args[1], ast.Constant) and last_word(node.args[0]) in CONTRACTS
+             and path.name != "sympy_source.py"]  # whose method is SymPy's
+    assert not asked, "members belong into the contract: " + ", ".join(asked)
+
+
+def last_word(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
 def test_every_file_says_in_its_first_line_what_it_answers():
     assert [str(p.relative_to(SOURCE)) for p in modules() if not ast.get_docstring(tree_of(p))] == []
 

@@ -86,8 +86,10 @@ def losses() -> str:
 
 
 def readers() -> str:
-    return table(["file name ends in", "read by"],
-                 [[f"`{end}`", f"`{read.__name__}`"] for end, read in READERS.items()])
+    by: dict[Any, list[str]] = {}
+    for end, read in READERS.items():
+        by.setdefault(read, []).append(f"`{end}`")
+    return table(["file name ends in", "what is read"], [[", ".join(ends), first_sentence(read)] for read, ends in by.items()])
 
 
 def functions() -> str:

@@ -10,6 +10,7 @@ import pytest
 from plain_misses import beats, exact, fitted
 
 import dynident as di
+from dynident.automatic import prediction_stage
 from dynident.automatic.run import climb_ladder
 from dynident.automatic.smoothing_stages import rounds, smooth_stage
 from dynident.automatic.stages import plain
@@ -194,6 +195,12 @@ def test_noise_in_the_model_is_found_out_where_nobody_says_it():
     assert found.notes[0].startswith("Criterion: prediction error, because the residuals of output error are not white")
     assert found.process_noise["v"] == pytest.approx(0.3, rel=0.25)
     assert found.believed is None and "Only another record" in found.belief_reason
+
+
+def test_a_record_that_is_too_long_to_find_out_is_told_so(monkeypatch):
+    monkeypatch.setattr(prediction_stage, "MOST_ROWS", 300)
+    found = di.identify(disturbed_oscillator(0), progress=False)
+    assert found.criterion == "output error" and any("was not asked: with 400 samples" in note for note in found.notes)
 
 
 def test_without_noise_in_the_model_output_error_is_kept():

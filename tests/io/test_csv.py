@@ -1,5 +1,7 @@
 """Text files: what is understood, what is echoed, and which line is blamed."""
 
+import bz2
+import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from dynident.errors import ProblemError
 from dynident.io.readers import csv
 from dynident.io.readers.csv import read_csv
+from dynident.io.readers.tables import read_table
 from dynident.problem.noise import Bounded, Gaussian
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -195,9 +198,74 @@ def test_a_point_among_decimal_commas_is_not_guessed_at(slide):
     assert told.startswith("slide.csv, line 4: column 'y' holds '1.234', which is not a number.")
 
 
-def test_dates_are_refused_with_a_way_out(slide):
-    told = fault(slide("t,y\n2024-01-01 00:00,1\n2024-01-01 00:01,2\n"), time="t", outputs=["y"])
-    assert "holds '2024-01-01 00:00'" in told and "write seconds from the start" in told
+def test_dates_are_counted_in_seconds_from_the_first(slide):
+    run = read_csv(slide("t,y\n2024-01-01 00:00,1\n2024-01-01 00:01,2\n"), time="t", outputs=["y"])
+    np.testing.assert_array_equal(run.time, [0, 60])
+    assert run.units["time"] == "s"
+    assert run.notes == ("column 't' holds dates; time is counted in seconds from 2024-01-01T00:00:00.",)
+
+
+def test_dates_in_different_zones_are_brought_together_to_the_nanosecond(slide):
+    path = slide("t,y\n2024-03-31T01:59:59.999999999+01:00,1\n2024-03-31 03:00:00,5+02:00,2\n".replace(",5+", ".5+")
+                 + "2024-03-31T01:00:01Z,3\n")
+    run = read_csv(path, time="t", outputs=["y"])
+    np.testing.assert_allclose(run.time, [0, 0.500000001, 1.000000001], rtol=0, atol=1e-15)
+    assert "from 2024-03-31T00:59:59.999999999Z." in run.notes[0]
+
+
+def test_dates_are_the_same_with_and_without_a_comment_between_them(slide):
+    rows = [f"2024-05-01T12:00:0{k}.25;{k},5" for k in range(5)]
+    clean, marked = (read_csv(slide("t;y\n" + "\n".join(rows[:2] + more + rows[2:]) + "\n"), time="t", outputs=["y"])
+                     for more in ([], ["# a mark"]))
+    np.testing.assert_array_equal(clean.time, [0, 1, 2, 3, 4])
+    np.testing.assert_array_equal(clean.time, marked.time)
+
+
+def test_a_date_that_is_none_is_refused_by_line(slide):
+    told = fault(slide("t,y\n2024-01-01 00:00,1\n2024-13-01 00:01,2\n2024-01-01 00:02+01:00,3\n"), time="t", outputs=["y"])
+    assert "line 3: column 't' holds '2024-13-01 00:01'" in told and "The same in 1 more place" in told
+
+
+def test_dates_in_an_output_are_no_numbers(slide):
+    told = fault(slide("t,y\n0,2024-01-01\n1,2024-01-02\n"), time="t", outputs=["y"])
+    assert "line 2: column 'y' holds '2024-01-01', which is not a number" in told
+
+
+def test_times_of_day_are_refused_with_a_way_out(slide):
+    told = fault(slide("t,y\n12:00:00,1\n12:00:01,2\n"), time="t", outputs=["y"])
+    assert "Write seconds from the start of the record, or dates" in told
+
+
+def test_dates_that_go_back_are_refused_by_line(slide):
+    told = fault(slide("t,y\n2024-01-01 00:01,1\n2024-01-01 00:00,2\n"), time="t", outputs=["y"])
+    assert told.startswith("slide.csv, line 3: time goes back from 0.0 to -60.0.")
+
+
+@pytest.mark.parametrize("text", [PLAIN, PLAIN.replace("y\n", "y\n# a comment\n", 1)])
+def test_a_file_packed_by_gzip_is_read_as_the_file_itself(tmp_path, slide, text):
+    packed = tmp_path / "slide.csv.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    plain, unpacked = (read_table(path, time="t", inputs=["u"], outputs=["y"]) for path in (slide(text), packed))
+    np.testing.assert_array_equal(plain.outputs["y"], unpacked.outputs["y"])
+    assert plain.notes == unpacked.notes
+
+
+def test_a_packed_file_names_its_lines_and_a_damaged_one_says_so(tmp_path):
+    path = tmp_path / "slide.csv.gz"
+    path.write_bytes(gzip.compress(b"t,y\n0,1\n1,oops\n"))
+    with pytest.raises(ProblemError, match=r"slide.csv.gz, line 3: column 'y' holds 'oops'"):
+        read_table(path, time="t", outputs=["y"])
+    rows = "".join(f"{k},{k % 7}\n" for k in range(200_000))
+    path.write_bytes(gzip.compress(b"t,y\n" + rows.encode())[:-1000])
+    with pytest.raises(ProblemError, match=r"slide.csv.gz is damaged"):
+        read_table(path, time="t", outputs=["y"])
+
+
+def test_a_file_packed_otherwise_says_what_to_do(tmp_path):
+    path = tmp_path / "slide.csv"
+    path.write_bytes(bz2.compress(PLAIN.encode()))
+    with pytest.raises(ProblemError, match=r"slide.csv is packed by bzip2. Unpack it first"):
+        read_csv(path, time="t", outputs=["y"])
 
 
 def test_a_ragged_row_does_not_change_the_separator(slide):

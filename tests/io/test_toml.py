@@ -418,3 +418,29 @@ def test_faults_of_a_robot_table_are_located(tmp_path):
     with pytest.raises(ProblemError, match=r"line 2.*'urfd' has no meaning.*Did you mean 'urdf'") as refused:
         read_problem(tmp_path / "arm.toml")
     assert "urdf is missing" in str(refused.value)
+
+
+RUNS = """
+[model]
+states = { x = "-k*x" }
+[[experiment]]
+file = "runs.csv"
+time = "t"
+outputs = ["x"]
+split = SPLIT
+[parameters]
+k = { start = 1 }
+"""
+
+
+@pytest.mark.parametrize(("split", "names"), [('"run"', ["run 1", "run 2"]), ("{ gap = 2 }", ["part 1", "part 2"])])
+def test_one_file_with_several_runs_gives_an_experiment_for_each(tmp_path, split, names):
+    (tmp_path / "runs.csv").write_text("t,x,run\n0,1,1\n1,0.6,1\n10,1,2\n11,0.6,2\n")
+    (tmp_path / "runs.toml").write_text(RUNS.replace("SPLIT", split))
+    assert [run.name for run in read_problem(tmp_path / "runs.toml").problem.experiments] == names
+
+
+def test_a_split_that_means_nothing_is_refused_with_its_line(tmp_path):
+    (tmp_path / "runs.toml").write_text(RUNS.replace("SPLIT", "{ gpa = 2 }"))
+    with pytest.raises(ProblemError, match=r"runs.toml, line 8: experiment\[0\].split: must be a column, or { gap = seconds }"):
+        read_problem(tmp_path / "runs.toml")

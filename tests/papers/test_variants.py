@@ -14,7 +14,7 @@ from dynident.integrators import PAPER_VARIANTS as INTEGRATORS
 from dynident.set_membership.bisection import PAPER_STRATEGIES
 from dynident.set_membership.run import PAPER_VARIANTS as OBSERVERS
 
-PAPERS = ("Filter paper", "Interval paper", "FMU paper")
+PAPERS = ("Direct-methods paper", "Interval paper", "FMU paper", "Thesis", "Filter paper", "The papers")
 EVERYTHING_BUT_PAPERS = """
 import sys
 import dynident as di

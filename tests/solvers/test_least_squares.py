@@ -150,6 +150,18 @@ def test_limit_of_iterations_is_said_and_the_best_point_kept(method):
     assert estimate.history[-1].values == pytest.approx([estimate.values[n] for n in problem.names])
 
 
+RIPPLED = di.EquationModel(states={"x": "-a*x + 1e-7*sin(1e7*a)"}, outputs={"y": "x"})  # steps are found by rounding
+
+
+@pytest.mark.parametrize("method", [di.multiple_shooting(max_iterations=60),
+                                    di.full_discretization(solver="ipopt", max_iterations=3)], ids=["a second run", "ipopt"])
+def test_the_limit_that_is_said_is_the_one_that_was_given(method):
+    """60 iterations are 50 of a first run and ten of a second one."""
+    estimate = stopped(decaying(RIPPLED, 1.0, 0.5), method)
+    assert estimate.status.code == "iteration_limit"
+    assert f"at the limit of {method.max_iterations} iterations" in estimate.status
+
+
 @each_way
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_interrupt_ends_with_the_last_point_marked(method, after):

@@ -26,6 +26,9 @@ class Names:
     units: Mapping[str, str] = field(default_factory=dict)
     modes: tuple[str, ...] = ("",)
     hybrid: bool = False
+    stepwise: tuple[str, ...] = ()
+    sample_time: float | None = None
+    delays: tuple = ()
     nominal_values: Mapping[str, NominalValue] = field(default_factory=dict)
 
     def definition(self) -> dict:

@@ -9,7 +9,6 @@ from dynident.statistics.residual_statistics import (
     lag_one,
     memory,
     naive_rms,
-    quantisation_step,
     residual_statistics,
     white_std,
 )
@@ -87,8 +86,9 @@ def test_naive_references_are_those_of_polyfit():
 
 def test_a_quantised_signal_shows_its_step():
     y = np.round(np.sin(TIME) / 0.125) * 0.125
-    assert quantisation_step(y) == pytest.approx(0.125)
-    assert quantisation_step(np.sin(TIME)) == 0.0
+    y[7] = np.nan
+    assert residual_statistics(0.01 * white(), y, TIME).quantisation == pytest.approx(0.125)
+    assert residual_statistics(0.01 * white(), np.sin(TIME), TIME).quantisation == 0.0
 
 
 def test_an_outlier_does_not_hide_what_robust_statistics_see():

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from dynident.estimate.estimate import Estimate
 from dynident.methods.capabilities import Capabilities, Support
 from dynident.methods.method import Method
-from dynident.methods.options import AUTOMATIC, check_options, documented, option, unchecked, whole_number
+from dynident.methods.options import check_options, documented, option, unchecked, whole_number
 from dynident.methods.presets import method_from, plain_method
 from dynident.problem.problem import Problem
 
@@ -26,7 +26,7 @@ def known_stages(name: str, value: Any) -> list[str]:
 
 def with_integrator_of(estimate: Estimate, method: Any) -> Any:
     """The method with the integrator that the fit chose, where the choice was left to it."""
-    if getattr(method, "integrator", "") != AUTOMATIC:
+    if not method.chooses_integrator:
         return method
     return replace(method, integrator=estimate.method.simulation_integrator)
 

@@ -19,6 +19,8 @@ from dynident.methods.presets import method_from
 from dynident.methods.start_trajectory import StartTrajectory
 
 OUTPUT_ERROR = "output error"
+NOT_ASKED = ("Whether noise in the inputs or in the model explains what is left over was not asked: with {rows:,} samples "
+             "times sub-steps that takes long. Fit a part of the record, or use prediction_error() on all of it.")
 MOST_ROWS = 20_000  # samples times sub-steps; with more a search would take far longer than the ladder
 
 
@@ -45,13 +47,17 @@ def prediction_stage(setup: AutomaticSetup, state: AutomaticState) -> AutomaticS
 
 def _supported(setup: AutomaticSetup, first: Estimate) -> bool:
     """Whether it can be asked: by its own capabilities, and at a bearable cost."""
-    if setup.loss != "squared" or setup.problem.measured_values * int(first.counts.get("substeps", 1)) > MOST_ROWS:
+    if setup.loss != "squared" or too_long(setup, first):
         return False
     try:
         method_from("prediction_error").check_supports(setup.problem)
     except DynidentError:
         return False
     return True
+
+
+def too_long(setup: AutomaticSetup, first: Estimate) -> bool:
+    return setup.problem.measured_values * int(first.counts.get("substeps", 1)) > MOST_ROWS
 
 
 def _found(setup: AutomaticSetup, state: AutomaticState, first: Estimate) -> Estimate | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynident.automatic.belief import BeliefLevel, believe
-from dynident.automatic.prediction_stage import OUTPUT_ERROR, predicted_estimate, prediction_stage
+from dynident.automatic.prediction_stage import NOT_ASKED, OUTPUT_ERROR, predicted_estimate, prediction_stage, too_long
 from dynident.automatic.simulation_route import start_of, with_start
 from dynident.automatic.stages import plain, refit
 from dynident.automatic.state import AutomaticSetup, AutomaticState, RouteEnd, StopReason
@@ -82,6 +82,8 @@ def estimate_of(setup: AutomaticSetup, state: AutomaticState) -> Estimate:
     notes = estimate.notes if believed else (reason, *estimate.notes)
     if state.predicted is not None:
         notes = (state.predicted.notes[0], *notes)
+    elif "prediction" in setup.stages and not end.is_noise and too_long(setup, estimate):
+        notes = (*notes, NOT_ASKED.format(rows=setup.problem.measured_values * int(estimate.counts.get("substeps", 1))))
     counts = {**estimate.counts, **(dict(state.spent) if len(state.trail) > 1 else {})}
     if state.stopped is StopReason.INTERRUPTED:
         counts["interrupted"] = 1

@@ -156,9 +156,8 @@ def _last_fits(setup: AutomaticSetup, begin: StartTrajectory) -> list[Callable[[
         begun = with_start(problem, start_of(problem, begin.values), logarithms=False)
         return [lambda report: replace(method.identify(begun, setup.executor, report), problem=problem)]
     own: Any = replace(method, max_iterations=LAST_ITERATIONS)  # type: ignore[type-var]  # each is a dataclass
-    left_open = getattr(method, "integrator", "") == AUTOMATIC
-    single = SingleShooting(integrator=AUTOMATIC if left_open else method.simulation_integrator, loss=method.loss,
-                            max_iterations=LAST_ITERATIONS)
+    integrator = AUTOMATIC if method.chooses_integrator else method.simulation_integrator
+    single = SingleShooting(integrator=integrator, loss=method.loss, max_iterations=LAST_ITERATIONS)
     found: list[Callable[[Callable[..., object]], Estimate]] = []
     for each, start in ((single, replace(begin, times=(), states=())), (own, begin)):
         try:

@@ -17,9 +17,18 @@ from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.methods.capabilities import Capabilities, Support, check_supports
-from dynident.methods.direct import check_integrator, loss_option, max_iterations_option, substeps_option, with_iterations
+from dynident.methods.direct import check_integrator, with_iterations
 from dynident.methods.method import Method
-from dynident.methods.options import check_options, documented, is_whole, known_integrator, option
+from dynident.methods.options import (
+    check_options,
+    documented,
+    is_whole,
+    known_integrator,
+    loss_option,
+    max_iterations_option,
+    option,
+    substeps_option,
+)
 from dynident.models.equations import EquationModel
 from dynident.problem.problem import Problem
 

@@ -209,6 +209,10 @@ class BlackBoxTranscription:
     def substeps(self) -> int | str:
         return self.method.substeps
 
+    @property
+    def chooses_integrator(self) -> bool:
+        return self.method.chooses_integrator
+
     def make_integrator(self) -> Any:
         return SimulatorIntegrator(self.cache.simulator.integrator)
 

@@ -26,6 +26,7 @@ from dynident.cli import (
     fmu,
     init,
     methods,
+    papers,
     profile,
     report,
     robot,
@@ -44,7 +45,7 @@ COMMANDS = {"check": check, "fit": fit, "simulate": simulate, "validate": valida
             "report": report, "robot": robot, "init": init, "demo": demo, "watch": watch}
 for _name, _module in COMMANDS.items():
     app.command(_name)(_module.run)
-GROUPS = {"fmu": fmu, "export": export}
+GROUPS = {"fmu": fmu, "export": export, "papers": papers}
 for _name, _group in GROUPS.items():
     app.add_typer(_group.app, name=_name)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynident.problem.experiment import Experiment
     from dynident.problem.model import Model
 
-Record = Annotated[Path, typer.Argument(metavar="RECORD", help="A record that was not fitted: CSV, Parquet, MAT.",
+Record = Annotated[Path, typer.Argument(metavar="RECORD", help="A record that was not fitted: CSV, Excel, Parquet, MAT, ....",
                                         show_default=False)]
 Columns = Annotated[list[str], typer.Option("--column", "-c", metavar="NAME=COLUMN", show_default=False, help=(
     "The column of a signal (or of `time`) where it is not called as in the problem's first experiment; "
@@ -25,7 +25,7 @@ Columns = Annotated[list[str], typer.Option("--column", "-c", metavar="NAME=COLU
 Initial = Annotated[list[str], typer.Option("--initial", metavar="STATE=VALUE", show_default=False, help=(
     "A known initial state of this record; what is not given is fitted to it. May be repeated."))]
 
-OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs"}  # says nothing about another record, or is said anew
+OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs", "sheet", "split"}  # says nothing about another, or is said anew
 
 
 def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B006 typer hands over a new list

@@ -108,6 +108,8 @@ class FmuModel:
 
     modes = ("",)
     hybrid = False
+    sample_time: float | None = None
+    delays = ()
 
     @property
     def nominal_values(self) -> Mapping[str, NominalValue]:

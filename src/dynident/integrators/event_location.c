@@ -1,4 +1,4 @@
-/* Event search: where inside of a step does a transition begin to hold? The first half of events.c, which says what stands
+/* Event location: where inside of a step does a transition begin to hold? The first half of events.c, which says what stands
    in front of it. */
 
 #include <math.h>

@@ -88,7 +88,7 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
     u = np.zeros((samples, nu))
     for j, name in enumerate(model.inputs):
         u[:, j] = experiment.inputs[name]
-    steps = [name for name in getattr(model, "stepwise", ()) if experiment.hold[name] == "linear"]
+    steps = [name for name in model.stepwise if experiment.hold[name] == "linear"]
     if steps:
         raise ProblemError(f"{experiment.label}: {', '.join(steps)} can only jump from value to value in this model, but the "
                            "record has it move linearly between samples; give hold=\"zero\" for it.")
@@ -99,7 +99,7 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
         u_begin, u_end, u = (np.zeros((len(time) - 1, nu)), np.zeros((len(time) - 1, nu)), np.zeros((len(time), nu)))
     wanted = np.zeros(time.size, dtype=np.uint8)
     wanted[offset:] = 1 if everywhere else _measured(experiment)
-    modes = getattr(model, "modes", ())
+    modes = model.modes
     if experiment.mode and experiment.mode not in modes:
         raise ProblemError(f"{experiment.label}: the model has no mode '{experiment.mode}'."
                            f"{did_you_mean(experiment.mode, [name for name in modes if name])}")

@@ -69,9 +69,10 @@ def operations_of(function: ca.Function) -> Operations:
 
 
 def operation_counts(model: EquationModel, integrator: str = "runge_kutta", estimated: Sequence[str] = (),
-                     jacobian: bool = False) -> Operations:
+                     jacobian: bool = False, step: float | None = None) -> Operations:
     """The cost of one step of a scheme for a model, or of the step and its Jacobian in the states and the `estimated`
-    parameters (which stand still and cost nothing themselves); all other parameters are numbers."""
+    parameters (which stand still and cost nothing themselves); all other parameters are numbers. With `step` its length
+    is a number too, as where a sampling time is fixed: products with it are then computed beforehand."""
     scheme = integrator_named(integrator)
     if not isinstance(scheme, Explicit):
         raise ProblemError(f"'{integrator}' has no formula for a step to count; use an explicit scheme.")
@@ -82,10 +83,14 @@ def operation_counts(model: EquationModel, integrator: str = "runge_kutta", esti
     s = symbols(model)
     held = [k for k, name in enumerate(model.parameters) if name not in estimated]
     s["p"] = ca.SX(s["p"])
+    lengths = [s["h"]] if step is None else []
+    if step is not None:
+        s["h"] = ca.SX(step)
     for place, k in enumerate(held):
         s["p"][k] = np.sqrt(2 + place) + 1 / 7  # any number that is not special
     after = scheme.next_state(symbolic_step(model, scheme, s))
     by = ca.vertcat(s["x"], *[s["p"][model.parameters.index(name)] for name in estimated])
     wanted = [after, cheapest_jacobian(after, by)] if jacobian else [after]
     free = ca.vertcat(*[s["p"][model.parameters.index(name)] for name in estimated])
-    return operations_of(ca.Function("count", [*(s[k] for k in ("t", "h", "x", "u0", "u1")), free], ca.cse(wanted)))
+    given = [s["t"], *lengths, s["x"], s["u0"], s["u1"], free]
+    return operations_of(ca.Function("count", given, ca.cse(wanted)))

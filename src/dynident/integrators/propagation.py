@@ -1,4 +1,8 @@
-"""Propagation with forward sensitivities: run a model along a record, segment by segment, with exact sensitivities."""
+"""Propagation with forward sensitivities: run a model along a record, segment by segment, with exact sensitivities.
+
+They are the derivatives of the steps themselves (internal numerical differentiation, Bock), not a second integration of the
+sensitivity equations: values and derivatives belong together to the last digit.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +66,7 @@ class Propagation(KeepsPointers):
 
 def mode_names(model: Model, out: Propagation, offset: int = 0) -> np.ndarray | None:
     """Modes by name from a node on, as a trajectory holds them; None where the model has no modes."""
-    return None if out.modes is None else np.asarray(getattr(model, "modes", ()), dtype=str)[out.modes[offset:]]
+    return None if out.modes is None else np.asarray(model.modes, dtype=str)[out.modes[offset:]]
 
 
 class Propagator(Protocol):
@@ -78,11 +82,11 @@ def propagator_for(model: EquationModel, integrator: Integrator, free: tuple[int
         from dynident.integrators.events import event_propagator_for
 
         return event_propagator_for(model, integrator, free)
-    if getattr(model, "delays", ()):  # what only looks like a model has none
+    if model.delays:
         from dynident.integrators.delayed_propagation import DelayedPropagator
 
         return DelayedPropagator(model, integrator, free, derivatives)
-    if getattr(model, "sample_time", None) is not None:
+    if model.sample_time is not None:
         from dynident.integrators.discrete_propagation import DiscretePropagator
 
         return DiscretePropagator(model, free, derivatives)

@@ -2,7 +2,8 @@
 
 Positions, velocities and torques are put on an even grid, the motion is smoothed by a zero-phase low-pass and differentiated,
 and both sides of torque = regressor @ parameters pass the same second low-pass before only every n-th sample is kept: what
-the filter takes from the torques it takes from the model too (parallel filtering; Gautier, IEEE ICRA 1997).
+the filter takes from the torques it takes from the model too (parallel filtering; Gautier, IEEE ICRA 1997). What is left over
+is an equation error, in torques, not an output error in positions.
 """
 
 from __future__ import annotations

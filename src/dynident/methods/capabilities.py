@@ -131,12 +131,12 @@ def _nonlinear_algebraic(problem: Problem) -> dict[str, Any] | None:
 
 
 def _dead_times(problem: Problem) -> dict[str, Any] | None:
-    delays = getattr(problem.model, "delays", ())
+    delays = problem.model.delays
     return {"delays": ", ".join(each.text for each in delays)} if delays else None
 
 
 def _discrete_time(problem: Problem) -> dict[str, Any] | None:
-    sample_time = getattr(problem.model, "sample_time", None)
+    sample_time = problem.model.sample_time
     return None if sample_time is None else {"sample_time": sample_time}
 
 

@@ -26,10 +26,12 @@ from dynident.methods.options import (
     check_options,
     documented,
     known_integrator,
-    known_loss,
     known_or_automatic_integrator,
+    loss_option,
+    max_iterations_option,
     option,
     plain_options,
+    substeps_option,
     unchecked,
     whole_number,
 )
@@ -45,8 +47,6 @@ from dynident.transcription.full_discretization import FullDiscretization
 from dynident.transcription.parameter_constraints import parameter_constraints
 from dynident.transcription.shooting import Shooting, default_segments, segment_starts
 from dynident.transcription.transcribed_problem import SimulatedProblem, TranscribedProblem
-
-MAX_ITERATIONS = 200
 
 
 def known_solver(name: str, value: Any) -> list[str]:
@@ -68,21 +68,8 @@ def automatic_integrator_option() -> Any:
                   "radau5 where the model is stiff.", known_or_automatic_integrator)
 
 
-def substeps_option() -> Any:
-    return option("auto", 'Steps of the integrator between two samples; "auto" finds the fewest that do not move the estimate.',
-                  whole_number(1, "auto"))
-
-
 def solver_option(auto: str) -> Any:
     return option("auto", f'A name from the table of solvers; "auto" takes {auto}.', known_solver)
-
-
-def loss_option() -> Any:
-    return option("squared", '"squared", or "huber", "soft_l1", "cauchy" for records with outliers.', known_loss)
-
-
-def max_iterations_option() -> Any:
-    return option(MAX_ITERATIONS, "Iterations of the solver at the most.", whole_number(1))
 
 
 def known_guess(name: str, value: Any) -> list[str]:
@@ -159,8 +146,12 @@ class ShootingMethod(DirectMethod):
                             instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
 
     @property
+    def chooses_integrator(self) -> bool:
+        return self.integrator == AUTOMATIC
+
+    @property
     def simulation_integrator(self) -> str:
-        return EXPLICIT if self.integrator == AUTOMATIC else self.integrator
+        return EXPLICIT if self.chooses_integrator else self.integrator
 
     def check_supports(self, problem: Problem) -> None:
         check_supports(problem, self.kind, self.capabilities)

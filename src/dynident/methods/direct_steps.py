@@ -54,6 +54,11 @@ class Transcription(Protocol):
         """Steps between two samples, or "auto"."""
         ...
 
+    @property
+    def chooses_integrator(self) -> bool:
+        """Whether the integrator is chosen when the problem is known."""
+        ...
+
     def make_integrator(self) -> Integrator: ...
 
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> TranscribedProblem:

@@ -20,7 +20,6 @@ from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.scheme import Adaptive, Explicit
 from dynident.integrators.step_functions import symbols
 from dynident.linalg.finite_problem import Variables
-from dynident.methods.options import AUTOMATIC
 from dynident.methods.substeps import choose_substeps, weighted_change
 from dynident.problem.problem import Problem
 from dynident.tolerances import INTEGRATION_TOLERANCE, STIFF_STEP
@@ -43,7 +42,7 @@ class IntegratorChoice:
 def choose_integrator(method: Any, problem: Problem, noise_std: Mapping[str, float],
                       begin: Callable[[Shooting], Variables] = Shooting.start) -> IntegratorChoice:
     """Where a fit will `begin`. Sub-steps that were given are those of an explicit scheme."""
-    if getattr(method, "integrator", "") != AUTOMATIC:
+    if not method.chooses_integrator:
         return IntegratorChoice(method)
     explicit = replace(method, integrator=EXPLICIT)
     model = problem.model

@@ -60,6 +60,11 @@ class Method(Protocol):
         """By which integrator the model is simulated at the estimate."""
         return "runge_kutta"
 
+    @property
+    def chooses_integrator(self) -> bool:
+        """Whether the integrator is chosen when the problem is known."""
+        return False
+
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> TranscribedProblem | None:
         """The finite problem that it solves; None for a method that solves none."""
         return None

@@ -20,6 +20,7 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators import integrator_named
 from dynident.problem.noise import check_loss
 
+MAX_ITERATIONS = 200
 AUTOMATIC = "auto"  # the integrator is chosen by whether the model is stiff
 
 Check = Callable[[str, Any], list[str]]  # of a name and a value: what is wrong with it, each a sentence
@@ -86,12 +87,13 @@ def documented(method: type[T]) -> type[T]:
 def _refuse_unknown_options(method: type) -> None:
     """An option that is none is answered with the name that was meant."""
     plain, names = method.__init__, [f.name for f in fields(method)]  # type: ignore[misc]
+    called = vars(method).get("kind", method.__name__)
 
     @functools.wraps(plain)
     def checked(self: Any, *positional: Any, **options: Any) -> None:
         wrong = [name for name in options if name not in names]
         if wrong:
-            raise ProblemError([f"{getattr(method, 'kind', method.__name__)} has no option '{name}'.{did_you_mean(name, names)}"
+            raise ProblemError([f"{called} has no option '{name}'.{did_you_mean(name, names)}"
                                 for name in wrong])
         plain(self, *positional, **options)
 
@@ -165,3 +167,19 @@ def known_loss(name: str, value: Any) -> list[str]:
 def unchecked(name: str, value: Any) -> list[str]:
     """For an option that is looked at together with others."""
     return []
+
+
+# options that several methods have
+
+
+def substeps_option() -> Any:
+    return option("auto", 'Steps of the integrator between two samples; "auto" finds the fewest that do not move the estimate.',
+                  whole_number(1, "auto"))
+
+
+def loss_option() -> Any:
+    return option("squared", '"squared", or "huber", "soft_l1", "cauchy" for records with outliers.', known_loss)
+
+
+def max_iterations_option() -> Any:
+    return option(MAX_ITERATIONS, "Iterations of the solver at the most.", whole_number(1))

@@ -144,6 +144,7 @@ class EquationModel:
     sample_time: float | None  # of a model in discrete time
     channel_output: casadi.Function  # (t, x, inputs and delayed inputs, p) -> y
     algebraic_system: AlgebraicSystem | None  # before the algebraic variables were eliminated; None: there are none
+    stepwise = ()  # any input may move linearly between samples
     _modes: Mapping[str, ModeFunctions]
     _definition: dict[str, Any]
 
@@ -258,10 +259,9 @@ class EquationModel:
     def rate(self) -> casadi.Function:
         """(t, x, u, p) -> dx of a model with one mode."""
         if self.hybrid:
-            names = ", ".join(f"'{name}'" for name in self.modes)
-            raise NotSupported(f"{self._label} has modes ({names}) and no rate that holds in all of them. Simulations and "
-                               "single_shooting(), multiple_shooting() and least_squares() follow the modes; for all else, "
-                               "an FMU included, write the equations of one mode as a model of their own.")
+            raise NotSupported(f"{self._label} has modes ({', '.join(map(repr, self.modes))}) and no rate that holds in all of "
+                               "them. Simulations and single_shooting(), multiple_shooting() and least_squares() follow the "
+                               "modes; for all else, an FMU included, write the equations of one mode as a model of their own.")
         self._require_plain_inputs()
         if self.sample_time is not None:
             raise NotSupported(f"{self._label} is one in discrete time (next=...) and has no rate. Simulations and "

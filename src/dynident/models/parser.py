@@ -126,6 +126,7 @@ class _Reader:
 
     def __post_init__(self) -> None:
         self.faults: list[str] = []
+        self.tables = self.symbols.tables if isinstance(self.symbols, Scope) else {}
 
     def fault(self, position: int, reason: str) -> str:
         """The sentence, the equation, and a caret under the character at `position`."""
@@ -233,7 +234,7 @@ class _Reader:
             return self.symbols[node.id]
         if node.id in maths.CONSTANTS:
             return casadi.SX(maths.CONSTANTS[node.id])
-        if node.id in maths.FUNCTIONS or node.id in maths.SPECIAL or node.id in getattr(self.symbols, "tables", ()):
+        if node.id in maths.FUNCTIONS or node.id in maths.SPECIAL or node.id in self.tables:
             self.refuse(self.at(node), f"the function '{node.id}' needs its argument in brackets: {node.id}(...).")
         if not NAME.fullmatch(node.id):
             self.refuse(self.at(node), f"'{node.id}' cannot be a name: names start with a letter.")
@@ -267,7 +268,7 @@ class _Reader:
             return self.look_up(node, depth)
         if name == "delay":
             return self.delay(node, depth)
-        if name in getattr(self.symbols, "tables", ()):
+        if name in self.tables:
             return self.table(node, name, depth)
         if name not in maths.FUNCTIONS:
             way_out = _instead_of(name, len(node.args), self.symbols)
@@ -309,7 +310,7 @@ class _Reader:
         """f(x) of a table f of the model."""
         if len(node.args) != 1:
             self.refuse(self.at(node), f"the table {name} takes 1 argument, not {len(node.args)}.")
-        table = self.symbols.tables[name]  # type: ignore[attr-defined]
+        table = self.tables[name]
         values = [self.symbols.get(value, casadi.SX(0)) for value in table.values]
         return maths.interp(self.value(node.args[0], depth + 1), table.knots, values, table.smooth)
 

@@ -100,6 +100,9 @@ class SimulatorModel:
 
     modes = ("",)
     hybrid = False
+    stepwise: tuple[str, ...] = ()
+    sample_time: float | None = None
+    delays = ()
     states: tuple[str, ...] = ()
 
     def __init__(self, simulate: Callable[..., Any], parameters: Sequence[str], outputs: Sequence[str],

@@ -39,6 +39,8 @@ class VariationalModel:
     coefficients: int
     monitored: tuple[str, ...] = ()
     hybrid: ClassVar[bool] = False
+    sample_time: ClassVar[None] = None
+    delays: ClassVar[tuple[()]] = ()
     algebraic: ClassVar[tuple[str, ...]] = ()  # eliminated already
     algebraic_system: ClassVar[None] = None
 

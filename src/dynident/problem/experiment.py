@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynident._util.hooks import call
 from dynident._util.short_repr import short_fields
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.noise import Bounded, Gaussian, Noise
@@ -113,6 +114,21 @@ class Experiment:
 
     def __repr__(self) -> str:
         return short_fields(self)
+
+    @classmethod
+    def from_table(cls, table: Any, *, split: str | int | Mapping[str, float] | None = None, **columns: Any) -> Any:
+        """A record from a data frame (pandas, polars), an Arrow table, a mapping of arrays or a file; with `split` one per run.
+
+        `split="run"` names the column that tells runs apart, `split={"gap": 5}` begins a new run after 5 s without a sample;
+        both return a list. All else are the arguments of `read_table`. Dates in the column of time, with or without zone, are
+        counted in seconds from the first. See the manual, howto/read_records.
+
+        >>> import dynident as di
+        >>> table = {"t": [0, 1, 2, 0, 1], "y": [1.0, 0.6, 0.4, 2.0, 1.2], "run": ["a", "a", "a", "b", "b"]}
+        >>> [(record.name, record.samples) for record in di.Experiment.from_table(table, time="t", outputs=["y"], split="run")]
+        [('run a', 3), ('run b', 2)]
+        """
+        return call("records_from_table", table, split, columns)
 
     @property
     def label(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -48,6 +48,21 @@ class Model(Protocol):
     @property
     def hybrid(self) -> bool:
         """Whether there are modes to choose from, or states that jump."""
+        ...
+
+    @property
+    def stepwise(self) -> tuple[str, ...]:
+        """Inputs that can only jump from value to value."""
+        ...
+
+    @property
+    def sample_time(self) -> float | None:
+        """Of a model in discrete time; None for one in continuous time."""
+        ...
+
+    @property
+    def delays(self) -> tuple[Any, ...]:
+        """Its delayed inputs, as `models/delay.py` holds them."""
         ...
 
     @property

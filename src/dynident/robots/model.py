@@ -105,6 +105,9 @@ class RobotModel:
 
     modes = ("",)
     hybrid = False
+    stepwise: tuple[str, ...] = ()
+    sample_time: float | None = None
+    delays = ()
 
     def why_not_estimable(self, name: str) -> str:
         """Why an inertial parameter, or the friction of a law that was not asked for, is none of the parameters."""

@@ -16,9 +16,9 @@ from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.solvers.globalization import NaturalMonotonicity
 from dynident.solvers.least_squares import LeastSquaresLoop, initial_state, outcome_of
 from dynident.solvers.search_direction import Regularization
-from dynident.solvers.solver_result import SolverResult, Watch
+from dynident.solvers.solver_result import SolverResult, Watch, iterations_in_words
 from dynident.solvers.stopping import infeasible, remaining_step
-from dynident.status import StatusCode
+from dynident.status import Status, StatusCode
 from dynident.tolerances import RANK_DAMPING, STALLED_STEP_TOLERANCE, UNBOUNDED_STEP, UNOBSERVABLE_STEP
 from dynident.transcription.parameter_constraints import ParameterConstraints
 
@@ -49,6 +49,9 @@ class GaussNewton:
         start = first_result.point if used >= UNSCALED_ITERATIONS else point  # a run that got stuck begins anew
         second = replace(first, regularization=SCALED_TRUST, max_iterations=self.max_iterations - used, max_newton_step=np.inf)
         scaled = outcome_of(finite, second.run(finite, start, watch, state.history))
+        limit = Status.of(StatusCode.ITERATION_LIMIT, spent=iterations_in_words(self.max_iterations))  # of both runs together
+        if scaled.reason.code is StatusCode.ITERATION_LIMIT:
+            scaled, first_result = replace(scaled, reason=limit), replace(first_result, reason=limit)
         better = scaled.converged or scaled.reason.code in STOPPED or used < UNSCALED_ITERATIONS
         if better or scaled.evaluation.cost < first_result.evaluation.cost:
             return scaled

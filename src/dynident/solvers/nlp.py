@@ -20,6 +20,7 @@ from dynident.transcription.nonlinear_program import NonlinearProgram, SparsityP
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
 GOOD = {"Solve_Succeeded"}
+OUT_OF_ITERATIONS = "Maximum_Iterations_Exceeded"  # of Ipopt and of SQP
 UNSURE = {"Search_Direction_Becomes_Too_Small", "Solved_To_Acceptable_Level"}  # at an optimum to rounding, or stuck
 
 
@@ -206,7 +207,7 @@ class _NlpSolve:
         snapped = np.where(active_bounds < 0, lower[:n] * self.program.scale[:n],
                            np.where(active_bounds > 0, upper[:n] * self.program.scale[:n], point.unknowns))
         point = Variables(snapped, point.nodes)
-        iterations = len(self.log.iterations)
+        iterations = max(len(self.log.iterations) - 1, 0)  # the first entry is the start
         if self.interrupted:
             stopped = Status.of(StatusCode.INTERRUPTED)
             return SolverResult(point, evaluation, False, stopped, tuple(self.log.iterations), active_bounds, True)
@@ -232,6 +233,8 @@ class _NlpSolve:
             names = ", ".join(f"'{c.text}'" for c in self.finite.problem.constraints)
             listed = f" Constraints: {names}." if names else ""
             return Status.of(StatusCode.INFEASIBLE_CONSTRAINTS, why=f" ({status}){beyond}.{listed}")
+        if status == OUT_OF_ITERATIONS:
+            return Status.of(StatusCode.ITERATION_LIMIT, spent=spent)
         return Status.of(StatusCode.SOLVER_FAILED, spent=spent, said=status, beyond=beyond)
 
 

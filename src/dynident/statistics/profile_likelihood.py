@@ -1,4 +1,8 @@
-"""Profile likelihood: how far can a parameter be moved, all others refitted, before the fit becomes significantly worse?"""
+"""Profile likelihood: how far can a parameter be moved, all others refitted, before the fit becomes significantly worse?
+
+By the likelihood ratio: what the cost rises by is compared with a quantile of chi-square, so that the region need be no
+ellipsoid.
+"""
 
 from __future__ import annotations
 

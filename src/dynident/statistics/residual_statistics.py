@@ -13,6 +13,7 @@ import numpy as np
 
 from dynident.statistics.autocorrelation import highest_order, levinson
 from dynident.statistics.distributions import chi_square_quantile
+from dynident.statistics.quantisation import quantisation_step
 from dynident.tolerances import (
     CHI_SQUARE_CONFIDENCE,
     CHI_SQUARE_HIGHEST,
@@ -24,13 +25,10 @@ from dynident.tolerances import (
 HIGHEST_DIFFERENCE = 6  # order; a signal that bends more than a parabola of this degree over seven samples looks white to none
 ROBUST_LIMIT = 3.0  # robust standard deviations, beyond which outliers are drawn in before anything is computed
 NORMAL_MEDIAN = 0.6745  # the median of |x| for a standard normal x
-GRID_ROUNDING = 1e-3  # of a quantisation step, by which a value may miss its multiple
-FEWEST_LEVELS = 4  # different values; fewer do not tell a step
 NAIVE_LAGS = 10  # of the autoregression that a model has to beat
 SAMPLES_PER_LAG = 5  # at least
 FEW_SAMPLES = 60  # with fewer an autoregression says little, and the correlation of neighbours decides
 FEWEST_FOR_WHITENESS = 20  # samples
-REPEATED = 4.0  # samples per different value, on the average, that show a signal in steps
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def residual_statistics(residuals: np.ndarray, measured: np.ndarray, time: np.nd
     rms = float(np.sqrt(np.nanmean(r**2))) if judged else np.nan
     constant, line = naive_rms(y, np.asarray(time, float))
     return ResidualStatistics(int(np.sum(there)), rms, float(np.std(y[there])) if np.any(there) else 0.0, white_std(r),
-                              memory(r), lag_one(r), chi_square, constant, line, quantisation_step(y))
+                              memory(r), lag_one(r), chi_square, constant, line, quantisation_step(y[np.isfinite(y)]) or 0.0)
 
 
 def is_white(s: ResidualStatistics, unknowns: float) -> bool | None:
@@ -182,15 +180,3 @@ def naive_rms(measured: np.ndarray, time: np.ndarray) -> tuple[float, float]:
     about, centred = y - np.mean(y), time[there] - np.mean(time[there])
     slope = float(centred @ about) / max(float(centred @ centred), np.finfo(float).tiny)
     return float(np.sqrt(np.mean(about**2))), float(np.sqrt(np.mean((about - slope * centred) ** 2)))
-
-
-def quantisation_step(measured: np.ndarray) -> float:
-    """The step of which all measured values are multiples apart, where values repeat often enough to show one; else 0."""
-    y = measured[np.isfinite(measured)]
-    levels = np.unique(y)
-    if levels.size < FEWEST_LEVELS or y.size < REPEATED * levels.size:
-        return 0.0
-    gaps = np.diff(levels)
-    step = float(np.min(gaps))
-    multiples = gaps / step
-    return step if np.all(np.abs(multiples - np.round(multiples)) <= GRID_ROUNDING * np.maximum(multiples, 1)) else 0.0

@@ -10,8 +10,8 @@ import numpy as np
 from dynident.errors import DynidentError, NotConverged, NotSupported, ProblemError, did_you_mean
 from dynident.estimate.estimate import Estimate, Validation, validation_metrics
 from dynident.kalman.prediction_error.k_step import fit_ahead
-from dynident.methods.direct import MAX_ITERATIONS
 from dynident.methods.noise_estimation import outputs_with_unknown_noise, with_noise_std
+from dynident.methods.options import MAX_ITERATIONS
 from dynident.methods.presets import method_from
 from dynident.models.augmented import disturbed_states
 from dynident.models.equations import EquationModel

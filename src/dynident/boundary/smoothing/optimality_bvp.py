@@ -50,6 +50,8 @@ class OptimalityModel:
 
     model: EquationModel  # parameters that are estimated are states already
     hybrid: ClassVar[bool] = False
+    sample_time: ClassVar[None] = None
+    delays: ClassVar[tuple[()]] = ()
     algebraic: ClassVar[tuple[str, ...]] = ()  # eliminated already
     algebraic_system: ClassVar[None] = None
 

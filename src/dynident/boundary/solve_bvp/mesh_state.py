@@ -17,6 +17,7 @@ from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.problem import BoundaryConditions
 from dynident.boundary.solve_bvp.result import Round
 from dynident.boundary.solve_bvp.root_finding import RootIteration, RootResult, Watch
+from dynident.status import Status, StatusCode
 from dynident.tolerances import BVP_LAST_STEP_SHARE, BVP_LONGEST_LAST_STEP, BVP_SHORTEST_LAST_STEP, NEGLIGIBLE_STATE
 
 Solver = DampedNewton | Davidenko
@@ -104,12 +105,15 @@ class MeshSolution:
         return self.conditioning is not None and not self.conditioning.determined
 
 
+SOLVED = Status("", StatusCode.CONVERGED)
+
+
 @dataclass(frozen=True)
 class MeshVerdict:
     """How the search ended: `reason` is what follows 'stopped', `code` that of Table 6.1."""
 
     found: bool
-    reason: str = ""
+    reason: Status = SOLVED
     code: int = 0
     loose: bool = False  # a solution that no mesh can tell from one of many
     error: float = np.nan  # in typical sizes; nan where there is no estimate that can be trusted

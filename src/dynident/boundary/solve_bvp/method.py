@@ -16,6 +16,7 @@ from dynident.boundary.solve_bvp.run import solve_adaptively
 from dynident.boundary.solve_bvp.setup import BoundaryArguments, mesh_problem
 from dynident.models.equations import EquationModel
 from dynident.solvers.solver_result import iterations_in_words
+from dynident.status import Status
 from dynident.tolerances import BADLY_CONDITIONED
 
 
@@ -96,11 +97,11 @@ def _solution(statement: Statement, problem: MeshProblem, state: MeshState, want
     if inside is None:  # no mesh was solved: straight lines between nodes
         fractions, inside = np.array([0.0, 1.0]), np.stack([shown.nodes[:-1], shown.nodes[1:]], axis=1)
     no_guess_helps = statement.same_slopes or bool(statement.free)
-    status = _success if verdict.found else _failure
+    words = (_success if verdict.found else _failure)(state, verdict, no_guess_helps)
     return BoundarySolution(
         shown.times, shown.nodes, statement.states,
         dict(zip(statement.parameters, (float(v) for v in shown.p), strict=True)), verdict.found,
-        status(state, verdict, no_guess_helps), verdict.code, verdict.error, problem.options.tolerance,
+        Status(words, verdict.reason.code), verdict.code, verdict.error, problem.options.tolerance,
         dict(zip((*statement.states, *statement.parameters), shown.sizes.tolist(), strict=True)), condition, state.pages,
         state.rounds, state.evaluations, _warnings(verdict, condition, statement.same_slopes), wanted, fractions, inside,
         seconds)

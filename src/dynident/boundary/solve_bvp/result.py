@@ -12,6 +12,7 @@ from dynident._util import hooks
 from dynident._util.short_repr import short_text
 from dynident.boundary.solve_bvp.root_finding import RootIteration
 from dynident.errors import ProblemError
+from dynident.status import Status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +68,7 @@ class BoundarySolution:
     converged : bool
         Whether the tolerance was met.
     status : str
-        How it ended, a sentence.
+        How it ended, a sentence; its `code` says the same to a program.
     code : int
         0, or the number of Table 6.1 of the thesis.
     error : float
@@ -108,7 +109,7 @@ class BoundarySolution:
     names: tuple[str, ...]
     parameters: Mapping[str, float]
     converged: bool
-    status: str  # a sentence
+    status: Status  # a sentence
     code: int  # 0, or the number of Table 6.1 of the thesis
     error: float  # estimated global error, largest over time and states, in typical sizes
     tolerance: float

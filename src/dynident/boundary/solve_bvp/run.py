@@ -33,8 +33,9 @@ from dynident.boundary.solve_bvp.mesh_state import (
 )
 from dynident.boundary.solve_bvp.newton import DampedNewton
 from dynident.boundary.solve_bvp.result import Round, interpolated, polynomials
-from dynident.boundary.solve_bvp.root_finding import ILL_POSED, TOO_MANY, TOO_SHORT, RootResult
+from dynident.boundary.solve_bvp.root_finding import ILL_POSED, STATUS_CODES, TOO_MANY, TOO_SHORT, RootResult
 from dynident.errors import SimulationDiverged
+from dynident.status import Status, StatusCode
 from dynident.tolerances import BADLY_CONDITIONED, HIDDEN_STATE, ROUGH_ERROR, SEGMENT_NOISE, SEGMENT_ROUNDING
 
 FIRST_MAX_ITERATIONS = 50  # iterations of one attempt from the guess
@@ -77,7 +78,7 @@ def next_mesh(problem: MeshProblem, state: MeshState) -> MeshState:
     else:
         state = after_failure(problem, state)
     if state.verdict is None and len(state.rounds) >= MOST_MESHES:
-        return stopped(state, f"at the limit of {MOST_MESHES} meshes", TOO_MANY, _error(state))
+        return stopped(state, mesh_limit(f"at the limit of {MOST_MESHES} meshes"), TOO_MANY, _error(state))
     return state
 
 
@@ -115,7 +116,7 @@ def after_failure(problem: MeshProblem, state: MeshState) -> MeshState:
     root, options, solution = state.root, problem.options, state.solution
     assert root is not None
     if root.interrupted:
-        return stopped(state, root.reason, root.code)
+        return stopped(state, root.status, root.code)
     if solution is not None and solution.undecided and options.same_slopes:
         return undetermined(problem, state)
     if solution is not None and state.solver.name == PLAIN.name:
@@ -131,7 +132,7 @@ def after_failure(problem: MeshProblem, state: MeshState) -> MeshState:
         if options.solver is None and STARTS[attempt].pieces * len(problem.first_mesh) <= options.most_nodes:
             return start_attempt(problem, attempt, state)
     first = state.first_failure[1] if state.first_failure else root
-    return stopped(replace(state, root=first), first.reason, first.code)
+    return stopped(replace(state, root=first), first.status, first.code)
 
 
 # -- one mesh
@@ -244,7 +245,8 @@ def judge(problem: MeshProblem, state: MeshState) -> MeshState:
     error = max(solution.error, solution.conditioning.floor)
     if error <= tolerance:
         return replace(state, verdict=MeshVerdict(True, error=solution.error))
-    return stopped(state, f"because more nodes no longer help: rounding keeps the error at {error:.1e}", TOO_MANY, error)
+    why = f"because more nodes no longer help: rounding keeps the error at {error:.1e}"
+    return stopped(state, mesh_limit(why), TOO_MANY, error)
 
 
 def pieces_to_cut(problem: MeshProblem, state: MeshState) -> np.ndarray:
@@ -287,8 +289,8 @@ def refined(problem: MeshProblem, state: MeshState, pieces: np.ndarray, why: str
     """The next mesh, from the solution on this one by Newton."""
     options = problem.options
     if np.sum(pieces) >= options.most_nodes:
-        return stopped(state, f"because the error is still {_error(state):.1e}, and more than nodes = {options.most_nodes} "
-                              "would be needed", TOO_MANY, _error(state))
+        limit = f"because the error is still {_error(state):.1e}, and more than nodes = {options.most_nodes} would be needed"
+        return stopped(state, mesh_limit(limit), TOO_MANY, _error(state))
     return replace(state, times=split(state.times, pieces), solver=DampedNewton(tolerance=options.close), why=why)
 
 
@@ -336,11 +338,16 @@ def not_claimed(state: MeshState) -> MeshState:
 
 def stopped(state: MeshState, reason: str, code: int, error: float = np.nan) -> MeshState:
     """Not found; whose linearised conditions at the ends hardly determine anything is told so."""
+    said = reason if isinstance(reason, Status) else Status(reason, STATUS_CODES[code])
     if code in (TOO_MANY, TOO_SHORT) and state.condition > BADLY_CONDITIONED:
-        reason = (f"{reason}; the linearised conditions at the ends hardly determine the solution there (condition number "
-                  f"{state.condition:.0e})")
+        said = Status(f"{said}; the linearised conditions at the ends hardly determine the solution there (condition number "
+                      f"{state.condition:.0e})", said.code)
         code = ILL_POSED
-    return replace(state, verdict=MeshVerdict(False, reason, code, error=error))
+    return replace(state, verdict=MeshVerdict(False, said, code, error=error))
+
+
+def mesh_limit(reason: str) -> Status:
+    return Status(reason, StatusCode.MESH_LIMIT)
 
 
 def _error(state: MeshState) -> float:

@@ -7,11 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from dynident.io.problem_file.fleet_schema import FleetTable, IndexColumns
 from dynident.io.problem_file.schema import (
     DesignTable,
     ExperimentTable,
-    FleetTable,
-    IndexColumns,
     InitialTable,
     InputTable,
     LookUpTable,

@@ -13,13 +13,13 @@ from pydantic import BaseModel, ValidationError
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.model import FmuModel
+from dynident.io.problem_file.fleet_schema import FleetFileTable
 from dynident.io.problem_file.known_keys import as_written, key_in, known_keys
 from dynident.io.problem_file.python_attribute import python_attribute
 from dynident.io.problem_file.robot_table import read_robot_table, write_robot_table
 from dynident.io.problem_file.schema import (
     FMU_OPTIONS,
     ExperimentTable,
-    FleetFileTable,
     ModelTable,
     ProblemTable,
     SimulatorTable,
@@ -38,7 +38,7 @@ from dynident.io.problem_file.write import (
 )
 from dynident.io.readers.build_experiment import in_units_of
 from dynident.io.readers.columns import existing_file
-from dynident.io.readers.tables import read_table
+from dynident.io.readers.tables import records_of
 from dynident.models.equations import EquationModel
 from dynident.models.simulator_model import SimulatorModel, UnavailableFunction
 from dynident.models.transfer_function import transfer_function
@@ -127,18 +127,18 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_code: b
     reader = Reader(file, located, allow_outside, allow_code)
     records = [*tables.experiment, *tables.validation]
     model = reader.model(tables.model, list(dict.fromkeys(signal for table in records for signal in table.outputs)))
-    experiments = [reader.experiment(("experiment", k), table, model) for k, table in enumerate(tables.experiment)]
-    validation = [reader.experiment(("validation", k), table, model) for k, table in enumerate(tables.validation)]
+    experiments = [run for k, table in enumerate(tables.experiment) for run in reader.runs(("experiment", k), table, model)]
+    validation = [run for k, table in enumerate(tables.validation) for run in reader.runs(("validation", k), table, model)]
     method = reader.method(tables.method.model_dump() if tables.method else {})
     if reader.faults or model is None:
         raise ProblemError(reader.faults)
     try:
-        problem = Problem(model, [e for e in experiments if e is not None], tables.unknowns(), tables.constraints,
+        problem = Problem(model, experiments, tables.unknowns(), tables.constraints,
                           tables.disturbances())
     except ProblemError as error:
         raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
     design = tables.design.model_dump(exclude_unset=True) if tables.design else {}
-    return ProblemFile(problem, method, tuple(e for e in validation if e is not None), file, design)
+    return ProblemFile(problem, method, tuple(validation), file, design)
 
 
 def parse_file(path: str | Path) -> tuple[Path, Located, dict[str, Any]]:
@@ -316,13 +316,14 @@ class Reader:
             self.faults += [self.located.fault(("method", *key_in(fault, table)), fault) for fault in error.faults]
         return table
 
-    def experiment(self, path: tuple[str | int, ...], table: ExperimentTable, model: Model | None) -> Experiment | None:
-        return self._gather((*path, "file"), lambda: self._read(table, model))
+    def runs(self, path: tuple[str | int, ...], table: ExperimentTable, model: Model | None) -> list[Experiment]:
+        """The record that a table names, or the runs that its file holds; none where something is wrong."""
+        return self._gather((*path, "file"), lambda: self._read(table, model)) or []
 
-    def _read(self, table: ExperimentTable, model: Model | None) -> Experiment:
-        record = read_table(self.inside(table.file), **table.request())
-        record = record if model is None else in_units_of(model, record, table.units or ())
-        return replace(record, before=table.before) if table.before else record
+    def _read(self, table: ExperimentTable, model: Model | None) -> list[Experiment]:
+        records = records_of(self.inside(table.file), table.split, table.request())
+        records = records if model is None else [in_units_of(model, record, table.units or ()) for record in records]
+        return [replace(record, before=table.before) for record in records] if table.before else records
 
     def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from dynident.io.problem_file.record_keys import split_rule
 from dynident.problem.experiment import HOLDS
 from dynident.problem.noise import Bounded, Gaussian
 from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -263,10 +264,11 @@ class RecordTable(_Table):
     sample_time: Number = None
     separator: str | None = None
     decimal: str | None = None
+    sheet: str | int | None = None  # of a workbook
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs", "before"}}
+        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs", "before", "split"}}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
 
@@ -277,6 +279,7 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
+    split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
 
 
 class PriorTable(_Table):
@@ -356,7 +359,7 @@ class DesignTable(_Table):
     seed: int = 0
 
 
-class _QuestionTable(_Table):
+class QuestionTable(_Table):
     """What is asked, whatever the records."""
 
     model: ModelTable
@@ -370,7 +373,7 @@ class _QuestionTable(_Table):
                 *(InitialState(state, **table.fields()) for state, table in self.initial_states.items())]
 
 
-class ProblemTable(_QuestionTable):
+class ProblemTable(QuestionTable):
     experiment: list[ExperimentTable] = Field(min_length=1)
     validation: list[ExperimentTable] = []
     process_noise: dict[str, ProcessNoise] = {}
@@ -378,41 +381,3 @@ class ProblemTable(_QuestionTable):
 
     def disturbances(self) -> dict[str, Gaussian]:
         return {name: Gaussian() if std is True else Gaussian(std) for name, std in self.process_noise.items()}
-
-
-def _positive(value: Any) -> Any:
-    if not _number(value) > 0:
-        raise ValueError(f"is {value}, but must be positive.")
-    return value
-
-
-class IndexColumns(_Table):
-    """How the columns of an index are called."""
-
-    file: str = "file"
-    machine: str = "machine"
-    time: str = "time"
-
-
-class FleetTable(_Table):
-    """Which records there are, and what the whole fleet shares."""
-
-    records: str | None = None  # "data/{machine}/{time}.csv"
-    index: str | None = None  # a table with a line per record
-    columns: IndexColumns = IndexColumns()
-    shared: list[str] = []
-    timeout: Annotated[Any, BeforeValidator(_positive)] = None  # s, per record
-    retries: int = Field(default=1, ge=0)
-
-    @model_validator(mode="after")
-    def one_list(self) -> FleetTable:
-        if (self.records is None) == (self.index is None):
-            raise ValueError("needs exactly one of records and index, but has " + ("none." if self.index is None else "both."))
-        if self.records is not None and "columns" in self.model_fields_set:
-            raise ValueError("columns belong to an index; remove them, or name an index in the place of records.")
-        return self
-
-
-class FleetFileTable(_QuestionTable):
-    record: RecordTable
-    fleet: FleetTable

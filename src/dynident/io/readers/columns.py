@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -50,16 +50,16 @@ class ColumnRef:
 class ReadRequest:
     """What the caller asked a reader for; the arguments of `read_csv` that all readers share."""
 
-    time: Column | None
-    inputs: Inputs
-    outputs: Outputs
-    hold: Mapping[str, str] | str
-    initial: Mapping[str, float]
-    start: float | None
-    name: str | None
-    units: Mapping[str, str] | None
-    time_unit: str | None
-    sample_time: float | None
+    time: Column | None = None
+    inputs: Inputs = ()
+    outputs: Outputs = ()
+    hold: Mapping[str, str] | str = "zero"
+    initial: Mapping[str, float] = field(default_factory=dict)
+    start: float | None = None
+    name: str | None = None
+    units: Mapping[str, str] | None = None
+    time_unit: str | None = None
+    sample_time: float | None = None
     mode: str = ""
 
     def input_columns(self) -> dict[str, Column]:
@@ -171,15 +171,19 @@ def fault_sentences(faults: Sequence[Fault], where: Callable[[int], str]) -> lis
 
 
 def value_faults(found: Sequence[ColumnRef], values: Mapping[int, np.ndarray],
-                 unreadable: Mapping[int, Sequence[int]] | None = None) -> list[Fault]:
-    """Everything wrong with the numbers; the `unreadable` rows of a column are passed over."""
+                 unreadable: Mapping[int, Sequence[int]] | None = None, runs: np.ndarray | None = None) -> list[Fault]:
+    """Everything wrong with the numbers; the `unreadable` rows of a column are passed over.
+
+    `runs` numbers the run of each row: time rises within each.
+    """
     faults = []
     for place in found:
         column = values[place.column]
         skip = (unreadable or {}).get(place.column, ())
         rows = np.delete(np.arange(column.size), skip) if len(skip) else None
         column = column if rows is None else column[rows]
-        for bad, sentence in _rules(place, column):
+        of = runs if runs is None or rows is None else runs[rows]
+        for bad, sentence in _rules(place, column, of):
             if bad.any():
                 k = int(bad.argmax())
                 row = k if rows is None else int(rows[k])
@@ -187,7 +191,7 @@ def value_faults(found: Sequence[ColumnRef], values: Mapping[int, np.ndarray],
     return faults
 
 
-def _rules(place: ColumnRef, column: np.ndarray) -> Iterator[tuple[np.ndarray, Callable[[int], str]]]:
+def _rules(place: ColumnRef, column: np.ndarray, runs: np.ndarray | None) -> Iterator[tuple[np.ndarray, Callable[[int], str]]]:
     """For each rule the values that break it, and what to say about one of them."""
     header = f"column '{place.header}'"
     if place.role == "output":
@@ -198,9 +202,22 @@ def _rules(place: ColumnRef, column: np.ndarray) -> Iterator[tuple[np.ndarray, C
         f"{what} ({header}) is missing or not finite, but must be known everywhere. Fill the gap knowingly, or split "
         "the record there.")
     if place.role == "time":
-        yield np.append(False, column[1:] <= column[:-1]), lambda k: _order(float(column[k - 1]), float(column[k]))
+        before = _sample_before(column, runs)
+        yield column <= before, lambda k: _order(float(before[k]), float(column[k]))
     if place.role == "error size":
         yield column <= 0, lambda k: f"{header} gives an error size of {float(column[k])!r}, which must be positive."
+
+
+def _sample_before(time: np.ndarray, runs: np.ndarray | None) -> np.ndarray:
+    """The time of the sample before, in the same run; NaN at the first."""
+    if runs is None:
+        return np.append(np.nan, time[:-1])
+    order = np.argsort(runs, kind="stable")
+    before = np.append(np.nan, time[order[:-1]])
+    before[np.append(True, np.diff(runs[order]) > 0)[:before.size]] = np.nan
+    unsorted = np.empty_like(before)
+    unsorted[order] = before
+    return unsorted
 
 
 def _order(previous: float, time: float) -> str:

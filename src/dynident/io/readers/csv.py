@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import io
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,6 @@ import pyarrow as pa
 import pyarrow.csv
 
 from dynident.errors import ProblemError
-from dynident.io.readers.build_experiment import to_experiment
 from dynident.io.readers.columns import (
     Column,
     ColumnRef,
@@ -23,10 +24,11 @@ from dynident.io.readers.columns import (
     ReadRequest,
     existing_file,
     fault_sentences,
-    locate_columns,
     value_faults,
 )
-from dynident.io.readers.dialect import COMMENT, MISSING, WHITESPACE, Dialect, is_comment, sniff
+from dynident.io.readers.dates import counts_of, first_count, has_zone, is_date, parsed_dates, printed_date, seconds_from
+from dynident.io.readers.dialect import COMMENT, MISSING, WHITESPACE, Dialect, is_comment, opened, sniff
+from dynident.io.readers.table_columns import TableColumns, TableValues, read_one
 from dynident.problem.experiment import Experiment
 
 LONGEST_QUOTE = 40  # characters of a cell that are shown in an error
@@ -93,20 +95,60 @@ def read_csv(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
     >>> print(record.time, record.outputs["y"])
     [0.  0.5 1. ] [1.  0.8 0.6]
     """
-    file = existing_file(path)
     request = ReadRequest(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time, mode)
+    return read_one(request, text_columns(path, request, separator, decimal))
+
+
+def text_columns(path: str | Path, request: ReadRequest, separator: str | None = None, decimal: str | None = None
+                 ) -> TableColumns:
+    """The columns of a text file."""
+    file = existing_file(path)
     request.check(file.name)
     dialect = sniff(file, request.names(), separator, decimal)
-    found = locate_columns(request, dialect.header, dialect.units, file.name, dialect.doubt)
-    wanted = sorted({place.column for place in found})
-    values = read_fast(file, dialect, wanted)
-    notes = list(dialect.notes)
-    if values is None:
-        values, more = read_carefully(file, dialect, found)
-        notes += more
-    elif faults := value_faults(found, values):
-        raise_with_lines(file, dialect, faults)
-    return to_experiment(request, found, values, file.name, notes)
+
+    def values(found: Sequence[ColumnRef], runs: np.ndarray | None) -> TableValues:
+        date = _date_column(dialect, found)
+        fast = read_fast(file, dialect, sorted({place.column for place in found}), date)
+        if fast is None:
+            return read_carefully(file, dialect, found, date, runs)
+        if faults := value_faults(found, fast.columns, runs=runs):
+            raise_with_lines(file, dialect, faults)
+        return fast
+
+    def labels(column: int) -> np.ndarray:
+        return np.array([dialect.label(fields[column]) if len(fields) > column else ""
+                         for _, fields in _rows(file, dialect, []) if fits(fields, dialect)], dtype=object)
+
+    return TableColumns(file.name, dialect.header, values, dialect.units, labels, notes=dialect.notes, doubt=dialect.doubt,
+                        place=lambda row: f"{file.name}, line {lines_of(file, dialect, {row})[row]}")
+
+
+@dataclass(frozen=True)
+class DateColumn:
+    """The column of time, where it holds dates: whether they name a zone, and the first as a count."""
+
+    column: int
+    zoned: bool
+    first: int
+    text: str
+
+
+def _date_column(dialect: Dialect, found: Sequence[ColumnRef]) -> DateColumn | None:
+    """Whether time is written as dates, by its first row."""
+    for place in found:
+        if place.role == "time":
+            fields = dialect.fields(dialect.first_line)
+            text = fields[place.column].strip() if len(fields) > place.column else ""
+            if is_date(text) and (count := _date_count(text, has_zone(text))) is not None:
+                return DateColumn(place.column, has_zone(text), count, printed_date(count, has_zone(text)))
+    return None
+
+
+def _date_count(text: str, zoned: bool) -> int | None:
+    try:
+        return first_count(counts_of(parsed_dates(pa.array([text]), zoned)))
+    except pa.ArrowInvalid:
+        return None
 
 
 BLOCK_BYTES = 1 << 22  # read at a time; memory beyond the wanted columns is a few of these
@@ -120,16 +162,16 @@ _SIGNS = [sign.encode() for sign in COMMENT]
 _COMMENTED = re.compile(rb"^[ \t]*[" + b"".join(_SIGNS) + rb"]", re.MULTILINE)
 
 
-def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int]) -> dict[int, np.ndarray] | None:
-    """The wanted columns by position, or None where some row is not plain numbers."""
+def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int], date: DateColumn | None = None) -> TableValues | None:
+    """The wanted columns by position, or None where some row is not plain numbers, or dates in the column of dates."""
     if dialect.width == 1:
         return None  # an empty line means a missing sample there, which the fast reader passes over
     names = [str(k) for k in range(dialect.width)]
     read = pyarrow.csv.ReadOptions(column_names=names)
     parse = pyarrow.csv.ParseOptions(delimiter=dialect.separator)
-    convert = pyarrow.csv.ConvertOptions(
-        column_types={str(k): pa.float64() for k in wanted}, include_columns=[str(k) for k in wanted],
-        decimal_point=dialect.decimal, null_values=_NULLS)
+    kinds = {str(k): pa.string() if date is not None and k == date.column else pa.float64() for k in wanted}
+    convert = pyarrow.csv.ConvertOptions(column_types=kinds, include_columns=list(kinds), decimal_point=dialect.decimal,
+                                         null_values=_NULLS, strings_can_be_null=True)
     columns = {k: np.empty(0) for k in wanted}
     rows = capacity = done = 0
     try:
@@ -144,14 +186,14 @@ def read_fast(path: Path, dialect: Dialect, wanted: Sequence[int]) -> dict[int, 
                 for column in columns.values():
                     column.resize(capacity, refcheck=False)  # no copy for long arrays: the pages are moved
             for k, column in columns.items():
-                _put(column, rows, table.column(str(k)))
+                _put(column, rows, table.column(str(k)), date)
             rows += table.num_rows
     except pa.ArrowInvalid:
         return None
     for column in columns.values():
         column.resize(rows, refcheck=False)
     pa.default_memory_pool().release_unused()
-    return columns
+    return TableValues(columns, {} if date is None else {date.column: date.text}, checked=True)
 
 
 def _owned_by_arrow(block: bytes) -> pa.Buffer:
@@ -166,9 +208,12 @@ def _owned_by_arrow(block: bytes) -> pa.Buffer:
     return buffer
 
 
-def _put(column: np.ndarray, row: int, values: pa.ChunkedArray) -> None:
+def _put(column: np.ndarray, row: int, values: pa.ChunkedArray, date: DateColumn | None) -> None:
     for chunk in values.chunks:
-        column[row:row + len(chunk)] = chunk.to_numpy(zero_copy_only=False)  # a null becomes NaN
+        if date is not None and pa.types.is_string(chunk.type):
+            column[row:row + len(chunk)] = seconds_from(counts_of(parsed_dates(chunk, date.zoned)), date.first)
+        else:
+            column[row:row + len(chunk)] = chunk.to_numpy(zero_copy_only=False)  # a null becomes NaN
         row += len(chunk)
 
 
@@ -196,7 +241,7 @@ def _blocks(path: Path, dialect: Dialect) -> Iterator[tuple[bytes, bool]]:
 
 def _utf8(path: Path, dialect: Dialect) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(dialect.encoding)(errors="replace")
-    with path.open("rb", buffering=0) as file:
+    with opened(path) as file:
         while chunk := file.read(BLOCK_BYTES):
             text = chunk if dialect.encoding == "utf-8" else decoder.decode(chunk).encode()
             yield text if dialect.newline == "\n" else text.replace(b"\r", b"\n")
@@ -212,7 +257,8 @@ def _squeezed(block: bytes, dialect: Dialect) -> bytes:
     return block.replace(b"\n ", b"\n").replace(b" \n", b"\n")
 
 
-def read_carefully(path: Path, dialect: Dialect, found: Sequence[ColumnRef]) -> tuple[dict[int, np.ndarray], list[str]]:
+def read_carefully(path: Path, dialect: Dialect, found: Sequence[ColumnRef], date: DateColumn | None = None,
+                   runs: np.ndarray | None = None) -> TableValues:
     """The wanted columns, and what is to be noted; all faults of the file are raised together.
 
     Ten times slower than the fast reader.
@@ -224,11 +270,11 @@ def read_carefully(path: Path, dialect: Dialect, found: Sequence[ColumnRef]) -> 
     ragged: list[tuple[int, int]] = []
     comments: list[int] = []
     for number, fields in _rows(path, dialect, comments):
-        if len(fields) != dialect.width and not (len(fields) == dialect.width + 1 and not fields[-1].strip()):
+        if not fits(fields, dialect):
             ragged.append((number, len(fields)))
             continue
         for k, column in columns.items():
-            value = dialect.number(fields[k])
+            value = dialect.number(fields[k]) if date is None or k != date.column else _date_seconds(fields[k], date)
             if value is None:
                 texts.setdefault(k, fields[k])
                 unreadable[k].append(len(lines))
@@ -236,17 +282,30 @@ def read_carefully(path: Path, dialect: Dialect, found: Sequence[ColumnRef]) -> 
         lines.append(number)
     values = {k: np.array(column) for k, column in columns.items()}
     at = {place.column: place for place in found}
-    faults = [Fault(lines[rows[0]], len(rows), _not_a_number(at[k], texts[k], dialect))
+    faults = [Fault(lines[rows[0]], len(rows), _not_a_number(at[k], texts[k], dialect, date))
               for k, rows in unreadable.items() if rows]
     if ragged:
         number, width = ragged[0]
         faults.append(Fault(number, len(ragged), f"the row has {width} column{'s' * (width != 1)} instead of "
                                                  f"{dialect.width}. Complete or delete it."))
     faults += [Fault(lines[fault.row], fault.count, fault.sentence)
-               for fault in value_faults(found, values, unreadable)]
+               for fault in value_faults(found, values, unreadable, runs)]
     if faults:
         raise ProblemError(fault_sentences(faults, lambda line: f"{path.name}, line {line}"))
-    return values, _passed_over(comments)
+    return TableValues(values, {} if date is None else {date.column: date.text}, _passed_over(comments), checked=True)
+
+
+def fits(fields: Sequence[str], dialect: Dialect) -> bool:
+    """Whether a row is as wide as the table; one more separator at the end does no harm."""
+    return len(fields) == dialect.width or (len(fields) == dialect.width + 1 and not fields[-1].strip())
+
+
+def _date_seconds(text: str, date: DateColumn) -> float | None:
+    """Like `Dialect.number`, of a date."""
+    if text.strip().lower() in MISSING:
+        return float("nan")
+    count = _date_count(text, date.zoned) if is_date(text) and has_zone(text) == date.zoned else None
+    return None if count is None else (count - date.first) / 1e9
 
 
 def _passed_over(comments: Sequence[int]) -> list[str]:
@@ -259,9 +318,13 @@ def _passed_over(comments: Sequence[int]) -> list[str]:
 
 def raise_with_lines(path: Path, dialect: Dialect, faults: Sequence[Fault]) -> None:
     """Raise faults that were found in the columns, after a look at the file for the lines of their rows."""
-    wanted = {fault.row for fault in faults}
-    lines = {row: number for row, (number, _) in enumerate(_lines(path, dialect, [])) if row in wanted}
+    lines = lines_of(path, dialect, {fault.row for fault in faults})
     raise ProblemError(fault_sentences(faults, lambda row: f"{path.name}, line {lines[row]}"))
+
+
+def lines_of(path: Path, dialect: Dialect, rows: set[int]) -> dict[int, int]:
+    """The lines of rows."""
+    return {row: number for row, (number, _) in enumerate(_lines(path, dialect, [])) if row in rows}
 
 
 def _lines(path: Path, dialect: Dialect, comments: list[int]) -> Iterator[tuple[int, str]]:
@@ -270,7 +333,8 @@ def _lines(path: Path, dialect: Dialect, comments: list[int]) -> Iterator[tuple[
     In a file of one column, an empty line between others is a row with an empty cell.
     """
     empty: list[tuple[int, str]] = []
-    with path.open(encoding=dialect.encoding, errors="replace") as file:
+    with opened(path) as content:
+        file = io.TextIOWrapper(io.BufferedReader(content), encoding=dialect.encoding, errors="replace")  # type: ignore[type-var]
         for number, line in enumerate(file, 1):
             if number < dialect.data_line:
                 continue
@@ -288,12 +352,16 @@ def _rows(path: Path, dialect: Dialect, comments: list[int]) -> Iterator[tuple[i
     return ((number, dialect.fields(line.rstrip("\n")) or [""]) for number, line in _lines(path, dialect, comments))
 
 
-def _not_a_number(place: ColumnRef, text: str, dialect: Dialect) -> str:
+def _not_a_number(place: ColumnRef, text: str, dialect: Dialect, date: DateColumn | None) -> str:
     text = text.strip()
+    if date is not None and place.column == date.column:
+        zone = "without a zone, while the first has one" if date.zoned else "with a zone, while the first has none"
+        return (f"column '{place.header}' holds '{text[:LONGEST_QUOTE]}', " + (
+            f"a date {zone}. Write all alike." if is_date(text) else "which is no date such as 2024-05-01T12:00:00.250+02:00."))
     shown = text[:LONGEST_QUOTE] + "..." * (len(text) > LONGEST_QUOTE)
     sentence = f"column '{place.header}' holds '{shown}', which is not a number."
     if dialect.decimal == "." and "," in text and "." not in text and dialect.separator != ",":
         return f"{sentence} If it is a decimal comma, say decimal=\",\"."
     if place.role == "time":
-        return f"{sentence} Dates and times of day are not read; write seconds from the start of the record."
+        return f"{sentence} Write seconds from the start of the record, or dates such as 2024-05-01T12:00:00.250+02:00."
     return f"{sentence} Correct it, or leave the cell empty if the sample is missing."

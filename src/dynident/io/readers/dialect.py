@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
+import gzip
 import re
+import zlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 from dynident.errors import ProblemError
+from dynident.io.readers.dates import is_date
 from dynident.units import split_header
 
 WHITESPACE = " "  # as a separator: any run of blanks and tabs
@@ -31,6 +36,7 @@ class Dialect:
     data_line: int  # the first line with numbers, counted from 1
     notes: tuple[str, ...] = ()
     doubt: str = ""  # said when a column is not found
+    first_line: str = ""  # with numbers
 
     @property
     def width(self) -> int:
@@ -48,6 +54,11 @@ class Dialect:
             return float(text) if "_" not in text else None
         except ValueError:
             return float("nan") if text.lower() in MISSING else None
+
+    def label(self, text: str) -> float | str:
+        """What a cell says: its number, or its text."""
+        number = self.number(text)
+        return text.strip() if number is None or number != number else number
 
 
 def split_line(line: str, separator: str) -> list[str]:
@@ -74,6 +85,8 @@ def header_fields(line: str, separator: str) -> list[str]:
 
 HEAD_BYTES = 1 << 18
 HEAD_LINES = 200
+GZIP = b"\x1f\x8b"
+PACKED = {"bzip2": b"BZh", "xz": b"\xfd7zXZ", "zip": b"PK\x03\x04", "zstd": b"\x28\xb5\x2f\xfd"}
 NEWLINE = re.compile("\r\n|\n|\r")
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
@@ -84,10 +97,22 @@ _WRITINGS = ((";", "."), (";", ","), ("\t", "."), ("\t", ","), (",", "."), ("|",
              ("|", ","), (WHITESPACE, ","))
 
 
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked where gzip packed them; a file that is damaged is said to be so."""
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP
+    try:
+        with gzip.open(path, "rb") if packed else path.open("rb", buffering=0) as content:
+            yield content  # type: ignore[misc]
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ProblemError(f"{path.name} is damaged: {str(error).rstrip('.')}. Pack it again.") from error
+
+
 def sniff(path: Path, names: Collection[str], separator: str | None = None, decimal: str | None = None) -> Dialect:
     """The dialect of a file; `names` are columns that the caller expects, which tells a header from all else."""
     _check(path, separator, decimal)
-    with path.open("rb") as file:
+    with opened(path) as file:
         head = file.read(HEAD_BYTES)
         complete = not file.read(1)
     encoding = _encoding(head, path)
@@ -105,7 +130,17 @@ def sniff(path: Path, names: Collection[str], separator: str | None = None, deci
     expected = {name for name in names if not _NUMBER.fullmatch(name)}
     separator, decimal, width = _writing(content, expected, separator, decimal)
     plain = Dialect(encoding, newline, separator, decimal, ("",) * width, ("",) * width, 0)
-    return _told(path, lines, plain, *_layout(content, expected, plain))
+    return _told(path.name, lines, plain, *_layout(content, expected, plain))
+
+
+def layout_of(source: str, rows: Sequence[str], names: Collection[str], separator: str, word: str = "row") -> Dialect:
+    """Where header, units and numbers stand in the first rows of a sheet, written as lines; a place is called by `word`."""
+    lines = list(rows)
+    width = max(len(line.split(separator)) for line in lines)
+    plain = Dialect("utf-8", "\n", separator, ".", ("",) * width, ("",) * width, 0)
+    content = [(number, line) for number, line in enumerate(lines, 1) if not is_comment(line)]
+    expected = {name for name in names if not _NUMBER.fullmatch(name)}
+    return _told(source, lines, plain, *_layout(content, expected, plain), word)
 
 
 def _check(path: Path, separator: str | None, decimal: str | None) -> None:
@@ -124,8 +159,9 @@ def _encoding(head: bytes, path: Path) -> str:
         return "utf-8-sig"
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    if head.startswith(b"\x1f\x8b"):
-        raise ProblemError(f"{path.name} is compressed. Unpack it first.")
+    packed = next((name for name, magic in PACKED.items() if head.startswith(magic)), None)
+    if packed:
+        raise ProblemError(f"{path.name} is packed by {packed}. Unpack it first, or pack it with gzip, which is read.")
     if b"\0" in head:
         even, odd = head[::2].count(0), head[1::2].count(0)
         if max(even, odd) > 0.4 * len(head) / 2 and min(even, odd) == 0:
@@ -140,7 +176,7 @@ def _encoding(head: bytes, path: Path) -> str:
 
 def _numeric(fields: list[str], decimal: str) -> tuple[bool, bool]:
     """Whether all fields are numbers or missing (and not all missing); whether any is a number."""
-    texts = [field.strip() for field in fields]
+    texts = ["0" if is_date(field) else field.strip() for field in fields]
     if decimal != ".":
         texts = [text.replace(decimal, ".") if "." not in text else "text" for text in texts]
     numbers = [bool(_NUMBER.fullmatch(text)) for text in texts]
@@ -207,30 +243,30 @@ def _layout(content: Lines, expected: set[str], plain: Dialect) -> tuple[list[st
     return header, units, skipped, 0
 
 
-def _told(path: Path, lines: list[str], plain: Dialect, header: list[str], units: list[str], skipped: Lines,
-          data_line: int) -> Dialect:
+def _told(source: str, lines: list[str], plain: Dialect, header: list[str], units: list[str], skipped: Lines,
+          data_line: int, word: str = "line") -> Dialect:
     """The dialect with its notes, or the reason why the file cannot be read."""
     if not data_line:
         names = ", ".join(header or [line.strip() for _, line in skipped][:1])
-        raise ProblemError(f"{path.name} has a header ({names}) but no row of numbers.")
+        raise ProblemError(f"{source} has a header ({names}) but no row of numbers.")
     notes = []
     above = lines[data_line - 2].strip() if data_line > 1 else ""
     if not header and above.startswith(COMMENT):
         names_above = [name.strip() for name in header_fields(above.lstrip("#% "), plain.separator)]
         if len(names_above) == plain.width:
             header = names_above
-            notes.append(f"the column names were taken from the comment in line {data_line - 1}.")
+            notes.append(f"the column names were taken from the comment in {word} {data_line - 1}.")
     if plain.decimal == ",":
         notes.append("numbers are written with a decimal comma.")
     if plain.encoding not in ("utf-8", "utf-8-sig"):
         notes.append(f"the text was read as {plain.encoding.upper()}.")
     if skipped:
-        notes.append(f"{len(skipped)} line{'s' * (len(skipped) > 1)} of text above the table, from line "
+        notes.append(f"{len(skipped)} {word}{'s' * (len(skipped) > 1)} of text above the table, from {word} "
                      f"{skipped[0][0]}, {'were' if len(skipped) > 1 else 'was'} passed over.")
     if units:
-        notes.append(f"line {data_line - 1} was read as a row of units.")
+        notes.append(f"{word} {data_line - 1} was read as a row of units.")
     return replace(plain, header=tuple(header or plain.header), units=tuple(units or plain.units), data_line=data_line,
-                   notes=tuple(notes), doubt="" if header else _doubt(plain, skipped))
+                   notes=tuple(notes), doubt="" if header else _doubt(plain, skipped), first_line=lines[data_line - 1])
 
 
 def _doubt(plain: Dialect, skipped: Lines) -> str:

@@ -1,29 +1,15 @@
-"""Tables: read Parquet and MAT files into an Experiment, and choose the reader by the name of the file."""
+"""Tables: choose the reader by the name of the file, or by what a table in memory is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dynident.errors import NotSupported, ProblemError
-from dynident.io.readers.build_experiment import to_experiment
-from dynident.io.readers.columns import (
-    TIME,
-    Column,
-    ColumnRef,
-    Inputs,
-    Outputs,
-    ReadRequest,
-    existing_file,
-    fault_sentences,
-    locate_columns,
-    value_faults,
-)
-from dynident.io.readers.csv import read_csv
+from dynident.io.readers.columns import Column, Inputs, Outputs, ReadRequest, existing_file
+from dynident.io.readers.csv import read_csv, text_columns
+from dynident.io.readers.table_columns import Split, TableColumns, read_one, read_runs
 from dynident.problem.experiment import Experiment
 
 
@@ -81,14 +67,14 @@ def read_parquet(path: str | Path, *, time: Column | None = None, inputs: Inputs
     3
     """
     request = ReadRequest(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time, mode)
-    return _read(path, request, _parquet_columns)
+    return read_one(request, _opened(path, request, "parquet"))
 
 
 def read_mat(path: str | Path, *, time: Column | None = None, inputs: Inputs = (), outputs: Outputs = (),
              hold: Mapping[str, str] | str = "zero", initial: Mapping[str, float] | None = None,
              start: float | None = None, name: str | None = None, units: Mapping[str, str] | None = None,
              time_unit: str | None = None, sample_time: float | None = None, mode: str = "") -> Experiment:
-    """Read one record from the variables of a MAT file (up to version 7).
+    """Read one record from the variables of a MAT file; one of version 7.3 needs the extra `hdf5`.
 
     A field of a struct is called "run.t", a column of a matrix "X[0]", counted from 0. See the manual, howto/read_records.
 
@@ -129,7 +115,7 @@ def read_mat(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
     ProblemError
         With every variable that is missing or holds no numbers.
     NotSupported
-        For a MAT file of version 7.3.
+        For a MAT file of version 7.3 where h5py is not installed.
 
     Examples
     --------
@@ -140,20 +126,91 @@ def read_mat(path: str | Path, *, time: Column | None = None, inputs: Inputs = (
     3
     """
     request = ReadRequest(time, inputs, outputs, hold, initial or {}, start, name, units, time_unit, sample_time, mode)
-    return _read(path, request, _mat_columns)
+    return read_one(request, _opened(path, request, "mat"))
+
+
+def read_excel(path: str | Path, *, sheet: str | int | None = None, **columns: Any) -> Experiment:
+    """One record from a sheet of a workbook, the first unless another is named."""
+    request = ReadRequest(**columns)
+    return read_one(request, _opened(path, request, "excel", {"sheet": sheet}))
+
+
+def read_hdf5(path: str | Path, **columns: Any) -> Experiment:
+    """One record from the datasets of an HDF5 file."""
+    request = ReadRequest(**columns)
+    return read_one(request, _opened(path, request, "hdf5"))
+
+
+def read_npz(path: str | Path, **columns: Any) -> Experiment:
+    """One record from the arrays of an npz file."""
+    request = ReadRequest(**columns)
+    return read_one(request, _opened(path, request, "npz"))
+
+
+def read_feather(path: str | Path, **columns: Any) -> Experiment:
+    """One record from a Feather (Arrow) file."""
+    request = ReadRequest(**columns)
+    return read_one(request, _opened(path, request, "feather"))
+
+
+def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[str, Any] | None = None) -> TableColumns:
+    """The columns of a file; the packages that read it are loaded now and not before."""
+    from dynident.io.readers import array_files, arrow_tables, excel, hdf5_file
+
+    file = existing_file(path)
+    request.check(file.name)
+    if kind == "excel":
+        return excel.excel_columns(file, request.names(), **(options or {}))
+    openers: dict[str, Callable[[Path], TableColumns]] = {
+        "parquet": arrow_tables.parquet_columns, "feather": arrow_tables.feather_columns, "mat": array_files.mat_columns,
+        "npz": array_files.npz_columns, "hdf5": hdf5_file.hdf5_columns}
+    return openers[kind](file)
+
+
+READERS: dict[str, Callable[..., Experiment]] = {
+    ".csv": read_csv, ".txt": read_csv, ".tsv": read_csv, ".dat": read_csv, ".asc": read_csv,
+    ".parquet": read_parquet, ".pq": read_parquet, ".feather": read_feather, ".arrow": read_feather,
+    ".mat": read_mat, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5,
+    ".xlsx": read_excel, ".xlsm": read_excel, ".xlsb": read_excel, ".xls": read_excel, ".ods": read_excel}
+KIND_OF = {read_parquet: "parquet", read_feather: "feather", read_mat: "mat", read_npz: "npz", read_hdf5: "hdf5",
+           read_excel: "excel"}  # those whose table can be split into runs, beside text
+OPTIONS = {"separator": (read_csv,), "decimal": (read_csv,), "sheet": (read_excel,)}  # that belong to some files only
+BELONG_TO = {"separator": "text files", "decimal": "text files", "sheet": "workbooks"}
+
+
+def ending(path: str | Path) -> str:
+    """By what a reader is chosen: how the name ends, before it was packed."""
+    name = Path(path).name.lower()
+    return Path(name.removesuffix(".gz")).suffix
+
+
+def reader_of(path: str | Path, columns: Mapping[str, Any]) -> Callable[..., Experiment]:
+    """The reader of a file, after a look at whether it takes these options."""
+    name, suffix = Path(path).name, ending(path)
+    packed = name.lower().endswith(".gz")
+    if suffix not in READERS or (packed and READERS[suffix] is not read_csv):
+        shown = f"{suffix}.gz" if packed else suffix
+        raise NotSupported(f"{name}: there is no reader for '{shown}' files. Known: {', '.join(READERS)}. "
+                           "Use read_csv for any other text file.")
+    reader = READERS[suffix]
+    strangers = sorted(key for key, readers in OPTIONS.items() if key in columns and reader not in readers)
+    if strangers:
+        raise ProblemError(f"{name}: {' and '.join(strangers)} belong to {BELONG_TO[strangers[0]]}; remove them.")
+    return reader
 
 
 def read_table(path: str | Path, **columns: Any) -> Experiment:
     r"""Read one record with the reader that fits the end of the file's name.
 
-    See the manual, howto/read_records.
+    Text (also packed by gzip), Parquet, Feather, MAT and npz are read as they are; workbooks and HDF5 with an extra package,
+    which the error names. See the manual, howto/read_records.
 
     Parameters
     ----------
     path : str or Path
-        The file: CSV or other text, Parquet, MAT.
+        The file.
     **columns : object
-        The arguments of `read_csv`.
+        The arguments of `read_csv`; of a workbook also `sheet`, the name of a sheet or its number counted from 0.
 
     Returns
     -------
@@ -162,8 +219,10 @@ def read_table(path: str | Path, **columns: Any) -> Experiment:
 
     Raises
     ------
+    NotSupported
+        For a file name that ends in nothing known, and where a package is not installed.
     ProblemError
-        For a file name that ends in nothing known, and as the reader does.
+        As the reader does.
 
     Examples
     --------
@@ -173,125 +232,32 @@ def read_table(path: str | Path, **columns: Any) -> Experiment:
     >>> di.read_table("record.csv", time="t", outputs=["y"]).samples
     2
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in READERS:
-        raise NotSupported(f"{Path(path).name}: there is no reader for '{suffix}' files. Known: {', '.join(READERS)}. "
-                           "Use read_csv for any other text file.")
-    reader = READERS[suffix]
-    if reader is not read_csv and (of_text := {"separator", "decimal"} & columns.keys()):
-        raise ProblemError(f"{Path(path).name}: {' and '.join(sorted(of_text))} belong to text files; remove them.")
-    return reader(path, **columns)
+    return reader_of(path, columns)(path, **columns)
 
 
-READERS: dict[str, Callable[..., Experiment]] = {
-    ".csv": read_csv, ".txt": read_csv, ".tsv": read_csv, ".dat": read_csv, ".asc": read_csv,
-    ".parquet": read_parquet, ".pq": read_parquet, ".mat": read_mat}
+def records_of(table: Any, split: Split, columns: Mapping[str, Any]) -> list[Experiment]:
+    """The runs of a file or of a table in memory; one where `split` is None."""
+    if not isinstance(table, (str, Path)):
+        from dynident.io.readers.arrow_tables import frame_columns
+
+        if strangers := sorted(OPTIONS.keys() & columns.keys()):
+            raise ProblemError(f"{' and '.join(strangers)} belong to files; remove them.")
+        request = ReadRequest(**columns)
+        request.check("table")
+        return read_runs(request, frame_columns(table), split)
+    reader = reader_of(table, columns)
+    if split is None:
+        return [reader(table, **columns)]
+    options = {key: columns[key] for key in OPTIONS if key in columns}
+    request = ReadRequest(**{key: value for key, value in columns.items() if key not in options})
+    if reader is read_csv:
+        return read_runs(request, text_columns(table, request, **options), split)
+    if reader not in KIND_OF:
+        raise NotSupported(f"{Path(table).name}: the reader {reader.__name__} does not split a table into runs.")
+    return read_runs(request, _opened(table, request, KIND_OF[reader], options), split)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """A file's columns: their headers, and how to get the values of some of them."""
-
-    headers: Sequence[str]
-    values: Callable[[Sequence[ColumnRef]], dict[int, np.ndarray]]
-    units: Sequence[str] | None  # beside the headers; None where not even these name a unit
-    unusable: Mapping[str, str] = field(default_factory=dict)  # what has a name and is no column, and why
-
-
-def _read(path: str | Path, request: ReadRequest, open_columns: Callable[[Path], _Columns]) -> Experiment:
-    file = existing_file(path)
-    request.check(file.name)
-    columns = open_columns(file)
-    found = locate_columns(request, columns.headers, columns.units, file.name, unusable=columns.unusable)
-    values = columns.values(found)
-    if faults := value_faults(found, values):
-        raise ProblemError(fault_sentences(faults, lambda row: f"{file.name}, row {row + 1}"))
-    return to_experiment(request, found, values, file.name)
-
-
-def _parquet_columns(path: Path) -> _Columns:
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    try:
-        file = pyarrow.parquet.ParquetFile(path, memory_map=True)
-    except pa.ArrowInvalid as error:
-        raise ProblemError(f"{path.name} is not a readable Parquet file: {str(error).splitlines()[0]}") from error
-    schema = file.schema_arrow
-
-    def values(found: Sequence[ColumnRef]) -> dict[int, np.ndarray]:
-        fine = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-        faults = [f"{path.name}: column '{place.header}' holds {schema.field(place.column).type}, not numbers."
-                  for place in found if not any(kind(schema.field(place.column).type) for kind in fine)
-                  and not (place.role == TIME and pa.types.is_timestamp(schema.field(place.column).type))]
-        if faults:
-            raise ProblemError(faults)
-        return _from_batches(file, {place.column: schema.names[place.column] for place in found})
-
-    return _Columns(schema.names, values, [""] * len(schema.names))
-
-
-def _from_batches(file: Any, wanted: Mapping[int, str]) -> dict[int, np.ndarray]:
-    """Fill one array per column batch by batch, so that the file is never held twice."""
-    import pyarrow as pa
-
-    columns = {k: np.empty(file.metadata.num_rows) for k in wanted}
-    first: dict[int, int] = {}
-    row = 0
-    for batch in file.iter_batches(columns=sorted(set(wanted.values()))):
-        for k, name in wanted.items():
-            values = batch.column(name)
-            if pa.types.is_timestamp(values.type):  # subtract before leaving the integers: nanoseconds survive
-                counts = values.cast(pa.timestamp("ns")).cast(pa.int64())
-                first.setdefault(k, counts[0].as_py() or 0)
-                values = pa.compute.divide(pa.compute.subtract(counts, first[k]).cast(pa.float64(), safe=False), 1e9)
-            columns[k][row:row + len(values)] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        row += len(batch)
-    return columns
-
-
-def _mat_columns(path: Path) -> _Columns:
-    import scipy.io
-
-    try:
-        variables = scipy.io.loadmat(path, squeeze_me=True, struct_as_record=False, chars_as_strings=True)
-    except NotImplementedError as error:
-        raise NotSupported(f"{path.name} is a MAT file of version 7.3, which is not read. In MATLAB, save it with "
-                           f"save('{path.name}', '-v7').") from error
-    except Exception as error:  # scipy raises many kinds on a damaged file
-        raise ProblemError(f"{path.name} is not a readable MAT file: {error}.") from error
-    found: dict[str, np.ndarray] = {}
-    unusable: dict[str, str] = {}
-    for name, value in variables.items():
-        if not name.startswith("__"):
-            _flatten(name, value, found, unusable)
-    return _Columns(list(found), lambda places: {place.column: list(found.values())[place.column] for place in places},
-                    None, unusable)  # the [0] of a matrix is an index and no unit
-
-
-def _flatten(name: str, value: Any, found: dict[str, np.ndarray], unusable: dict[str, str]) -> None:
-    """Add the numeric vectors in a variable under their names; of all others the reason why they are none."""
-    if hasattr(value, "_fieldnames"):
-        for below in value._fieldnames:
-            _flatten(f"{name}.{below}", getattr(value, below), found, unusable)
-        return
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf" or array.ndim > 2:
-        unusable[name] = f"variable '{name}' {_no_column(array)}"
-    elif array.ndim == 2:
-        for k in range(array.shape[1]):
-            found[f"{name}[{k}]"] = np.array(array[:, k], dtype=float)
-    else:
-        found[name] = np.array(np.atleast_1d(array), dtype=float)
-
-
-def _no_column(array: np.ndarray) -> str:
-    if array.dtype.kind == "c":
-        return "holds complex numbers; save their real part, their size or their angle."
-    if array.dtype.kind in "US":
-        return "holds text, not numbers."
-    if array.dtype.kind in "biuf":
-        return f"has {array.ndim} dimensions; save the vectors or the matrix in it as variables of their own."
-    if array.size and hasattr(array.flat[0], "_fieldnames"):
-        return f"is an array of {array.size} structs; save the one that you mean as a variable of its own."
-    return "is a cell array or an object; save the vectors in it as variables of their own."
+def from_table(table: Any, split: Split, columns: Mapping[str, Any]) -> Any:
+    """What `Experiment.from_table` does: a record, or one per run where they are to be told apart."""
+    found = records_of(table, split, columns)
+    return found[0] if split is None else found

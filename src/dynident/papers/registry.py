@@ -1,0 +1,87 @@
+"""The papers: which items there are, what each reproduces, and where it is computed; nothing is loaded for the list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+PAPERS: Mapping[str, tuple[str, str]] = MappingProxyType({
+    "direct": ("the direct-methods paper", "K. Schäfer, M. Runge, K. Flaßkamp, C. Büskens: *Parameter Identification for "
+               "Dynamical Systems Using Optimal Control Techniques*. University of Bremen."),
+    "intervals": ("the interval paper", "A. Rauh, L. Senkel, H. Aschemann, on verified parameter identification and "
+                  "sensitivity-based input design for systems with state-dependent switching."),
+    "fmi": ("the FMU paper", "R. Kampfmann, D. Mösch, N. Menager: *Parameter Estimation based on FMI*. Bosch Rexroth AG."),
+    "thesis": ("the thesis", "A thesis that estimates the augmented state of mechanical systems as the solution of a two-point "
+               "boundary value problem, by multiple shooting and by Davidenko's method."),
+    "filter": ("the filter paper", "D. Beckmann, M. Dagen, T. Ortmaier: *Symplectic Discretization Methods for Parameter "
+               "Estimation of a Nonlinear Mechanical System using an Extended Kalman Filter*. Leibniz Universität Hannover."),
+})
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table, figure, equation, algorithm or setting of a paper; `place` is "module:function" of its computation."""
+
+    paper: str
+    slug: str
+    item: str
+    reproduces: str
+    duration: str  # of the full form, in words
+    place: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.paper}/{self.slug}"
+
+    @property
+    def paper_name(self) -> str:
+        return PAPERS[self.paper][0]
+
+
+def _items(paper: str, module: str, *rows: tuple[str, str, str, str, str]) -> tuple[Item, ...]:
+    return tuple(Item(paper, slug, item, reproduces, duration, f"dynident.papers.{module}:{function}")
+                 for slug, item, reproduces, duration, function in rows)
+
+
+ITEMS: tuple[Item, ...] = (
+    *_items(
+        "direct", "direct_program",
+        ("table-1", "Table I", "variables and constraints of the three transcriptions", "1 s", "table_1"),
+        ("fig-4", "Sec. IV-B, Fig. 4", "relative densities of gradient, Jacobian and Hessian over M", "10 s", "fig_4"),
+        ("table-2", "Table II, Sec. V-A", "the robot: 19 parameters, equations of motion from the printed Lagrange function",
+         "1 s", "table_2"),
+    ),
+    *_items(
+        "direct", "direct_fits",
+        ("fig-2", "Fig. 2", "five multinodes against full discretization", "20 s", "fig_2"),
+        ("redundancy", "Sec. V-A, redundancy", "different sets of parameters with the same motion; what is determined",
+         "10 s", "redundancy"),
+    ),
+    *_items(
+        "thesis", "thesis_tables",
+        ("table-7.1", "Table 7.1", "one mass: three starts and that of the text, by Davidenko, damped Newton and MUSN's kind",
+         "2 s", "table_7_1"),
+        ("fig-7.3", "Fig. 7.3", "state and parameters of one mass over time from (100, 10, 0.1)", "1 s", "fig_7_3"),
+        ("fig-7.4", "Fig. 7.4", "residues of the model and of the measurement over time", "1 s", "fig_7_4"),
+        ("table-7.3", "Table 7.3", "two masses, swept sine", "5 s", "table_7_3"),
+        ("table-7.5", "Table 7.5", "two masses, sine and filtered noise", "5 s", "table_7_5"),
+        ("table-7.6", "Table 7.6", "a mass with friction, A = 50 and 100", "2 s", "table_7_6"),
+        ("table-7.7", "Table 7.7", "a mass with friction by several codes", "2 s", "table_7_7"),
+        ("table-7.8", "Tables 7.8 and 7.9", "two masses with friction, three starts", "5 s", "table_7_9"),
+        ("practical", "Sec. 7.5, (7.20)", "the practical system from the start of the text", "2 s", "practical_system"),
+    ),
+    *_items(
+        "filter", "filter_items",
+        ("table-1", "Table 1", "the belt drive and its stiffness", "2 s", "table_1"),
+        ("schemes", "(16) to (22)", "the six schemes and their observed orders", "2 s", "schemes"),
+        ("table-2-operations", "Table 2, operations", "multiplications, additions, divisions of a step", "1 s",
+         "table_2_operations"),
+        ("table-3-operations", "Table 3, operations", "the same with the Jacobian; 300 % and 740 %", "1 s",
+         "table_3_operations"),
+        ("fig-4", "Fig. 4", "free runs of the discrete models", "3 s", "fig_4"),
+        ("table-2-errors", "Table 2, NRMSE", "errors of the free runs in details 1 and 2", "3 s", "table_2_errors"),
+        ("fig-5", "Fig. 5 and Table 3, E1, E2", "spring and damping by the augmented filter", "3 s", "fig_5"),
+        ("eq-32", "(32)", "the filter's covariances in every reading", "15 s", "equation_32"),
+    ),
+)
