@@ -135,8 +135,8 @@ class Enclosure(Uncertainty):
             return " No point that fits was found inside: how much of this is only not excluded remains open."
         spans = [f"{name} from {low:.6g} to {high:.6g}" for name in self.names
                  for low, high in [self.feasible_interval(name)]]
-        return (f" {self.feasible.shape[1]} points inside fit, {self.feasible_by}: {', '.join(spans)}. What lies between them and "
-                "the bounds is only not excluded.")
+        return (f" {self.feasible.shape[1]} points inside fit, {self.feasible_by}: {', '.join(spans)}. What lies between them "
+                "and the bounds is only not excluded.")
 
     def is_informed(self, name: str) -> bool:
         """Whether the data excluded any of what was possible before."""

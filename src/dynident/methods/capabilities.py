@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from dynident.errors import NotSupported, ProblemError
 from dynident.models.equations import EquationModel
 from dynident.problem.noise import Bounded
@@ -34,6 +36,8 @@ ALGEBRAIC = ("{method} takes rates that are formulas, but the model has the alge
              "by hand, or use {instead}.")
 NONLINEAR_ALGEBRAIC = ("{method} takes algebraic variables that enter linearly, which can be eliminated; {names} do not. Use "
                        "{instead}.")
+UNCERTAIN_TIMES = ("{method} takes the times of samples as exact, but {label} states time_radius. Use set_membership(), which "
+                   "takes it for smooth models, or leave it out.")
 STATE_BOUNDS = "{method} takes constraints between parameters, but no bounds on states ('{constraint}'); use {instead}."
 
 
@@ -70,6 +74,7 @@ class Capabilities:
     state_bounds: Support = Support.NO
     robust_losses: Support = Support.NO  # as an option of the method
     process_noise: Support = Support.NO  # a model that may err
+    uncertain_times: Support = Support.NO  # samples whose times are known within a radius
     input_noise: Support = Support.NO  # inputs whose sensor errs, or behind which something disturbs
     refusals: Mapping[str, str] = field(default_factory=dict)  # by feature: a sentence of the method's own
     instead: Mapping[str, str] = field(default_factory=dict)  # by feature: the way out
@@ -91,7 +96,7 @@ REFUSALS = {  # in the order in which they are looked for; what is missing here 
     "dead_times": DEAD_TIME, "discrete_time": DISCRETE_TIME,
     "models_without_states": STATELESS, "algebraic_variables": ALGEBRAIC,
     "nonlinear_algebraic_variables": NONLINEAR_ALGEBRAIC, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
-    "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE}
+    "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE, "uncertain_times": UNCERTAIN_TIMES}
 
 
 # which problems have a feature, and the facts of its sentence
@@ -154,6 +159,11 @@ def _process_noise(problem: Problem) -> dict[str, Any] | None:
     return {"names": ", ".join(disturbed)} if disturbed else None
 
 
+def _uncertain_times(problem: Problem) -> dict[str, Any] | None:
+    uncertain = [e.label for e in problem.experiments if np.any(e.time_radius)]
+    return {"label": uncertain[0]} if uncertain else None
+
+
 def _input_noise(problem: Problem) -> dict[str, Any] | None:
     behind = [name for name in problem.process_noise if name in problem.model.inputs]
     noisy = [f"the input {name}" for name in (*problem.noisy_inputs, *behind)]
@@ -165,4 +175,5 @@ FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
     "dead_times": _dead_times, "discrete_time": _discrete_time,
     "models_without_states": _without_states, "algebraic_variables": _algebraic,
     "nonlinear_algebraic_variables": _nonlinear_algebraic, "constraints": _constraints, "state_bounds": _state_bounds,
-    "process_noise": _process_noise, "input_noise": _input_noise}
+    "process_noise": _process_noise, "input_noise": _input_noise,
+    "uncertain_times": _uncertain_times}

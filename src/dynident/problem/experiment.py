@@ -53,6 +53,10 @@ class Experiment:
         Inputs before the first sample, for models with a dead time (`delay(u, theta)`); left out, they were as at the first.
     mode : str, default ""
         In which mode a hybrid model begins; "": the first that is possible.
+    time_radius : float or array of one value per sample, default 0
+        By how much the time of a measurement may be wrong, a guaranteed bound, in the unit of time: it was taken somewhere
+        between `time - time_radius` and `time + time_radius`, but not before the start. Inputs change at `time`. Only
+        set_membership() takes it.
     source : str, default ""
         The file that it was read from; errors name it.
     notes : tuple of str, default ()
@@ -83,6 +87,7 @@ class Experiment:
     units: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, float] = field(default_factory=dict)  # inputs before the record, for models with dead times
     mode: str = ""  # in which mode a hybrid model begins; empty: the first that is possible
+    time_radius: Any = 0.0  # bound of the errors of the times at which was measured: a number, or one per sample
     source: str = ""  # the file it was read from; errors name it
     notes: tuple[str, ...] = ()  # what the reader understood beyond the plain case, as sentences
 
@@ -102,6 +107,7 @@ class Experiment:
         _check_start(start, time, inputs, faults)
         initial = {str(state): _finite(f"known initial state '{state}'", value, faults)
                    for state, value in dict(self.initial).items()}
+        time_radius = self._time_radius(time.size, faults)
         before = {str(name): _finite(f"input '{name}' before the record", value, faults)
                   for name, value in dict(self.before).items()}
         faults += [f"before names '{name}', which is not an input.{did_you_mean(name, inputs)}"
@@ -109,7 +115,8 @@ class Experiment:
         if faults:
             raise ProblemError([f"{self.label}: {fault}" for fault in faults])
         for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
-                           "before": before, "start": float(start), "hold": hold, "units": dict(self.units)}.items():
+                           "before": before, "start": float(start), "time_radius": time_radius,
+                           "hold": hold, "units": dict(self.units)}.items():
             object.__setattr__(self, key, value)
 
     def __repr__(self) -> str:
@@ -170,6 +177,7 @@ class Experiment:
         return replace(
             self, time=self.time[keep], start=self.start if first else None, initial=self.initial if first else {},
             mode=self.mode if first else "", before=self.before if first else {},
+            time_radius=self.time_radius[keep] if np.ndim(self.time_radius) else self.time_radius,
             inputs={k: v[keep] for k, v in self.inputs.items()}, outputs={k: v[keep] for k, v in self.outputs.items()},
             noise={k: part(v) for k, v in self.noise.items()})
 
@@ -234,6 +242,19 @@ class Experiment:
             if hold not in HOLDS:
                 faults.append(f"hold of '{name}' is '{hold}'; use \"zero\" or \"linear\".")
         return {name: given.get(name, "zero") for name in inputs}
+
+    def _time_radius(self, samples: int, faults: list[str]) -> Any:
+        """A number, or a column of its own."""
+        if not np.ndim(self.time_radius):
+            radius = _finite("time_radius", self.time_radius, faults)
+            faults += [f"time_radius = {radius:g} is negative; it bounds the errors of the times."] if radius < 0 else []
+            return radius
+        column = self._column("time_radius", self.time_radius, faults)
+        if column.size != samples:
+            faults.append(f"time_radius has {column.size} values, time has {samples}.")
+        elif not np.all(np.isfinite(column) & (column >= 0)):
+            faults.append("time_radius must be finite and not negative at every sample.")
+        return column
 
     def _noise(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], samples: int, faults: list[str]
                ) -> dict[str, Noise]:

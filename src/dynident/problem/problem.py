@@ -120,14 +120,12 @@ class Problem:
         if faults:
             raise ProblemError(faults)
         unknowns, bindings = _bind(self.model, experiments, parameters)
-        too_few = _too_few_values(experiments, unknowns)
-        if too_few and any(stated_bound(noise) is None for e in experiments for name, noise in e.noise.items()
-                           if name in e.outputs):  # bounds leave a set, however few the values
-            raise ProblemError(too_few)
         for key, value in {"experiments": experiments, "parameters": parameters, "constraints": constraints,
                            "unknowns": unknowns, "process_noise": dict(self.process_noise),
                            "bindings": bindings}.items():
             object.__setattr__(self, key, value)
+        if self.too_few_values and any(stated_bound(noise) is None for e in experiments for noise in e.noise.values()):
+            raise ProblemError(self.too_few_values)  # bounds leave a set, however few the values
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,12 +135,15 @@ class Problem:
     @property
     def measured_values(self) -> int:
         """Number of measured values in all records, missing ones left out."""
-        return _measured_values(self.experiments)
+        return sum(int(np.sum(np.isfinite(y))) for e in self.experiments for y in e.outputs.values())
 
     @property
     def too_few_values(self) -> str:
         """A sentence where there are fewer measured values than unknowns, which leaves no single answer; else nothing."""
-        return _too_few_values(self.experiments, self.unknowns)
+        if self.measured_values + sum(u.prior is not None for u in self.unknowns) >= len(self.unknowns):
+            return ""
+        return (f"{len(self.unknowns)} unknowns ({', '.join(self.names)}) cannot be found from {self.measured_values} measured "
+                "values. Fix some of them, or measure more.")
 
     def parameters_and_initial_state(self, unknowns: np.ndarray, experiment: int) -> tuple[np.ndarray, np.ndarray]:
         """Parameters and initial state of one experiment, from values of the unknowns in `names` order."""
@@ -196,6 +197,7 @@ class Problem:
             digest.update(repr((e.name, e.start, sorted(e.hold.items()), sorted(e.initial.items()))).encode())
             digest.update(e.mode.encode())
             digest.update(repr(sorted(e.before.items())).encode() if e.before else b"")
+            digest.update(np.asarray(e.time_radius, float).tobytes() if np.any(e.time_radius) else b"")
             for columns in ({"time": e.time}, e.inputs, e.outputs):
                 for name in sorted(columns):
                     digest.update(name.encode())
@@ -207,18 +209,6 @@ class Problem:
                 if isinstance(noise, Gaussian) and noise.bound is not None:
                     digest.update(f"within {float(noise.bound)!r}".encode())
         return digest.hexdigest()
-
-
-def _measured_values(experiments: Sequence[Experiment]) -> int:
-    return sum(int(np.sum(np.isfinite(y))) for e in experiments for y in e.outputs.values())
-
-
-def _too_few_values(experiments: Sequence[Experiment], unknowns: Sequence[Unknown]) -> str:
-    data = _measured_values(experiments)
-    if data + sum(u.prior is not None for u in unknowns) >= len(unknowns):
-        return ""
-    return (f"{len(unknowns)} unknowns ({', '.join(u.name for u in unknowns)}) cannot be found from {data} measured values. Fix "
-            "some of them, or measure more.")
 
 
 def _printed(quantity: str, experiment: str, several: bool) -> str:

@@ -34,7 +34,7 @@ BATCH_ORDER = 8  # of the Taylor polynomial
 PAVING_ROUNDS = 40  # of bisection and contraction
 MAX_PASSES = 3  # of the search for the hull, each within that of the one before
 AGAIN_BELOW = 0.5  # of a width: a pass that leaves less is followed by another one
-REFUTING_ROUNDS = 20  # of boxes, where many stretches are asked whether they are refuted
+REFUTING_ROUNDS = 10  # of boxes, where many stretches are asked whether they are refuted
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ class PruneOptions:
     """How hard the search tries."""
 
     max_boxes: int = 256  # at a time
-    rounds: int = 60  # so many times max_boxes are looked at in all
+    rounds: int = 20  # so many times max_boxes are looked at in all
     tolerance: float = 0.02  # of the hull's width: what is closer to it is not told apart
     smallest: float = 1e-3  # of the first box: a smaller box is not divided
     max_outliers: int = 0  # samples that may be wrong
@@ -94,17 +94,20 @@ def prune_to_hull(stretch: SampleStretch, lo: np.ndarray, hi: np.ndarray, option
     kept = _Kept(np.full(lo.size, np.inf), np.full(lo.size, -np.inf))
     kept = kept if points is None else kept.with_boxes(points, points)
     queue = _Queue(lo[:, None], hi[:, None], np.array([min(FIRST_SAMPLES, stretch.samples)]))
+    near = _Kept(kept.low, kept.high)  # stands out too little to be worth work: part of the hull, but no measure for others
     examined = 0
     while queue.count and examined < options.rounds * options.max_boxes and not (options.first_is_enough and kept.any):
+        queue, near = _set_aside(queue, near, kept, options, first)
+        if not queue.count:
+            break
         queue, batch = _take_worst(queue, kept, options, first)
-        if not batch.count:
-            continue
         examined += batch.count
         report(examined)
         kept, waiting = _examine(stretch, batch, kept, options, first)
         queue = queue.joined(waiting)
     left = queue.count
     kept = kept.with_boxes(queue.lo, queue.hi)
+    kept = kept if not near.any else kept.with_boxes(near.low[:, None], near.high[:, None])
     return PrunedHull((kept.low, kept.high) if kept.any else None, examined, left)
 
 
@@ -114,13 +117,15 @@ def _slack(kept: _Kept, options: PruneOptions, first: np.ndarray) -> np.ndarray:
     return np.maximum(options.tolerance * width, options.smallest * first)
 
 
+def _set_aside(queue: _Queue, near: _Kept, kept: _Kept, options: PruneOptions, first: np.ndarray) -> tuple[_Queue, _Kept]:
+    """The queue without boxes that stand out by less than the slack; nothing of these is lost."""
+    little = kept.outside(queue.lo, queue.hi, _slack(kept, options, first)) <= 1
+    return queue.select(~little), near.with_boxes(queue.lo[:, little], queue.hi[:, little])
+
+
 def _take_worst(queue: _Queue, kept: _Kept, options: PruneOptions, first: np.ndarray) -> tuple[_Queue, _Queue]:
-    """The boxes that stand out most and look at the same number of samples; those that do not stand out are done."""
-    width = _slack(kept, options, first)
-    beyond = kept.outside(queue.lo, queue.hi, width)
-    queue, beyond = queue.select(beyond > 1), beyond[beyond > 1]
-    if not queue.count:
-        return queue, queue
+    """The boxes that stand out most and look at the same number of samples, behind all others."""
+    beyond = kept.outside(queue.lo, queue.hi, _slack(kept, options, first))
     size = np.max((queue.hi - queue.lo) / first[:, None], axis=0)
     order = np.argsort(size) if options.first_is_enough else np.lexsort((-size, -beyond))  # depth first finds one soonest
     most = min(options.max_boxes, MAX_DEPTH_BOXES) if options.first_is_enough else options.max_boxes

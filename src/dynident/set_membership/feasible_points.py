@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from dynident.set_membership.flows.lohner import OutputEnclosure
 from dynident.set_membership.setup import SetMembershipSetup
 from dynident.set_membership.stretch import SampleStretch
 from dynident.set_membership.verified_lp import certainly_inside, measurement_bounds
@@ -48,14 +47,14 @@ class PointSearch:
             found = stretch.enclose_outputs(boxes, boxes, stretch.samples)
             record = stretch.record
             low, high = record.low, record.high
-            fits &= certainly_inside(found, low, high) if not self.max_outliers else self._few_outliers(found, low, high)
+            fits &= certainly_inside(found, low, high, self.max_outliers)
             if found.cells is not None:
                 low, high = low[:, found.cells.owner], high[:, found.cells.owner]
             bounds = np.array(measurement_bounds(found, low, high))
             seen = np.isfinite(low.T)
             rows, source = self.setup.unknown_rows(e)
             slope = np.zeros((int(seen.sum()), points.shape[0], points.shape[1]))
-            np.add.at(slope, (slice(None), source), found.a[seen][:, rows])
+            slope[:, source] = found.a[seen][:, rows]
             slopes.append(slope)
             ends.append(np.array([side[seen] for side in bounds]))
             units.append(0.5 * (high - low).T[seen])
@@ -63,12 +62,6 @@ class PointSearch:
         with np.errstate(invalid="ignore"):
             violation = np.max(np.abs(0.5 * (lower + upper)) / unit, axis=0, initial=0.0)
         return a, np.array([lower, upper]), np.where(np.isfinite(violation), violation, np.inf), fits
-
-    def _few_outliers(self, found: OutputEnclosure, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """(points,) whether at most so many samples are not explained for certain."""
-        reach = found.error * (1 + 1e-12)
-        good = (found.offset - reach >= low.T[:, :, None]) & (found.offset + reach <= high.T[:, :, None])
-        return np.sum(~np.all(good, axis=1), axis=0) <= self.max_outliers
 
     def find(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """(unknowns, points) between bounds that are proved to fit; none where none was found."""
@@ -83,7 +76,7 @@ class PointSearch:
         points = np.concatenate([0.5 * (low + high)[:, None], low[:, None] + (high - low)[:, None] * draws], axis=1)
         region = np.full(points.shape[1], 0.5)  # of the width
         slopes, ends, violation, fits = self.linearize(points)
-        for _ in range(MAX_ROUNDS):
+        for _ in range(MAX_ROUNDS if not self.max_outliers else 1):  # which samples are wrong no linear program says
             if fits.any():
                 best = np.where(fits, violation, np.inf).argmin()
                 return points[:, best]

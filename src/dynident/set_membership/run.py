@@ -78,6 +78,10 @@ def _checked_setup(method: SetMembership, problem: Problem) -> tuple[SetMembersh
     if method.reset and algorithm == "batch" and not setup.model.hybrid:
         raise NotSupported("reset needs a model with modes, one of them at rest: this one has none, and its parameters "
                            "stay the same all along. Leave reset out, or cut the record where a parameter changes.")
+    uncertain = any(record.windows is not None for record in setup.records)
+    if uncertain and (algorithm != "batch" or setup.model.hybrid or method.taylor_degree > 1):
+        raise NotSupported("times that are known within a radius (time_radius) are taken in the batch, for models without "
+                           "modes and with taylor_degree=1. Else widen the bounds by what the signal moves in it.")
     if method.max_outliers and algorithm == "paper":
         raise NotSupported("the published algorithm allows no outliers. Use algorithm=\"recursive\" or \"batch\".")
     return setup, algorithm
@@ -157,8 +161,8 @@ def _update_by_record(method: SetMembership, observer: IntervalObserver, setup: 
 
 def _box_limit(method: SetMembership, setup: SetMembershipSetup, e: int, full: np.ndarray) -> BoxLimit:
     record = setup.records[e]
-    return BoxLimit(method.max_boxes, f"the list was full at {full.size:,} of {record.samples:,} samples of {record.label}, first "
-                    f"at t = {record.time[full[0]]:g}", 2 * method.max_boxes)
+    return BoxLimit(method.max_boxes, f"the list was full at {full.size:,} of {record.samples:,} samples of {record.label}, "
+                    f"first at t = {record.time[full[0]]:g}", 2 * method.max_boxes)
 
 
 def _band(setup: SetMembershipSetup, e: int, number: int, observed: ObserverResult) -> Band:

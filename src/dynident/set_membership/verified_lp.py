@@ -37,13 +37,13 @@ def half_widths(record: BoundedRecord) -> np.ndarray:
 def contract_boxes(rows: OutputEnclosure, record: BoundedRecord, box: Interval, max_outliers: int = 0
                    ) -> tuple[Interval, np.ndarray, np.ndarray]:
     """The boxes without what the rows exclude; which of them are inside for certain; which of the given ones are left."""
-    inside = certainly_inside(rows, record.low, record.high)
+    inside = certainly_inside(rows, record.low, record.high, max_outliers)
     d_lo, d_hi = bound_by_rows(rows, record.low, record.high, max_outliers)
     left = ~np.isnan(d_lo[0]) | inside
-    low, high = _narrowed(rows, box, d_lo, d_hi)
-    low, high = np.where(inside, box[0], low), np.where(inside, box[1], high)
-    left &= np.all(low <= high, axis=0)
-    return (low[:, left], high[:, left]), inside[left], np.flatnonzero(left)
+    narrowed = _narrowed(rows, box, d_lo, d_hi)
+    ends = np.array([np.where(inside, box[side], narrowed[side]) for side in (0, 1)])
+    kept = np.flatnonzero(left & np.all(ends[0] <= ends[1], axis=0))
+    return (ends[0][:, kept], ends[1][:, kept]), inside[kept], kept
 
 
 def _narrowed(rows: OutputEnclosure, box: Interval, d_lo: np.ndarray, d_hi: np.ndarray) -> Interval:
@@ -51,31 +51,29 @@ def _narrowed(rows: OutputEnclosure, box: Interval, d_lo: np.ndarray, d_hi: np.n
     return np.maximum(box[0], rows.centre + d_lo - error), np.minimum(box[1], rows.centre + d_hi + error)
 
 
-def certainly_inside(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """(boxes,) true where every point of the box explains every measurement."""
-    if rows.cells is not None:
-        return _certainly_inside_windows(rows.cells, low, high)
-    reach = np.einsum("koub,ub->kob", np.abs(rows.a), rows.radius) + rows.error
-    reach = reach * (1 + 4 * ROUNDING) + ROUNDING * np.abs(rows.offset) + TINY
-    return np.all((rows.offset - reach >= low.T[:, :, None]) & (rows.offset + reach <= high.T[:, :, None]), axis=(0, 1))
-
-
-def _certainly_inside_windows(cells: CellRows, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The same where times are open: at one instant of the window every point of the box gives what was measured; or, of one
-    output, at one instant none is too high and at another none is too low, so that each passes through in between."""
-    nodes = cells.nodes
+def certainly_inside(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, max_outliers: int = 0) -> np.ndarray:
+    """(boxes,) true where every point of the box explains every measurement, or all but a few samples."""
+    nodes = rows if rows.cells is None else rows.cells.nodes
     reach = np.einsum("koub,ub->kob", np.abs(nodes.a), nodes.radius) + nodes.error
     reach = reach * (1 + 4 * ROUNDING) + ROUNDING * np.abs(nodes.offset) + TINY
-    inside = np.ones(nodes.radius.shape[1], bool)
-    for k, (first, last) in enumerate(cells.span):
-        own = slice(int(first), int(last) + 1)
-        above = nodes.offset[own] - reach[own] >= low[:, k][None, :, None]
-        below = nodes.offset[own] + reach[own] <= high[:, k][None, :, None]
-        fits = np.any(np.all(above & below, axis=1), axis=0)
-        if cells.continuous and np.isfinite(low[:, k]).sum() == 1:
-            fits |= np.all(np.any(above, axis=0) & np.any(below, axis=0), axis=0)
-        inside &= fits
-    return inside
+    least, most = nodes.offset - reach, nodes.offset + reach
+    if rows.cells is None:
+        fits = np.all((least >= low.T[:, :, None]) & (most <= high.T[:, :, None]), axis=1)
+    else:
+        fits = np.array([_passes_through(rows.cells, least, most, low[:, k], high[:, k], k) for k in range(low.shape[1])])
+    return np.sum(~fits, axis=0) <= max_outliers
+
+
+def _passes_through(cells: CellRows, least: np.ndarray, most: np.ndarray, low: np.ndarray, high: np.ndarray, sample: int
+                    ) -> np.ndarray:
+    """(boxes,) the same of one sample whose time is open: at one instant of its window every point of the box gives what was
+    measured; or, of one output, at one instant none is too high and at another none is too low: each passes through."""
+    own = slice(int(cells.span[sample, 0]), int(cells.span[sample, 1]) + 1)
+    above, below = least[own] >= low[None, :, None], most[own] <= high[None, :, None]
+    fits = np.any(np.all(above & below, axis=1), axis=0)
+    if cells.continuous and np.isfinite(low).sum() == 1:
+        fits |= np.all(np.any(above, axis=0) & np.any(below, axis=0), axis=0)
+    return fits
 
 
 def bound_by_rows(rows: OutputEnclosure, low: np.ndarray, high: np.ndarray, max_outliers: int = 0, sweeps: int = 3

@@ -323,7 +323,8 @@ class Reader:
     def _read(self, table: ExperimentTable, model: Model | None) -> list[Experiment]:
         records = records_of(self.inside(table.file), table.split, table.request())
         records = records if model is None else [in_units_of(model, record, table.units or ()) for record in records]
-        return [replace(record, before=table.before) for record in records] if table.before else records
+        return [replace(record, before=table.before, time_radius=table.time_radius) for record in records] if (
+            table.before or table.time_radius) else records
 
     def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""

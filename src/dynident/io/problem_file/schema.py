@@ -268,7 +268,8 @@ class RecordTable(_Table):
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"file", "inputs", "outputs", "before", "split"}}
+        others = {"file", "inputs", "outputs", "before", "time_radius", "split"}
+        given = {key: getattr(self, key) for key in self.model_fields_set - others}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
 
@@ -279,6 +280,7 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
+    time_radius: float | list[float] = 0.0  # bound of the errors of its times, in seconds; or one per sample
     split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
 
 

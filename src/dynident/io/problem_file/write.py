@@ -160,6 +160,8 @@ def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any],
     table = {"file": file, "time": "time", "name": experiment.name, "separator": ",", "decimal": ".",
              "inputs": inputs, "outputs": outputs, "hold": experiment.hold, "initial": dict(experiment.initial),
              "before": dict(experiment.before), "start": experiment.start, "mode": experiment.mode, "units": units}
+    if np.any(experiment.time_radius):
+        table["time_radius"] = np.asarray(experiment.time_radius).tolist()
     return {key: value for key, value in table.items() if value not in ("", {})}, columns
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate
+from dynident.problem.noise import stated_bound
 from dynident.report.charts import UNSEEN, band, drawn, numbers, plain
 from dynident.report.html_document import Section, filled
 from dynident.report.result_table import counted
@@ -20,9 +21,14 @@ NO_LEGEND = {"t": 28, "r": 12, "b": 44, "l": 58}  # pixels
 LAGS = 40  # at most; never more than a quarter of the record
 
 TEMPLATE = """
+{% for said in bounded %}
+<p class="prose">{{ said }}</p>
+{% endfor %}
+{% if pairs %}
 <p class="hint">First: distribution in units of the noise's standard deviation, against the normal one. Second:
 correlation of a residual with later ones; noise stays within the shaded band at
 {{ confidence }} of 100 lags.</p>
+{% endif %}
 <div class="pair-list">{% for pair in pairs %}
 <article>
   <h3>{{ pair.title }}</h3><p class="hint">{{ pair.said }}</p>
@@ -32,17 +38,31 @@ correlation of a residual with later ones; noise stays within the shaded band at
 """
 
 
-def residuals_section(estimate: Estimate) -> Markup:
+def residuals_section(estimate: Estimate) -> Markup | None:
     several = len(estimate.problem.experiments) > 1
-    pairs = []
+    pairs, bounded = [], []
     for experiment, residuals in zip(estimate.problem.experiments, estimate.residuals, strict=True):
         for output, residual in residuals.items():
             residual = np.asarray(residual, float)
             known = residual[np.isfinite(residual)]
-            if known.size:
+            title = f"{experiment.name}: {output}" if several else output
+            radius = None if output in estimate.noise_std else stated_bound(experiment.noise[output])
+            if known.size and radius is not None:  # a bound says nothing of a distribution
+                bounded.append(_within_bound(title, residual, radius))
+            elif known.size:
                 std = estimate.noise_std.get(output, 0.0) or float(np.sqrt(np.mean(known**2)))
-                pairs.append(_pair(f"{experiment.name}: {output}" if several else output, residual, known, std))
-    return filled(TEMPLATE, pairs=pairs, confidence=round(100 * CONFIDENCE))
+                pairs.append(_pair(title, residual, known, std))
+    if not pairs and not bounded:
+        return None
+    return filled(TEMPLATE, pairs=pairs, bounded=bounded, confidence=round(100 * CONFIDENCE))
+
+
+def _within_bound(title: str, residual: np.ndarray, radius: np.ndarray) -> str:
+    """How the residuals at the values printed compare with the bound of the errors."""
+    share = np.abs(residual) / radius
+    beyond = int(np.sum(share > 1))
+    return (f"{title}: at the values printed, the largest of {counted(int(np.isfinite(share).sum()), 'residual')} is "
+            f"{np.nanmax(share):.3g} times its bound, and {beyond or 'none'} {'lies' if beyond in (0, 1) else 'lie'} beyond.")
 
 
 def _pair(title: str, residual: np.ndarray, known: np.ndarray, std: float) -> dict[str, Any]:

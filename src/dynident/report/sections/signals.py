@@ -13,8 +13,8 @@ from dynident.report.html_document import Section, filled
 from dynident.report.result_table import fits, percent
 
 SIGNALS_TEMPLATE = """
-<p class="hint">Drag across a chart to zoom, double-click to return. Shaded: where 95 % of the residuals belong if the
-noise is as stated.</p>
+<p class="hint">Drag across a chart to zoom, double-click to return.
+{%- if sized %} Shaded: where 95 % of the residuals belong if the noise is as stated.{% endif %}</p>
 {% if records | length > 1 %}
 <nav class="records" aria-label="Experiments">
   {% for record in records %}
@@ -70,7 +70,7 @@ VALIDATION_TEMPLATE = """
 
 def signals(estimate: Estimate) -> Markup:
     points = points_per_curve(estimate)
-    return filled(SIGNALS_TEMPLATE, records=[
+    return filled(SIGNALS_TEMPLATE, sized=bool(estimate.noise_std), records=[
         {"name": record.name, "thinned": thinning_sentence(record, points),
          "chart": drawn(signal_chart(record, estimate.noise_std, points),
                         f"{record.name}: measured and fitted {', '.join(record.measured)} over time")}

@@ -92,9 +92,10 @@ class LohnerFlow:
         centre = midpoint((lo, hi))
         radius = np.maximum(hi - centre, centre - lo) * (1 + ROUNDING) + TINY
         state = _LohnerState(centre[:n].copy(), np.tile(np.eye(n, k)[:, :, None], boxes), np.zeros((n, 0, boxes)))
-        return OutputEnclosure(centre, radius, *follow_steps(
+        a, offset, error, low, high = follow_steps(
             state, steps, substeps, known, lambda state, part: self._advance(state, centre, radius, part),
-            lambda state, step: (*self._enclose_output(state, centre, radius, step), *state.hull(radius))))
+            lambda state, step: (*self._enclose_output(state, centre, radius, step), *state.hull(radius)))
+        return OutputEnclosure(centre, radius, a, offset, error, low, high)
 
     def enclose_cells(self, lo: np.ndarray, hi: np.ndarray, steps: Sequence[IntervalStep]) -> tuple[OutputEnclosure, Interval]:
         """Rows at the begin of each step, and (steps, outputs, boxes) how far outputs move from there within the step."""
@@ -102,11 +103,11 @@ class LohnerFlow:
         centre = midpoint((lo, hi))
         radius = np.maximum(hi - centre, centre - lo) * (1 + ROUNDING) + TINY
         state = _LohnerState(centre[:n].copy(), np.tile(np.eye(n, k)[:, :, None], boxes), np.zeros((n, 0, boxes)))
-        *found, low, high = follow_steps(
+        a, offset, error, least, most, low, high = follow_steps(
             state, steps, (), None, lambda state, part: self._advance(state, centre, radius, part),
             lambda state, step: (*self._enclose_output(state, centre, radius, step), *state.hull(radius),
                                  *self._enclose_change(state, centre, radius, step)))
-        return OutputEnclosure(centre, radius, *found), (low, high)
+        return OutputEnclosure(centre, radius, a, offset, error, least, most), (low, high)
 
     def _enclose_change(self, state: _LohnerState, centre: np.ndarray, radius: np.ndarray, step: IntervalStep) -> Interval:
         """(outputs, boxes) by how much an output may differ from its value at the begin, anywhere in the step."""
@@ -352,6 +353,7 @@ def jacobian_by_rows(ends: Interval, columns: int) -> Interval:
 
 def midpoint_radius(ends: Interval) -> tuple[np.ndarray, np.ndarray]:
     """Plain numbers and how far the ends are from them, rounded up; infinite where there is no end."""
-    mid = np.where(np.isfinite(ends[0]) & np.isfinite(ends[1]), 0.5 * (ends[0] + ends[1]), 0.0)
+    with np.errstate(invalid="ignore"):
+        mid = np.where(np.isfinite(ends[0]) & np.isfinite(ends[1]), 0.5 * (ends[0] + ends[1]), 0.0)
     rad = np.maximum(ends[1] - mid, mid - ends[0]) * (1 + ROUNDING) + TINY
     return mid, np.where(np.isnan(rad), np.inf, rad)

@@ -223,9 +223,10 @@ class TaylorModelFlow:
         radius = np.maximum(hi - centre, centre - lo) * (1 + ROUNDING) + TINY
         run = _TaylorModelRun(self, centre, radius)
         state = _TaylorModelState(tuple(run.unknowns[:n]), np.zeros((n, 0, boxes)))
-        return OutputEnclosure(centre, radius, *follow_steps(
+        a, offset, error, low, high = follow_steps(
             state, steps, substeps, known, run.advance,
-            lambda state, step: (*run.enclose_output(state, step), *run.hull(state))))
+            lambda state, step: (*run.enclose_output(state, step), *run.hull(state)))
+        return OutputEnclosure(centre, radius, a, offset, error, low, high)
 
 
 def _rest_radius(state: _TaylorModelState) -> np.ndarray:
