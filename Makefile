@@ -16,7 +16,7 @@ PORTABLE ?= -march=x86-64 -ffp-contract=off
 NUMERICAL := tests/test_every_method.py $(addprefix tests/,linalg integrators transcription solvers statistics methods kalman boundary)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test test-all test-lowest test-portable check bench bench-smoke docs figure papers wheel clean
+.PHONY: help setup lock demo test test-all test-lowest test-portable check bench bench-smoke docs figure pictures papers wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -84,6 +84,9 @@ papers: $(READY)  ## every item of the papers in its quick form: docs/papers.md 
 
 figure: $(READY)  ## the architecture figure of CONTRIBUTING, from the layers in pyproject.toml
 	$(BIN)/python tools/architecture_figure.py docs/_static
+
+pictures: $(READY)  ## the pictures of README and manual: a fit, a profile, the report page (which needs Chromium)
+	$(BIN)/python tools/pictures.py docs/_static/report
 
 wheel:  ## dist/dynident-*.whl, installed alone in a fresh environment and tried there: fit, report, FMU
 	rm -rf dist $(ALONE)

@@ -151,6 +151,11 @@ mistake("record", 'split={"gap": 0}', "split", "seconds", lambda: di.Experiment.
     {"t": [0, 1], "x": [1, 2]}, time="t", outputs=["x"], split={"gap": 0}))
 mistake("record", "a run column that is not there", "rnu", "run", lambda: di.Experiment.from_table(
     {"t": [0, 1], "x": [1, 2], "run": [1, 1]}, time="t", outputs=["x"], split="rnu"))
+record_of = {"time": T, "outputs": {"x": Y}}
+mistake("record", "prepare with a step that is none", "lowpas", "lowpass", lambda: di.Experiment(**record_of).prepared([{"lowpas": 1}]))
+mistake("record", "lowpass above half the sampling rate", "half the sampling rate", "5", lambda: di.Experiment(**record_of).prepared([di.lowpass(8)]))
+mistake("record", "crop after a filter", "crop", "before", lambda: di.Experiment(**record_of).prepared([di.lowpass(1), di.crop(1, 2)]))
+mistake("record", "resample to more than was measured", "0.1 apart", "more", lambda: di.Experiment(**record_of).prepared([di.resample(0.01)]))
 
 # -- problems
 

@@ -58,9 +58,9 @@ RECIPES = {
     "reader": Recipe("A reader", "io/readers/json_columns.py", (
         Line("io/readers/tables.py", "READERS", '".json": read_json',
              "from dynident.io.readers.json_columns import read_json"),)),
-    "library_model": Recipe("A model of the library", "models/library/tank.py", (
-        Line("models/library/__init__.py", "__all__", '"tank"', "from dynident.models.library.tank import tank"),
-        Line("models/library/machines.py", "TYPICAL", '"tank": {"k": 1.0}'))),
+    "library_model": Recipe("A model of the library", "models/library/bucket.py", (
+        Line("models/library/__init__.py", "__all__", '"bucket"', "from dynident.models.library.bucket import bucket"),
+        Line("models/library/machines.py", "TYPICAL", '"bucket": {"k": 1.0}'))),
 }
 USED = [name for name in RECIPES if name != "direct_method"]  # which is used with its transcription
 

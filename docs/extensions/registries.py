@@ -97,9 +97,25 @@ def functions() -> str:
 
 
 def library() -> str:
-    made = [(name, getattr(dynident.library, name)) for name in LIBRARY]
-    return table(["`di.library.`", "what it is"],
-                 [[f"`{name}`", f"`{first_sentence(it)}`"] for name, it in made if inspect.isfunction(it)])
+    """Every ready model with its typical values and units, from the library itself; then what else is there."""
+    models = dynident.library.EXAMPLES
+    others = [(name, getattr(dynident.library, name)) for name in LIBRARY if name not in models]
+    return "\n\n".join([
+        table(["`di.library.`", "what it is", "inputs", "measured", "typical values"], [_library_row(name) for name in models]),
+        table(["`di.library.`", "what else there is"],
+              [[f"`{name}`", f"`{first_sentence(it)}`"] for name, it in others if inspect.isfunction(it)])])
+
+
+def _library_row(name: str) -> list[Any]:
+    made = getattr(dynident.library, name)
+    model, typical = made(), dynident.library.TYPICAL[name]
+
+    def with_unit(signal: str) -> str:
+        return f"{signal} [{model.units[signal]}]" if model.units.get(signal) else signal
+
+    values = [f"{parameter} = {value:g} {model.units.get(parameter, '')}".strip() for parameter, value in typical.items()]
+    return [f"`{name}`", f"`{first_sentence(made)}`", ", ".join(map(with_unit, model.inputs)) or "none",
+            ", ".join(map(with_unit, model.outputs)), ", ".join(values)]
 
 
 def commands() -> str:

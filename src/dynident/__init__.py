@@ -30,6 +30,7 @@ hooks.register({
     "profile_figure": "dynident.report.figures.profile_figure",
     "plan_text": "dynident.report.terminal.plan_text",
     "plan_figure": "dynident.report.figures.plan_figure",
+    "example_record": "dynident.demo.example_records.example_record",
     "records_from_table": "dynident.io.readers.tables.from_table",
     "write_columns": "dynident.io.results.signal_tables.save_columns",
     "boundary_text": "dynident.report.terminal.boundary_text",

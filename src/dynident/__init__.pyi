@@ -54,6 +54,13 @@ from dynident.problem.noise import Gaussian as Gaussian
 from dynident.problem.parameter import InitialState as InitialState
 from dynident.problem.parameter import Parameter as Parameter
 from dynident.problem.parameter import Prior as Prior
+from dynident.problem.prepare import crop as crop
+from dynident.problem.prepare import detrend as detrend
+from dynident.problem.prepare import differentiate as differentiate
+from dynident.problem.prepare import lowpass as lowpass
+from dynident.problem.prepare import resample as resample
+from dynident.problem.prepare import shift as shift
+from dynident.problem.prepare import thin as thin
 from dynident.problem.problem import Problem as Problem
 from dynident.robots.model import RobotModel as RobotModel
 from dynident.verbs.bootstrap import bootstrap as bootstrap

@@ -25,6 +25,13 @@ NOISE_MODEL_TOLERANCE = 1e-3  # change of a logarithm of variance and of reflect
 LONGEST_LOG_STEP = 4.6  # a hundredfold: further a logarithm does not go in one step, since no derivative holds over decades
 UNBOUNDED_STEP = 1e4  # typical sizes; only what the data do not see asks for an undamped step of this length
 
+# -- records that were prepared (problem/prepare.py, problem/output_filter.py)
+
+UNEVEN_SAMPLING = 1e-3  # of the sample time: a distance that differs by more is no jitter, and a filter needs even distances
+SHARED_NOISE = 0.1  # correlation of filtered noise; samples that share less are as good as independent: intervals lose 1 %
+END_EFFECT = 1e-3  # of a filter's largest weight: a sample that weighs less is not felt
+WHOLE_STEPS = 1e-6  # of the sample time: a shift that differs by less from whole samples moves samples to samples
+
 # -- models
 
 SYMMETRIC_MASS_MATRIX = 1e-9  # of its largest entry; a mass matrix that differs from its transpose by less is symmetric
@@ -51,6 +58,15 @@ CONSTRAINT_PROGRESS = 0.9  # of the violation ten iterations ago; constraints th
 NLP_TOLERANCE = 1e-9  # optimality of the scaled program
 NLP_FEASIBILITY = 1e-10  # violation of the scaled constraints
 SQP_DUAL_TOLERANCE = 1e-7  # the SQP method's Lagrange gradient; below it its QP solver returns rounding
+SQP_FEASIBILITY = 1e-9  # mean violation of the scaled constraints
+SQP_STEP = 1e-8  # of a variable's size; a shorter step of the quadratic program is rounding
+SQP_FALL = 1e-8  # of the objective: a point from which the linearised problem promises no more is an optimum to rounding
+SQP_ROUNDING = 1e-14  # of the merit function; a smaller fall cannot be seen
+SQP_ARMIJO = 1e-4  # share of the fall that the slope promises; the usual one, so that nearly every fall is taken
+SQP_SHORTEST_STEP = 1e-10  # share of a step; below it the merit function does not fall along it
+SQP_CONVEXITY = 1e-12  # of the largest curvature; more below zero is negative curvature, not rounding
+BFGS_DAMPING = 0.2  # Powell's share of the curvature that is there already
+BFGS_SKIPPED_STEP = 1e-12  # of a variable's size; the gradients of a shorter step differ by rounding
 NLP_ACTIVE_BOUND = 1e-6  # an interior point method ends this close to a bound that is active
 SLSQP_TOLERANCE = 1e-8  # change of a cost of size one that ends the search
 SLSQP_FEASIBILITY = 1e-6  # violation of the scaled constraints
@@ -164,6 +180,7 @@ INTEGRATION_ELSEWHERE = 0.05  # of the outputs; a difference that large is no ma
 STIFF_STEP = 1.0  # spectral radius times step; an accurate step of Runge-Kutta is shorter, and beyond 2.8 it is unstable
 INTEGRATION_EXACT = 1e-9  # of the signals; an integrator's error below it is good enough where there is next to no noise
 STEP_HALVING_TOLERANCE = 1e-7  # of the largest value of a signal; a simulation that halving its steps changes by less is right
+LIVE_CURVE_CHANGE = 1e-3  # of the largest value: what halved steps may change of a curve that follows a slider
 
 # -- one step (integrators; the first five stand in event_location.c and implicit_stages.c as well)
 
@@ -195,6 +212,9 @@ FMU_NEWTON_STALLED = 1e-6  # the same where the change no longer falls: what is 
 FMU_EVENT_TIME = 1e-12  # of a step; how closely the time of a state event is bracketed
 GRID_TOLERANCE = 1e-3  # of a step of Co-Simulation; samples that lie beside a grid of equal steps by less are on it, since time
 # stamps are rounded
+FMU_TOLERANCE = 1e-6  # relative; what the solver inside of a Co-Simulation FMU is first asked for, whose description asks for
+# less: many say 1e-4, which is made for looking at curves
+FMU_TIGHTEST_TOLERANCE = 1e-12  # relative; beyond it solvers meet rounding instead of a tolerance
 CVODE_TOLERANCE = 1e-10  # relative; CVODE is there to check the fixed steps, and must be far better than they are
 
 # -- proofs (set membership)

@@ -16,7 +16,7 @@ import pytest
 
 from dynident.errors import NotSupported, ProblemError
 from dynident.fmu import archive
-from dynident.fmu.archive import description_text, existing_fmu, extract, find_library
+from dynident.fmu.archive import description_text, existing_fmu, extract, find_library, platform_folders
 
 
 def zipped(path, entries):
@@ -71,10 +71,19 @@ def test_too_many_files_are_refused(tmp_path, monkeypatch):
         extract(path)
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_two_entries_of_one_name_are_refused(tmp_path):
-    path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), ("ModelDescription.XML", "<b/>")])
-    with pytest.raises(ProblemError, match="two entries"):
-        extract(path)
+    for names, texts in ((("a.xml", "A.XML"), "aa"), (("a.xml", "a.xml"), "ab")):
+        path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), *zip(names, texts, strict=True)])
+        with pytest.raises(ProblemError, match="two entries"):
+            extract(path)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_file_that_was_packed_twice_is_one(tmp_path):
+    twice = [("extra/", ""), ("extra/a.txt", "same")]
+    path = zipped(tmp_path / "x.fmu", [("modelDescription.xml", "<a/>"), *twice, *twice])
+    assert (extract(path) / "extra" / "a.txt").read_text() == "same"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -237,6 +246,12 @@ def test_what_is_not_a_zip_is_not_an_fmu(tmp_path):
 def test_a_zip_without_description_is_not_an_fmu(tmp_path):
     with pytest.raises(ProblemError, match="holds no modelDescription"):
         description_text(zipped(tmp_path / "x.fmu", [("a", "")]))
+
+
+def test_a_library_of_another_name_is_not_called_another_platform(tmp_path):
+    folder = platform_folders()[0]
+    with pytest.raises(NotSupported, match=rf"has a folder for this machine \({folder}\), but no m\.\w+ in it: other\.so"):
+        find_library([f"binaries/{folder}/other.so"], tmp_path / "m.fmu", 2, "m")
 
 
 def test_no_binary_for_this_machine_says_which_there_are(tmp_path):

@@ -38,7 +38,7 @@ def problem():
 def test_a_simulation_goes_on_when_its_process_is_interrupted():
     made, run = simulator(tampered("slow", {RATE: f"usleep(2000); {RATE}"}))
     run(1.0)
-    process = made.pool.idle[0].process
+    process = made.pool.idle[0].worker.process
     assert os.getpgid(process.pid) != os.getpgrp()  # a terminal interrupts groups
     threading.Timer(0.1, os.kill, (process.pid, signal.SIGINT)).start()
     assert np.array_equal(run(2.0), simulator(exported())[1](2.0)) and process.poll() is None

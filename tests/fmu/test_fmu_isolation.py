@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 import zipfile
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 from fmu_makers import LAG, LAG_VALUES, exported, needs_compiler, tampered
 
 import dynident as di
+from dynident.fmu.process import MAX_WARM, warm_workers
 from dynident.fmu.simulator import FmuBroken, SimulatorPool
 from dynident.integrators.grid import grid_of
 
@@ -112,14 +111,38 @@ def test_isolated_and_trusted_give_the_same_bits():
     assert both[0].tobytes() == both[1].tobytes() and LAG_VALUES
 
 
-def test_no_process_stays_behind():
-    model = di.FmuModel(exported())
+def process_after(model):
+    """The process that a simulation used, after its simulator is gone."""
     made = model.simulator(())
     made.run(np.zeros(0), grid_of(model, EXPERIMENT, 1, True))
-    process = made.pool.idle[0].process
-    del made
-    for _ in range(50):
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
-    assert process.poll() is not None and not os.path.exists(f"/proc/{process.pid}/exe")
+    return made.pool.idle[0].worker.process
+
+
+def test_a_process_is_kept_warm_for_the_next_simulation_of_the_same_fmu():
+    model = di.FmuModel(exported())
+    first, second = process_after(model), process_after(model)
+    assert first is second and first.poll() is None
+    assert process_after(di.FmuModel(exported(version="3.0"))) is not first  # no process runs the code of two FMUs
+
+
+def test_few_processes_are_kept_and_none_beyond_the_session():
+    """As many simulators of one FMU at once as would need twelve processes; then the end of the session."""
+    model = di.FmuModel(exported())
+    grid, made = grid_of(model, EXPERIMENT, 1, True), [model.simulator(()) for _ in range(MAX_WARM + 2)]
+    for one in made:
+        one.run(np.zeros(0), grid)
+    processes = [one.pool.idle[0].worker.process for one in made]
+    del made, one
+    alive = [p for p in processes if p.poll() is None]
+    assert len(alive) <= MAX_WARM
+    warm_workers.close()
+    assert all(p.poll() is not None for p in processes)
+    warm_workers.closed = False  # as at the begin of a session
+
+
+def test_a_process_that_has_died_meanwhile_is_not_used():
+    model = di.FmuModel(exported())
+    process = process_after(model)
+    process.kill()
+    process.wait()
+    assert process_after(model) is not process

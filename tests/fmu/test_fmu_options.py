@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from fmu_makers import exported, needs_compiler, tampered
-from reference_fmus import FEEDTHROUGH, NO_EVENTS, NO_SLOPES, SINGLE, STATE_SPACE, Reference, V, reference_fmu
+from reference_fmus import FEEDTHROUGH, NAMED, NO_EVENTS, NO_SLOPES, SINGLE, STATE_SPACE, Reference, V, reference_fmu
 
 import dynident as di
 
@@ -74,6 +74,29 @@ def test_single_precision_takes_what_it_can_hold():
 def test_what_cannot_be_done_is_refused(asked, sentence):
     with pytest.raises(di.ProblemError, match=sentence):
         di.FmuModel(reference_fmu(FEEDTHROUGH, 3), **asked)
+
+
+@pytest.mark.parametrize(("asked", "sentence"), [
+    ({"values": {"string_param": 3.0}}, "'string_param' is 3.0, but of type String; give a text"),
+    ({"values": {"string_param": "a\0b"}}, "holds no zero character"),
+    ({"outputs": ["string_param"]}, "'string_param' is a String, not a number"),
+    ({"tolerance": 0}, "tolerance = 0; give a relative error"),
+    ({"tolerance": 2.0}, r"tolerance = 2.0; give a relative error"),
+    ({"tolerance": "fine"}, "tolerance = 'fine'; give a relative error")])
+@pytest.mark.parametrize("version", [2, 3])
+def test_texts_and_tolerances_that_cannot_be_are_refused(asked, sentence, version):
+    with pytest.raises(di.ProblemError, match=sentence):
+        di.FmuModel(reference_fmu(FEEDTHROUGH, version), **asked)
+
+
+@pytest.mark.parametrize("kind", ["model_exchange", "co_simulation"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_text_and_a_start_value_of_a_local_variable_reach_the_fmu(version, kind):
+    """The FMU shows the length of the text; the local variable is its rate of decay, by Euler with 0.01 s inside."""
+    model = di.FmuModel(reference_fmu(NAMED, version), kind=kind, values={"label": "twelve chars", "local_gain": 0.5})
+    found = di.simulate(model, {}, di.Experiment(T)).outputs
+    assert np.all(found["letters"] == 12)
+    assert found["x"][-1] == pytest.approx(np.exp(-0.5 * T[-1]), rel=1e-6 if kind == "model_exchange" else 0.03)
 
 
 def test_no_path_is_refused():

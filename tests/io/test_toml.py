@@ -141,6 +141,22 @@ def test_a_record_in_a_unit_of_another_kind_is_refused_with_both_named(drive):
     assert "'u' is in mV in experiment, but in kg in the model, and there is no factor" in fault
 
 
+def test_a_window_takes_a_part_of_a_record(drive):
+    known = ('[initial_states]\nq = { start = 0.0 }\nv = { start = 0.0, free = false }\n', "")
+    window = ('time = "t"', 'time = "t"\nwindow = [0.3, 0.8]\ninitial = { q = 0.0, v = 0.0 }')
+    record = read_problem(drive(window, known)).problem.experiments[0]
+    assert record.time.tolist() == [0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    assert not record.initial  # it was known where the record begins, not here
+
+
+@pytest.mark.parametrize(("window", "says"), [("[5, 6]", "no sample lies between 5 and 6"), ("[1]", "must be two times"),
+                                              ("[1, 2, 3]", "must be two times"), ('["a", 1]', "must be a number"),
+                                              ("3", "must be two times")])
+def test_a_window_that_is_none_is_refused(drive, window, says):
+    with pytest.raises(ProblemError, match=says):
+        read_problem(drive(('time = "t"', f'time = "t"\nwindow = {window}')))
+
+
 def test_records_for_validation_are_held_back(drive):
     path = drive(("[parameters]", '[[validation]]\nfile = "slide.csv"\ntime = "t"\ninputs = ["u"]\n'
                                   'outputs = { position = "q" }\n\n[parameters]'))

@@ -57,6 +57,11 @@ def with_a_noisy_input(kind: str) -> di.Problem:
     return problem(kind, model, record={"inputs": {"u": 0.001 * np.sin(T)}}, process_noise={"u": di.Gaussian(0.02)})
 
 
+def with_a_filter(kind: str) -> di.Problem:
+    asked = problem(kind, noise=di.Gaussian(0.01))
+    return asked.replace(experiments=[run.prepared([di.lowpass(3)]) for run in asked.experiments])
+
+
 def algebraic(kind: str, equation: str) -> di.Problem:
     return problem(kind, di.EquationModel(states={"x": "z"}, algebraic={"z": equation}, outputs={"y": "x"}))
 
@@ -82,6 +87,7 @@ WITH: dict[str, Callable[[str], di.Problem]] = {
     "state_bounds": lambda kind: problem(kind, constraints=["x <= 3"]),
     "process_noise": lambda kind: problem(kind, process_noise={"x": di.Gaussian(0.02)}), "input_noise": with_a_noisy_input,
     "uncertain_times": lambda kind: problem(kind, record={"time_radius": 0.01}),
+    "filtered_outputs": with_a_filter,
     "algebraic_variables": lambda kind: algebraic(kind, "z + a*x"),
     "nonlinear_algebraic_variables": lambda kind: algebraic(kind, "z + z**3 + a*x + (a*x)**3")}
 

@@ -33,32 +33,38 @@ def oscillator(samples: int, start: dict[str, float]) -> di.Problem:
     return problem_of(OSCILLATOR, {"k": 4.0, "d": 0.2}, np.linspace(0, 10, samples), {"x": 1.0, "v": 0.0}, {"x": 0.01}, start)
 
 
-@pytest.mark.parametrize("method", [di.single_shooting(), di.multiple_shooting()], ids=lambda m: m.kind)
+IMPLICIT = {"single_shooting": "radau5", "multiple_shooting": "radau5", "full_discretization": "radau"}
+
+
+@pytest.mark.parametrize("method", [di.single_shooting(), di.multiple_shooting(), di.full_discretization()],
+                         ids=lambda m: m.kind)
 def test_a_stiff_model_is_fitted_by_an_implicit_integrator_and_one_line_says_so(method):
     truth = {"k1": 0.04, "k2": 3e7, "k3": 1e4}
     problem = problem_of(ROBERTSON, truth, np.concatenate([[0], np.logspace(-3, 4, 40)]), {"a": 1.0, "b": 0.0, "c": 0.0},
                          {"a": 1e-3, "b": 1e-7, "c": 1e-3}, {"k1": 0.06, "k2": 2e7, "k3": 1.3e4})
     found = di.identify(problem, method)
-    assert found.converged and found.method.integrator == "radau5"
+    assert found.converged and found.method.integrator == IMPLICIT[method.kind]
     assert sum("stiff" in note for note in found.notes) == 1
     for name, value in truth.items():
         assert found.values[name] == pytest.approx(value, rel=0.02)
 
 
+@pytest.mark.parametrize("method", [di.single_shooting(), di.full_discretization()], ids=lambda m: m.kind)
 @pytest.mark.parametrize("samples", [201, 12])  # a dozen samples take many sub-steps, for accuracy and not for stability
-def test_a_model_that_is_not_stiff_is_fitted_by_runge_kutta_without_a_word(samples):
-    found = di.identify(oscillator(samples, {"k": 3.8, "d": 0.25}), di.single_shooting())
-    assert found.converged and found.method.integrator == "runge_kutta"
+def test_a_model_that_is_not_stiff_is_fitted_by_the_usual_scheme_without_a_word(samples, method):
+    found = di.identify(oscillator(samples, {"k": 3.8, "d": 0.25}), method)
+    assert found.converged and found.method.integrator == method.usual_integrator
     assert not any("stiff" in note or "integrator" in note for note in found.notes)
 
 
-def test_stiffness_that_only_the_solution_has_is_seen_there():
+@pytest.mark.parametrize("method", [di.single_shooting(), di.full_discretization()], ids=lambda m: m.kind)
+def test_stiffness_that_only_the_solution_has_is_seen_there(method):
     model = di.EquationModel(states={"x": "-k*(x - sin(t))"}, parameters=["k"])
     t = np.linspace(0, 10, 41)
     problem = problem_of(model, {"k": 400.0}, t, {"x": 0.0}, {"x": 1e-5}, {"k": 4.0})
-    found = di.identify(problem, di.single_shooting())
+    found = di.identify(problem, method)
     assert found.converged and found.values["k"] == pytest.approx(400, rel=2e-2)
-    assert found.method.integrator == "radau5" and any("stiff at the solution" in note for note in found.notes)
+    assert found.method.integrator == IMPLICIT[method.kind] and any("stiff at the solution" in note for note in found.notes)
 
 
 def test_sub_steps_that_are_given_are_those_of_runge_kutta():

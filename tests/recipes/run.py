@@ -75,7 +75,7 @@ def reader() -> None:
 
 
 def library_model() -> None:
-    model, values = di.library.tank(), di.library.TYPICAL["tank"]
+    model, values = di.library.bucket(), di.library.TYPICAL["bucket"]
     time = np.linspace(0, 1, 11)
     level = di.simulate(model, values, di.Experiment(time, {"inflow": 0 * time}, initial={"level": 1.0})).states["level"]
     assert abs(level[-1] - 0.25) < 1e-6  # (1 - k t/2)^2

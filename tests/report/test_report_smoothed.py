@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import drawings
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -13,6 +14,7 @@ from boundary.test_boundary_value import THESIS, fitted, simulated, spring
 from dynident.errors import ProblemError
 from dynident.estimate.smoother_result import PseudoTimeStep
 from dynident.io.results.signal_tables import read_smoothed, smoothed_table
+from dynident.report.estimate_charts import course_panels
 from dynident.report.sections import convergence, states
 
 
@@ -21,30 +23,28 @@ def estimate() -> di.Estimate:
     return fitted(spring(simulated(), (1.5, 1.5, 1.5)), process_noise={"v": 0.1, "k": 10**-0.5})
 
 
-def traces(panels) -> dict[str, dict]:
-    return {trace["name"]: trace for panel in panels for trace in panel.traces}
-
-
 def test_states_that_are_no_outputs_are_drawn_with_their_interval(estimate):
     page = str(states.unmeasured_states(estimate))
-    assert '"text":"v"' in page and '"text":"y"' not in page  # y is measured, and drawn among the signals
-    assert "95 % interval" in page and "tonexty" in page
+    panels = [panel for chart in drawings.charts(page) for panel in chart.panels]
+    assert [panel.title for panel in panels] == ["v"]  # y is measured, and drawn among the signals
+    assert "95 % interval" in page and any("area" in curve.classes for curve in panels[0].curves)
 
 
 def test_where_weights_are_no_variances_no_band_is_drawn():
     chosen = fitted(spring(simulated(), (1.5, 1.5, 1.5)), **THESIS)
     for section in (states.model_errors, states.unmeasured_states):
         page = str(section(chosen))
-        assert "95 %" not in page and "tonexty" not in page
+        drawn = [curve for chart in drawings.charts(page) for panel in chart.panels for curve in panel.curves]
+        assert drawn and not any("area" in curve.classes for curve in drawn) and "95 %" not in page
     assert "no variances" in str(states.model_errors(chosen))
 
 
 def test_band_of_model_errors_is_that_of_smoothed_ones(estimate):
     record = estimate.smoothed.records[0]
     v = record.names.index("v")
-    panels = states._error_chart(record, estimate.smoothed, {})
-    upper = max(max(trace["y"]) for trace in panels["data"] if trace["name"] == "95 %" and trace["yaxis"] == "y")
-    assert upper == pytest.approx(1.96 * np.nanmax(record.error_std[:, v]), rel=1e-4)
+    panel = states.error_chart(record, estimate.smoothed, {}).panels[0]
+    band = next(curve for curve in panel.curves if curve.look == "area")
+    assert np.max(band.y_end) == pytest.approx(1.96 * np.nanmax(record.error_std[:, v]), rel=1e-4)
 
 
 def test_ways_of_the_other_sign_are_drawn(estimate):
@@ -53,11 +53,11 @@ def test_ways_of_the_other_sign_are_drawn(estimate):
     ways = {"m": (2.0, 1.2), "k": (-3.0, 0.5), "b": (0.0, 2.0)}
     history = [replace(estimate.history[0], number=i, values=tuple(
         ways[name][i] if i < 2 and name in ways else estimate.values[name] for name in names)) for i in range(3)]
-    panels = convergence._courses(replace(estimate, history=tuple(history)), np.arange(3.0))
+    panels = course_panels(replace(estimate, history=tuple(history)), np.arange(3.0), [0])
     assert [panel.log for panel in panels] == [True, False]
-    found = traces(panels)
+    found = {curve.name: curve for panel in panels for curve in panel.curves}
     for name, way in ways.items():
-        assert found[name]["y"] == pytest.approx([*(w / estimate.values[name] for w in way), 1.0])
+        assert found[name].y == pytest.approx([*(w / estimate.values[name] for w in way), 1.0])
 
 
 def test_a_rejected_step_with_a_new_jacobian_looks_rejected(estimate):
@@ -65,17 +65,18 @@ def test_a_rejected_step_with_a_new_jacobian_looks_rejected(estimate):
                  for fresh in (True, False) for accepted in (True, False))
     symbols = [convergence.MARKS[convergence._mark(stride)] for stride in made]
     assert len(set(symbols)) == 4
-    assert [symbol.startswith("x") for symbol in symbols] == [not stride.accepted for stride in made]
+    assert ["cross" in symbol for symbol in symbols] == [not stride.accepted for stride in made]
     page = str(convergence.root_finder_steps(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
-    for mark in convergence.MARKS:  # the legend explains each
-        assert f'"name":"{mark}"' in page
+    above = drawings.charts(page)[0].panels[0]
+    assert set(above.legend) == {"newton", *convergence.MARKS}  # the legend explains each
+    assert sorted(above.symbols) == ["cross", "dot", "ring", "thin-cross"]
     assert "2 rejected" in page
 
 
-def test_steps_of_a_second_round_stand_behind_those_of_the_first(estimate):
+def test_steps_of_a_second_round_stand_behind_those_of_the_first():
     made = tuple(PseudoTimeStep(number, "newton", 1.0, 1.0, 1.0, True, True) for number in (1, 2, 1, 2))
-    page = str(convergence.root_finder_steps(replace(estimate, smoothed=replace(estimate.smoothed, strides=made))))
-    assert '"x":[1.0,2.0,3.0,4.0]' in page
+    lengths = convergence.root_finder_chart(made).panels[0].curves[0]
+    assert lengths.x.tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_a_table_that_lacks_a_column_is_refused_with_its_name(estimate, tmp_path):

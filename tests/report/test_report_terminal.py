@@ -78,7 +78,7 @@ def test_verdict_is_not_said_twice():
 def test_meaning_fit_noise_notes_counts_and_times_are_said():
     made = sample.estimate()
     text = " ".join(estimate_text(made).split())
-    for said in [made.uncertainty.meaning, "position 98.3 %", "0.005 (std, given)", "0.001 (std, estimated)",
+    for said in [made.uncertainty.meaning, "position 98.3 %", "5 mm/s (std, given)", "1 mm (std, estimated)",
                  *made.notes, "9 iterations", "14 simulations", "compile 210 ms", "integrate 340 ms", "solve 18 ms"]:
         assert said in text
 
@@ -88,7 +88,7 @@ def test_a_bound_is_not_called_a_standard_deviation():
     bounded = {"position": Bounded(2e-3), "velocity": Bounded(0.01)}
     records = [replace(experiment, noise=bounded) for experiment in made.problem.experiments]
     text = estimate_text(replace(made, problem=made.problem.replace(experiments=records), noise_std={}))
-    assert "± 0.002 (guaranteed bound)" in text and "std" not in text
+    assert "± 2 mm (guaranteed bound)" in text and "std" not in text
 
 
 @pytest.mark.parametrize("name", ["M", "mass_of_the_" + "very_" * 30 + "long_slide", "[bold]M[/bold]", "質量" * 30])

@@ -106,7 +106,7 @@ class ModelDerivatives:
             by_parameters = np.concatenate([p for p, _ in places])
             by_initials = np.concatenate([x for _, x in places])
             point = self.problem.parameters_and_initial_state(values, e)
-            columns = self.simulator.derivatives(*point, grid, by_parameters, by_initials)
+            columns = grid.through_filters(self.simulator.derivatives(*point, grid, by_parameters, by_initials))
             at, behind = 0, by_parameters.size
             for i, (p, x) in zip(unknowns, places, strict=True):
                 own = [*range(at, at + p.size), *range(behind, behind + x.size)]

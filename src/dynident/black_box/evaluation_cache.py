@@ -114,7 +114,8 @@ class EvaluationCache:
         self.simulations += 1
         found = [self.simulator.run(*self.problem.parameters_and_initial_state(values, e), grid, True)
                  for e, grid in enumerate(grids)]
-        return [(outputs.copy(), states.copy()) for outputs, states in found]
+        return [(grid.through_filters(outputs.copy()), states.copy())
+                for grid, (outputs, states) in zip(grids, found, strict=True)]
 
     def jacobian(self, values: np.ndarray, grids: Sequence[Grid], records: Sequence[ExperimentData], allowed: UnknownRange
                  ) -> Outputs:
@@ -194,7 +195,7 @@ def _simulate(common: tuple[Simulator, tuple[Grid, ...]], e: int, p: np.ndarray,
               ) -> np.ndarray | SimulationDiverged:
     simulator, grids = common
     try:
-        return simulator.run(p, x0, grids[e])[0].copy()
+        return grids[e].through_filters(simulator.run(p, x0, grids[e])[0].copy())
     except SimulationDiverged as bad:
         return bad
 

@@ -70,7 +70,7 @@ class LeastSquares(Method):
     def capabilities(self) -> Capabilities:
         return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
                             dead_times=Support.YES, discrete_time=Support.YES,
-                            constraints=Support.YES, robust_losses=Support.YES,
+                            constraints=Support.YES, robust_losses=Support.YES, filtered_outputs=Support.YES,
                             instead={"state_bounds": "full_discretization() on equations, which hands them to Ipopt"})
 
     @property

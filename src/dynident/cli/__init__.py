@@ -26,6 +26,7 @@ from dynident.cli import (
     fmu,
     init,
     methods,
+    open,
     papers,
     profile,
     report,
@@ -42,7 +43,7 @@ app = typer.Typer(name="dynident", no_args_is_help=True, add_completion=False, r
 
 COMMANDS = {"check": check, "fit": fit, "simulate": simulate, "validate": validate, "compare": compare, "coverage": coverage,
             "methods": methods, "fleet": fleet, "profile": profile, "design": design,
-            "report": report, "robot": robot, "init": init, "demo": demo, "watch": watch}
+            "report": report, "open": open, "robot": robot, "init": init, "demo": demo, "watch": watch}
 for _name, _module in COMMANDS.items():
     app.command(_name)(_module.run)
 GROUPS = {"fmu": fmu, "export": export, "papers": papers}

@@ -59,22 +59,19 @@ def with_progress(said: Said | None = None) -> AbstractContextManager[Tell]:
 
 def fit_problem(problem: Problem, method: Any) -> tuple[Estimate, int]:
     """The estimate, converged or not, and 0, 1 or 130: how the search ended; `exit_code` adds what the verdict says."""
-    from dynident.errors import NotConverged
-    from dynident.verbs.identify import identify
+    from dynident.io.results.fit_folder import best_point, was_interrupted
 
     with with_progress() as tell:
-        try:
-            return identify(problem, method, progress=tell), GOOD
-        except NotConverged as error:
-            if error.estimate is None:
-                raise
-            return error.estimate, INTERRUPTED if error.estimate.counts.get("interrupted") else NOT_GOOD
+        estimate = best_point(problem, method, tell)
+    return estimate, INTERRUPTED if was_interrupted(estimate) else GOOD if estimate.converged else NOT_GOOD
 
 
-def exit_code(estimate: Estimate, ended: int, strict: bool) -> int:
+def exit_code(estimate: Estimate, interrupted: bool, strict: bool) -> int:
     """What a fit leaves with: 130 after Ctrl-C, 1 where it did not converge and is not believed, else by its verdict."""
-    if ended == INTERRUPTED or (not estimate.converged and not estimate.believed):
-        return ended or NOT_GOOD
+    if interrupted:
+        return INTERRUPTED
+    if not estimate.converged and not estimate.believed:
+        return NOT_GOOD
     return estimate.verdict.exit_code(strict)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,17 +17,13 @@ from dynident.cli.common import (
     Stop,
     Strict,
     exit_code,
-    fit_problem,
     method_named,
     page,
     print_error,
     print_why,
     read,
+    with_progress,
 )
-
-if TYPE_CHECKING:
-    from dynident.estimate.estimate import Estimate
-    from dynident.problem.experiment import Experiment
 
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the result goes: a folder of its own.")]
 Method = Annotated[str, typer.Option("--method", "-m", metavar="NAME", show_default=False, help=(
@@ -45,37 +40,19 @@ def run(problem: ProblemPath, out: Out = Path("results"), method: Method = "", s
 
     Example: dynident fit problem.toml --out results/ --method multiple_shooting
     """
-    from dynident.io.results.result_folder import reserved, write
+    from dynident.io.results.fit_folder import fit_to_folder
     from dynident.report.terminal import print_estimate
 
     said = read(problem, allow_outside, allow_code)
     chosen = method_named(method, said.method)
-    with reserved(out):
-        estimate, code = fit_problem(said.problem, chosen)
-        try:
-            estimate = validated(estimate, said.validation if code != INTERRUPTED else ())
-        except KeyboardInterrupt:  # the fit itself is done, and worth keeping
-            code = INTERRUPTED
-        write(estimate, out, as_given=problem.read_bytes())
+    with with_progress() as tell:
+        estimate, interrupted = fit_to_folder(said, chosen, out, problem.read_bytes(), tell)
     print_estimate(estimate, page())
     print(f"\nWritten to {out}; open {out / 'report.html'} in a browser.")
-    code = exit_code(estimate, code, strict)
+    code = exit_code(estimate, interrupted, strict)
     if code in (NOT_GOOD, INTERRUPTED):
         print_error(f"{'Stopped by Ctrl-C' if code == INTERRUPTED else 'The fit did not converge'}; "
                  f"the best point so far was written to {out}, marked as such.")
     print_why(code, f"verdict {estimate.verdict.grade}; the result was written.")
     if code != GOOD:
         raise Stop(code)
-
-
-def validated(estimate: Estimate, records: tuple[Experiment, ...]) -> Estimate:
-    """The estimate with the validations on these records added; one that fails is a note, not the end of the fit."""
-    from dynident.errors import DynidentError
-
-    for record in records:
-        try:
-            estimate = dataclasses.replace(estimate, validations=(*estimate.validations, estimate.validate(record)))
-        except DynidentError as error:
-            failed = f"The validation on '{record.label}' failed: {error}"
-            estimate = dataclasses.replace(estimate, notes=(*estimate.notes, failed))
-    return estimate

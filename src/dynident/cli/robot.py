@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynident.cli.common import GOOD, NOT_GOOD, Stop, Strict, exit_code, fit_problem, page, print_error, print_why
+from dynident.cli.common import GOOD, INTERRUPTED, NOT_GOOD, Stop, Strict, exit_code, fit_problem, page, print_error, print_why
 
 Arm = Annotated[Path, typer.Argument(metavar="ARM.urdf", help="The robot's description.", show_default=False)]
 Records = Annotated[list[Path], typer.Argument(metavar="RECORD.csv...", show_default=False, help=(
@@ -63,7 +63,7 @@ def run(arm: Arm, records: Records, validate: Validate = None, out: Out = Path("
         print(f"\nWritten to {out}, the arm as {estimate.to_urdf(out / 'robot.urdf')}; open {out / 'report.html'}.")
     except DynidentError as reason:
         print(f"\nWritten to {out}; open {out / 'report.html'}. No URDF: {reason}")
-    code = exit_code(estimate, code, strict)
+    code = exit_code(estimate, code == INTERRUPTED, strict)
     if code == NOT_GOOD:
         print_error(f"The fit did not converge; the best point was written to {out}, marked as such.")
     print_why(code, f"verdict {estimate.verdict.grade}; the result was written.")

@@ -25,7 +25,8 @@ Columns = Annotated[list[str], typer.Option("--column", "-c", metavar="NAME=COLU
 Initial = Annotated[list[str], typer.Option("--initial", metavar="STATE=VALUE", show_default=False, help=(
     "A known initial state of this record; what is not given is fitted to it. May be repeated."))]
 
-OF_ONE_RECORD = {"file", "name", "start", "initial", "outputs", "sheet", "split"}  # says nothing about another, or is said anew
+OF_ONE_RECORD = {  # says nothing about another, or is said anew
+    "file", "name", "start", "initial", "outputs", "sheet", "split", "filters", "before", "window"}
 
 
 def run(results: ResultsPath, record: Record, columns: Columns = [],  # noqa: B006 typer hands over a new list

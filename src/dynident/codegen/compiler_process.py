@@ -78,7 +78,8 @@ def _in_words(code: int, said: str, compiler: str) -> str:
         return ""
     if FULL in said:
         return no_space()
-    return said.strip().split("\n")[0] or f"{compiler} ended with code {code}"
+    lines = said.strip().split("\n")
+    return next((line for line in lines if "error" in line), lines[0]) or f"{compiler} ended with code {code}"
 
 
 def no_space(folder: str | Path | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -374,18 +374,21 @@ def validation_metrics(experiment: Experiment, trajectory: Trajectory, noise_std
         experiment=experiment.label, tests=tuple(tests), trajectory=trajectory, residuals=residuals,
         fit={name: fit_percent(np.asarray(y, float), trajectory.outputs[name])
              for name, y in experiment.outputs.items()},
-        attainable=_attainable_fit(experiment, noise_std),
+        attainable=attainable_fit([experiment], noise_std),
         rmse={name: float(np.sqrt(np.nanmean(r**2))) if np.any(np.isfinite(r)) else np.nan
               for name, r in residuals.items()})
 
 
-def _attainable_fit(experiment: Experiment, noise_std: Mapping[str, float]) -> dict[str, float]:
-    """What the noise of the record, or else that of the fit, leaves of 100 %; at least 0, which the mean reaches."""
+def attainable_fit(experiments: Sequence[Experiment], noise_std: Mapping[str, float]) -> dict[str, float]:
+    """What the noise of the records, or else that of the fit, leaves of 100 %; at least 0, which the mean reaches."""
     found = {}
-    for name, y in experiment.outputs.items():
-        measured = np.asarray(y, float)
-        there, given = np.isfinite(measured), given_std(experiment, name)
-        std = np.full(measured.size, noise_std.get(name, np.nan)) if given is None else given
+    for name in dict.fromkeys(name for e in experiments for name in e.outputs):
+        holders = [e for e in experiments if name in e.outputs]
+        measured = np.concatenate([np.asarray(e.outputs[name], float) for e in holders])
+        stds = [given_std(e, name) for e in holders]
+        std = np.concatenate([np.full(e.samples, noise_std.get(name, np.nan)) if given is None else given
+                              for e, given in zip(holders, stds, strict=True)])
+        there = np.isfinite(measured)
         swing = float(np.linalg.norm(measured[there] - np.mean(measured[there]))) if np.any(there) else 0.0
         if swing > 0 and np.all(np.isfinite(std[there])):
             found[name] = max(0.0, 100 * (1 - float(np.linalg.norm(std[there])) / swing))

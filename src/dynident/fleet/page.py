@@ -10,14 +10,14 @@ import numpy as np
 from markupsafe import Markup
 
 from dynident.fleet.result import FleetResult, value_and_interval
-from dynident.report.charts import UNSEEN, drawn, numbers, plain, with_unit
+from dynident.report.chart_svg import drawn
+from dynident.report.charts import Chart, Curve, Panel, bars, with_unit
 from dynident.report.html_document import HtmlPage, HtmlPart, filled, write_page
 
 PAGE = "fleet.html"
 EACH_UP_TO = 3000  # records drawn one by one; beyond it the bands of the fleet and the outliers
 BINS = 40  # of a histogram, and of the bands over time
-HEIGHT = 280  # pixels
-MARGIN = {"t": 30, "r": 12, "b": 44, "l": 58}  # pixels; the title stands above the chart
+HEIGHT = 200  # pixels
 BAND = (10, 50, 90)  # percentiles
 LISTED = 500  # rows of a table on the page; the rest is in the table on disk
 
@@ -29,15 +29,15 @@ VERDICT = """
 PARAMETERS = """
 <p class="prose">The middle and the spread are those of the machines; neither is moved by a few odd ones. The spread is what
 machines differ by beyond the errors of their estimates.</p>
-<div class="scroll"><table class="result"><thead><tr><th>name</th><th>middle</th><th>spread</th><th>usual error (std)</th>
-<th>unit</th></tr></thead><tbody>
+<div class="scroll" tabindex="0"><table class="result"><thead><tr><th>name</th><th>middle</th><th>spread</th>
+<th>usual error (std)</th><th>unit</th></tr></thead><tbody>
 {% for row in rows %}<tr><th scope="row">{{ row[0] }}</th>
 {% for cell in row[1:4] %}<td class="number">{{ cell }}</td>{% endfor %}<td>{{ row[4] }}</td></tr>{% endfor %}
 </tbody></table></div>
 """
 SHARED = """
 <p class="prose">{{ shared.status }} {{ shared.meaning }}</p>
-<div class="scroll"><table class="result"><thead><tr><th>name</th><th>value</th><th>95 % interval</th><th>unit</th>
+<div class="scroll" tabindex="0"><table class="result"><thead><tr><th>name</th><th>value</th><th>95 % interval</th><th>unit</th>
 <th>remark</th></tr></thead><tbody>
 {% for row in rows %}<tr><th scope="row">{{ row[0] }}</th><td class="number">{{ row[1] }}</td>
 <td class="number">{{ row[2] }}</td><td>{{ row[3] }}</td><td>{{ row[4] }}</td></tr>{% endfor %}
@@ -55,7 +55,7 @@ OUTLIERS = """
 far that a fleet whose machines differ as usual shows any with a probability of 5 %. A record is listed if it lies as far
 from the other records of its machine. A value that is only poorly known is no outlier, however far it lies.</p>
 {% if rows %}
-<div class="scroll"><table><thead><tr><th>machine</th><th>record</th><th>parameter</th><th>value</th><th>usual</th>
+<div class="scroll" tabindex="0"><table><thead><tr><th>machine</th><th>record</th><th>parameter</th><th>value</th><th>usual</th>
 <th>standard deviations away</th></tr></thead><tbody>
 {% for it in rows %}<tr><th scope="row">{{ it.machine }}</th><td>{{ it.record or "all" }}</td><td>{{ it.parameter }}</td>
 <td class="number">{{ it.value }}</td><td class="number">{{ it.usual }}</td><td class="number">{{ it.away }}</td></tr>
@@ -65,7 +65,7 @@ from the other records of its machine. A value that is only poorly known is no o
 {% else %}<p>No outliers.</p>{% endif %}
 """
 FAILURES = """
-<div class="scroll"><table><thead><tr><th>record</th><th>machine</th><th>what</th><th>why</th></tr></thead><tbody>
+<div class="scroll" tabindex="0"><table><thead><tr><th>record</th><th>machine</th><th>what</th><th>why</th></tr></thead><tbody>
 {% for it in rows %}<tr><th scope="row">{{ it.record }}</th><td>{{ it.machine }}</td><td>{{ it.status }}</td>
 <td>{{ it.reason }}</td></tr>{% endfor %}
 </tbody></table></div>
@@ -134,17 +134,10 @@ def _histogram(result: FleetResult, name: str) -> Markup:
     values = values[np.isfinite(values)]
     counts, edges = np.histogram(values, bins=_edges(values))
     centre = result.centres.get(name)
-    layout = _layout(with_unit(name, result.units.get(name, "")), "records")
-    if centre is not None:
-        layout["shapes"] = [{"type": "rect", "xref": "x", "x0": centre.middle - centre.spread, "x1": centre.middle
-                             + centre.spread, "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": {"width": 0},
-                             "fillcolor": "var(--band)"},
-                            {"type": "line", "xref": "x", "x0": centre.middle, "x1": centre.middle, "yref": "paper",
-                             "y0": 0, "y1": 1, "line": {"color": "var(--ink)", "width": 1, "dash": "dot"}}]
-    bars = {"type": "bar", "x": numbers((edges[1:] + edges[:-1]) / 2), "y": [int(c) for c in counts],
-            "width": float(edges[1] - edges[0]), "marker": {"color": "var(--fitted)", "line": {"width": 0}},
-            "hovertemplate": "%{y} records near %{x:.4g}<extra></extra>", "showlegend": False}
-    return drawn({"data": [bars], "layout": layout}, f"How {name} is distributed over the fleet")
+    panel = Panel("records", [bars(edges, counts.astype(float), "records", "fitted")], HEIGHT,
+                  across_band=None if centre is None else (centre.middle - centre.spread, centre.middle + centre.spread),
+                  across_line=None if centre is None else centre.middle)
+    return drawn(Chart([panel], with_unit(name, result.units.get(name, "")), f"How {name} is distributed over the fleet"))
 
 
 def _edges(values: np.ndarray) -> np.ndarray:
@@ -165,46 +158,24 @@ def _over_time(result: FleetResult, name: str) -> Markup:
     odd = {(s.machine, s.record) for s in result.outliers if s.parameter == name}
     out = np.array([(result.machines[k] or result.records[k], "") in odd
                     or (result.machines[k] or result.records[k], result.records[k]) in odd for k in rows], bool)
-    traces = _bands(seconds, result.values[name][rows], dated) if rows.size > EACH_UP_TO else []
-    for label, mask, color in (("records", ~out, "var(--measured)"), ("outliers", out, "var(--second)")):
+    curves = _bands(seconds, result.values[name][rows]) if rows.size > EACH_UP_TO else []
+    for label, mask, color in (("records", ~out, "measured"), ("outliers", out, "second")):
         if np.any(mask) and (label != "records" or rows.size <= EACH_UP_TO):
-            chosen = rows[mask]
-            traces.append({"type": "scatter", "mode": "markers", "name": label, "x": _axis(seconds[mask], dated),
-                           "y": numbers(result.values[name][chosen]),
-                           "marker": {"color": color, "size": 5 if label == "records" else 7},
-                           "text": [plain(f"{result.machines[k]} {result.records[k]}".strip()) for k in chosen],
-                           "hovertemplate": "%{text}<br>%{y:.4g}<extra></extra>"})
-    layout = _layout("" if dated else "time", with_unit(name, result.units.get(name, "")))
-    layout["xaxis"] |= {"type": "date"} if dated else {}
-    layout["legend"] = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}  # beside the buttons
-    return drawn({"data": traces, "layout": layout}, f"{name} of every record over time")
+            names = tuple(f"{result.machines[k]} {result.records[k]}".strip() for k in rows[mask])
+            curves.append(Curve(seconds[mask], result.values[name][rows[mask]], label, color, "dots", labels=names))
+    return drawn(Chart([Panel(name, curves, HEIGHT, result.units.get(name, ""))], "" if dated else "time",
+                       f"{name} of every record over time", dated=dated))
 
 
-def _bands(seconds: np.ndarray, values: np.ndarray, dated: bool) -> list[dict[str, Any]]:
+def _bands(seconds: np.ndarray, values: np.ndarray) -> list[Curve]:
     """Percentiles of the fleet in equal parts of time."""
     edges = np.linspace(seconds.min(), seconds.max(), BINS + 1)
     part = np.clip(np.digitize(seconds, edges) - 1, 0, BINS - 1)
     full = [k for k in range(BINS) if np.any(part == k)]
-    middle = _axis((edges[:-1] + edges[1:])[full] / 2, dated)
-    low, half, high = (numbers(np.array([np.percentile(values[part == k], p) for k in full])) for p in BAND)
-    line = {"type": "scatter", "mode": "lines", "x": middle}
-    return [{**line, "y": low, "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"},
-            {**line, "y": high, "line": {"width": 0}, "fill": "tonexty", "fillcolor": "var(--band)",
-             "name": "80 % of the records", "hoverinfo": "skip"},
-            {**line, "y": half, "line": {"color": "var(--fitted)", "width": 1.8}, "name": "median"}]
-
-
-def _axis(seconds: np.ndarray, dated: bool) -> list[Any]:
-    if not dated:
-        return numbers(seconds)
-    return [datetime.fromtimestamp(float(s)).isoformat(sep=" ", timespec="seconds") for s in seconds]
+    middle = (edges[:-1] + edges[1:])[full] / 2
+    low, half, high = (np.array([np.percentile(values[part == k], p) for k in full]) for p in BAND)
+    return [Curve(middle, low, "80 % of the records", "band", "area", y_end=high), Curve(middle, half, "median", "fitted")]
 
 
 def _seconds(time: Any) -> float:
     return time.timestamp() if isinstance(time, datetime) else float(time)
-
-
-def _layout(across: str, up: str) -> dict[str, Any]:
-    return {"height": HEIGHT, "bargap": 0.05, "margin": MARGIN,
-            "xaxis": UNSEEN | {"title": {"text": plain(across), "standoff": 6}, "exponentformat": "power", "nticks": 7},
-            "yaxis": UNSEEN | {"title": {"text": plain(up), "standoff": 4}, "exponentformat": "power", "automargin": True}}

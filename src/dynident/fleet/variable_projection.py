@@ -72,7 +72,7 @@ def reduce_record(spec: TaskSpec, problem: Problem, estimate: Estimate) -> Reduc
 
 def _residual_jacobian(estimate: Estimate) -> ResidualJacobian:
     problem = estimate.problem
-    if isinstance(problem.model, EquationModel):
+    if isinstance(problem.model, EquationModel) and not problem.filtered_outputs:
         refit = Refit(estimate, "a fleet with shared parameters")
         return refit.finite.linearization(refit.point)
     return linearize_by_differences(with_starts(problem, {n: float(estimate.values[n]) for n in problem.names}))

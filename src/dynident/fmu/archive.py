@@ -64,21 +64,26 @@ def digest_of(path: Path) -> str:
 
 def description_text(path: Path) -> bytes:
     """The model description, checked for what could harm a reader of XML."""
+    return xml_text(path, DESCRIPTION)
+
+
+def xml_text(path: Path, entry: str) -> bytes:
+    """An entry of the archive that is XML, checked for what could harm a reader."""
     with _open(path) as archive:
         _refuse_harmful(path, archive)
-        try:
-            info = archive.getinfo(DESCRIPTION)
-        except KeyError:
-            raise ProblemError(f"{path} is not an FMU: it holds no {DESCRIPTION}.") from None
+        by_name = {_slashed(info.filename): info for info in archive.infolist()}
+        if entry not in by_name:
+            raise ProblemError(f"{path} is not an FMU: it holds no {entry}.")
+        info = by_name[entry]
         if info.file_size > MAX_XML_BYTES:
-            raise ProblemError(f"{path}: {DESCRIPTION} has {info.file_size} bytes; more than {MAX_XML_BYTES} are refused.")
-        with _named_errors(path, DESCRIPTION):
+            raise ProblemError(f"{path}: {entry} has {info.file_size} bytes; more than {MAX_XML_BYTES} are refused.")
+        with _named_errors(path, entry):
             text = archive.read(info)
     head = text.replace(b"\0", b"")  # an entity hides in UTF-16 as well
     if not _is_plain_xml(head):
-        raise ProblemError(f"{path}: {DESCRIPTION} is not XML in UTF-8, UTF-16, Latin-1 or ASCII; it is refused.")
+        raise ProblemError(f"{path}: {entry} is not XML in UTF-8, UTF-16, Latin-1 or ASCII; it is refused.")
     if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
-        raise ProblemError(f"{path}: {DESCRIPTION} declares XML entities, which no FMU needs; it is refused.")
+        raise ProblemError(f"{path}: {entry} declares XML entities, which no FMU needs; it is refused.")
     return text
 
 
@@ -112,7 +117,7 @@ def _extract(path: str, digest: str) -> Path:
 
 def _write_entries(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
     left = MAX_BYTES
-    for info in archive.infolist():
+    for info in _distinct_entries(archive):
         target = folder / _slashed(info.filename)
         with _named_errors(path, info.filename):
             if _slashed(info.filename).endswith("/"):
@@ -156,7 +161,7 @@ def _refuse_harmful(path: Path, archive: zipfile.ZipFile) -> None:
     packed = sum(info.compress_size for info in entries)
     if total > MAX_BYTES or (total > SMALL_BYTES and total > MAX_COMPRESSION * max(packed, 1)):
         faults.append(f"{path}: unpacks from {packed} to {total} bytes, which no FMU needs; it is refused.")
-    seen: set[str] = set()
+    seen: dict[str, zipfile.ZipInfo] = {}
     for info in entries[:MAX_FILES]:
         name = PurePosixPath(_slashed(info.filename))
         if name.is_absolute() or ".." in name.parts or (name.parts and ":" in name.parts[0]):
@@ -166,11 +171,30 @@ def _refuse_harmful(path: Path, archive: zipfile.ZipFile) -> None:
         if info.flag_bits & 0x1:
             faults.append(f"{path}: the entry '{info.filename}' is encrypted.")
         folded = str(name).casefold()
-        if folded in seen and not _slashed(info.filename).endswith("/"):
-            faults.append(f"{path}: two entries are called '{info.filename}'.")
-        seen.add(folded)
+        if folded in seen and not _slashed(info.filename).endswith("/") and not _same_entry(archive, seen[folded], info):
+            faults.append(f"{path}: two entries are called '{info.filename}', and are not the same.")
+        seen.setdefault(folded, info)
     if faults:
         raise ProblemError(faults[:20])
+
+
+def _same_entry(archive: zipfile.ZipFile, one: zipfile.ZipInfo, other: zipfile.ZipInfo) -> bool:
+    """Whether two entries are one file that was packed twice, as some build tools do."""
+    if one.filename != other.filename or one.file_size != other.file_size or one.CRC != other.CRC:
+        return False
+    try:
+        with archive.open(one) as first, archive.open(other) as second:
+            while block := first.read(2**20):
+                if block != second.read(len(block)):
+                    return False
+            return not second.read(1)
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError, OSError):
+        return False
+
+
+def _distinct_entries(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """Each file once, also where it was packed twice."""
+    return list({_slashed(info.filename): info for info in reversed(archive.infolist())}.values())[::-1]
 
 
 def platform_folders() -> tuple[str, str, str]:
@@ -194,8 +218,13 @@ def find_library(names: list[str], path: Path, version: int, identifier: str) ->
             return entry
     there = sorted({name.split("/")[1] for name in names if name.startswith("binaries/") and name.count("/") >= 2})
     sources = any(name.startswith("sources/") and name.endswith((".c", ".cpp")) for name in names)
+    here = [folder for folder in folders if folder in there]
+    if here:
+        files = sorted(n.split("/")[-1] for n in names if n.startswith(f"binaries/{here[0]}/") and not n.endswith("/"))
+        raise NotSupported(f"{path.name} has a folder for this machine ({here[0]}), but no {identifier}{suffix} in it: "
+                           f"{', '.join(files) or 'it is empty'}. Export it again.")
     offered = f"It has code for: {', '.join(there)}" if there else "It has no binary at all"
-    extra = ", and source code, which dynident does not compile" if sources else ""
+    extra = ", and source code in a language that is not compiled here" if sources else ""
     raise NotSupported(f"{path.name} has no code for this machine ({' or '.join(folders)}). {offered}{extra}. "
                        "Export it for this platform.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -12,10 +13,13 @@ from xml.etree import ElementTree as xml
 
 from dynident.errors import NotSupported, ProblemError
 from dynident.fmu.archive import description_text, entry_names, find_library
+from dynident.fmu.source_code import BuildPlan, build_plan
 
 INSTALL = "FMUs need the package FMPy: pip install \"dynident[fmu]\"."
 NUMBER_TYPES = ("Real", "Float64", "Float32", "Integer", "Boolean", "Enumeration", "Int8", "UInt8", "Int16", "UInt16",
                 "Int32", "UInt32", "Int64", "UInt64")
+TEXT_TYPE = "String"
+TRIGGER_TYPES = ("Clock", "Binary")  # of FMI 3.0, which no record holds
 REAL_TYPES = ("Real", "Float64", "Float32")
 INTERFACES = ("model_exchange", "co_simulation")
 MAX_ELEMENTS = 100_000  # of one array; beyond it, its elements are not offered by name
@@ -46,6 +50,11 @@ class FmuVariable:
         return self.type in REAL_TYPES
 
     @property
+    def event_only(self) -> bool:
+        """An input that Model Exchange may set in event mode alone."""
+        return self.causality == "input" and (not self.real or self.variability == "discrete")
+
+    @property
     def place(self) -> tuple[str, int, int]:
         """Where the number stands in the FMU; two names with one place are aliases."""
         return self.type, self.reference, self.element
@@ -55,7 +64,10 @@ class FmuVariable:
         """May be given a value before initialisation, other than an input."""
         if self.causality in ("input", "independent", "calculatedParameter") or self.variability == "constant":
             return False
-        return self.causality == "parameter" or self.initial in ("exact", "approx")
+        if self.causality == "structuralParameter":
+            return False  # it changes sizes, in a mode of its own
+        stated = self.initial is None and self.start is not None  # some tools give a start value and not what it is for
+        return self.causality == "parameter" or self.initial in ("exact", "approx") or stated
 
     @property
     def can_be_estimated(self) -> bool:
@@ -75,6 +87,7 @@ class FmuInterface:
     once_per_process: bool
     needs_tool: bool
     needs_completed_step: bool
+    build: BuildPlan | None = None  # how to make the library, where the FMU brings source code only
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +116,9 @@ class FmuDescription:
 
 
 def read_description(path: Path) -> FmuDescription:
+    _refuse_other_versions(path)
     parsed, complaints = _parse(path)
     version = parsed.fmiMajorVersion
-    if version not in (2, 3):
-        raise NotSupported(f"{path.name} is an FMU of FMI {parsed.fmiVersion}; dynident runs FMI 2.0 and 3.0. "
-                           "Export it again as one of these.")
     names = entry_names(path)
     interfaces, missing = _interfaces(parsed, path, version, names)
     variables: dict[str, FmuVariable] = {}
@@ -132,6 +143,25 @@ def read_description(path: Path) -> FmuDescription:
         structured=xml.fromstring(description_text(path)).find("ModelStructure") is not None)
 
 
+def _refuse_other_versions(path: Path) -> None:
+    """Before anything else of the description is looked at: what another version writes is not ours to understand."""
+    try:
+        version = xml.fromstring(description_text(path)).get("fmiVersion", "")
+    except xml.ParseError as error:
+        raise ProblemError(f"{path.name} cannot be understood: modelDescription.xml is not XML ({error}).") from None
+    if version.split(".")[0] not in ("2", "3"):
+        raise NotSupported(f"{path.name} is an FMU of FMI {version or '(no version)'}; dynident runs FMI 2.0 and 3.0. "
+                           "Export it again as one of these.")
+
+
+def grouped_complaints(complaints: list[str]) -> list[str]:
+    """Complaints that differ in names and line numbers only, as one line."""
+    kinds: dict[str, list[str]] = {}
+    for complaint in complaints:
+        kinds.setdefault(re.sub(r"\"[^\"]*\"|'[^']*'|\d+", "", complaint), []).append(complaint.strip())
+    return [some[0] + (f" ({len(some) - 1} more of this kind)" if len(some) > 1 else "") for some in kinds.values()]
+
+
 def _parse(path: Path) -> tuple[Any, list[str]]:
     try:
         from fmpy.model_description import ValidationError, read_model_description
@@ -142,7 +172,7 @@ def _parse(path: Path) -> tuple[Any, list[str]]:
     try:
         return _read(read_model_description, path, text, True), complaints
     except ValidationError as error:  # many tools write what the schema does not allow; what can be read is used
-        complaints += [str(problem) for problem in error.problems]
+        complaints += grouped_complaints([str(problem) for problem in error.problems])
     except NotSupported:
         raise
     except Exception as error:  # fmpy raises the bare kind
@@ -170,16 +200,22 @@ def _interfaces(parsed: Any, path: Path, version: int, names: list[str]) -> tupl
     for kind, it in (("model_exchange", parsed.modelExchange), ("co_simulation", parsed.coSimulation)):
         if it is None:
             continue
+        plan = None
         try:
             library = find_library(names, path, version, it.modelIdentifier)
         except NotSupported as error:
-            missing[kind], library = str(error), ""
+            plan = build_plan(path, version, it)
+            library = "" if plan is None else plan.library
+            if plan is None:
+                missing[kind] = str(error)
         found[kind] = FmuInterface(
             kind, it.modelIdentifier, library, bool(getattr(it, "canHandleVariableCommunicationStepSize", True)),
             _directional(path, it), bool(it.canBeInstantiatedOnlyOncePerProcess),
-            bool(it.needsExecutionTool), bool(getattr(it, "needsCompletedIntegratorStep", False)))
+            bool(it.needsExecutionTool), bool(getattr(it, "needsCompletedIntegratorStep", False)), plan)
     if not found:
-        raise NotSupported(f"{path.name} offers neither Model Exchange nor Co-Simulation.")
+        other = ", only Scheduled Execution, by clocks that a record does not hold" if getattr(
+            parsed, "scheduledExecution", None) is not None else ""
+        raise NotSupported(f"{path.name} offers neither Model Exchange nor Co-Simulation{other}.")
     return found, missing
 
 
@@ -236,7 +272,8 @@ def _elements(variable: Any) -> list[FmuVariable]:
     lower, upper = _number(_attribute(variable, "min")), _number(_attribute(variable, "max"))
     return [FmuVariable(
         f"{variable.name}{place}", int(variable.valueReference), i, size, variable.type,
-        variable.causality or "local", variable.variability or "continuous", variable.initial, start,
+        variable.causality or "local", variable.variability or ("continuous" if variable.type in REAL_TYPES else "discrete"),
+        variable.initial, start,
         -math.inf if lower is None else lower, math.inf if upper is None else upper,
         _number(_attribute(variable, "nominal")), str(getattr(unit, "name", unit) or ""), variable.description or "")
         for i, (place, start) in enumerate(zip(places, _starts(variable, size), strict=True))]
@@ -264,6 +301,8 @@ def summarize(description: FmuDescription, chosen: str | None = None) -> str:
                 ("needs its tool", it.needs_tool)) if yes]
             use = " (used)" if kind == chosen else ""
             lines.append(f"  {kind.replace('_', ' ')}{use}{': ' if can else ''}{', '.join(can)}")
+            if it.build is not None:
+                lines.append("    built here from its source code, by the C compiler of this machine")
             if kind in d.missing:
                 lines.append(f"    {d.missing[kind]}")
     lines.append(f"  code for: {', '.join(d.platforms) or 'no platform'}")

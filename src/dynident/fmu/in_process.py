@@ -79,6 +79,9 @@ class InProcessSimulator:
     def close(self) -> None:
         self.instance.free()
 
+    def release(self) -> None:
+        self.close()
+
     def _test_reset(self, values: np.ndarray, inputs: FmuInputs, states: bool) -> np.ndarray:
         """After a simulation with other values: a reset instance and a fresh one must agree in every bit."""
         after_reset: np.ndarray | None = None

@@ -65,11 +65,11 @@ class FmuInstance:
         """A function of the FMU by name; without one that is `needed` nothing can be simulated."""
         if name not in self.functions:
             full = f"fmi{self.version}{name}"
-            try:
-                found = getattr(self.library, full)
-            except AttributeError:
+            prefixed = f"{self.spec.identifier}_{full}"
+            found = getattr(self.library, full, None) or getattr(self.library, prefixed, None)
+            if found is None:
                 raise SimulationFailed(f"{self.spec.file} lacks the function {full}, which FMI "
-                                       f"{self.version}.0 asks for.", useless=needed) from None
+                                       f"{self.version}.0 asks for.", useless=needed)
             found.argtypes, found.restype = list(arguments), result
             self.functions[name] = found
         return self.functions[name]
@@ -123,9 +123,10 @@ class FmuInstance:
 
     def initialize(self, begin: float, end: float | None, values: Sequence[tuple[ReferenceGroup, np.ndarray]]) -> None:
         """From a clean instance to the begin of the simulation; `values` are set before initialisation."""
-        tolerance = self.spec.tolerance
-        given = [int(tolerance is not None), tolerance or 0.0, begin, int(end is not None), end or 0.0]
+        given = [1, self.spec.tolerance, begin, int(end is not None), end or 0.0]
         self.used = True
+        for name, text in self.spec.texts.items():
+            self.set_text(self.spec.variables[name].reference, text)
         for group, vector in values:
             self.set(group, vector)
         if self.version == 2:
@@ -149,6 +150,11 @@ class FmuInstance:
     def get(self, group: ReferenceGroup, vector: np.ndarray) -> None:
         self._access(f"Get{group.function}", group)
         group.from_buffer(vector)
+
+    def set_text(self, reference: int, text: str) -> None:
+        where, data = np.array([reference], np.uint32), (ctypes.c_char_p * 1)(text.encode())
+        given = (where.ctypes.data, 1, ctypes.addressof(data), *(() if self.version == 2 else (1,)))
+        self.call("SetString", *given, types=(pointer, size, pointer, *(() if self.version == 2 else (size,))))
 
     def _access(self, name: str, group: ReferenceGroup) -> None:
         where, count, data = group.references.ctypes.data, group.references.size, group.buffer.ctypes.data

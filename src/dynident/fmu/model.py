@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import difflib
-import math
-import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
 
-import numpy as np
-
-from dynident.errors import NotSupported, ProblemError, did_you_mean
+from dynident.errors import NotSupported, ProblemError
 from dynident.fmu.archive import digest_of, existing_fmu, extract, restore, snapshot
 from dynident.fmu.description import INTERFACES, NUMBER_TYPES, FmuDescription, FmuVariable, read_description, summarize
-from dynident.fmu.simulation_spec import ALIGNMENTS, SCHEMES, SimulationSpec, type_limits
+from dynident.fmu.model_checks import (
+    USUAL_SCHEME,
+    as_names,
+    as_path,
+    choice_faults,
+    complaint_notes,
+    idle_option_faults,
+    option_faults,
+    range_notes,
+    values_by_name,
+)
+from dynident.fmu.simulation_spec import SimulationSpec
 from dynident.fmu.simulator import FmuRecordSimulator, FmuSimulator
+from dynident.fmu.source_code import compile_sources
 from dynident.problem.model import NominalValue
+from dynident.tolerances import CVODE_TOLERANCE, FMU_TOLERANCE
 
 KIND = "fmu"
-USUAL_SCHEME, USUAL_ALIGNMENT = SCHEMES[0], ALIGNMENTS[0]
-MAX_NEAR_NAMES = 5  # near names in an error
-MAX_COMPLAINTS = 3  # about a description, in a report
 
 
 @final
@@ -40,14 +44,17 @@ class FmuModel:
         Variables that records drive; all declared inputs if left out.
     outputs : sequence of str, optional
         Variables that are measured; any variable may be one, all declared outputs if left out.
-    values : mapping of str to float, optional
-        Other variables that are set for good, inputs that no record holds included.
+    values : mapping of str to float or str, optional
+        Other variables that are set for good, of any type and causality that may be set; inputs that no record holds, too.
     kind : str, default "auto"
         "model_exchange", "co_simulation", or "auto": Model Exchange where offered.
     integrator : str, default "runge_kutta"
         For Model Exchange: "runge_kutta", "radau" for stiff models, or "cvodes", slow and adaptive, to check these.
     alignment : str, default "sampled"
         For Co-Simulation: "feedthrough" saves steps where outputs follow inputs without dynamics.
+    tolerance : float, optional
+        Relative error that is asked of the solver inside of a Co-Simulation FMU, 1e-6 or what its description asks for if that
+        is less; and of "cvodes", 1e-10.
     trusted : bool, default False
         Whether the FMU runs in this process; otherwise it has a process of its own.
     time_limit : float, default 60.0
@@ -71,20 +78,22 @@ class FmuModel:
     """
 
     def __init__(self, path: str | Path, *, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None,
-                 values: Mapping[str, float] | None = None, kind: str = "auto", integrator: str = "runge_kutta",
-                 alignment: str = "sampled", trusted: bool = False, time_limit: float = 60.0):
+                 values: Mapping[str, float | str] | None = None, kind: str = "auto", integrator: str = "runge_kutta",
+                 alignment: str = "sampled", tolerance: float | None = None, trusted: bool = False,
+                 time_limit: float = 60.0):
         self.path = existing_fmu(as_path(path))
         self.digest = digest_of(self.path)
         self.description: FmuDescription = read_description(self.path)
         d, variables = self.description, self.description.variables
-        faults = option_faults(kind, integrator, alignment, time_limit)
-        self.values = MappingProxyType(numbers_by_name(values, faults))
+        faults = option_faults(kind, integrator, alignment, time_limit, tolerance)
+        self.values = MappingProxyType(values_by_name(values, faults))
         chosen_inputs, chosen_outputs = as_names("inputs", inputs, faults), as_names("outputs", outputs, faults)
         faults += choice_faults(d, chosen_inputs or (), chosen_outputs or (), self.values)
         if faults:
             raise ProblemError(list(dict.fromkeys(faults)))
         self.options: dict[str, Any] = {"kind": kind, "integrator": integrator, "alignment": alignment,
-                                        "trusted": bool(trusted), "time_limit": float(time_limit)}
+                                        "tolerance": None if tolerance is None else float(tolerance), "trusted": bool(trusted),
+                                        "time_limit": float(time_limit)}
         self._fixed = {variables[n].place: n for n in self.values}
         self.inputs = tuple(self._declared_inputs() if chosen_inputs is None else chosen_inputs)
         self.outputs = tuple([n for n, v in variables.items() if v.causality == "output" and v.type in NUMBER_TYPES]
@@ -132,11 +141,17 @@ class FmuModel:
     def stepwise(self) -> tuple[str, ...]:
         """Inputs that jump and never move (whole numbers, switches, and what the FMU calls discrete)."""
         own = {n: self.description.variables[n] for n in self.inputs}
-        return tuple(n for n, v in own.items() if not v.real or v.variability == "discrete")
+        return tuple(n for n, v in own.items() if v.event_only)
+
+    @property
+    def tolerance(self) -> float:
+        """What the FMU is asked for: what the user says, else what its description says, where that is tight."""
+        given, own = self.options["tolerance"], self.description.tolerance
+        return given if given is not None else min(FMU_TOLERANCE, own) if own and own > 0 else FMU_TOLERANCE
 
     def definition(self) -> dict[str, Any]:
         """What the answer depends on, as plain data; the file by its name and content."""
-        options = {key: self.options[key] for key in ("integrator", "alignment")}
+        options = {key: self.options[key] for key in ("integrator", "alignment", "tolerance") if self.options[key] is not None}
         return {"kind": KIND, "fmu": self.path.name, "sha256": self.digest, "inputs": list(self.inputs),
                 "outputs": list(self.outputs), "values": dict(self.values), "interface": self.kind, **options}
 
@@ -200,17 +215,22 @@ class FmuModel:
         used = {*self.inputs, *self.outputs, *self.states, *written, *self.values}
         references = {d.variables[n].reference for n in used if d.variables[n].size > 1}
         variables = {n: v for n, v in d.variables.items() if n in used or v.reference in references}
+        folder = extract(*self.files)
+        if interface.build is not None:
+            compile_sources(folder, interface.build, self.path.name)
         return SimulationSpec(
-            file=self.path.name, folder=str(extract(*self.files)), library=interface.library, version=d.version,
-            token=d.token, tolerance=d.tolerance, exchange=self.kind == "model_exchange", states=len(d.states),
-            indicators=d.indicators, needs_completed=interface.needs_completed_step,
+            file=self.path.name, folder=str(folder), library=interface.library, identifier=interface.identifier,
+            version=d.version, token=d.token, tolerance=self.tolerance, exchange=self.kind == "model_exchange",
+            states=len(d.states), indicators=d.indicators, needs_completed=interface.needs_completed_step,
             variable_steps=interface.variable_steps, feedthrough=d.feedthrough,
             alignment="feedthrough" if self.static else self.options["alignment"],
             scheme=self.options["integrator"], inputs=self.inputs, outputs=self.outputs, observed=self.states,
-            written=written, constants=dict(self.values), variables=variables,
+            written=written, variables=variables,
+            constants={n: v for n, v in self.values.items() if not isinstance(v, str)},
+            texts={n: v for n, v in self.values.items() if isinstance(v, str)},
             state_references=tuple(d.variables[n].reference for n in d.states if n in d.variables),
             rate_references=tuple(d.variables[n].reference for n in d.rates if n in d.variables),
-            differentiable=self._differentiable(written))
+            scheme_tolerance=self.options["tolerance"] or CVODE_TOLERANCE, differentiable=self._differentiable(written))
 
     def _differentiable(self, written: tuple[str, ...]) -> bool:
         """Whether directional derivatives, if they are right, give those of a simulation: fixed steps without events,
@@ -258,144 +278,3 @@ def same_model(path: str, copy: str, digest: str, options: Mapping[str, Any]) ->
 
 def _given(v: FmuVariable) -> NominalValue:
     return NominalValue(float(v.start or 0.0), v.lower, v.upper, v.unit)
-
-
-def as_path(given: Any) -> Path:
-    if not isinstance(given, (str, os.PathLike)):
-        raise ProblemError(f"FmuModel wants the path of an .fmu file, not {given!r}.")
-    return Path(given)
-
-
-def as_names(what: str, names: Any, faults: list[str]) -> list[str] | None:
-    """Names as a list; one name alone is a list of one."""
-    if names is None or isinstance(names, str):
-        return None if names is None else [names]
-    try:
-        given = list(names)
-    except TypeError:
-        faults.append(f"{what} = {names!r}; give a list of names.")
-        return []
-    faults += [f"{what}: {name!r} is not a name." for name in given if not isinstance(name, str)]
-    names = [name for name in given if isinstance(name, str)]
-    faults += [f"{what}: '{name}' is named twice." for name in dict.fromkeys(names) if names.count(name) > 1]
-    return names
-
-
-def numbers_by_name(values: Any, faults: list[str]) -> dict[str, float]:
-    """What `values` holds; what is no finite number is left out and said."""
-    try:
-        given = dict(values or {})
-    except (TypeError, ValueError):
-        faults.append(f"values are given by name, as in values={{'gain': 2.0}}, not as a {type(values).__name__}.")
-        return {}
-    found = {}
-    for name, value in given.items():
-        try:
-            number = math.nan if isinstance(value, str) else float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if math.isfinite(number):
-            found[str(name)] = number
-        else:
-            faults.append(f"values: '{name}' is {value!r}; give a finite number.")
-    return found
-
-
-def choice_faults(d: FmuDescription, inputs: Sequence[str], outputs: Sequence[str], values: Mapping[str, float]) -> list[str]:
-    """Names that the FMU does not have or that cannot serve so, and values that it cannot take."""
-    if not d.structured:
-        return [f"{d.path.name} cannot be used: its description holds no ModelStructure, so that its states are not known. "
-                "Export it again."]
-    return [*name_faults(d, "values", values, settable=True), *value_faults(d, values),
-            *name_faults(d, "inputs", inputs, roles=("input",)), *name_faults(d, "outputs", outputs),
-            *alias_faults(d, {"inputs": inputs, "values": tuple(values)})]
-
-
-def value_faults(d: FmuDescription, values: Mapping[str, float]) -> list[str]:
-    """Numbers that the type of their variable cannot hold."""
-    faults = []
-    for name, value in values.items():
-        v = d.variables.get(name)
-        if v is None or v.type not in NUMBER_TYPES:
-            continue
-        lowest, highest = type_limits(v, d.version)
-        if not v.real and value != round(value):
-            faults.append(f"values: '{name}' is {value:g}, but of type {v.type}; give a whole number.")
-        elif not lowest <= value <= highest:
-            faults.append(f"values: '{name}' is {value:g}, but of type {v.type}, which goes from {lowest:g} to "
-                          f"{highest:g}.")
-    return faults
-
-
-def alias_faults(d: FmuDescription, chosen: Mapping[str, Sequence[str]]) -> list[str]:
-    """One variable under two of its names, or in two roles that each give it a value."""
-    faults = []
-    met: dict[tuple[str, int, int], tuple[str, str]] = {}
-    for role, names in chosen.items():
-        for name in names:
-            if (v := d.variables.get(name)) is None:
-                continue
-            first, other = met.setdefault(v.place, (role, name))
-            if (first, other) == (role, name):
-                continue
-            both = f"'{name}'" if other == name else f"'{other}' and '{name}', two names of one variable,"
-            where = f"in {first} and in {role}" if first != role else f"in {role}"
-            faults.append(f"{both} {'stands' if other == name else 'stand'} {where}; keep one of the two.")
-    return faults
-
-
-def name_faults(d: FmuDescription, what: str, names: Iterable[str], roles: tuple[str, ...] = (), settable: bool = False
-                ) -> list[str]:
-    faults, variables, file = [], d.variables, d.path.name
-    for name in names:
-        v = variables.get(name)
-        if v is None:
-            near = difflib.get_close_matches(name, variables, n=MAX_NEAR_NAMES, cutoff=0.5)
-            near = near or [n for n in variables if name.lower() in n.lower()][:MAX_NEAR_NAMES]
-            hint = f" Near: {', '.join(near)}." if near else f" `dynident fmu info {file}` lists them."
-            faults.append(f"{what}: '{name}' is not a variable of {file}.{hint}")
-        elif v.type not in NUMBER_TYPES:
-            faults.append(f"{what}: '{name}' is a {v.type}, not a number.")
-        elif roles and v.causality not in roles:
-            faults.append(f"{what}: '{name}' is a {v.causality} of {file}, not an {roles[0]}.")
-        elif settable and not (v.settable_before_start or v.causality == "input"):
-            faults.append(f"{what}: '{name}' ({v.causality}, {v.variability}) cannot be set in {file}.")
-    return faults
-
-
-def option_faults(kind: Any, integrator: Any, alignment: Any, limit: Any) -> list[str]:
-    faults = []
-    for what, value, known in (("kind", kind, ("auto", *INTERFACES)), ("integrator", integrator, SCHEMES),
-                               ("alignment", alignment, ALIGNMENTS)):
-        if value not in known:
-            faults.append(f"{what} = {value!r} is not known to FmuModel.{did_you_mean(value, known)}")
-    number = isinstance(limit, (int, float, np.integer, np.floating)) and not isinstance(limit, bool)
-    if not number or not 0 < limit <= threading.TIMEOUT_MAX:
-        faults.append(f"time_limit = {limit!r}; give a positive number of seconds, at most {threading.TIMEOUT_MAX:.0g}.")
-    return faults
-
-
-def idle_option_faults(file: str, kind: str, integrator: str, alignment: str) -> list[str]:
-    """Options that would change nothing with the interface that is used."""
-    faults = []
-    if kind == "co_simulation" and integrator != USUAL_SCHEME:
-        faults.append(f"integrator = {integrator!r} serves Model Exchange, but {file} runs by Co-Simulation with a solver "
-                      "of its own; leave it out, or use kind=\"model_exchange\" where the FMU offers it.")
-    if kind == "model_exchange" and alignment != USUAL_ALIGNMENT:
-        faults.append(f"alignment = {alignment!r} serves Co-Simulation, but {file} runs by Model Exchange, where inputs "
-                      "and samples meet anyway; leave it out, or use kind=\"co_simulation\".")
-    return faults
-
-
-def complaint_notes(d: FmuDescription) -> tuple[str, ...]:
-    """What is wrong in the description of an FMU that is used all the same."""
-    said = [f"The description of {d.path.name} is not valid: {words.strip()}" for words in d.complaints[:MAX_COMPLAINTS]]
-    more = len(d.complaints) - MAX_COMPLAINTS
-    return (*said, f"`dynident fmu info {d.path.name}` says {more} more.") if more > 0 else tuple(said)
-
-
-def range_notes(d: FmuDescription, values: Mapping[str, float]) -> tuple[str, ...]:
-    """A sentence about each value for which the FMU was not made."""
-    fixed = ((d.variables[name], value) for name, value in values.items())
-    return tuple(f"'{v.name}' is fixed at {value:g}, but {d.path.name} is made for values from {v.lower:g} to {v.upper:g}."
-                 for v, value in fixed if not v.lower <= value <= v.upper)

@@ -37,7 +37,7 @@ static int rates(Exchange *m, double now, const double *x, double *dx, Failure *
   const Fmu *f = m->f;
   TRY(TIME, ((CallTime)f->set_time)(f->instance, now));
   if (f->states) TRY(STATES, ((CallArray)f->set_states)(f->instance, (double *)x, (size_t)f->states));
-  if (f->inputs) { input_at(f, m->c, m->k, now, m->u); TRY(SET, put(f, m->u)); }
+  if (f->inputs) { input_at(f, m->c, m->k, now, m->u); TRY(SET, put(f, m->u, 0)); }
   if (f->states) TRY(RATES, ((CallArray)f->get_rates)(f->instance, dx, (size_t)f->states));
   return 1;
 }
@@ -142,7 +142,7 @@ static int handle_event(Exchange *m, int enter, const double *u, Failure *bad) {
   int count = 0, again = 1, terminate = 0, changed = 0, defined = 0;
   double next = 0;
   if (enter) TRY(EVENT, ((Call0)f->enter_event)(f->instance));
-  if (u && f->inputs) TRY(SET, put(f, u));
+  if (u && f->inputs) TRY(SET, put(f, u, 1));
   while (again) {
     if (f->version == 2) {
       Info2 info;
@@ -183,7 +183,7 @@ static int attempt(Exchange *m, int scheme, double now, double h, Failure *bad) 
   if (f->indicators || f->needs_completed || m->next_event < INFINITY) {
     TRY(TIME, ((CallTime)f->set_time)(f->instance, now + h));
     if (f->states) TRY(STATES, ((CallArray)f->set_states)(f->instance, m->x1, (size_t)f->states));
-    if (f->inputs) { input_at(f, m->c, m->k, now + h, m->u); TRY(SET, put(f, m->u)); }
+    if (f->inputs) { input_at(f, m->c, m->k, now + h, m->u); TRY(SET, put(f, m->u, 0)); }
     if (f->indicators) TRY(INDICATORS, ((CallArray)f->get_indicators)(f->instance, m->z1, (size_t)f->indicators));
   }
   return 1;
@@ -243,7 +243,7 @@ static int sample(Exchange *m, long long k, int input_events, double *Y, Failure
   TRY(TIME, ((CallTime)f->set_time)(f->instance, m->c->time[k]));
   if (f->states) TRY(STATES, ((CallArray)f->set_states)(f->instance, m->x, (size_t)f->states));
   if (input_events && k) { if (!handle_event(m, 1, u, bad)) return 0; }
-  else if (f->inputs) TRY(SET, put(f, u));
+  else if (f->inputs) TRY(SET, put(f, u, 0));
   return observe(f, m->c, k, Y, bad);
 }
 

@@ -36,12 +36,15 @@ class _EventInfo2(ctypes.Structure):
 
 
 class CvodeSolver:
-    """CVODE from a state at a time to the state a step later; `rates` raises what it likes where the model fails.
+    """CVODE to a relative tolerance, from a state at a time to the state a step later.
+
+    `rates` raises what it likes where the model fails.
 
     A handle of a solver in C, which calls back for states and rates: it is made at the first step.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance = tolerance
         self.rates: Rates = lambda _, x: x
         self.x, self.time = np.zeros(0), 0.0
         self.failure: Exception | None = None
@@ -70,7 +73,7 @@ class CvodeSolver:
                                f"{error}. Use \"radau\".") from error
         return CVodeSolver(nx=self.x.size, nz=0, get_x=self._get, set_x=self._set, get_dx=self._get_rates,
                            get_z=lambda *_: 0, get_nominals=self._nominals, set_time=self._set_time, input=None,
-                           startTime=now, relativeTolerance=CVODE_TOLERANCE, maxNumSteps=MAX_CVODE_STEPS)
+                           startTime=now, relativeTolerance=self.tolerance, maxNumSteps=MAX_CVODE_STEPS)
 
     def _view(self, data: Any, count: int) -> np.ndarray:
         return np.ctypeslib.as_array(ctypes.cast(data, ctypes.POINTER(ctypes.c_double)), (count,))
@@ -110,7 +113,7 @@ class ModelExchange:
 
     calls: InstanceCalls
     settings: StepSettings
-    adaptive: CvodeSolver = field(default_factory=CvodeSolver)
+    adaptive: CvodeSolver = field(default_factory=lambda: CvodeSolver(CVODE_TOLERANCE))
 
     # calls of FMI
 
@@ -123,7 +126,7 @@ class ModelExchange:
         if x.size:
             self.array(StepCall.STATES, "SetContinuousStates", x)
         if interval is not None and self.calls.references.input_count:
-            self.calls.put(self.calls.input_at(interval, now))
+            self.calls.put(self.calls.input_at(interval, now), at_event=False)
 
     def rates(self, k: int, now: float, x: np.ndarray) -> np.ndarray:
         self.place(k, now, x)
@@ -246,7 +249,7 @@ class ModelExchange:
         if self.settings.input_events and node:
             state = self.handle_event(state, True, inputs.u_node[node])
         elif self.calls.references.input_count:
-            self.calls.put(inputs.u_node[node])
+            self.calls.put(inputs.u_node[node], at_event=False)
         self.calls.observe(node, outputs)
         return state
 
@@ -266,7 +269,8 @@ def event_crossed(before: ExchangeState, after: ExchangeState) -> bool:
 def simulate_exchange(instance: FmuInstance, references: ValueReferences, inputs: FmuInputs, settings: StepSettings,
                       outputs: np.ndarray) -> StepFailure | None:
     """Fill `outputs` (nodes, outputs); dynident_fmu_exchange of model_exchange.c."""
-    loop, node = ModelExchange(InstanceCalls(instance, references, inputs), settings), 0
+    solver = CvodeSolver(instance.spec.scheme_tolerance)
+    loop, node = ModelExchange(InstanceCalls(instance, references, inputs), settings, solver), 0
     try:
         with np.errstate(all="ignore"):
             state = loop.sample(loop.initial_state(), 0, outputs)

@@ -6,6 +6,7 @@ FMU's words on stdout and stderr go to the parent's log file; the conversation u
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -31,6 +32,7 @@ from dynident.fmu.simulation_spec import FmuInputs, SimulationSpec
 START_LIMIT = 60.0  # seconds for the process and the FMU's code to be loaded
 INPUTS_KEPT = 32  # records whose inputs the process keeps
 HEAD = struct.Struct("<QQ")  # lengths of the text and of the numbers
+MAX_WARM = 4  # idle processes that are kept
 PARENT_CHECKED = 1.0  # seconds between looks; an FMU that hangs must not outlive the session
 
 
@@ -39,7 +41,7 @@ class IsolatedSimulator:
 
     def __init__(self, spec: SimulationSpec, limit: float):
         self.spec, self.limit = spec, limit
-        self.process: subprocess.Popen | None = None
+        self.worker: WorkerProcess | None = None
         self.notes: list[str] = []
         self.log: list[str] = []
         self.sent: list[FmuInputs] = []
@@ -86,7 +88,7 @@ class IsolatedSimulator:
     def _request(self, values: np.ndarray, inputs: FmuInputs, states: bool, directions: Sequence[int]) -> np.ndarray:
         if self.answered >= self.most_per_process:
             self.close()
-        if self.process is None:
+        if self.worker is None:
             self._start()
         try:
             number = self._send_inputs(inputs)
@@ -103,27 +105,21 @@ class IsolatedSimulator:
         return tuple(self.log)
 
     def close(self) -> None:
-        if self.process is not None:
-            process, self.process = self.process, None
-            with contextlib.suppress(OSError):
-                process.stdin.close()  # type: ignore[union-attr]
-            try:
-                process.wait(1.0)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            process.stdout.close()  # type: ignore[union-attr]
-            self.error_output.close()
+        """The process ends."""
+        if self.worker is not None:
+            worker, self.worker = self.worker, None
+            worker.end()
+
+    def release(self) -> None:
+        """The process is kept warm for the next who simulates this FMU, where nothing speaks against it."""
+        if self.worker is not None and self.answered and self.most_per_process == sys.maxsize and self.spec.reset:
+            worker, self.worker = self.worker, None
+            warm_workers.keep(self.spec.folder, worker)
+        self.close()
 
     def _start(self) -> None:
-        self.error_output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        self.process = subprocess.Popen([sys.executable, "-m", "dynident.fmu.process"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=self.error_output, env=environment,
-                                        **own_process_group())  # Ctrl-C is for the session, which ends its processes itself
+        self.worker = warm_workers.take(self.spec.folder) or WorkerProcess()
         self.sent, self.answered = [], 0
-        self.replies: queue.SimpleQueue = queue.SimpleQueue()
-        threading.Thread(target=_read, args=(self.process.stdout, self.replies), daemon=True).start()
         try:
             self._send({"do": "open", "spec": encode(self.spec)})
         except OSError:
@@ -135,8 +131,8 @@ class IsolatedSimulator:
             raise
 
     def _send(self, message: dict[str, Any], arrays: Any = ()) -> None:
-        assert self.process is not None and self.process.stdin is not None
-        send(self.process.stdin, message, arrays)  # type: ignore[arg-type]
+        assert self.worker is not None and self.worker.process.stdin is not None
+        send(self.worker.process.stdin, message, arrays)  # type: ignore[arg-type]
 
     def _send_inputs(self, inputs: FmuInputs) -> int:
         for number, known in enumerate(self.sent):
@@ -150,8 +146,9 @@ class IsolatedSimulator:
         return number
 
     def _receive(self, limit: float) -> tuple[dict[str, Any], list[np.ndarray]]:
+        assert self.worker is not None
         try:
-            reply = self.replies.get(timeout=limit)
+            reply = self.worker.replies.get(timeout=limit)
         except queue.Empty:
             self._kill()
             raise SimulationFailed(f"{self.spec.file} did not answer within {limit:g} s and was stopped. Give it more "
@@ -170,32 +167,104 @@ class IsolatedSimulator:
         self.log = list(message.get("log", self.log))
 
     def _crashed(self) -> SimulationFailed:
-        assert self.process is not None
+        assert self.worker is not None
         try:
-            code = self.process.wait(5.0)
+            code = self.worker.process.wait(5.0)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            code = self.process.wait()
+            self.worker.process.kill()
+            code = self.worker.process.wait()
         last = self._last_output()
         self._kill()
         return SimulationFailed(f"{self.spec.file} {how_it_ended(code)}; its process was started again.{last}", crash=True)
 
     def _last_output(self) -> str:
-        self.error_output.seek(0, os.SEEK_END)
-        self.error_output.seek(max(0, self.error_output.tell() - 2000))
-        lines = [line for line in self.error_output.read().decode(errors="replace").splitlines() if line.strip()]
+        assert self.worker is not None
+        said = self.worker.error_output
+        said.seek(0, os.SEEK_END)
+        said.seek(max(0, said.tell() - 2000))
+        lines = [line for line in said.read().decode(errors="replace").splitlines() if line.strip()]
         self.log = [*self.log, *lines]
         return f" Its last words: {lines[-1].strip()[:200]}" if lines else ""
 
     def _kill(self) -> None:
-        if self.process is not None:
+        if self.worker is not None:
+            worker, self.worker = self.worker, None
+            worker.kill()
+
+
+class WorkerProcess:
+    """A process that runs this file, and the streams to it."""
+
+    def __init__(self) -> None:
+        self.error_output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self.process = subprocess.Popen([sys.executable, "-m", "dynident.fmu.process"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.error_output, env=environment,
+                                        **own_process_group())  # Ctrl-C is for the session, which ends its processes itself
+        self.replies: queue.SimpleQueue = queue.SimpleQueue()
+        threading.Thread(target=_read, args=(self.process.stdout, self.replies), daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None and self.replies.empty()  # whose end is an answer too
+
+    def end(self) -> None:
+        """By itself; by force where it does not."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()  # type: ignore[union-attr]
+        try:
+            self.process.wait(1.0)
+        except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            for stream in (self.process.stdin, self.process.stdout):
-                with contextlib.suppress(OSError):
-                    stream.close()  # type: ignore[union-attr]
-            self.process = None
-            self.error_output.close()
+        self.process.stdout.close()  # type: ignore[union-attr]
+        self.error_output.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                stream.close()  # type: ignore[union-attr]
+        self.error_output.close()
+
+
+class WarmWorkers:
+    """Idle processes that have an FMU's code loaded, for the next who simulates the same FMU: the start of a process takes
+    longer than most simulations. A few are kept, the last used the longest, and all end with the session."""
+
+    def __init__(self) -> None:
+        self.idle: list[tuple[str, WorkerProcess]] = []  # by the folder of the FMU; the last used stands last
+        self.lock, self.closed = threading.Lock(), False
+
+    def keep(self, folder: str, worker: WorkerProcess) -> None:
+        with self.lock:
+            if not self.closed:
+                self.idle.append((folder, worker))
+            ended = [worker] if self.closed else [w for _, w in self.idle[:-MAX_WARM]]
+            self.idle = self.idle[-MAX_WARM:]
+        for one in ended:
+            one.end()
+
+    def take(self, folder: str) -> WorkerProcess | None:
+        """One that has this FMU's code loaded and is alive; None where there is none."""
+        while True:
+            with self.lock:
+                place = next((i for i in reversed(range(len(self.idle))) if self.idle[i][0] == folder), None)
+                worker = None if place is None else self.idle.pop(place)[1]
+            if worker is None or worker.alive:
+                return worker
+            worker.kill()
+
+    def close(self) -> None:
+        with self.lock:
+            self.closed, ended, self.idle = True, self.idle, []
+        for _, worker in ended:
+            worker.end()
+
+
+warm_workers = WarmWorkers()
+atexit.register(warm_workers.close)
 
 
 def _read(stream: Any, replies: queue.SimpleQueue) -> None:
@@ -272,6 +341,9 @@ def main() -> None:
             break
         try:
             if message["do"] == "open":
+                if simulator is not None:
+                    simulator.close()
+                    records = {}
                 simulator = InProcessSimulator(decode(SimulationSpec, message["spec"], "the FMU's specification"))
                 send(answer, {"good": True})
             elif message["do"] == "inputs":

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from dynident.fmu.description import FmuVariable
-from dynident.tolerances import GRID_TOLERANCE
+from dynident.tolerances import CVODE_TOLERANCE, GRID_TOLERANCE
 
 SCHEMES = ("runge_kutta", "radau", "cvodes")  # integrators of Model Exchange; the last one is not in C
 ALIGNMENTS = ("sampled", "feedthrough")
@@ -51,9 +51,10 @@ class SimulationSpec:
     file: str  # its name, for messages
     folder: str  # where it is unpacked
     library: str  # inside of the folder
+    identifier: str  # of the interface; source code may put it before the names of its functions
     version: int
     token: str
-    tolerance: float | None
+    tolerance: float  # relative, that the FMU is told: of a solver inside that adapts its steps
     exchange: bool  # Model Exchange; else Co-Simulation
     states: int
     indicators: int
@@ -67,9 +68,11 @@ class SimulationSpec:
     observed: tuple[str, ...]  # states that are read on request
     written: tuple[str, ...]  # what is given a value before each simulation
     constants: Mapping[str, float]  # set once and for all
+    texts: Mapping[str, str]  # likewise
     variables: Mapping[str, FmuVariable]
     state_references: tuple[int, ...] = ()
     rate_references: tuple[int, ...] = ()
+    scheme_tolerance: float = CVODE_TOLERANCE  # relative, of the adaptive integrator of Model Exchange
     differentiable: bool = False  # directional derivatives can give those of a simulation
     reset: bool = True  # one instance is used again by reset; False: a fresh one for each simulation
     renew: int = 1000  # simulations after which an instance is replaced; slow leaks stay small
@@ -90,9 +93,9 @@ class StepSettings:
     @classmethod
     def of(cls, spec: SimulationSpec, inputs: FmuInputs) -> StepSettings:
         if spec.exchange:
-            discrete = any(spec.variables[n].variability == "discrete" for n in spec.inputs)
+            discrete = any(spec.variables[n].event_only for n in spec.inputs)
             jumps = bool(np.any(inputs.u_end != inputs.u_node[1:]))
-            return cls(True, spec.scheme, input_events=discrete or (spec.indicators > 0 and jumps))
+            return cls(True, spec.scheme, input_events=discrete or (jumps and not spec.differentiable))
         any_length, feedthrough = spec.variable_steps, spec.alignment == "feedthrough"
         return cls(False, spec.scheme, settle_first=any_length, settle=any_length and not feedthrough,
                    input_at_end=feedthrough or (not any_length and spec.feedthrough), equal=not any_length)
@@ -189,6 +192,7 @@ class ReferenceGroup:
     column: np.ndarray  # int64
     base: np.ndarray  # float64: what is set where the column is -1
     buffer: np.ndarray  # of the type itself, where the FMU reads and writes
+    event_only: bool = False  # inputs that Model Exchange may set in event mode alone
 
     def to_buffer(self, values: np.ndarray) -> None:
         own = self.column >= 0
@@ -232,13 +236,13 @@ def group_references(variables: Sequence[FmuVariable], version: int, everything:
 
     What stands twice in the vector, such as a state that is also an output or an alias, comes in a group of its own.
     """
-    groups: dict[tuple[str, int, int], dict[int, dict[int, int]]] = {}
+    groups: dict[tuple[str, int, int, bool], dict[int, dict[int, int]]] = {}
     sizes = {v.reference: v.size for v in variables}
     met: Counter[tuple[str, int, int]] = Counter()
     for place, v in enumerate(variables):
         function, code = _access_function(v, version)
         number = (function, v.reference, v.element)
-        groups.setdefault((function, code, met[number]), {}).setdefault(v.reference, {})[v.element] = place
+        groups.setdefault((function, code, met[number], v.event_only), {}).setdefault(v.reference, {})[v.element] = place
         met[number] += 1
     starts: dict[int, dict[int, float]] = {}
     if any(size > 1 for size in sizes.values()):
@@ -248,14 +252,14 @@ def group_references(variables: Sequence[FmuVariable], version: int, everything:
         for name, value in constants.items():
             starts.setdefault(everything[name].reference, {})[everything[name].element] = value
     made = []
-    for (function, code, _), references in groups.items():
+    for (function, code, _, event_only), references in groups.items():
         column, base = [], []
         for reference, places in references.items():
             for element in range(sizes[reference]):
                 column.append(places.get(element, -1))
                 base.append(starts.get(reference, {}).get(element, 0.0))
         made.append(ReferenceGroup(function, code, np.array(list(references), np.uint32), np.array(column, np.int64),
-                                   np.array(base, float), np.zeros(len(column), NUMPY_TYPES[code])))
+                                   np.array(base, float), np.zeros(len(column), NUMPY_TYPES[code]), event_only))
     return tuple(made)
 
 

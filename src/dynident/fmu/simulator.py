@@ -199,4 +199,4 @@ class SimulatorPool:
         with self.lock:
             idle, self.idle = self.idle, []
         for simulator in idle:
-            simulator.close()
+            simulator.release()

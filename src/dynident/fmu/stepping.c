@@ -29,6 +29,7 @@ typedef struct {
   const double *base; /* what is set where column is -1 */
   void *buffer;
   void *call;
+  long long event_only; /* inputs that Model Exchange may set in event mode alone: whole numbers, switches, discrete ones */
 } Group;
 
 typedef struct {
@@ -102,12 +103,14 @@ static Status access(const Fmu *f, const Group *g) {
 #define TYPES(X) X(0, double) X(1, float) X(2, int8_t) X(3, uint8_t) X(4, int16_t) X(5, uint16_t) X(6, int32_t) \
   X(7, uint32_t) X(8, int64_t) X(9, uint64_t)
 
-static Status put(const Fmu *f, const double *u) {
+/* inputs; those that are set at events only are left as they are between events */
+static Status put(const Fmu *f, const double *u, int at_event) {
   long long k, i;
   Status worst = 0;
   for (k = 0; k < f->input_groups; k++) {
     const Group *g = f->input + k;
     Status s;
+    if (g->event_only && !at_event) continue;
 #define PUT(code, type) case code: for (i = 0; i < g->values; i++) { \
       const double value = g->column[i] < 0 ? g->base[i] : u[g->column[i]]; \
       ((type *)g->buffer)[i] = (type)(code > 1 ? nearbyint(value) : value); } break; /* whole numbers: the nearest */
@@ -205,7 +208,7 @@ int dynident_fmu_cosimulate(const Fmu *f, const Inputs *c, double settle_first, 
     if (BAD(s_)) { bad->node = (node_); bad->call = (call_); bad->status = s_; goto out; } } while (0)
   if (!u) { bad->node = 0; bad->call = MEMORY; bad->status = 0; return 0; }
   if (settle_first > 0) {
-    TRY(0, SET, put(f, c->u_node));
+    TRY(0, SET, put(f, c->u_node, 1));
     TRY(0, STEP, step_to(f, &now, past_end(now, settle_first)));
   }
   if (!observe(f, c, 0, Y, bad)) goto out;
@@ -216,12 +219,12 @@ int dynident_fmu_cosimulate(const Fmu *f, const Inputs *c, double settle_first, 
       const int last = j == c->substeps[k] - 1;
       if (last && input_at_end) memcpy(u, c->u_node + (k + 1) * f->inputs, sizeof(double) * (size_t)f->inputs);
       else input_at(f, c, k, now + 0.5 * h, u);
-      TRY(k + 1, SET, put(f, u));
+      TRY(k + 1, SET, put(f, u, 1));
       if (equal > 0) { TRY(k + 1, STEP, step(f, now, h)); now = c->time[0] + (double)++taken * h; }
       else TRY(k + 1, STEP, step_to(f, &now, last ? end : now + h));
     }
     if (settle > 0) {
-      TRY(k + 1, SET, put(f, c->u_node + (k + 1) * f->inputs));
+      TRY(k + 1, SET, put(f, c->u_node + (k + 1) * f->inputs, 1));
       TRY(k + 1, STEP, step_to(f, &now, past_end(end, settle * (end - c->time[k]))));
     }
     if (!observe(f, c, k + 1, Y, bad)) goto out;

@@ -102,7 +102,7 @@ class _CGroup(ctypes.Structure):
 
     _fields_ = [("kind", ctypes.c_longlong), ("references", ctypes.c_longlong), ("values", ctypes.c_longlong),
                 ("reference", ctypes.c_void_p), ("column", ctypes.c_void_p), ("base", ctypes.c_void_p),
-                ("buffer", ctypes.c_void_p), ("call", ctypes.c_void_p)]
+                ("buffer", ctypes.c_void_p), ("call", ctypes.c_void_p), ("event_only", ctypes.c_longlong)]
 
 
 class _CFmu(ctypes.Structure):
@@ -185,4 +185,5 @@ def _c_groups(groups: Sequence[ReferenceGroup], calls: Sequence[int]) -> ctypes.
         c.kind, c.references, c.values = group.code, group.references.size, group.column.size
         c.reference, c.column = group.references.ctypes.data, group.column.ctypes.data
         c.base, c.buffer, c.call = group.base.ctypes.data, group.buffer.ctypes.data, call
+        c.event_only = int(group.event_only)
     return array

@@ -39,8 +39,11 @@ class InstanceCalls:
         if status > 1 or status < 0:
             raise StepStopped(what, status)
 
-    def put(self, u: np.ndarray) -> None:
+    def put(self, u: np.ndarray, at_event: bool = True) -> None:
+        """Inputs; those that are set at events only are left as they are between events."""
         for group in self.references.inputs:
+            if group.event_only and not at_event:
+                continue
             try:
                 self.instance.set(group, u)
             except SimulationFailed:

@@ -11,6 +11,7 @@ from dynident.codegen.pointers import KeepsPointers, addresses
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
+from dynident.problem.output_filter import OutputFilter, filtered, sample_time_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,7 @@ class Grid(KeepsPointers):
     # derivative is asked for in the first segment, and none need be carried
     u_before: np.ndarray | None = None  # (inputs,) before the first node, for models with dead times; None: as there
     record: Grid | None = None  # of which this is a part; what was before it says what arrives late
+    filters: tuple[tuple[int, tuple[OutputFilter, ...]], ...] = ()  # output -> what it goes through, as its data did
 
     @property
     def inputs_before(self) -> np.ndarray:
@@ -38,6 +40,16 @@ class Grid(KeepsPointers):
         if self.u_before is not None:
             return self.u_before[None]
         return self.u_begin[:1] if len(self.u_begin) else self.u_node[:1]
+
+    def through_filters(self, outputs: np.ndarray) -> np.ndarray:
+        """Outputs (nodes, outputs, ...) after the filters of the record, as its data are."""
+        if not self.filters:
+            return outputs
+        outputs = outputs.copy()
+        sample_time = sample_time_of(self.time[self.offset:], "a filter")
+        for j, chain in self.filters:
+            outputs[self.offset:, j] = filtered(chain, outputs[self.offset:, j], sample_time)
+        return outputs
 
     @property
     def nodes(self) -> int:
@@ -98,7 +110,7 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
     if offset:  # a start of its own exists only without inputs
         u_begin, u_end, u = (np.zeros((len(time) - 1, nu)), np.zeros((len(time) - 1, nu)), np.zeros((len(time), nu)))
     wanted = np.zeros(time.size, dtype=np.uint8)
-    wanted[offset:] = 1 if everywhere else _measured(experiment)
+    wanted[offset:] = 1 if everywhere or experiment.filters else _measured(experiment)
     modes = model.modes
     if experiment.mode and experiment.mode not in modes:
         raise ProblemError(f"{experiment.label}: the model has no mode '{experiment.mode}'."
@@ -107,11 +119,12 @@ def grid_of(model: Model, experiment: Experiment, per_interval: int = 1, everywh
     needed = np.zeros((time.size, 0 if everywhere else len(model.outputs)), dtype=np.uint8)
     for j, name in enumerate(model.outputs[:needed.shape[1]]):
         if name in experiment.outputs:
-            needed[offset:, j] = np.isfinite(experiment.outputs[name])
+            needed[offset:, j] = name in experiment.filters or np.isfinite(experiment.outputs[name])
     said = experiment.before
     before = np.array([said.get(name, u[0, j]) for j, name in enumerate(model.inputs)]) if said else None
+    filters = tuple((j, experiment.filters[name]) for j, name in enumerate(model.outputs) if name in experiment.filters)
     return Grid(time, offset, _substeps(time, per_interval), u_begin, u_end, np.ascontiguousarray(u), wanted,
-                first_mode, needed, u_before=before)
+                first_mode, needed, u_before=before, filters=filters)
 
 
 def _measured(experiment: Experiment) -> np.ndarray:

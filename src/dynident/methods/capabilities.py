@@ -32,6 +32,8 @@ PROCESS_NOISE = ("{method} takes the model as undisturbed, but the problem state
                  "prediction_error(), which takes it, or leave it out (problem.with_output_noise_only()) for output error.")
 INPUT_NOISE = ("{method} takes its inputs as exact, but the problem states noise of {names}. Use prediction_error(), which "
                "takes it, or leave it out (problem.with_output_noise_only()) for output error.")
+FILTERED = ("{method} compares sample by sample, but {names} went through a filter, and the model's output must go through it "
+            "too. Use least_squares(), which simulates whole records, or leave the filter out.")
 ALGEBRAIC = ("{method} takes rates that are formulas, but the model has the algebraic variables {names}. Solve 0 = g for them "
              "by hand, or use {instead}.")
 NONLINEAR_ALGEBRAIC = ("{method} takes algebraic variables that enter linearly, which can be eliminated; {names} do not. Use "
@@ -76,6 +78,7 @@ class Capabilities:
     process_noise: Support = Support.NO  # a model that may err
     uncertain_times: Support = Support.NO  # samples whose times are known within a radius
     input_noise: Support = Support.NO  # inputs whose sensor errs, or behind which something disturbs
+    filtered_outputs: Support = Support.NO  # prepared by lowpass, detrend or differentiate
     refusals: Mapping[str, str] = field(default_factory=dict)  # by feature: a sentence of the method's own
     instead: Mapping[str, str] = field(default_factory=dict)  # by feature: the way out
 
@@ -96,7 +99,8 @@ REFUSALS = {  # in the order in which they are looked for; what is missing here 
     "dead_times": DEAD_TIME, "discrete_time": DISCRETE_TIME,
     "models_without_states": STATELESS, "algebraic_variables": ALGEBRAIC,
     "nonlinear_algebraic_variables": NONLINEAR_ALGEBRAIC, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
-    "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE, "uncertain_times": UNCERTAIN_TIMES}
+    "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE, "uncertain_times": UNCERTAIN_TIMES,
+    "filtered_outputs": FILTERED}
 
 
 # which problems have a feature, and the facts of its sentence
@@ -170,10 +174,14 @@ def _input_noise(problem: Problem) -> dict[str, Any] | None:
     return {"names": ", ".join(noisy)} if noisy else None
 
 
+def _filtered_outputs(problem: Problem) -> dict[str, Any] | None:
+    return {"names": ", ".join(problem.filtered_outputs)} if problem.filtered_outputs else None
+
+
 FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
     "black_boxes": _black_box, "hybrid_models": _hybrid, "bounded_noise": _bounded_noise,
     "dead_times": _dead_times, "discrete_time": _discrete_time,
     "models_without_states": _without_states, "algebraic_variables": _algebraic,
     "nonlinear_algebraic_variables": _nonlinear_algebraic, "constraints": _constraints, "state_bounds": _state_bounds,
-    "process_noise": _process_noise, "input_noise": _input_noise,
-    "uncertain_times": _uncertain_times}
+    "process_noise": _process_noise, "input_noise": _input_noise, "uncertain_times": _uncertain_times,
+    "filtered_outputs": _filtered_outputs}

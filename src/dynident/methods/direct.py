@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from dynident.errors import NotSupported, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
+from dynident.integrators.adaptive import RADAU5
 from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
@@ -25,7 +26,6 @@ from dynident.methods.options import (
     AUTOMATIC,
     check_options,
     documented,
-    known_integrator,
     known_or_automatic_integrator,
     loss_option,
     max_iterations_option,
@@ -35,10 +35,10 @@ from dynident.methods.options import (
     unchecked,
     whole_number,
 )
+from dynident.methods.program_solvers import PROGRAM_SOLVERS, hessian_faults, hessian_option, program_solver
 from dynident.problem.problem import Problem
 from dynident.solvers import SOLVERS
 from dynident.solvers.gauss_newton import GaussNewton
-from dynident.solvers.nlp import HESSIANS
 from dynident.solvers.solver_result import Solver, SolverResult
 from dynident.statistics.active_bounds import ActiveConstraints
 from dynident.status import Status, StatusCode
@@ -52,15 +52,6 @@ from dynident.transcription.transcribed_problem import SimulatedProblem, Transcr
 def known_solver(name: str, value: Any) -> list[str]:
     known = isinstance(value, str) and value in ("auto", *SOLVERS)
     return [] if known else [f"There is no {name} '{value}'.{did_you_mean(str(value), SOLVERS)}"]
-
-
-def known_hessian(name: str, value: Any) -> list[str]:
-    known = value is None or (isinstance(value, str) and value in HESSIANS)
-    return [] if known else [f"There is no Hessian '{value}'.{did_you_mean(str(value), HESSIANS)}"]
-
-
-def integrator_option(default: str) -> Any:
-    return option(default, "How the model is integrated: a name from the table of integrators.", known_integrator)
 
 
 def automatic_integrator_option() -> Any:
@@ -138,6 +129,7 @@ class ShootingMethod(DirectMethod):
     """Shooting with one or many segments per record."""
 
     integrator: str
+    hessian: str | None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -176,6 +168,8 @@ class ShootingMethod(DirectMethod):
         return self.transcribe(problem, substeps, noise_std)
 
     def make_solver(self, finite: Shooting) -> Solver:
+        if self.solver in PROGRAM_SOLVERS:
+            return program_solver(self.solver, self.hessian or "gauss_newton", self.max_iterations)  # an exact one costs passes
         return solver_for(self.solver, finite, self.max_iterations, finite.problem)
 
     def for_initial_states(self, least_iterations: int) -> Method | None:
@@ -207,10 +201,11 @@ class SingleShooting(ShootingMethod):
     loss: str = loss_option()
     max_iterations: int = max_iterations_option()
     initial_guess: Any = initial_guess_option()
+    hessian: str | None = hessian_option()
     kind: ClassVar[str] = "single_shooting"
 
     def __post_init__(self) -> None:
-        check_options(self)
+        check_options(self, hessian_faults(self))
 
     def segments_for(self, samples: int) -> int:
         return 1
@@ -246,10 +241,11 @@ class MultipleShooting(ShootingMethod):
     loss: str = loss_option()
     max_iterations: int = max_iterations_option()
     initial_guess: Any = initial_guess_option()
+    hessian: str | None = hessian_option()
     kind: ClassVar[str] = "multiple_shooting"
 
     def __post_init__(self) -> None:
-        check_options(self)
+        check_options(self, hessian_faults(self))
 
     def segments_for(self, samples: int) -> int:
         return default_segments(samples) if self.segments is None else self.segments
@@ -277,25 +273,26 @@ class FullDiscretizationMethod(DirectMethod):
     0.50
     """
 
-    integrator: str = integrator_option("hermite_simpson")
+    integrator: str = option(AUTOMATIC, 'A scheme with fixed steps, a name from the table of integrators; "auto" takes '
+                             "hermite_simpson, or radau where the model is stiff.", known_or_automatic_integrator)
     degree: int | None = option(None, 'Of the polynomials of "radau" and "gauss_legendre".', unchecked)
     substeps: int | str = substeps_option()
     solver: str = solver_option("the structured Gauss-Newton method, or Ipopt with constraints")
-    hessian: str | None = option(None, 'For "ipopt" and "sqp": "exact", "gauss_newton" or "limited_memory" (Ipopt only).',
-                                 known_hessian)
+    hessian: str | None = hessian_option()
     loss: str = loss_option()
     max_iterations: int = max_iterations_option()
     initial_guess: Any = initial_guess_option()
     kind: ClassVar[str] = "full_discretization"
 
     def __post_init__(self) -> None:
-        chosen = integrator_named(self.integrator, self.degree)
-        check_options(self, [f"integrator '{self.integrator}' chooses its own steps; full discretization needs one with fixed "
-                             "steps."] if isinstance(chosen, Adaptive) else [])
+        chosen = self.make_integrator()
+        check_options(self, [*hessian_faults(self), *([
+            f"integrator '{self.integrator}' chooses its own steps; full discretization needs one with fixed steps."]
+            if isinstance(chosen, Adaptive) else [])])
 
     @property
     def capabilities(self) -> Capabilities:
-        program, sparse = self.solver in ("auto", "ipopt", "sqp"), self.solver in ("ipopt", "sqp")
+        program, sparse = self.solver in ("auto", *PROGRAM_SOLVERS), self.solver in PROGRAM_SOLVERS
         return Capabilities(constraints=Support.YES, state_bounds=Support.YES if program else Support.NO,
                             robust_losses=Support.YES, dead_times=Support.YES,
                             nonlinear_algebraic_variables=Support.NO if sparse else Support.YES)
@@ -308,8 +305,18 @@ class FullDiscretizationMethod(DirectMethod):
             check_supports(problem, self.solver, replace(takes, instead={"state_bounds": 'solver="ipopt"'}))
             check_solver(problem, self.solver)
 
+    usual_integrator, stiff_integrator = "hermite_simpson", "radau"
+
+    @property
+    def chooses_integrator(self) -> bool:
+        return self.integrator == AUTOMATIC
+
+    @property
+    def simulation_integrator(self) -> str:
+        return RADAU5.name if self.integrator == self.stiff_integrator else EXPLICIT
+
     def make_integrator(self) -> Integrator:
-        return integrator_named(self.integrator, self.degree)
+        return integrator_named(self.usual_integrator if self.chooses_integrator else self.integrator, self.degree)
 
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> FullDiscretization:
         integrator = self.make_integrator()
@@ -324,8 +331,8 @@ class FullDiscretizationMethod(DirectMethod):
         name = self.solver
         if name == "auto":
             name = "ipopt" if finite.problem.constraints else "gauss_newton"
-        if name in ("ipopt", "sqp"):
-            return SOLVERS[name](**({"hessian": self.hessian} if self.hessian else {}), max_iterations=self.max_iterations)
+        if name in PROGRAM_SOLVERS:
+            return program_solver(name, self.hessian, self.max_iterations)
         return solver_for(name, finite, self.max_iterations, finite.problem)
 
     def advice(self, problem: Problem) -> list[str]:
@@ -391,7 +398,7 @@ def check_integrator(problem: Problem, integrator: Integrator) -> None:
 
 def check_solver(problem: Problem, name: str) -> None:
     """For the solvers that a direct method can be given: one of them takes constraints."""
-    if problem.constraints and name not in ("auto", "gauss_newton"):
+    if problem.constraints and name not in ("auto", "gauss_newton", *PROGRAM_SOLVERS):
         raise NotSupported(f"{name} takes bounds on parameters, but no other constraints; use solver=\"gauss_newton\".")
 
 

@@ -44,42 +44,43 @@ def choose_integrator(method: Any, problem: Problem, noise_std: Mapping[str, flo
     """Where a fit will `begin`. Sub-steps that were given are those of an explicit scheme."""
     if not method.chooses_integrator:
         return IntegratorChoice(method)
-    explicit = replace(method, integrator=EXPLICIT)
+    usual = replace(method, integrator=method.usual_integrator)
     model = problem.model
     if model.hybrid or not model.states or model.sample_time is not None or method.substeps != "auto":
-        return IntegratorChoice(explicit)
-    make = cache(partial(explicit.transcribe_by_shooting, problem, noise_std=noise_std))
+        return IntegratorChoice(usual)
+    make = cache(partial(usual.transcribe_by_shooting, problem, noise_std=noise_std))
     try:
         point = begin(make(1))
         substeps, error = choose_substeps(make, point)
     except SimulationDiverged:  # lost, which no integrator will mend
-        return IntegratorChoice(explicit)
+        return IntegratorChoice(usual)
     why = stiffness(make, substeps, error, point)
-    implicit = replace(method, integrator=RADAU5.name)
+    implicit = replace(method, integrator=method.stiff_integrator)
     if not why or not _follows(implicit.transcribe_by_shooting(problem, 1, noise_std), begin):
-        return IntegratorChoice(explicit, substeps)
-    return IntegratorChoice(implicit, None, f"The model is stiff at the start ({why}): integrated by {RADAU5.name}.")
+        return IntegratorChoice(usual, substeps)
+    return IntegratorChoice(implicit, None, f"The model is stiff at the start ({why}): integrated by {implicit.integrator}.")
 
 
 def choose_again(chosen: IntegratorChoice, problem: Problem, noise_std: Mapping[str, float], substeps: int, error: float,
                  point: Variables) -> IntegratorChoice | None:
-    """At the solution that an explicit scheme found; None where that was right."""
+    """At the solution that the usual scheme found; None where that was right."""
     make = partial(chosen.method.transcribe_by_shooting, problem, noise_std=noise_std)
     why = stiffness(make, substeps, error, point)
     if not why:
         return None
-    implicit = replace(chosen.method, integrator=RADAU5.name)
-    return IntegratorChoice(implicit, None, f"The model is stiff at the solution ({why}): fitted again by {RADAU5.name}.")
+    implicit = replace(chosen.method, integrator=chosen.method.stiff_integrator)
+    note = f"The model is stiff at the solution ({why}): fitted again by {implicit.integrator}."
+    return IntegratorChoice(implicit, None, note)
 
 
 def stiffness(make: Callable[[int], Shooting], substeps: int, error: float, point: Variables) -> str:
-    """Why a problem is stiff, in a few words, given the sub-steps that an explicit scheme needs; empty: it is not."""
+    """Why a problem is stiff, in a few words, given the sub-steps that the usual scheme needs; empty: it is not."""
     if error <= 1 and substeps <= FEW_SUBSTEPS:
         return ""
     if not error <= 1:
-        return f"{EXPLICIT} is not accurate with {substeps} steps per sample"
-    product = stiff_product(make(substeps), point)
-    return f"spectral radius times step of {EXPLICIT} {product:.2g}" if product > STIFF_STEP else ""
+        return f"{make(substeps).integrator.name} is not accurate with {substeps} steps per sample"
+    product = stiff_product(finite := make(substeps), point)
+    return f"spectral radius times step of {finite.integrator.name} {product:.2g}" if product > STIFF_STEP else ""
 
 
 def stiff_product(finite: Shooting, point: Variables) -> float:

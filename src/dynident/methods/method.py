@@ -65,6 +65,16 @@ class Method(Protocol):
         """Whether the integrator is chosen when the problem is known."""
         return False
 
+    @property
+    def usual_integrator(self) -> str:
+        """The one that is chosen where the model is not stiff."""
+        return "runge_kutta"
+
+    @property
+    def stiff_integrator(self) -> str:
+        """The one that is chosen where it is."""
+        return "radau5"
+
     def transcribe(self, problem: Problem, substeps: int, noise_std: Mapping[str, float]) -> TranscribedProblem | None:
         """The finite problem that it solves; None for a method that solves none."""
         return None

@@ -49,7 +49,7 @@ def open_loop_residuals(problem: Problem, values: Mapping[str, float], integrato
         p, x0 = problem.parameters_and_initial_state(unknowns, e)
         grid = grid_of(problem.model, experiment, substeps)
         try:
-            outputs = simulator.run(p, x0, grid)[0][grid.offset:]
+            outputs = grid.through_filters(simulator.run(p, x0, grid)[0])[grid.offset:]
         except SimulationDiverged:
             return None
         own = {name: np.asarray(y, float) - outputs[:, problem.model.outputs.index(name)]

@@ -42,11 +42,11 @@ def __getattr__(name: str) -> type[Method]:
 
 def plain_method(problem: Problem) -> Method:
     """The method of a first and a last fit: multiple shooting; full discretization, which takes all constraints; least
-    squares for FMUs; prediction error where noise of inputs or of the model is stated.
+    squares for FMUs and filtered outputs; prediction error where noise of inputs or of the model is stated.
 
     A model without states has nothing to discretize; shooting takes its constraints.
     """
-    if not isinstance(problem.model, EquationModel):
+    if not isinstance(problem.model, EquationModel) or problem.filtered_outputs:
         return method_from("least_squares")
     if problem.process_noise or problem.noisy_inputs:
         return method_from("prediction_error")

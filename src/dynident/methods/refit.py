@@ -24,7 +24,7 @@ from dynident.transcription.shooting import Shooting, default_segments
 GENTLE = 1e-9  # damping of a start that is known to be close
 MAX_ITERATIONS = 50
 TAKES = Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
-                     dead_times=Support.YES, discrete_time=Support.YES,
+                     dead_times=Support.YES, discrete_time=Support.YES, filtered_outputs=Support.YES,
                      instead={"constraints": "the interval of the estimate, which knows the constraint"})
 
 
@@ -43,7 +43,7 @@ class Refit:
         self.estimate, self.problem, self.step_tolerance = estimate, problem, step_tolerance
         self.finite: Any  # by shooting, or of a black box
         self.values = np.array([float(estimate.values[name]) for name in problem.names])
-        if not isinstance(problem.model, EquationModel):
+        if not isinstance(problem.model, EquationModel) or problem.filtered_outputs:
             self.finite, self.point = self._transcribe_black_box()
             self.box = self.finite.coordinates
             return

@@ -15,6 +15,7 @@ from dynident._util.hooks import call
 from dynident._util.short_repr import short_fields
 from dynident.errors import ProblemError, did_you_mean
 from dynident.problem.noise import Bounded, Gaussian, Noise
+from dynident.problem.output_filter import OutputFilter
 
 HOLDS = ("zero", "linear")
 
@@ -61,6 +62,8 @@ class Experiment:
         The file that it was read from; errors name it.
     notes : tuple of str, default ()
         What the reader understood beyond the plain case, as sentences.
+    filters : mapping of str to tuple, optional
+        What an output went through (`prepared`): the model's output goes through it alike.
 
     Raises
     ------
@@ -90,6 +93,7 @@ class Experiment:
     time_radius: Any = 0.0  # bound of the errors of the times at which was measured: a number, or one per sample
     source: str = ""  # the file it was read from; errors name it
     notes: tuple[str, ...] = ()  # what the reader understood beyond the plain case, as sentences
+    filters: Mapping[str, tuple[OutputFilter, ...]] = field(default_factory=dict)  # of outputs; the model's go through alike
 
     def __post_init__(self) -> None:
         faults = self._table_faults()
@@ -112,10 +116,14 @@ class Experiment:
                   for name, value in dict(self.before).items()}
         faults += [f"before names '{name}', which is not an input.{did_you_mean(name, inputs)}"
                    for name in before if name not in inputs]
+        faults += [f"filters names '{name}', which is not an output.{did_you_mean(name, outputs)}"
+                   for name in self.filters if name not in outputs]
+        faults += [fault for chain in self.filters.values() for each in chain for fault in each.faults()]
         if faults:
             raise ProblemError([f"{self.label}: {fault}" for fault in faults])
+        filters = {name: tuple(chain) for name, chain in self.filters.items() if chain}
         for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
-                           "before": before, "start": float(start), "time_radius": time_radius,
+                           "before": before, "filters": filters, "start": float(start), "time_radius": time_radius,
                            "hold": hold, "units": dict(self.units)}.items():
             object.__setattr__(self, key, value)
 
@@ -166,6 +174,19 @@ class Experiment:
         if not np.any(keep):
             raise ProblemError(f"{self.label}: no sample lies between {begin:g} and {end:g}; the record runs from "
                                f"{self.time[0]:g} to {self.time[-1]:g}.")
+        if self.filters and not np.all(keep):
+            raise ProblemError(f"{self.label}: {', '.join(self.filters)} went through a filter, whose ends a window would "
+                               "move. Crop before filtering: prepare=[crop(...), lowpass(...)].")
+        return self.rows(keep)
+
+    def prepared(self, steps: Any) -> Experiment:
+        """The record after steps such as `crop(2, 9)`, `lowpass(20)`, `shift("y", -0.005)`; see the manual, howto/prepare."""
+        from dynident.problem.prepare import prepare
+
+        return prepare(self, steps)
+
+    def rows(self, keep: np.ndarray) -> Experiment:
+        """The samples at which `keep` is true; known initial states stay only if the first is among them."""
         first = bool(keep[0])
 
         def part(noise: Noise) -> Noise:

@@ -181,6 +181,11 @@ class Problem:
         """Inputs of which an experiment says that their sensor errs."""
         return tuple(name for name in self.model.inputs if any(name in e.input_noise for e in self.experiments))
 
+    @property
+    def filtered_outputs(self) -> tuple[str, ...]:
+        """Outputs that went through a filter in some record; the model's go through it alike."""
+        return tuple(dict.fromkeys(name for experiment in self.experiments for name in experiment.filters))
+
     def with_output_noise_only(self) -> Problem:
         """The problem of output error: inputs known exactly, a model that nothing disturbs."""
         if not self.process_noise and not self.noisy_inputs:
@@ -198,6 +203,7 @@ class Problem:
             digest.update(e.mode.encode())
             digest.update(repr(sorted(e.before.items())).encode() if e.before else b"")
             digest.update(np.asarray(e.time_radius, float).tobytes() if np.any(e.time_radius) else b"")
+            digest.update(repr(sorted(e.filters.items())).encode() if e.filters else b"")
             for columns in ({"time": e.time}, e.inputs, e.outputs):
                 for name in sorted(columns):
                     digest.update(name.encode())

@@ -1,9 +1,8 @@
-"""How do the signals of an estimate look on paper?"""
+"""How do the charts of an estimate look on paper: the same values as on the page, drawn by matplotlib?"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +10,10 @@ import numpy as np
 from dynident._util.progress import in_notebook
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
-from dynident.report.charts import DOTS_UP_TO, TWO_SIDED_95, SignalRecord, fitted_records, kept_samples, mode_strips, with_unit
+from dynident.report.charts import POINTS, Chart, Curve, Panel, shown
 from dynident.report.comparison import waterfall
-from dynident.statistics.uncertainty import LEVEL
+from dynident.report.estimate_charts import convergence_chart, profile_chart, starts_chart
+from dynident.report.signal_chart import fitted_records, signal_chart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,48 +25,108 @@ if TYPE_CHECKING:
     from dynident.statistics.profile_likelihood import Profile
     from dynident.transcription.nlp_structure import NlpStructure
 
-MEASURED, FITTED, RESIDUAL, SECOND, INK, LINE = "#8a949a", "#0072b2", "#5f7886", "#c65102", "#1b2226", "#dde2e4"
-MODES = ("#8a949a", "#0072b2", "#c65102", "#7a6a2f", "#5f7886")  # bands behind the curves, one colour per mode
+COLORS = {"measured": "#aab4ba", "fitted": "#0072b2", "residual": "#5f7886", "second": "#c65102", "input": "#7a6a2f",
+          "violet": "#8a4f9e", "ink": "#1b2226", "line": "#dde2e4", "band": "#e6f0f6"}  # those of the page, in light
+MEASURED, FITTED, SECOND = "#8a949a", COLORS["fitted"], COLORS["second"]
 COLUMNS = 3  # experiments beside each other; more go into the next row
+INCH = 80  # pixels of the page that an inch on paper holds
+TITLE = 0.32  # inches above a panel
+SHORT_TITLE = 26  # letters that leave room for a legend beside them
+POINT = 0.75  # of a pixel
+MARKERS = {"dot": "o", "ring": "o", "cross": "x", "thin cross": "x"}
 STYLE: Any = {"axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": "#9aa4aa", "axes.grid": True,
-         "grid.color": LINE, "grid.linewidth": 0.6, "axes.axisbelow": True, "text.color": INK, "axes.labelcolor": INK,
-         "xtick.color": "#586269", "ytick.color": "#586269", "font.size": 9, "axes.titlesize": 10,
-         "axes.titlelocation": "left", "legend.frameon": False, "figure.constrained_layout.use": True,
+         "grid.color": COLORS["line"], "grid.linewidth": 0.6, "axes.axisbelow": True, "text.color": COLORS["ink"],
+         "axes.labelcolor": COLORS["ink"], "xtick.color": "#586269", "ytick.color": "#586269", "font.size": 9,
+         "axes.titlesize": 9, "axes.titlelocation": "left", "legend.frameon": False, "figure.constrained_layout.use": True,
          "axes.formatter.useoffset": False, "axes.unicode_minus": True}
+
+
+def chart_figure(charts: Sequence[Chart], titles: Sequence[str] = (), columns: int = COLUMNS, width: float = 0.0) -> Figure:
+    """Charts beside each other as a matplotlib figure; more than `columns` go into the next row."""
+    import matplotlib.pyplot as plt
+
+    columns = max(1, min(len(charts), columns))
+    rows = [charts[k:k + columns] for k in range(0, len(charts), columns)]
+    deep = [max((len(chart.panels) for chart in row), default=1) for row in rows]
+    heights = [max([18, *(c.panels[k].height for c in row if k < len(c.panels))]) / INCH + TITLE
+               for row, depth in zip(rows, deep, strict=True) for k in range(depth)]
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(width or 3.6 + 3.4 * columns, 0.6 + sum(heights)))
+        grid = figure.subplots(len(heights), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
+        for axes in grid.flat:
+            axes.set_visible(False)  # until something is drawn in it: the last row of charts may be short
+        for number, chart in enumerate(charts):
+            first = sum(deep[:number // columns])
+            column = grid[first:first + len(chart.panels), number % columns]
+            _draw_chart(list(column), chart, titles[number] if number < len(titles) else "")
+        figure.align_ylabels()
+    return figure
+
+
+def _draw_chart(column: Sequence[Axes], chart: Chart, title: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    for place, (axes, panel) in enumerate(zip(column, map(shown, chart.panels), strict=True)):
+        axes.set_visible(True)
+        if place:
+            axes.sharex(column[0])
+        _draw_panel(axes, panel)
+        for at in (*chart.breaks, *([] if panel.across_line is None else [panel.across_line])):
+            axes.axvline(at, color=COLORS["ink"], lw=0.8, ls=":")
+        last = place == len(column) - 1
+        axes.tick_params(labelbottom=last)
+        axes.set_xlabel(_literal(chart.across) if last else "")
+        above = f"{title}: " if title and place == 0 else ""
+        axes.set_title(_literal(above + panel.title))
+    if column:
+        column[0].set_xlim(*chart.reach())
+        if chart.across == "iteration":
+            column[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    if panel.band is not None and np.isfinite(panel.band):
+        axes.axhspan(-panel.band, panel.band, color=COLORS["band"], lw=0)
+    if panel.across_band is not None:
+        axes.axvspan(*panel.across_band, color=COLORS["band"], lw=0)
+    for curve in panel.curves:
+        _draw_curve(axes, curve)
+    if panel.log:
+        axes.set_yscale("log")
+    if panel.bare:
+        axes.set(ylim=(0, 1), yticks=[])
+    if axes.get_legend_handles_labels()[1]:
+        beside = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": 4, "borderaxespad": 0.1}  # of the title
+        axes.legend(**(beside if len(panel.title) <= SHORT_TITLE else {"loc": "best"}), fontsize=8)
+
+
+def _draw_curve(axes: Axes, curve: Curve) -> None:
+    color, label = COLORS[curve.color], _literal(curve.name) if curve.legend and curve.name else None
+    dash = "--" if curve.dashed else "-"
+    if curve.look in ("bars", "boxes") and curve.x_end is not None:
+        base = np.zeros(curve.y.size) if curve.y_end is None else curve.y_end
+        axes.bar(curve.x, base - curve.y, curve.x_end - curve.x, curve.y, align="edge", color=color, label=label)
+    elif curve.look == "area" and curve.y_end is not None:
+        axes.fill_between(curve.x, curve.y, curve.y_end, color=color, lw=0, label=label)
+    elif curve.symbols:
+        for symbol in dict.fromkeys(curve.symbols):
+            of = np.array([each == symbol for each in curve.symbols])
+            axes.plot(curve.x[of], curve.y[of], MARKERS[symbol], color=color, ms=5, label=label,
+                      mfc="none" if symbol == "ring" else color)
+            label = None
+    else:
+        marker = "." if curve.look in ("dots", "dotted") else ""
+        axes.plot(curve.x, curve.y, marker + ("" if curve.look == "dots" else dash), color=color, lw=curve.width * POINT,
+                  ms=4 if curve.look == "dots" else 6, label=label,
+                  drawstyle="steps-post" if curve.look == "steps" else "default")
 
 
 def estimate_figure(estimate: Estimate, width: float = 0.0) -> Figure:
     """Per experiment and output: measured against fitted, residuals below; `width` in inches (automatic if 0)."""
-    import matplotlib.pyplot as plt
-
     records = fitted_records(estimate)
-    measured = {name for record in records for name in record.measured}
-    outputs = [name for name in estimate.problem.model.outputs if name in measured]
-    columns = min(len(records), COLUMNS)
-    blocks = -(-len(records) // columns)
-    size = (width or 3.6 + 3.4 * columns, 0.6 + 2.7 * blocks * len(outputs))
-    with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=size)
-        grid = figure.subplots(2 * blocks * len(outputs), columns, squeeze=False,
-                               gridspec_kw={"height_ratios": [3, 1] * (blocks * len(outputs))})
-        for axes in grid.flat:
-            axes.set_visible(False)  # until something is drawn in it: the last row of experiments may be short
-        for number, record in enumerate(records):
-            first = 2 * len(outputs) * (number // columns)
-            shown = [output for output in outputs if output in record.measured]
-            for place, output in enumerate(shown):
-                above, below = grid[first + 2 * place: first + 2 * place + 2, number % columns]
-                above.sharex(grid[first, number % columns])
-                below.sharex(above)
-                _signal(above, below, record, output, estimate.noise_std)
-                last = place == len(shown) - 1
-                below.tick_params(labelbottom=last)
-                below.set_xlabel(_literal(with_unit("time", record.units.get("time", ""))) if last else "")
-            grid[first, number % columns].set_title(_literal(record.name) if len(records) > 1 else "")
-        above_title = (0, 1.0 if len(records) == 1 else 1.1)
-        grid[0, 0].legend(loc="lower left", bbox_to_anchor=above_title, ncols=5, borderaxespad=0.2)
-        figure.align_ylabels()
-        _warn(figure, estimate)
+    charts = [signal_chart(record, estimate.noise_std, POINTS, inputs=False) for record in records]
+    figure = chart_figure(charts, [record.name for record in records] if len(records) > 1 else [], width=width)
+    _warn(figure, estimate)
     return _shown_once(figure)
 
 
@@ -80,58 +140,12 @@ def _shown_once(figure: Figure) -> Figure:
 
 
 def convergence_figure(estimate: Estimate) -> Figure:
-    """Cost, step and violated matching conditions per iteration."""
-    import matplotlib.pyplot as plt
-
+    """Cost, step, violated matching conditions and parameters per iteration."""
     if not estimate.history:
         raise DynidentError("this estimate holds no history of iterations, so there is no convergence to draw.")
-    count = [entry.number for entry in estimate.history]
-    cost = np.array([entry.cost for entry in estimate.history])
-    with plt.rc_context(STYLE):
-        figure, (above, below) = plt.subplots(2, 1, figsize=(6.4, 4.6), sharex=True)
-        above.plot(count, cost, "o-", color=FITTED, ms=4, lw=1.4)
-        above.set(ylabel="cost", yscale="log" if np.all(cost > 0) else "linear")
-        step = np.array([entry.step for entry in estimate.history])
-        max_defect = np.array([entry.max_defect for entry in estimate.history])
-        for name, color, length in (("scaled step", SECOND, step), ("max defect", MEASURED, max_defect)):
-            if np.any(length > 0):
-                shown = np.where(length > 0, length, np.nan)  # a logarithmic axis has no place for zero
-                below.plot(count, shown, "o-", color=color, ms=4, lw=1.4, label=name)
-                below.set_yscale("log")
-                below.legend(loc="lower left")
-        below.set_xlabel("iteration")
-        below.xaxis.get_major_locator().set_params(integer=True)
-        _warn(figure, estimate)
+    figure = chart_figure([convergence_chart(estimate)])
+    _warn(figure, estimate)
     return _shown_once(figure)
-
-
-def _signal(above: Axes, below: Axes, record: SignalRecord, output: str, noise_std: Mapping[str, float]) -> None:
-    above.set_visible(True)
-    below.set_visible(True)
-    for (mode, holds), color in zip(mode_strips(record).items(), itertools.cycle(MODES)):
-        turns = np.flatnonzero(np.diff(holds, prepend=0.0, append=0.0))  # on, off, on, off, ...
-        begins, ends = record.time[turns[::2]], record.time[np.minimum(turns[1::2], record.time.size - 1)]
-        above.broken_barh(list(zip(begins, ends - begins, strict=True)), (0, 1), transform=above.get_xaxis_transform(),
-                          color=color, alpha=0.12, lw=0, label=_literal(mode))
-    _curve(above, record.time, record.measured[output], MEASURED, True, label="measured")
-    _curve(above, record.time, record.modelled[output], FITTED, False, label=record.word)
-    _curve(below, record.time, record.residuals[output], RESIDUAL, True)
-    if output in noise_std:
-        reach = TWO_SIDED_95 * noise_std[output]
-        below.axhspan(-reach, reach, color=FITTED, alpha=0.1, lw=0)
-    above.set_ylabel(_literal(with_unit(output, record.units.get(output, ""))))
-    below.set_ylabel("residual")
-    above.tick_params(labelbottom=False)
-    for axes in (above, below):
-        axes.margins(x=0.01)
-
-
-def _curve(axes: Axes, x: np.ndarray, y: np.ndarray, color: str, dots: bool, **more: Any) -> None:
-    kept = kept_samples(y)
-    if dots and np.size(y) <= DOTS_UP_TO:
-        axes.plot(x[kept], y[kept], ".", color=color, ms=3, **more)
-    else:
-        axes.plot(x[kept], y[kept], "-", color=color, lw=0.7 if dots else 1.5, **more)
 
 
 def _literal(text: str) -> str:
@@ -143,10 +157,6 @@ def _warn(figure: Figure, estimate: Estimate) -> None:
         figure.suptitle("NOT CONVERGED", color="white", fontweight="bold", backgroundcolor="#a3150c")
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 PER_SEGMENT = 8  # points that are drawn
 STATES_SHOWN = 6  # more than these would be too small to read
 
@@ -155,13 +165,13 @@ def boundary_figure(solution: BoundarySolution) -> Figure:
     """States over time with their nodes; below the length of the segments, and steps and residuals of every iteration."""
     import matplotlib.pyplot as plt
 
-    shown = solution.names[:STATES_SHOWN]
+    names = solution.names[:STATES_SHOWN]
     with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(len(shown) + 1, 1, figsize=(7.0, 1.6 * len(shown) + 2.2), sharex=True, squeeze=False)
+        figure, grid = plt.subplots(len(names) + 1, 1, figsize=(7.0, 1.6 * len(names) + 2.2), sharex=True, squeeze=False)
         share = np.arange(PER_SEGMENT) / PER_SEGMENT
         time = np.append((solution.time[:-1, None] + share * np.diff(solution.time)[:, None]).ravel(), solution.time[-1])
         values = solution(time)
-        for k, (axes, name) in enumerate(zip(grid[:-1, 0], shown, strict=True)):
+        for k, (axes, name) in enumerate(zip(grid[:-1, 0], names, strict=True)):
             axes.plot(time, values[:, k], color=FITTED, lw=1.4)
             axes.plot(solution.time, solution.values[:, k], ".", color=MEASURED, ms=2.5)
             axes.set_ylabel(name.replace("$", r"\$"))
@@ -201,10 +211,6 @@ def _line(axes: Axes, count: np.ndarray, values: list[float], color: str, label:
     axes.set_yscale("log")
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
 def plan_figure(plan: Plan) -> Figure:
     """Per record: inputs above, expected states below, over time."""
     import matplotlib.pyplot as plt
@@ -225,44 +231,9 @@ def plan_figure(plan: Plan) -> Figure:
     return _shown_once(figure)
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
 def profile_figure(profile: Profile) -> Figure:
     """Above: rise of the sum of squares with the threshold and the linearised parabola; below: the path of partners."""
-    import matplotlib.pyplot as plt
-
-    with plt.rc_context(STYLE):
-        columns = len(profile.curves)
-        figure, grid = plt.subplots(2, columns, figsize=(0.6 + 3.0 * columns, 4.6), sharex="col", squeeze=False)
-        for (name, curve), (above, below) in zip(profile.curves.items(), grid.T, strict=True):
-            i = profile.names.index(name)
-            limit = profile.threshold_root(name, LEVEL) ** 2
-            above.plot(curve.values, curve.rise, "o-", color=FITTED, ms=3, lw=1.4)
-            if np.isfinite(limit):
-                above.axhline(limit, color=SECOND, lw=1, ls="--")
-            std = profile.base.std(name)
-            if np.isfinite(std) and std > 0:
-                fine = np.linspace(curve.values[0], curve.values[-1], 200)
-                parabola = ((fine - profile.estimated[i]) / std) ** 2
-                inside = parabola <= 1.5 * max(float(np.max(curve.rise)), limit if np.isfinite(limit) else 0.0)
-                above.plot(fine[inside], parabola[inside], color=MEASURED, lw=1, zorder=1)
-            above.set_title(name.replace("$", r"\$"))
-            for partner in profile.partners(name)[:3]:
-                j = profile.names.index(partner)
-                change = (curve.path[:, j] - profile.estimated[j]) / (abs(profile.estimated[j]) or 1.0)
-                below.plot(curve.values, change, ".-", ms=3, lw=1, label=partner)
-            if below.lines:
-                below.legend(fontsize=7)
-            below.set_xlabel(name.replace("$", r"\$"))
-        grid[0, 0].set_ylabel("rise of the sum of squares")
-        grid[1, 0].set_ylabel("others, relative change")
-    return _shown_once(figure)
-
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    return _shown_once(chart_figure([profile_chart(profile, name, "") for name in profile.curves]))
 
 
 def spy_figure(sizes: NlpStructure) -> Figure:
@@ -282,16 +253,8 @@ def spy_figure(sizes: NlpStructure) -> Figure:
 
 def waterfall_figure(estimate: Estimate) -> Figure:
     """The costs of all starts as a matplotlib figure."""
-    import matplotlib.pyplot as plt
-
     if not estimate.starts:
         raise DynidentError("this estimate comes from one start; use multistart(...) to draw several.")
     steps = waterfall(estimate.starts)
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    axes.plot(steps.rank, steps.cost, color="0.8", lw=1, zorder=0)
-    for name, marker, shown in (("converged", "o", steps.converged), ("not converged", "x", ~steps.converged)):
-        axes.plot(steps.rank[shown], steps.cost[shown], marker, ms=5, label=name)
-    axes.set(xlabel="start, best first", ylabel="cost", yscale="log" if np.all(steps.cost > 0) else "linear",
-             title=steps.sentence)
-    axes.legend(frameon=False)
+    figure = chart_figure([starts_chart(steps)], [steps.sentence.rstrip(".")])
     return _shown_once(figure)

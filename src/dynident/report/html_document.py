@@ -31,6 +31,7 @@ class Section:
     anchor: str
     title: str
     body: Callable[[Estimate], Markup | None]
+    folded: bool = False  # opened by the reader who wants it
 
 
 def filled(template: str, **content: Any) -> Markup:
@@ -45,6 +46,7 @@ class HtmlPart:
     anchor: str
     title: str
     body: Markup
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,16 @@ class HtmlPage:
     verdict: Markup
     ribbon: str  # stays in sight while scrolling; nothing for a result that can be used
     sections: Sequence[HtmlPart]
-    charts: bool  # whether the chart library has to come along (about 4.8 MB)
+    charts: bool  # whether charts are on it, which the page's script makes readable point by point
+    written: str = ""  # when, and by which version
+    command: str = ""  # that makes it again, to be copied
 
     def html(self) -> str:
-        scripts = [_chart_library(), _asset("page.js")] if self.charts else []
+        scripts = [_asset("page.js")] if self.charts or self.command else []
+        style = _asset("style.css")
         return str(filled(_asset("page.html"), title=self.title, over=self.over, heading=self.heading, under=self.under,
-                      verdict=self.verdict, ribbon=self.ribbon, sections=self.sections, footer=FOOTER,
-                      policy=_policy(scripts), style=Markup(_asset("style.css")),
+                      verdict=self.verdict, ribbon=self.ribbon, sections=self.sections, footer=FOOTER, written=self.written,
+                      command=self.command, policy=_policy(scripts, style), style=Markup(style),
                       scripts=[Markup(script) for script in scripts]))
 
 
@@ -79,14 +84,11 @@ def _asset(name: str) -> str:
     return resources.files("dynident.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _chart_library() -> str:
-    from plotly.offline import get_plotlyjs  # heavy; asked only when a page with charts is written
+def _policy(scripts: Sequence[str], style: str) -> str:
+    """Scripts and styles by their hash, and no request at all; `style` attributes are those of drawings that come whole."""
+    def hashed(texts: Sequence[str]) -> str:
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+        return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
 
-    return get_plotlyjs()
-
-
-def _policy(scripts: Sequence[str]) -> str:
-    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
-    return (f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-            "base-uri 'none'; form-action 'none'")
+    return (f"default-src 'none'; script-src {hashed(scripts)}; style-src {hashed([style])}; "
+            "style-src-attr 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from dynident.report.comparison import REACHED, ComparisonTable, Effort, Waterfa
 from dynident.report.html_document import HtmlPage, HtmlPart, filled, write_page
 from dynident.report.result_table import (
     VAGUE_DIGITS,
+    WITHHELD,
     ResultRow,
     aligned,
     convergence,
+    counted,
     extent,
     fits,
     format_number,
@@ -30,19 +33,24 @@ from dynident.report.result_table import (
 )
 from dynident.report.sections import SECTIONS
 
+WORST_LAST = ("green", "grey", "amber", "orange", "red")  # colours of verdicts
 NAMED_RECORDS = 3  # in the heading; the section on the problem lists all of them
 VERDICT = """
-<div class="verdict {{ verdict.colour }}"{% if not converged %} role="alert"{% endif %}>
-<p><strong class="grade">{{ verdict.grade }}</strong> {{ verdict.sentence }}</p>
+<div class="verdict {{ colour }}"{% if not converged %} role="alert"{% endif %}>
+<p class="first"><strong class="grade {{ verdict.colour }}">{{ verdict.grade }}</strong> {{ verdict.sentence }}</p>
 {% for validation in validations %}{% if validation.verdict %}
 <p class="validated"><strong class="grade {{ validation.verdict.colour }}">{{ validation.verdict.grade }}</strong>
-{{ validation.experiment }}, not fitted: {{ validation.verdict.sentence }}</p>{% endif %}{% endfor %}
+<b>{{ validation.experiment }}</b>, not fitted: {{ validation.verdict.sentence }}</p>{% endif %}{% else %}
+<p class="validated">No other record was predicted: whether the model holds beyond the fitted one is not known.</p>
+{% endfor %}
+{% if undetermined %}<p class="validated"><strong class="grade amber">!</strong>
+Not determined by these data: {{ undetermined }}.</p>{% endif %}
 <p class="ended"><strong>{{ word }}</strong> {{ sentence }}
 {% if not converged %}The values below are the best point found, not an optimum.{% endif %}</p></div>
 """
 AGREEMENT = """<div class="verdict{% if not agrees %} doubtful{% endif %}"><p>{{ sentence }}</p></div>"""
 COMPARISON = """
-<div class="scroll"><table class="result">
+<div class="scroll" tabindex="0"><table class="result">
   <thead><tr><th></th>{% for label in labels %}<th>{{ label }}</th>{% endfor %}</tr></thead>
   <tbody>{% for line in lines %}
     <tr><th scope="row">{{ line.name }}</th>{% for cell in line.cells %}
@@ -76,31 +84,47 @@ limit.</p>
 
 
 def html(estimate: Estimate, path: str | Path, validations: Sequence[Any] = (), paving: Sequence[str] = (),
-         truth: Mapping[str, Any] | None = None) -> Path:
-    """Write the estimate as one page that opens offline (about 5 MB, as its charts can be zoomed); returns its path.
+         truth: Mapping[str, Any] | None = None, name: str = "", command: str = "") -> Path:
+    """Write the estimate as one page that opens offline and whose charts can be zoomed (at most 1 MB); returns its path.
 
     For guaranteed bounds: `paving` names the two unknowns whose boxes are drawn, `truth` what is known to be true, a number
-    or one per sample.
+    or one per sample. `name` is the heading (that of the model, or the records, if empty), `command` a line to be copied that
+    makes the result again.
     """
-    estimate = replace(estimate, validations=(*estimate.validations, *validations))
+    if validations:
+        estimate = replace(estimate, validations=(*estimate.validations, *validations))
     if paving or truth:
         drawn = estimate.uncertainty.with_plot_pair(paving, truth or {})
         if drawn is None:
             raise NotSupported(f"paving and truth are drawn beside guaranteed bounds; {method_name(estimate)} gives none.")
         estimate = replace(estimate, uncertainty=drawn)
     bodies = [(section, section.body(estimate)) for section in SECTIONS]
-    parts = [HtmlPart(section.anchor, section.title, body) for section, body in bodies if body is not None]
+    parts = [HtmlPart(section.anchor, section.title, body, section.folded) for section, body in bodies if body is not None]
     model = str(estimate.problem.model.definition().get("name") or "")
     records, asked = _records(estimate), extent(estimate)
-    heading, under = (model, f"{records}: {asked}") if model else (records, asked)
+    heading = model or name or records
     word, sentence = convergence(estimate)
     failed = "" if estimate.converged else f"{word}: "
     page = HtmlPage(title=f"{failed}{heading}", over=f"Estimate by {method_name(estimate)}", heading=heading,
-                under=under, sections=parts, charts=True,
-                verdict=filled(VERDICT, converged=estimate.converged, word=word, sentence=sentence, verdict=estimate.verdict,
-                               validations=estimate.validations),
+                under=asked if heading == records else f"{records}: {asked}", sections=parts, charts=True,
+                verdict=_strip(estimate, word, sentence), written=f"Written {_now()}", command=command,
                 ribbon="" if estimate.converged else "Not converged: the values on this page are not an optimum")
     return write_page(page, path)
+
+
+def _strip(estimate: Estimate, word: str, sentence: str) -> Markup:
+    """The verdict in a few lines, in the colour of the worst of them: the fit, other records, what is not determined."""
+    rows = [row for row in result_rows(estimate) if not row.held]
+    open_ones = [row.name for row in rows if row.open and row.interval != WITHHELD]
+    said = f"{', '.join(open_ones)} ({len(open_ones)} of {counted(len(rows), 'unknown')})" if open_ones else ""
+    colours = [estimate.verdict.colour, *(v.verdict.colour for v in estimate.validations if v.verdict is not None),
+               *(["amber"] if open_ones else [])]
+    return filled(VERDICT, converged=estimate.converged, word=word, sentence=sentence, verdict=estimate.verdict,
+                  validations=estimate.validations, undetermined=said, colour=max(colours, key=WORST_LAST.index))
+
+
+def _now() -> str:
+    return datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
 def comparison_html(estimates: Mapping[str, Estimate], path: str | Path) -> Path:
@@ -126,7 +150,7 @@ def comparison_html(estimates: Mapping[str, Estimate], path: str | Path) -> Path
 
 
 def _records(estimate: Estimate) -> str:
-    labels = [experiment.source or experiment.label for experiment in estimate.problem.experiments]
+    labels = [experiment.label for experiment in estimate.problem.experiments]
     more = len(labels) - NAMED_RECORDS
     return ", ".join(labels[:NAMED_RECORDS]) + (f" and {more} more" if more > 0 else "")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dynident._util.prefixes import quantity
 from dynident.estimate.estimate import Estimate
 from dynident.problem.noise import Gaussian, stated_bound
 from dynident.problem.parameter import InitialState, Parameter
@@ -99,19 +100,21 @@ class NoiseLevel:
 def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
     """Per measured output what is known of its error."""
     levels = {}
+    units = {**estimate.problem.model.units, **{n: u for e in estimate.problem.experiments for n, u in e.units.items()}}
     for output in estimate.problem.model.outputs:
+        unit = units.get(output, "")
         assumed = estimate.problem.noise_of(output)
         if not assumed:
             continue
         bounds = [bound for bound in map(stated_bound, assumed) if bound is not None]
         if bounds and output not in estimate.noise_std:
             radii = np.concatenate([np.atleast_1d(bound) for bound in bounds])
-            levels[output] = NoiseLevel(f"± {_range(radii)}", "guaranteed bound")
+            levels[output] = NoiseLevel(f"± {_range(radii, unit)}", "guaranteed bound")
         elif output in estimate.noise_std:
             estimated = any(isinstance(noise, Gaussian) and noise.std is None for noise in assumed)
             known = [np.atleast_1d(noise.std) for noise in assumed if isinstance(noise, Gaussian) and noise.std is not None]
-            given = _range(np.concatenate(known)) if known else ""
-            size = format_number(estimate.noise_std[output], VAGUE_DIGITS)
+            given = _range(np.concatenate(known), unit) if known else ""
+            size = quantity(estimate.noise_std[output], unit, VAGUE_DIGITS)
             if estimated:
                 levels[output] = NoiseLevel(size, f"std, estimated; {given} where given" if given else "std, estimated")
             else:
@@ -119,10 +122,9 @@ def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
     return levels
 
 
-def _range(sizes: np.ndarray) -> str:
+def _range(sizes: np.ndarray, unit: str) -> str:
     """One number, or from the smallest to the largest."""
-    ends = {format_number(float(end), VAGUE_DIGITS) for end in (np.nanmin(sizes), np.nanmax(sizes))}
-    return " to ".join(sorted(ends, key=float))
+    return " to ".join(dict.fromkeys(quantity(float(end), unit, VAGUE_DIGITS) for end in (np.nanmin(sizes), np.nanmax(sizes))))
 
 
 def extent(estimate: Estimate) -> str:

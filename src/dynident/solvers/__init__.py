@@ -5,7 +5,8 @@ from typing import Any
 
 from dynident.solvers.gauss_newton import GaussNewton
 from dynident.solvers.levenberg_marquardt import LevenbergMarquardt
-from dynident.solvers.nlp import Ipopt, Sqp
+from dynident.solvers.nlp import Ipopt
+from dynident.solvers.sqp import Sqp
 
 SOLVERS: dict[str, Callable[..., Any]] = {
     "levenberg_marquardt": LevenbergMarquardt, "gauss_newton": GaussNewton, "ipopt": Ipopt, "sqp": Sqp}

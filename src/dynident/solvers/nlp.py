@@ -1,10 +1,10 @@
-"""NLP: full discretizations by general sparse solvers (Ipopt, an SQP method), through CasADi."""
+"""NLP: shooting and full discretization as sparse programs, by Ipopt through CasADi."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import casadi as ca
 import numpy as np
@@ -14,9 +14,11 @@ from dynident.linalg.finite_problem import Evaluation, FiniteProblem, Variables
 from dynident.solvers.gauss_newton import is_optimum
 from dynident.solvers.solver_result import IterationLog, SolverResult, Watch, iterations_in_words
 from dynident.status import Status, StatusCode
-from dynident.tolerances import NLP_ACTIVE_BOUND, NLP_FEASIBILITY, NLP_TOLERANCE, SQP_DUAL_TOLERANCE
+from dynident.tolerances import NLP_ACTIVE_BOUND, NLP_FEASIBILITY, NLP_TOLERANCE
 from dynident.transcription.full_discretization import FullDiscretization
 from dynident.transcription.nonlinear_program import NonlinearProgram, SparsityPattern
+from dynident.transcription.shooting import Shooting
+from dynident.transcription.shooting_program import ShootingProgram
 
 HESSIANS = ("exact", "gauss_newton", "limited_memory")
 GOOD = {"Solve_Succeeded"}
@@ -42,32 +44,20 @@ class Ipopt:
             "mu_strategy": "adaptive"}}
         if self.hessian == "limited_memory":
             options["ipopt"]["hessian_approximation"] = "limited-memory"
-        return _NlpSolve(finite, point, watch, self.hessian).go("ipopt", options, self.name)
+        return _NlpSolve(finite, point, watch, self.hessian).go(options)
 
 
-@dataclass(frozen=True)
-class Sqp:
-    """CasADi's SQP method with the QP solver piqp; `hessian`: "exact" or "gauss_newton".
+Program: TypeAlias = NonlinearProgram | ShootingProgram
 
-    The exact Hessian goes in as it is: it need not be convex where the constraints hold the step, and what makes it convex
-    (a multiple of the identity as large as Gershgorin's circles ask for) turned 10 iterations into more than 200.
-    """
 
-    max_iterations: int = 200
-    hessian: str = "gauss_newton"
-
-    @property
-    def name(self) -> str:
-        return f"SQP with {self.hessian.replace('_', ' ')} Hessian"
-
-    def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
-        if self.hessian == "limited_memory":
-            raise NotSupported("the SQP method takes an exact or a Gauss-Newton Hessian; Ipopt() takes limited_memory.")
-        options: dict[str, Any] = {
-            "qpsol": "piqp", "max_iter": self.max_iterations, "tol_pr": NLP_TOLERANCE, "tol_du": SQP_DUAL_TOLERANCE,
-            "print_header": False, "print_iteration": False, "print_status": False,
-            "qpsol_options": {"error_on_fail": False, "print_problem": False}}
-        return _NlpSolve(finite, point, watch, self.hessian).go("sqpmethod", options, self.name)
+def program_of(finite: Any) -> Program:
+    """The sparse program of a finite problem that was made by shooting or by full discretization."""
+    if isinstance(finite, FullDiscretization):
+        return NonlinearProgram(finite)
+    if isinstance(finite, Shooting):
+        return ShootingProgram(finite)
+    raise NotSupported("Ipopt and SQP take the sparse programs of shooting and of full_discretization(); for a black box "
+                       "use solver=\"levenberg_marquardt\".")
 
 
 class CasadiCallback(ca.Callback):
@@ -115,37 +105,31 @@ class _NlpSolve:
     def __init__(self, finite: FiniteProblem, point: Variables, watch: Watch | None, hessian: str):
         if hessian not in HESSIANS:
             raise ProblemError(f"There is no Hessian '{hessian}'; use one of {', '.join(HESSIANS)}.")
-        if not isinstance(finite, FullDiscretization):
-            raise NotSupported("Ipopt and SQP take the sparse program of full_discretization(); for shooting use "
-                               "solver=\"gauss_newton\" or \"levenberg_marquardt\".")
-        self.finite, self.start, self.exact = finite, point, hessian == "exact"
-        self.program = NonlinearProgram(finite)
+        self.program = program_of(finite)
+        self.finite, self.start, self.exact = self.program.finite, point, hessian == "exact"
         self.log = IterationLog(finite.coordinates.values, watch)
         self.wall: SimulationDiverged | None = None
         self.interrupted = False
         self.last: np.ndarray | None = None  # iterate
         self.memory: tuple[np.ndarray, Any] | None = None  # a point and its first derivatives
 
-    def go(self, plugin: str, options: dict[str, Any], name: str) -> SolverResult:
+    def go(self, options: dict[str, Any]) -> SolverResult:
         program, dense = self.program, ca.Sparsity.dense
         n, m = program.size, program.matching + program.between.count
         x, p, f, g = ("x", dense(n, 1)), ("p", dense(0, 1)), ("f", dense(1, 1)), ("g", dense(m, 1))
-        jacobian, (curvature, take) = _sparsity(program.jacobian_pattern), _curvature(program, whole=plugin != "ipopt")
+        jacobian, curvature = _sparsity(program.jacobian_pattern), _sparsity(program.hessian_pattern)  # its upper triangle
         callbacks = [
             CasadiCallback("nlp", [x, p], [f, g], lambda w, _: [np.atleast_1d(v) for v in program.values(w)], self),
             CasadiCallback("nlp_grad_f", [x, p], [f, ("grad_f_x", dense(n, 1))], lambda w, _: self.asked(w)[:2], self),
             CasadiCallback("nlp_jac_g", [x, p], [g, ("jac_g_x", jacobian)], lambda w, _: self.asked(w)[2:], self),
             CasadiCallback("nlp_hess_l", [x, p, ("lam_f", dense(1, 1)), ("lam_g", dense(m, 1))],
-                    [("triu_hess_gamma_x_x" if plugin == "ipopt" else "hess_gamma_x_x", curvature)],
-                    lambda w, _, lf, lg: [program.second(w, float(lf[0]), lg, self.exact)[take]], self),
-            CasadiCallback("nlp_jac_fg", [x, p], [f, ("grad_f_x", dense(n, 1)), g, ("jac_g_x", jacobian)],
-                    lambda w, _: self.asked(w), self)]
+                    [("triu_hess_gamma_x_x", curvature)],
+                    lambda w, _, lf, lg: [program.second(w, float(lf[0]), lg, self.exact)], self)]
         given: dict[str, Any] = {
             "hess_lag": callbacks[3], "no_nlp_grad": True, "calc_lam_p": False, "print_time": False,
             "show_eval_warnings": False, "error_on_fail": False, "iteration_callback": self.watcher(n, m),
-            "iteration_callback_ignore_errors": False}
-        given |= {"grad_f": callbacks[1], "jac_g": callbacks[2]} if plugin == "ipopt" else {"jac_fg": callbacks[4]}
-        solver = ca.nlpsol("fit", plugin, callbacks[0], {**given, **options})
+            "iteration_callback_ignore_errors": False, "grad_f": callbacks[1], "jac_g": callbacks[2]}
+        solver = ca.nlpsol("fit", "ipopt", callbacks[0], {**given, **options})
         lower, upper, low, high = program.bounds()
         w0 = np.clip(program.variables(self.start), lower, upper)
         try:
@@ -243,16 +227,3 @@ def _sparsity(pattern: SparsityPattern) -> ca.Sparsity:
     rows, columns = pattern.shape
     colind = np.concatenate([[0], np.cumsum(np.bincount(pattern.columns, minlength=columns))])
     return ca.Sparsity(rows, columns, colind.tolist(), pattern.rows.tolist())
-
-
-def _curvature(program: NonlinearProgram, whole: bool) -> tuple[ca.Sparsity, np.ndarray]:
-    """Structure of the Hessian, its upper triangle or the whole, and which entry of the triangle stands at each nonzero."""
-    upper = program.hessian_pattern
-    if not whole:
-        return _sparsity(upper), np.arange(upper.rows.size)
-    below = np.flatnonzero(upper.rows != upper.columns)
-    rows = np.concatenate([upper.rows, upper.columns[below]])
-    columns = np.concatenate([upper.columns, upper.rows[below]])
-    order = np.lexsort((rows, columns))
-    take = np.concatenate([np.arange(upper.rows.size), below])[order]
-    return _sparsity(SparsityPattern(upper.shape, rows[order], columns[order], take)), take

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from dynident._util.prefixes import quantity
 from dynident.statistics.verdict import Cause, Grade, Verdict
 from dynident.statistics.verdict_rule import (
     NoiseOfFit,
@@ -40,7 +41,7 @@ def percent(share: float) -> str:
 
 
 def amount(value: float, unit: str = "") -> str:
-    return f"{value:.3g}{f' {unit}' if unit else ''}"
+    return quantity(value, unit)
 
 
 def times(ratio: float) -> str:

@@ -7,7 +7,9 @@ the counts are those of Table I of the direct-methods paper. All variables are d
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -43,6 +45,21 @@ def sparsity_pattern(shape: tuple[int, int], rows: np.ndarray, columns: np.ndarr
     place = np.full(rows.size, -1, dtype=np.int64)
     place[keep] = inverse
     return SparsityPattern(shape, found % shape[0], found // shape[0], place)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearizedProgram:
+    """A sparse program linearised at a point, in scaled variables.
+
+    The Lagrangian is a sum of elements, each of few variables (partially separable); `element_gradients` gives, for
+    multipliers, the gradient of each in its own variables, (elements, n) per kind.
+    """
+
+    objective: float
+    gradient: np.ndarray
+    constraints: np.ndarray
+    jacobian: np.ndarray  # nonzeros
+    element_gradients: Callable[[np.ndarray], list[np.ndarray]]
 
 
 class NonlinearProgram:
@@ -90,11 +107,14 @@ class NonlinearProgram:
         out_jac, out_hess = f["dyn_out_jac"].sparsity_out(1), f["dyn_out_hess"].sparsity_out(0)
         jr, jc, hr, hc, gc, ohr, ohc = [], [], [], [], [], [], []
         at, row = self.unknowns, 0
+        self._intervals: list[np.ndarray] = []
+        self._seen: list[np.ndarray] = []
         for e, count in enumerate(self.intervals):
             begin, nodes = self._columns(e, at, count)
             ends = at + self.block * np.arange(count)[:, None] + np.arange(self.block)
             free = np.tile(begin[1], (count, 1))
             local = np.hstack([nodes[:-1], ends, free])  # variables of the stage: state, end block, parameters
+            self._intervals.append(local)
             lines = row + self.block * np.arange(count)[:, None] + np.arange(self.block)
             jr.append(lines[:, jac.row()].ravel())
             jc.append(local[:, jac.get_col()].ravel())
@@ -102,6 +122,7 @@ class NonlinearProgram:
             hc.append(local[:, hess.get_col()].ravel())
             asked = np.flatnonzero(self.finite.records[e].grid.output_mask)
             seen = np.hstack([nodes, np.tile(begin[1], (count + 1, 1))])[asked]
+            self._seen.append(seen)
             gc.append(seen[:, out_jac.get_col()])
             ohr.append(seen[:, out_hess.row()].ravel())
             ohc.append(seen[:, out_hess.get_col()].ravel())
@@ -186,20 +207,67 @@ class NonlinearProgram:
 
     def first(self, w: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         """Objective, its gradient, constraints, and the nonzeros of their Jacobian."""
+        at = self.linear(w)
+        return at.objective, at.gradient, at.constraints, at.jacobian
+
+    def linear(self, w: np.ndarray) -> LinearizedProgram:
+        """The program linearised, with the gradient of each element of the Lagrangian."""
         point = self.point(w)
         evaluation, weights, slopes = self._evaluation(point, slopes=True)
-        gradient = np.zeros(self.size)
+        gradient, pulls = np.zeros(self.size), []
         residuals = evaluation.weighted_residuals
         for columns, entries, rhs, weight in zip(self.gradient_columns, slopes, residuals, weights, strict=True):
-            pull = 2 * (rhs * weight)[:, self.objective_rows] * entries
-            np.add.at(gradient, np.where(columns >= 0, columns, self.size - 1)[columns >= 0], pull[columns >= 0])
+            pulls.append(2 * (rhs * weight)[:, self.objective_rows] * entries)
+            np.add.at(gradient, columns[columns >= 0], pulls[-1][columns >= 0])
         for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
             gradient[i] += 2 * r / known.std * self.finite.coordinates.derivative(point.unknowns)[i]
-        blocks = [self._stage(e, "dyn_con_jac", point)[1].ravel() for e in range(len(self.intervals))]
-        blocks.append(self.between.at(point.unknowns)[1].ravel())
-        nonzeros = self.jacobian_pattern.gather(np.concatenate(blocks))
+        blocks = [self._stage(e, "dyn_con_jac", point)[1] for e in range(len(self.intervals))]
+        entries = np.concatenate([*(block.ravel() for block in blocks), self.between.at(point.unknowns)[1].ravel()])
+        nonzeros = self.jacobian_pattern.gather(entries)
         nonzeros = nonzeros * self.scale[self.jacobian_pattern.columns] * self.row_scale[self.jacobian_pattern.rows]
-        return self.factor * evaluation.cost, self.factor * gradient * self.scale, self._constraints(point), nonzeros
+        return LinearizedProgram(self.factor * evaluation.cost, self.factor * gradient * self.scale, self._constraints(point),
+                                 nonzeros, lambda multipliers: self._element_gradients(pulls, blocks, multipliers))
+
+    @property
+    def element_columns(self) -> list[np.ndarray]:
+        """Per record the variables of each interval (state, end block, parameters), then those of each output's node."""
+        return [*self._intervals, *self._seen]
+
+    def _element_gradients(self, pulls: list[np.ndarray], blocks: list[np.ndarray], multipliers: np.ndarray
+                           ) -> list[np.ndarray]:
+        """Of the conditions per interval, and of the outputs per node."""
+        conditions, outputs = (self.stages.functions[name].sparsity_out(1) for name in ("dyn_con_jac", "dyn_out_jac"))
+        weighted, found, at = multipliers * self.row_scale, [], 0
+        for block, columns in zip(blocks, self._intervals, strict=True):
+            own = weighted[at:at + self.block * len(columns)].reshape(-1, self.block)
+            at += own.size
+            found.append(_summed(block * own[:, conditions.row()], conditions.get_col(), columns.shape[1]))
+        found += [self.factor * _summed(pull, outputs.get_col(), columns.shape[1])
+                  for pull, columns in zip(pulls, self._seen, strict=True)]
+        return [part * np.append(self.scale, 0.0)[columns]
+                for part, columns in zip(found, self.element_columns, strict=True)]
+
+    def element_hessians(self, w: np.ndarray, multipliers: np.ndarray, exact: bool, objective: float = 1.0
+                         ) -> list[np.ndarray]:
+        """(elements, n, n) per kind, in scaled variables."""
+        point = self.point(w)
+        evaluation, weights, slopes = self._evaluation(point, slopes=True)
+        weighted, conditions, outputs, at = multipliers * self.row_scale, [], [], 0
+        f = self.stages.functions
+        for e, columns in enumerate(self._intervals):
+            own = weighted[at:at + self.block * len(columns)].reshape(-1, self.block)
+            at += own.size
+            bent = self._stage(e, "dyn_con_hess", point, own)[0] * exact
+            conditions.append(_scattered(bent, f["dyn_con_hess"].sparsity_out(0), columns.shape[1]))
+            pull = 2 * objective * self.factor * evaluation.weighted_residuals[e] * weights[e]
+            bent = self._node(e, "dyn_out_hess", point, pull)[0] * exact
+            rows = _scattered(weights[e][:, self.objective_rows] * slopes[e], f["dyn_out_jac"].sparsity_out(1),
+                              self._seen[e].shape[1])
+            outputs.append(_scattered(bent, f["dyn_out_hess"].sparsity_out(0), self._seen[e].shape[1])
+                           + 2 * objective * self.factor * rows.swapaxes(1, 2) @ rows)
+        size = np.append(self.scale, 0.0)
+        return [part * size[columns][:, :, None] * size[columns][:, None, :]
+                for part, columns in zip([*conditions, *outputs], self.element_columns, strict=True)]
 
     def second(self, w: np.ndarray, objective: float, multipliers: np.ndarray, exact: bool) -> np.ndarray:
         """Nonzeros of the Lagrangian's Hessian; without the curvature of model and outputs if not exact."""
@@ -217,11 +285,7 @@ class NonlinearProgram:
             output.append(self._node(e, "dyn_out_hess", point, pull)[0].ravel() * exact)
             rows = weights[e][:, self.objective_rows] * slopes[e]
             product.append(2 * objective * (rows[:, pairs[0]] * rows[:, pairs[1]]).ravel())
-        prior = []
-        slope, log = self.finite.coordinates.derivative(point.unknowns), self.finite.coordinates.log
-        for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
-            bent = r / known.std * slope[i] if log[i] and exact else 0.0
-            prior.append(2 * objective * ((slope[i] / known.std) ** 2 + bent))
+        prior = prior_curvature(self, point, objective / self.factor, exact, scaled=False)
         between = np.array(self.between.hessian(point.unknowns, multipliers[at:]).nonzeros())
         entries = self.hessian_pattern.gather(np.concatenate([*stage, *output, *product, prior, between]))
         return entries * self.scale[self.hessian_pattern.rows] * self.scale[self.hessian_pattern.columns]
@@ -269,6 +333,32 @@ class NonlinearProgram:
         g, extra = self.finite.records[e].grid, [] if multipliers is None else [multipliers]
         where = np.flatnonzero(g.output_mask)
         return self.stages(name, [g.time[where, None], states[where], g.u_node[where], p, free, *extra], where.size)
+
+
+def prior_curvature(program: Any, point: Variables, objective: float, exact: bool, scaled: bool = True) -> np.ndarray:
+    """(priors,) what each prior adds to the Hessian of the objective, in scaled variables unless told."""
+    slope, log = program.finite.coordinates.derivative(point.unknowns), program.finite.coordinates.log
+    values, found = program.finite.coordinates.values(point.unknowns), []
+    for i, known in program.finite.objective.priors:
+        bent = (values[i] - known.mean) / known.std**2 * slope[i] if log[i] and exact else 0.0
+        size = program.scale[i] ** 2 if scaled else 1.0
+        found.append(2 * objective * program.factor * ((slope[i] / known.std) ** 2 + bent) * size)
+    return np.array(found)
+
+
+def _summed(entries: np.ndarray, columns: Sequence[int], width: int) -> np.ndarray:
+    """(elements, width) of entries (elements, nonzeros), added by column."""
+    found = np.zeros((len(entries), width))
+    for k, column in enumerate(columns):
+        found[:, column] += entries[:, k]
+    return found
+
+
+def _scattered(entries: np.ndarray, sparsity: ca.Sparsity, columns: int) -> np.ndarray:
+    """(elements, rows, columns) dense blocks of entries (elements, nonzeros)."""
+    found = np.zeros((len(entries), sparsity.size1(), columns))
+    found[:, sparsity.row(), sparsity.get_col()] = entries
+    return found
 
 
 def _functions(finite: FullDiscretization, block: int, closed: bool, logs: tuple[bool, ...]) -> list[ca.Function]:

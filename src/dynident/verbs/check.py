@@ -72,7 +72,7 @@ def check(problem: Problem) -> Check:
     constraints = ActiveConstraints.at(problem, coordinates, coordinates.coordinates(at.values)).equalities()
     tied, _ = constraints.append_as_measurements(at, AS_EXACT_AS_DATA)
     found = diagnose(problem, tied).findings
-    if isinstance(problem.model, EquationModel):
+    if isinstance(problem.model, EquationModel) and not problem.filtered_outputs:
         names = [name for finding in jumps for name in finding.names]
         found = (*_identifiability(problem, at.values, names), *(f for f in found if f.code not in UNDETERMINED))
     found = (*_contradictions(problem, coordinates, coordinates.coordinates(at.values)), *jumps, *found)
@@ -81,7 +81,7 @@ def check(problem: Problem) -> Check:
 
 def _with_jumps(problem: Problem, at: ResidualJacobian) -> tuple[ResidualJacobian, list[Diagnostic]]:
     """With differences where unknowns act in jumps, which no derivative shows, and a word on each of them."""
-    if not isinstance(problem.model, EquationModel):
+    if not isinstance(problem.model, EquationModel) or problem.filtered_outputs:
         return at, []
     jacobian, found = with_secant_columns(problem, at, functools.partial(linearization_at_start, problem))
     return ResidualJacobian.dense(at.values, at.residuals, jacobian, at.rows), [
@@ -244,7 +244,7 @@ def linearization_at_start(problem: Problem, values: np.ndarray | None = None) -
     Over the whole record, or segment by segment where that diverges. A model without equations has no segments, and its
     sensitivities are differences.
     """
-    if not isinstance(problem.model, EquationModel):
+    if not isinstance(problem.model, EquationModel) or problem.filtered_outputs:
         return linearize_by_differences(problem)
     try:
         return linearize_at(problem, values, initial_noise_std(problem) | std_from_bounds(problem))

@@ -73,7 +73,7 @@ def signal_fits(estimate: Estimate, outputs: Sequence[Mapping[str, np.ndarray]] 
             found.append(SignalFit(
                 f"{name} of {experiment.label}" if several else name, np.asarray(experiment.time, float), y, model, inputs,
                 level, free * float(np.sum(np.isfinite(y))), max(1, len(problem.model.states)),
-                problem.model.units.get(name, ""), robust))
+                experiment.units.get(name) or problem.model.units.get(name, ""), robust))
     return found
 
 
@@ -205,7 +205,7 @@ def _of_prediction(fit: SignalFit, verdict: Verdict) -> Verdict:
 def ahead_of(estimate: Estimate) -> list[tuple[str, float, float]]:
     """Per signal its name, the error some samples ahead and that of the last value held, both relative to the signal."""
     model, found = estimate.problem.model, []
-    if not isinstance(model, EquationModel) or model.hybrid or not model.states:
+    if not isinstance(model, EquationModel) or model.hybrid or not model.states or estimate.problem.filtered_outputs:
         return []
     for e, experiment in enumerate(estimate.problem.experiments):
         held = [Parameter(p.name, start=_value(estimate, p.name, experiment.name), free=False)
@@ -286,7 +286,7 @@ def judge_record(estimate: Estimate, experiment: Experiment, validation: Validat
         fit = SignalFit(name, np.asarray(run.time, float), model + residuals, model,
                         [np.asarray(u, float) for u in experiment.inputs.values()] if given else (),
                         given_std(experiment, name) if given else None, order=max(1, len(estimate.problem.model.states)),
-                        unit=estimate.problem.model.units.get(name, ""), fitted=False)
+                        unit=experiment.units.get(name) or estimate.problem.model.units.get(name, ""), fitted=False)
         fitted = [part for part in estimate.verdict.parts if part.subject in (name, *(f"{name} of {it}" for it in labels))]
         parts.append(judge_validation(fit, noise_of_fit(fitted, estimate.noise_std.get(name))))
     verdict = pool_verdicts(parts)

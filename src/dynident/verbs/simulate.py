@@ -73,7 +73,8 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
         warnings.warn(f"{experiment.label}: halving the steps still changes the simulation at {MOST_SUBSTEPS:,} sub-steps per "
                       f"sample by {found.change:.1g} of the largest value. Take it as that uncertain"
                       + (f", or try {simulator.stiff_alternative}." if simulator.stiff_alternative else "."), stacklevel=2)
-    outputs, states, modes = found.outputs[grid.offset:], found.states[grid.offset:], simulator.modes(p, x0, found.grid)
+    outputs = grid.through_filters(found.outputs)[grid.offset:]  # as those of the record
+    states, modes = found.states[grid.offset:], simulator.modes(p, x0, found.grid)
     return Trajectory(experiment.name, np.asarray(experiment.time),
                       {n: states[:, i].copy() for i, n in enumerate(model.states)},
                       {n: outputs[:, j].copy() for j, n in enumerate(model.outputs)},

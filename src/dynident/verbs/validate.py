@@ -120,11 +120,12 @@ def _initial_states(estimate: Estimate, experiment: Experiment, held: list[Param
     initial = _unknown_initial_states(estimate, missing)
     known = with_noise_std(experiment.without_input_noise(), estimate.noise_std)
     problem = Problem(estimate.problem.model, [known], [*held, *initial])
-    careful = method_from("single_shooting" if isinstance(problem.model, EquationModel) else "least_squares")
+    shoots = isinstance(problem.model, EquationModel) and not problem.filtered_outputs
+    careful = method_from("single_shooting" if shoots else "least_squares")
     method = estimate.method.inner_method.for_initial_states(MAX_ITERATIONS) or careful
     try:
         found = method.identify(problem, None, lambda _: None)
-    except ProblemError:
+    except (ProblemError, NotSupported):
         found = careful.identify(problem, None, lambda _: None)
     if not found.converged:
         raise NotConverged(f"{experiment.label}: no initial state was found from which the model follows the record "

@@ -62,7 +62,9 @@ static Model *made(void) {
 }
 #define M ((Model *)c)
 
-/* values of one type; outer is the type outside */
+/* values of one type; outer is the type outside. In continuous-time mode only real inputs may be set. */
+#define NOT_AT_ONCE if (M->continuous) return WRONG;
+#define TEXT { size_t i; for (i = 0; i < n; i++) M->v[AT[r[i]]] = (double)strlen(values[i]); } /* a text counts by its length */
 #define READ(outer) { size_t i, j, k = 0; compute(M); for (i = 0; i < n; i++) \
     for (j = 0; j < (size_t)LENGTH[r[i]]; j++) values[k++] = (outer)M->v[AT[r[i]] + (int)j]; }
 #define WRITE { size_t i, j, k = 0; for (i = 0; i < n; i++) \
@@ -102,14 +104,14 @@ fmi2Status fmi2GetInteger(fmi2Component c, const unsigned r[], size_t n, fmi2Int
 fmi2Status fmi2GetBoolean(fmi2Component c, const unsigned r[], size_t n, fmi2Boolean values[]) { READ(int) return fmi2OK; }
 fmi2Status fmi2GetString(fmi2Component c, const unsigned r[], size_t n, fmi2String values[]) { return fmi2Error; }
 fmi2Status fmi2SetReal(fmi2Component c, const unsigned r[], size_t n, const fmi2Real values[]) { WRITE return fmi2OK; }
-fmi2Status fmi2SetInteger(fmi2Component c, const unsigned r[], size_t n, const fmi2Integer values[]) { WRITE return fmi2OK; }
-fmi2Status fmi2SetBoolean(fmi2Component c, const unsigned r[], size_t n, const fmi2Boolean values[]) { WRITE return fmi2OK; }
-fmi2Status fmi2SetString(fmi2Component c, const unsigned r[], size_t n, const fmi2String values[]) { return fmi2Error; }
+fmi2Status fmi2SetInteger(fmi2Component c, const unsigned r[], size_t n, const fmi2Integer values[]) { NOT_AT_ONCE WRITE return fmi2OK; }
+fmi2Status fmi2SetBoolean(fmi2Component c, const unsigned r[], size_t n, const fmi2Boolean values[]) { NOT_AT_ONCE WRITE return fmi2OK; }
+fmi2Status fmi2SetString(fmi2Component c, const unsigned r[], size_t n, const fmi2String values[]) { TEXT return fmi2OK; }
 fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const unsigned u[], size_t nu, const unsigned k[], size_t nk,
                                         const fmi2Real seed[], fmi2Real result[]) {
   return directional(M, u, nu, k, nk, seed, result) ? fmi2OK : fmi2Error;
 }
-fmi2Status fmi2EnterEventMode(fmi2Component c) { return fmi2OK; }
+fmi2Status fmi2EnterEventMode(fmi2Component c) { M->continuous = 0; return fmi2OK; }
 fmi2Status fmi2NewDiscreteStates(fmi2Component c, fmi2EventInfo *info) {
   int changed, end;
   const double next = next_of(M, &changed, &end);
@@ -120,7 +122,7 @@ fmi2Status fmi2NewDiscreteStates(fmi2Component c, fmi2EventInfo *info) {
   info->nextEventTime = next;
   return fmi2OK;
 }
-fmi2Status fmi2EnterContinuousTimeMode(fmi2Component c) { return fmi2OK; }
+fmi2Status fmi2EnterContinuousTimeMode(fmi2Component c) { M->continuous = 1; return fmi2OK; }
 fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean keep, fmi2Boolean *enter, fmi2Boolean *end) {
   *enter = step_event(M);
   *end = 0;
@@ -162,19 +164,21 @@ fmi3Status fmi3ExitInitializationMode(fmi3Instance c) {
   M->next_event = next_of(M, &changed, &end);
   return fmi3OK;
 }
-fmi3Status fmi3EnterEventMode(fmi3Instance c) { return fmi3OK; }
-fmi3Status fmi3EnterContinuousTimeMode(fmi3Instance c) { return fmi3OK; }
+fmi3Status fmi3EnterEventMode(fmi3Instance c) { M->continuous = 0; return fmi3OK; }
+fmi3Status fmi3EnterContinuousTimeMode(fmi3Instance c) { M->continuous = 1; return fmi3OK; }
 fmi3Status fmi3EnterStepMode(fmi3Instance c) { return fmi3OK; }
 fmi3Status fmi3EnterConfigurationMode(fmi3Instance c) { return fmi3OK; }
 fmi3Status fmi3ExitConfigurationMode(fmi3Instance c) { return fmi3OK; }
 fmi3Status fmi3Terminate(fmi3Instance c) { return fmi3OK; }
 fmi3Status fmi3Reset(fmi3Instance c) { memset(c, 0, sizeof(Model)); start(M); M->next_event = INFINITY; return fmi3OK; }
-#define ACCESS(name, type) \
+fmi3Status fmi3SetString(fmi3Instance c, const fmi3ValueReference r[], size_t n, const fmi3String values[], size_t m) { TEXT return fmi3OK; }
+#define ACCESS(name, type, when) \
   fmi3Status fmi3Get##name(fmi3Instance c, const fmi3ValueReference r[], size_t n, type values[], size_t m) { READ(type) return fmi3OK; } \
-  fmi3Status fmi3Set##name(fmi3Instance c, const fmi3ValueReference r[], size_t n, const type values[], size_t m) { WRITE return fmi3OK; }
-ACCESS(Float64, fmi3Float64) ACCESS(Float32, fmi3Float32) ACCESS(Int8, fmi3Int8) ACCESS(UInt8, fmi3UInt8)
-ACCESS(Int16, fmi3Int16) ACCESS(UInt16, fmi3UInt16) ACCESS(Int32, fmi3Int32) ACCESS(UInt32, fmi3UInt32)
-ACCESS(Int64, fmi3Int64) ACCESS(UInt64, fmi3UInt64) ACCESS(Boolean, fmi3Boolean)
+  fmi3Status fmi3Set##name(fmi3Instance c, const fmi3ValueReference r[], size_t n, const type values[], size_t m) { when WRITE return fmi3OK; }
+ACCESS(Float64, fmi3Float64, ) ACCESS(Float32, fmi3Float32, ) ACCESS(Int8, fmi3Int8, NOT_AT_ONCE)
+ACCESS(UInt8, fmi3UInt8, NOT_AT_ONCE) ACCESS(Int16, fmi3Int16, NOT_AT_ONCE) ACCESS(UInt16, fmi3UInt16, NOT_AT_ONCE)
+ACCESS(Int32, fmi3Int32, NOT_AT_ONCE) ACCESS(UInt32, fmi3UInt32, NOT_AT_ONCE) ACCESS(Int64, fmi3Int64, NOT_AT_ONCE)
+ACCESS(UInt64, fmi3UInt64, NOT_AT_ONCE) ACCESS(Boolean, fmi3Boolean, NOT_AT_ONCE)
 fmi3Status fmi3GetDirectionalDerivative(fmi3Instance c, const fmi3ValueReference u[], size_t nu, const fmi3ValueReference k[],
     size_t nk, const fmi3Float64 seed[], size_t ns, fmi3Float64 result[], size_t nr) {
   return ns == nk && nr == nu && directional(M, u, nu, k, nk, seed, result) ? fmi3OK : fmi3Error;

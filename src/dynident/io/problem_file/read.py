@@ -122,9 +122,16 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_code: b
     >>> di.read_problem("demo/servo.toml").problem.names
     ('M', 'Fv', 'Fc', 'offset')
     """
-    file, located, content = parse_file(path)
-    tables = validate_table(content, located)
-    reader = Reader(file, located, allow_outside, allow_code)
+    file = existing_file(path)
+    return problem_from_text(_text_of(file), file, allow_outside, allow_code)
+
+
+def problem_from_text(text: str, file: Path, allow_outside: bool = False, allow_code: bool = False,
+                      read_records: Callable[..., list[Experiment]] = records_of) -> ProblemFile:
+    """The problem in a text that stands, or will stand, in this file; all faults at once. `read_records` reads a file."""
+    located = Located(file.name, text)
+    tables = validate_table(_content(text, file.name), located)
+    reader = Reader(file, located, allow_outside, allow_code, read_records)
     records = [*tables.experiment, *tables.validation]
     model = reader.model(tables.model, list(dict.fromkeys(signal for table in records for signal in table.outputs)))
     experiments = [run for k, table in enumerate(tables.experiment) for run in reader.runs(("experiment", k), table, model)]
@@ -144,13 +151,25 @@ def read_problem(path: str | Path, *, allow_outside: bool = False, allow_code: b
 def parse_file(path: str | Path) -> tuple[Path, Located, dict[str, Any]]:
     """The file, a way to say where in it something stands, and its content."""
     file = existing_file(path)
+    text = _text_of(file)
+    return file, Located(file.name, text), _content(text, file.name)
+
+
+def _text_of(file: Path) -> str:
     try:
-        text = file.read_bytes().decode("utf-8-sig")
-        return file, Located(file.name, text), tomllib.loads(text.replace("\r\n", "\n"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise ProblemError(f"{file.name} is not valid TOML: {error}.") from error
+
+
+def _content(text: str, source: str) -> dict[str, Any]:
+    """The tables of a text; `source` is what errors call it."""
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as error:
+        raise ProblemError(f"{source} is not valid TOML: {error}.") from error
     except RecursionError:
-        raise ProblemError(f"{file.name} is nested deeper than a problem file can be.") from None
+        raise ProblemError(f"{source} is nested deeper than a problem file can be.") from None
 
 
 def write_problem(problem: Problem, method: Any, path: str | Path, validation: Sequence[Experiment] = ()) -> Path:
@@ -232,11 +251,13 @@ def _made(method: Any) -> Any:
 class Reader:
     """Builds the model and the experiments, gathering what goes wrong on the way."""
 
-    def __init__(self, file: Path, located: Located, allow_outside: bool, allow_code: bool):
+    def __init__(self, file: Path, located: Located, allow_outside: bool, allow_code: bool,
+                 read_records: Callable[..., list[Experiment]] = records_of):
         self.folder = file.resolve().parent
         self.located = located
         self.allow_outside = allow_outside
         self.allow_code = allow_code
+        self.read_records = read_records
         self.faults: list[str] = []
 
     def _gather(self, path: tuple[str | int, ...], make: Callable[[], Any]) -> Any:
@@ -321,10 +342,11 @@ class Reader:
         return self._gather((*path, "file"), lambda: self._read(table, model)) or []
 
     def _read(self, table: ExperimentTable, model: Model | None) -> list[Experiment]:
-        records = records_of(self.inside(table.file), table.split, table.request())
+        records = self.read_records(self.inside(table.file), table.split, table.request())
         records = records if model is None else [in_units_of(model, record, table.units or ()) for record in records]
-        return [replace(record, before=table.before, time_radius=table.time_radius) for record in records] if (
-            table.before or table.time_radius) else records
+        said = {key: getattr(table, key) for key in ("before", "filters", "time_radius") if getattr(table, key)}
+        records = [replace(record, **said) for record in records] if said else records
+        return [record.window(*table.window) for record in records] if table.window else records
 
     def inside(self, name: str) -> Path:
         """The file, if it lies in the problem's folder after links are followed."""

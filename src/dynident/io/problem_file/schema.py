@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dynident.io.problem_file.record_keys import split_rule
+from dynident.io.problem_file.record_keys import OutputFilters, Preparation, split_rule
 from dynident.problem.experiment import HOLDS
 from dynident.problem.noise import Bounded, Gaussian
 from dynident.problem.parameter import InitialState, Parameter, Prior
@@ -122,7 +122,7 @@ class TransitionTable(_Table):
     reset: dict[str, Equation] = {}
 
 
-FMU_OPTIONS = ("interface", "integrator", "alignment", "values", "time_limit")
+FMU_OPTIONS = ("interface", "integrator", "alignment", "tolerance", "values", "time_limit")
 ALLOWED_WITH: dict[str, tuple[str, ...]] = {
     "states": (), "next": (), "transfer_function": ("name",),
     "simulator": ("name", "inputs", "outputs", "parameters", "starts", "units"), "python": (),
@@ -187,7 +187,8 @@ class ModelTable(_Table):
     interface: str = "auto"  # from here on, how an FMU is run; see FmuModel
     integrator: str = "runge_kutta"
     alignment: str = "sampled"
-    values: dict[str, Number] = {}
+    tolerance: Number | None = None
+    values: dict[str, Number | str] = {}
     time_limit: Number = 60.0
 
     def definition(self) -> dict[str, Any]:
@@ -249,6 +250,9 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
+OF_EXPERIMENTS = {"file", "before", "split", "filters", "window", "time_radius"}  # no arguments of `read_table`
+
+
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
@@ -265,11 +269,11 @@ class RecordTable(_Table):
     separator: str | None = None
     decimal: str | None = None
     sheet: str | int | None = None  # of a workbook
+    prepare: Preparation = []
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        others = {"file", "inputs", "outputs", "before", "time_radius", "split"}
-        given = {key: getattr(self, key) for key in self.model_fields_set - others}
+        given = {key: getattr(self, key) for key in self.model_fields_set - {*OF_EXPERIMENTS, "inputs", "outputs"}}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
 
@@ -281,6 +285,8 @@ class ExperimentTable(RecordTable):
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
     time_radius: float | list[float] = 0.0  # bound of the errors of its times, in seconds; or one per sample
+    window: Annotated[Any, BeforeValidator(lambda value: _span(value, "two times, where it begins and where it ends"))] = None
+    filters: OutputFilters = {}  # of data that are filtered already: the model's output goes through the same
     split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
 
 
@@ -330,12 +336,12 @@ class MethodTable(BaseModel):
     kind: str
 
 
-def _span(value: Any) -> Any:
-    """One time, or the shortest and the longest."""
+def _span(value: Any, wanted: str = "") -> Any:
+    """Two times; or, unless `wanted` says what these are, one time or the shortest and the longest."""
     for each in value if isinstance(value, list) else [value]:
         _number(each)
-    if isinstance(value, list) and len(value) != 2:
-        raise ValueError("must be a time, or the shortest and the longest as a list of two.")
+    if len(value) != 2 if isinstance(value, list) else wanted:
+        raise ValueError(f"must be {wanted or 'a time, or the shortest and the longest as a list of two'}.")
     return value
 
 

@@ -19,6 +19,7 @@ from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError
 from dynident.fmu.archive import digest_of
 from dynident.fmu.model import KIND as FMU_KIND
+from dynident.io.problem_file.record_keys import filters_table
 from dynident.models.equations import KIND
 from dynident.models.simulator_model import KIND as SIMULATOR_KIND
 from dynident.problem.experiment import Experiment
@@ -159,7 +160,8 @@ def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any],
              if name in ("time", *experiment.inputs, *experiment.outputs)}
     table = {"file": file, "time": "time", "name": experiment.name, "separator": ",", "decimal": ".",
              "inputs": inputs, "outputs": outputs, "hold": experiment.hold, "initial": dict(experiment.initial),
-             "before": dict(experiment.before), "start": experiment.start, "mode": experiment.mode, "units": units}
+             "before": dict(experiment.before), "filters": filters_table(experiment),
+             "start": experiment.start, "mode": experiment.mode, "units": units}
     if np.any(experiment.time_radius):
         table["time_radius"] = np.asarray(experiment.time_radius).tolist()
     return {key: value for key, value in table.items() if value not in ("", {})}, columns

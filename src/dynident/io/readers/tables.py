@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -154,13 +154,18 @@ def read_feather(path: str | Path, **columns: Any) -> Experiment:
 
 
 def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[str, Any] | None = None) -> TableColumns:
+    """The columns of a file, after a look at what is asked of it."""
+    file = existing_file(path)
+    request.check(file.name)
+    return columns_in(file, kind, request.names(), options)
+
+
+def columns_in(file: Path, kind: str, names: Collection[str] = (), options: Mapping[str, Any] | None = None) -> TableColumns:
     """The columns of a file; the packages that read it are loaded now and not before."""
     from dynident.io.readers import array_files, arrow_tables, excel, hdf5_file
 
-    file = existing_file(path)
-    request.check(file.name)
     if kind == "excel":
-        return excel.excel_columns(file, request.names(), **(options or {}))
+        return excel.excel_columns(file, names, **(options or {}))
     openers: dict[str, Callable[[Path], TableColumns]] = {
         "parquet": arrow_tables.parquet_columns, "feather": arrow_tables.feather_columns, "mat": array_files.mat_columns,
         "npz": array_files.npz_columns, "hdf5": hdf5_file.hdf5_columns}
@@ -210,7 +215,8 @@ def read_table(path: str | Path, **columns: Any) -> Experiment:
     path : str or Path
         The file.
     **columns : object
-        The arguments of `read_csv`; of a workbook also `sheet`, the name of a sheet or its number counted from 0.
+        The arguments of `read_csv`; of a workbook also `sheet`, the name of a sheet or its number counted from 0; of any file
+        also `prepare`, a list of steps such as `[crop(2, 9), lowpass(20)]`.
 
     Returns
     -------
@@ -232,11 +238,17 @@ def read_table(path: str | Path, **columns: Any) -> Experiment:
     >>> di.read_table("record.csv", time="t", outputs=["y"]).samples
     2
     """
-    return reader_of(path, columns)(path, **columns)
+    return records_of(path, None, columns)[0]
 
 
 def records_of(table: Any, split: Split, columns: Mapping[str, Any]) -> list[Experiment]:
-    """The runs of a file or of a table in memory; one where `split` is None."""
+    """The runs of a file or of a table in memory, prepared; one where `split` is None."""
+    steps = columns.get("prepare") or ()
+    found = _runs(table, split, {key: value for key, value in columns.items() if key != "prepare"})
+    return [run.prepared(steps) for run in found] if steps else found
+
+
+def _runs(table: Any, split: Split, columns: Mapping[str, Any]) -> list[Experiment]:
     if not isinstance(table, (str, Path)):
         from dynident.io.readers.arrow_tables import frame_columns
 

@@ -85,12 +85,14 @@ def _one_value_each(estimate: Estimate, experiment: str | None) -> tuple[dict[st
     numbers = {name: {float(values[i]) for values in each}
                for i, name in enumerate((*problem.model.parameters, *problem.model.states)) if name in told}
     if isinstance(problem.model, FmuModel):
-        numbers |= {name: {float(value)} for name, value in problem.model.values.items()}
+        numbers |= {name: {float(value)} for name, value in problem.model.values.items() if not isinstance(value, str)}
     left_out = {name: "its value differs between the experiments"
                 for name, several in numbers.items() if len(several) > 1}
     left_out |= {name: "it has no value" for name, several in numbers.items() if not np.all(np.isfinite([*several]))}
     left_out |= {name: "a set names the items of an enumeration, which are not known" for name in numbers
                  if _type(estimate, name) == "Enumeration"}
+    texts = problem.model.values if isinstance(problem.model, FmuModel) else {}
+    left_out |= {name: "it is a text" for name, value in texts.items() if isinstance(value, str)}
     return {name: value for name, (value, *_) in numbers.items() if name not in left_out}, left_out
 
 

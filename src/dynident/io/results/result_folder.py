@@ -18,6 +18,7 @@ import numpy as np
 from dynident._util.atomic import atomic_replace, atomic_write, exclusive, finish_replacing, is_half_replaced
 from dynident.errors import DynidentError, ProblemError
 from dynident.estimate.estimate import Estimate, Trajectory
+from dynident.fmu.model import KIND as FMU
 from dynident.io.problem_file.read import read_problem, write_problem
 from dynident.io.results.estimate_json import (
     SavedEstimate,
@@ -44,9 +45,12 @@ from dynident.io.results.signal_tables import (
     write_csv,
     write_parquet,
 )
+from dynident.models.equations import KIND as EQUATIONS
 from dynident.problem.problem import Problem
 
 ESTIMATE, PROBLEM, REPORT = "estimate.json", "problem.toml", "report.html"
+AGAIN = {EQUATIONS: f"dynident fit {PROBLEM} --out again",  # by kind of the model: what makes the result again, in its folder
+         FMU: f"dynident fit {PROBLEM} --out again --allow-code"}
 TABLE, TABLE_TO_LOOK_AT = "trajectories.parquet", "trajectories.csv"
 VALIDATIONS = "validations.parquet"
 FILTERED, SMOOTHED = "filtered.parquet", "smoothed.parquet"
@@ -106,11 +110,11 @@ def write(estimate: Estimate, folder: str | Path, as_given: bytes | None = None)
 
 def write_report(estimate: Estimate, folder: str | Path) -> Path:
     """The page of a result, made anew from the estimate."""
-    from dynident.report import html  # plotly takes a while to import, and reading a result needs none of it
+    from dynident.report import html  # takes a while to import, and reading a result needs none of it
 
     page = Path(folder) / REPORT
     with atomic_write(page) as aside:
-        html(estimate, aside)
+        html(estimate, aside, command=AGAIN.get(estimate.problem.model.definition().get("kind", ""), ""))
     return page
 
 

@@ -1,4 +1,4 @@
-"""Ready models: friction laws, and the machines that examples and tests speak about.
+"""Ready models: machines, circuits, processes and friction laws, with plausible values and an example record each.
 
 See the manual, reference/models.
 
@@ -10,6 +10,21 @@ Examples
 """
 
 from dynident.models.library.arms import six_axis_urdf, two_link_urdf
+from dynident.models.library.circuits import (
+    battery,
+    buck_converter,
+    building,
+    dead_time_process,
+    heated_room,
+    rc_circuit,
+    rlc_circuit,
+)
+from dynident.models.library.example_records import (
+    EXAMPLES,
+    ExampleExperiment,
+    example_record,
+    example_values,
+)
 from dynident.models.library.friction import FrictionLaw, coulomb, stribeck, viscous
 from dynident.models.library.machines import (
     TYPICAL,
@@ -20,19 +35,64 @@ from dynident.models.library.machines import (
     two_link_robot,
     two_mass,
 )
+from dynident.models.library.mechanics import (
+    cart_pendulum,
+    dc_motor,
+    duffing,
+    quarter_car,
+    vehicle,
+)
+from dynident.models.library.processes import (
+    batch_reactor,
+    bioreactor,
+    consecutive_reactions,
+    drug_absorption,
+    epidemic,
+    logistic_growth,
+    michaelis_menten,
+    predator_prey,
+    tank,
+    two_tanks,
+)
 
 __all__ = [
+    "EXAMPLES",
     "TYPICAL",
+    "ExampleExperiment",
     "FrictionLaw",
+    "batch_reactor",
+    "battery",
     "belt_drive",
+    "bioreactor",
+    "buck_converter",
+    "building",
+    "cart_pendulum",
+    "consecutive_reactions",
     "coulomb",
+    "dc_motor",
+    "dead_time_process",
+    "drug_absorption",
+    "duffing",
+    "epidemic",
+    "example_record",
+    "example_values",
+    "heated_room",
+    "logistic_growth",
     "mass_spring_damper",
+    "michaelis_menten",
     "pendulum",
+    "predator_prey",
+    "quarter_car",
+    "rc_circuit",
+    "rlc_circuit",
     "servo_axis",
     "six_axis_urdf",
     "stribeck",
+    "tank",
     "two_link_robot",
     "two_link_urdf",
     "two_mass",
+    "two_tanks",
+    "vehicle",
     "viscous",
 ]

@@ -29,6 +29,28 @@ TYPICAL: Mapping[str, Mapping[str, float]] = MappingProxyType({
         "m1": 6.0, "sx1": 0.0, "sy1": 0.0, "Iz1": 0.03, "dry1": 1.0, "viscous1": 8.0, "gain1": 0.7, "a1": 50.0,
         "m2": 23.0, "sx2": 0.0, "sy2": 0.0, "sz2": 0.2875, "Ix2": 0.6912, "Iy2": 0.6912, "Iz2": 0.115, "dry2": 2.0,
         "viscous2": 3.0, "gain2": 0.4, "a2": 50.0}),  # Table II of Schäfer, Runge, Flaßkamp, Büskens
+    "dc_motor": MappingProxyType({"R": 2.0, "L": 0.005, "k": 0.05, "J": 1e-4, "b": 1e-4, "Tc": 0.01}),
+    "duffing": MappingProxyType({"m": 1.0, "d": 0.3, "k": 1.0, "k3": 0.5}),
+    "quarter_car": MappingProxyType({"m_u": 40.0, "k_t": 180e3, "k_s": 18e3, "c_s": 1500.0}),
+    "cart_pendulum": MappingProxyType({"M": 1.0, "m": 0.3, "l": 0.5, "b": 2.0, "d": 0.005}),
+    "vehicle": MappingProxyType({"m": 1500.0, "F0": 200.0, "F2": 0.4}),
+    "rc_circuit": MappingProxyType({"R": 10e3, "C": 1e-6}),
+    "rlc_circuit": MappingProxyType({"R": 20.0, "L": 0.01, "C": 10e-6}),
+    "battery": MappingProxyType({"R0": 0.03, "R1": 0.02, "C1": 3000.0, "E0": 3.3, "E1": 0.8}),
+    "buck_converter": MappingProxyType({"L": 1e-3, "C": 100e-6, "R": 0.5, "R_load": 10.0}),
+    "heated_room": MappingProxyType({"R": 0.02, "C": 2e6}),
+    "building": MappingProxyType({"R_i": 0.002, "C_i": 2e6, "R_o": 0.01, "C_w": 2e7}),
+    "dead_time_process": MappingProxyType({"K": 2.0, "T": 20.0, "theta": 5.0}),
+    "tank": MappingProxyType({"A": 0.02, "a": 1e-4}),
+    "two_tanks": MappingProxyType({"A1": 0.02, "a1": 1e-4, "A2": 0.03, "a2": 1e-4}),
+    "consecutive_reactions": MappingProxyType({"k1": 0.5, "k2": 0.2}),
+    "michaelis_menten": MappingProxyType({"Vmax": 0.1, "Km": 1.0}),
+    "batch_reactor": MappingProxyType({"k": 1e-3, "E": 60e3}),
+    "bioreactor": MappingProxyType({"mu_max": 0.5, "Ks": 1.0, "Y": 0.5}),
+    "logistic_growth": MappingProxyType({"r": 0.5, "K": 100.0}),
+    "predator_prey": MappingProxyType({"a": 1.0, "b": 0.1, "c": 0.05, "d": 1.0}),
+    "epidemic": MappingProxyType({"beta": 0.4, "gamma": 0.1}),
+    "drug_absorption": MappingProxyType({"ka": 1.5, "ke": 0.1, "V": 30.0}),
 })
 LINK_1 = ("m1", "sx1", "sy1", "Iz1", "dry1", "viscous1", "gain1", "a1")
 LINK_2 = ("m2", "sx2", "sy2", "sz2", "Ix2", "Iy2", "Iz2", "dry2", "viscous2", "gain2", "a2")

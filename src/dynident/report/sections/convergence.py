@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -12,31 +10,31 @@ from markupsafe import Markup
 from dynident.estimate.estimate import Estimate
 from dynident.estimate.smoother_result import PseudoTimeStep
 from dynident.methods.ranking import best_of
-from dynident.report.charts import Panel, drawn, numbers, plain, stacked
+from dynident.report.chart_svg import drawn
+from dynident.report.charts import Chart, Curve, Panel, Symbol
 from dynident.report.comparison import waterfall
+from dynident.report.estimate_charts import convergence_chart, numbered, starts_chart
 from dynident.report.html_document import Section, filled
+from dynident.report.result_table import counted
 
-COST_HEIGHT, STEP_HEIGHT, COURSE_HEIGHT = 170, 130, 170  # pixels
-MOST_COURSES = 12  # parameters whose way is drawn; more lines hide each other
-COLORS = ("var(--fitted)", "var(--measured)", "var(--second)", "var(--input)", "var(--residual)")
 ROOT_HEIGHT = 130  # pixels
-MARKS = {"new Jacobian": "circle", "Jacobian kept": "circle-open", "rejected, new Jacobian": "x",
-         "rejected, Jacobian kept": "x-thin-open"}
+MARKS: dict[str, Symbol] = {"new Jacobian": "dot", "Jacobian kept": "ring", "rejected, new Jacobian": "cross",
+                            "rejected, Jacobian kept": "thin cross"}
+CONVERGENCE_TEMPLATE = """{% if said %}<p class="hint">{{ said }}</p>{% endif %}{{ chart }}"""
 STEPS_TEMPLATE = """
 <p class="hint">{{ iterations }} iterations, {{ jacobians }} of them with a new Jacobian (filled), {{ rejected }} rejected
-(crossed; the crosses are filled where a new Jacobian was made for a step that was rejected). In time stepping the length is
+(crossed; the crosses are bold where a new Jacobian was made for a step that was rejected). In time stepping the length is
 that of a step in artificial time; in Newton's method it is the share of the step that was gone.</p>
 {{ chart }}
 """
-STARTS_HEIGHT = 220  # pixels
 STARTS_TEMPLATE = """<p>{{ sentence }}</p>{% if counted %}<p class="hint">The noise of each end is its own, so costs are counted
 from the best: its cost, plus twice what the log-likelihood is lower by.</p>{% endif %}{{ chart }}"""
 
 STAGES_TEMPLATE = """<p>{{ reason }}</p>
-<table><thead><tr><th>stage</th><th>simulations with sensitivities</th><th>without</th><th>cost above the best</th>
-<th>what is left over</th><th>how it ended</th></tr></thead><tbody>
+<div class="scroll" tabindex="0"><table><thead><tr><th>stage</th><th>simulations with sensitivities</th><th>without</th>
+<th>cost above the best</th><th>what is left over</th><th>how it ended</th></tr></thead><tbody>
 {% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}</tbody></table>
+{% endfor %}</tbody></table></div>
 <p class="hint">The cost is minus twice the log-likelihood of one simulation per record. This estimate is where the stage
 "{{ arrived }}" ended.</p>"""
 
@@ -44,47 +42,10 @@ STAGES_TEMPLATE = """<p>{{ reason }}</p>
 def convergence(estimate: Estimate) -> Markup | None:
     if not estimate.history:
         return None
-    count = np.array([entry.number for entry in estimate.history], float)
-    cost = np.array([entry.cost for entry in estimate.history], float)
-    curve = _dotted(count, cost, "cost", "var(--fitted)") | {"showlegend": False}
-    panels = [Panel("cost", [curve], COST_HEIGHT, log=bool(np.all(cost > 0)))]
-    lengths = [("scaled step", "var(--second)", [entry.step for entry in estimate.history]),
-               ("violated matching conditions", "var(--measured)", [entry.max_defect for entry in estimate.history])]
-    shown = [_dotted(count, _positive(values), name, color) for name, color, values in lengths if max(values) > 0]
-    if shown:
-        panels.append(Panel("what is still moving", shown, STEP_HEIGHT, log=True))
-    panels += _courses(estimate, count)
-    return drawn(stacked(panels, "iteration"), "Cost, step and parameters per iteration")
-
-
-def _courses(estimate: Estimate, count: np.ndarray) -> list[Panel]:
-    """The way of each parameter, over where it ended: 1 at the end. One that was zero or of the other sign on its way has no
-    place on a logarithmic axis, and is drawn on a linear one."""
-    unknowns = estimate.problem.unknowns
-    if any(len(entry.values) != len(unknowns) for entry in estimate.history) or count.size < 2:
-        return []
-    values = np.array([entry.values for entry in estimate.history])
-    shown = [i for i, u in enumerate(unknowns) if not u.initial and estimate.values[u.name] != 0][:MOST_COURSES]
-    alike: list[dict] = []
-    turned: list[dict] = []
-    for i, color in zip(shown, itertools.cycle(COLORS)):
-        way = values[:, i] / estimate.values[unknowns[i].name]
-        (turned if np.any(way <= 0) else alike).append(_dotted(count, way, unknowns[i].name, color))
-    panels = [Panel("parameters over their last value", alike, COURSE_HEIGHT, log=True)] if alike else []
-    return panels + ([Panel("parameters over their last value, once of the other sign or zero", turned, COURSE_HEIGHT)]
-                     if turned else [])
-
-
-def _positive(values: list[float]) -> np.ndarray:
-    """A logarithmic axis has no place for zero: the start has no step, and an exact match no defect."""
-    array = np.array(values, float)
-    return np.where(array > 0, array, np.nan)
-
-
-def _dotted(count: np.ndarray, values: np.ndarray, name: str, color: str) -> dict:
-    return {"type": "scatter", "mode": "lines+markers", "name": plain(name), "x": numbers(count),
-            "y": [float(v) if np.isfinite(v) else None for v in values],  # unrounded: the axis may span many decades
-            "line": {"color": color, "width": 1.6}, "marker": {"color": color, "size": 5}}
+    _, begins = numbered(estimate)
+    said = (f"Dotted: there the search began again, {counted(len(begins) - 1, 'time')}; costs on the two sides of such a line "
+            "need not be of the same sum.") if len(begins) > 1 else ""
+    return filled(CONVERGENCE_TEMPLATE, said=said, chart=drawn(convergence_chart(estimate)))
 
 
 CONVERGENCE = Section("convergence", "Convergence", convergence)
@@ -94,38 +55,36 @@ def root_finder_steps(estimate: Estimate) -> Markup | None:
     strides = estimate.smoothed.strides if estimate.smoothed is not None else ()
     if not strides:
         return None
-    phases = dict.fromkeys(s.phase for s in strides)
-    numbered = list(enumerate(strides, start=1))  # a root finder that begins again counts from 1 again
-    colors = dict(zip(phases, ("var(--fitted)", "var(--measured)"), strict=False))
-    lengths = [_dots([(k, s) for k, s in numbered if s.phase == phase], lambda s: s.share, phase, colors[phase])
-               for phase in phases]
-    lengths += [_explained(phase, "lines", line={"color": colors[phase]}) for phase in phases]
-    lengths += [_explained(mark, "markers", marker={"color": "var(--ink)", "size": 7, "symbol": MARKS[mark]})
-                for mark in dict.fromkeys(map(_mark, strides))]
-    moved = [_dots(numbered, lambda s: s.step, "largest change", "var(--second)")]
-    chart = stacked([Panel("step length", lengths, ROOT_HEIGHT, log=True),
-                     Panel("largest change of an unknown", moved, ROOT_HEIGHT, log=True)], "iteration")
     return filled(STEPS_TEMPLATE, iterations=len(strides), jacobians=sum(s.fresh for s in strides),
-                  rejected=sum(not s.accepted for s in strides),
-                  chart=drawn(chart, "Step lengths of the root finder per iteration"))
+                  rejected=sum(not s.accepted for s in strides), chart=drawn(root_finder_chart(strides)))
+
+
+def root_finder_chart(strides: tuple[PseudoTimeStep, ...]) -> Chart:
+    """Length of each step and the largest change that it made; a mark says whether its Jacobian is new and it was taken."""
+    phases = dict.fromkeys(s.phase for s in strides)
+    numbers = list(enumerate(strides, start=1))  # a root finder that begins again counts from 1 again
+    lengths: list[Curve] = []
+    for phase, color in zip(phases, ("fitted", "second"), strict=False):
+        of = [(k, s) for k, s in numbers if s.phase == phase]
+        lengths.append(Curve(*_rows(of, lambda s: s.share), phase, color))
+        for mark, symbol in MARKS.items():
+            marked = [(k, s) for k, s in of if _mark(s) == mark]
+            if marked:
+                lengths.append(Curve(*_rows(marked, lambda s: s.share), mark, color, "dots", symbols=(symbol,) * len(marked)))
+    moved = Curve(*_rows(numbers, lambda s: s.step), "largest change", "residual", "dotted", legend=False)
+    return Chart([Panel("step length", lengths, ROOT_HEIGHT, log=True),
+                  Panel("largest change of an unknown", [moved], ROOT_HEIGHT, log=True)], "iteration",
+                 "Step lengths of the root finder per iteration", span=(0.5, len(strides) + 0.5))
 
 
 def _mark(stride: PseudoTimeStep) -> str:
     return ("" if stride.accepted else "rejected, ") + ("new Jacobian" if stride.fresh else "Jacobian kept")
 
 
-def _dots(strides: list[tuple[int, PseudoTimeStep]], value: Callable[[PseudoTimeStep], float], name: str, color: str
-          ) -> dict[str, Any]:
-    return {"type": "scatter", "mode": "lines+markers", "name": name, "showlegend": False,
-            "x": numbers(np.array([k for k, _ in strides], float)),
-            "y": [float(value(s)) if value(s) > 0 else None for _, s in strides],
-            "line": {"color": color, "width": 1.2},
-            "marker": {"color": color, "size": 7, "symbol": [MARKS[_mark(s)] for _, s in strides]}}
-
-
-def _explained(name: str, mode: str, **look: Any) -> dict[str, Any]:
-    """An entry of the legend without a curve: a curve's own would show the mark of its first point."""
-    return {"type": "scatter", "mode": mode, "name": name, "x": [None], "y": [None], "hoverinfo": "skip", **look}
+def _rows(strides: list[tuple[int, PseudoTimeStep]], value: Callable[[PseudoTimeStep], float]
+          ) -> tuple[np.ndarray, np.ndarray]:
+    return (np.array([k for k, _ in strides], float),
+            np.array([float(value(s)) if value(s) > 0 else np.nan for _, s in strides]))
 
 
 ROOT_FINDER_STEPS = Section("strides", "Steps of the root finder", root_finder_steps)
@@ -135,16 +94,8 @@ def starts(estimate: Estimate) -> Markup | None:
     if best_of(estimate.starts) is None:  # one start, or a method without a cost
         return None
     steps = waterfall(estimate.starts)
-    traces = []
-    for name, color, shown in (("converged", "var(--fitted)", steps.converged), ("not converged", "var(--measured)",
-                                                                                 ~steps.converged)):
-        if np.any(shown):
-            traces.append({"type": "scatter", "mode": "markers", "name": name, "x": numbers(steps.rank[shown]),
-                           "y": [float(v) for v in steps.cost[shown]], "marker": {"color": color, "size": 7}})
-    chart = drawn(stacked([Panel("cost", traces, STARTS_HEIGHT, log=bool(np.all(steps.cost > 0)))], "start, best first"),
-                  "Cost at the end of each start, from the lowest to the highest")
-    counted = any(start.criterion != start.cost for start in estimate.starts if np.isfinite(start.criterion))
-    return filled(STARTS_TEMPLATE, sentence=steps.sentence, counted=counted, chart=chart)
+    likelihood = any(start.criterion != start.cost for start in estimate.starts if np.isfinite(start.criterion))
+    return filled(STARTS_TEMPLATE, sentence=steps.sentence, counted=likelihood, chart=drawn(starts_chart(steps)))
 
 
 STARTS = Section("starts", "Starts", starts)

@@ -21,7 +21,7 @@ LEFT_SIDES = {"states": "d/dt {}", "algebraic": "0 (gives {})", "outputs": "{}",
 PROBLEM_TEMPLATE = """
 <h3>Model</h3>
 {% if equations %}
-<div class="scroll"><table class="equations"><tbody>
+<div class="scroll" tabindex="0"><table class="equations"><tbody>
   {% for left, right in equations %}
   <tr><th scope="row"><code>{{ left }}</code></th><td><code>= {{ right }}</code></td></tr>
   {% endfor %}
@@ -35,7 +35,7 @@ PROBLEM_TEMPLATE = """
 </dl>
 {% endif %}
 <h3>Data</h3>
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
   <thead><tr><th>experiment</th><th>samples</th><th>time</th><th>inputs</th><th>outputs</th><th>source</th></tr></thead>
   <tbody>
     {% for row in data %}
@@ -44,7 +44,7 @@ PROBLEM_TEMPLATE = """
   </tbody>
 </table></div>
 <h3>Unknowns</h3>
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
   <thead><tr><th>name</th><th>start</th><th>lower</th><th>upper</th><th>unit</th><th>known beforehand</th></tr></thead>
   <tbody>{% for row in unknowns %}
     <tr><th scope="row">{{ row[0] }}</th>{% for cell in row[1:] %}<td class="number">{{ cell }}</td>{% endfor %}</tr>
@@ -134,4 +134,4 @@ def _version(package: str) -> str:
         return f"{package} (not installed)"
 
 
-RUN_INFO = Section("run", "Run", run_info)
+RUN_INFO = Section("run", "Run", run_info, folded=True)

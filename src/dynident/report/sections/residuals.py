@@ -8,98 +8,112 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from dynident._util.prefixes import quantity
 from dynident.estimate.estimate import Estimate
+from dynident.problem.experiment import Experiment
 from dynident.problem.noise import stated_bound
-from dynident.report.charts import UNSEEN, band, drawn, numbers, plain
+from dynident.report.chart_svg import drawn
+from dynident.report.charts import Chart, Curve, Panel, bars
 from dynident.report.html_document import Section, filled
 from dynident.report.result_table import counted
-from dynident.statistics.residual_tests import CONFIDENCE, OUTLIER, autocorrelation
+from dynident.report.signal_chart import misfit
+from dynident.statistics.residual_tests import CONFIDENCE, OUTLIER, autocorrelation, cross_correlation
 
-HEIGHT = 240  # pixels
-BAR = 0.92  # of a bin; the rest is the gap to the next
-NO_LEGEND = {"t": 28, "r": 12, "b": 44, "l": 58}  # pixels
+HEIGHT = 170  # pixels
+BAR = 0.6  # of the distance of two lags
 LAGS = 40  # at most; never more than a quarter of the record
+FEWEST = 8  # measured values, below which a correlation with an input says nothing
+MOST_SIGNALS = 12  # whose residuals are shown; those of more are alike, and would make the page too large
+MOST_INPUTS = 3  # whose cross-correlation is drawn
 
 TEMPLATE = """
 {% for said in bounded %}
 <p class="prose">{{ said }}</p>
 {% endfor %}
-{% if pairs %}
-<p class="hint">First: distribution in units of the noise's standard deviation, against the normal one. Second:
-correlation of a residual with later ones; noise stays within the shaded band at
-{{ confidence }} of 100 lags.</p>
+{% if groups %}
+<p class="hint">Distribution in units of the noise's standard deviation, against the normal one; correlation of a residual with
+later ones; and with what an input was some samples before. Noise stays within the shaded bands at {{ confidence }} of 100 lags
+(with an input: at all lags in {{ confidence }} of 100 records).</p>
 {% endif %}
-<div class="pair-list">{% for pair in pairs %}
+{% if left_out %}<p class="hint">{{ left_out }}</p>{% endif %}
+{% for group in groups %}
 <article>
-  <h3>{{ pair.title }}</h3><p class="hint">{{ pair.said }}</p>
-  <div class="pair">{{ pair.histogram }}{{ pair.memory }}</div>
+  <h3>{{ group.title }}</h3><p class="hint">{{ group.said }}</p>
+  <div class="pair">{% for chart in group.charts %}{{ chart }}{% endfor %}</div>
 </article>
-{% endfor %}</div>
+{% endfor %}
 """
 
 
 def residuals_section(estimate: Estimate) -> Markup | None:
-    several = len(estimate.problem.experiments) > 1
-    pairs, bounded = [], []
-    for experiment, residuals in zip(estimate.problem.experiments, estimate.residuals, strict=True):
-        for output, residual in residuals.items():
-            residual = np.asarray(residual, float)
-            known = residual[np.isfinite(residual)]
-            title = f"{experiment.name}: {output}" if several else output
-            radius = None if output in estimate.noise_std else stated_bound(experiment.noise[output])
-            if known.size and radius is not None:  # a bound says nothing of a distribution
-                bounded.append(_within_bound(title, residual, radius))
-            elif known.size:
-                std = estimate.noise_std.get(output, 0.0) or float(np.sqrt(np.mean(known**2)))
-                pairs.append(_pair(title, residual, known, std))
-    if not pairs and not bounded:
+    experiments = estimate.problem.experiments
+    pairs = [(experiment, output, np.asarray(residual, float)) for experiment, residuals in
+             zip(experiments, estimate.residuals, strict=True) for output, residual in residuals.items()
+             if np.any(np.isfinite(residual))]
+    if not pairs:
         return None
-    return filled(TEMPLATE, pairs=pairs, bounded=bounded, confidence=round(100 * CONFIDENCE))
+    bounded = [pair for pair in pairs if pair[1] not in estimate.noise_std and stated_bound(pair[0].noise[pair[1]]) is not None]
+    pairs = [pair for pair in pairs if not any(pair is other for other in bounded)]
+    largest = sorted(range(len(pairs)), key=lambda k: -misfit(estimate, *pairs[k][1:]))[:MOST_SIGNALS]
+    groups = [_group(estimate, *pairs[k], f"{pairs[k][0].name}: {pairs[k][1]}" if len(experiments) > 1 else pairs[k][1])
+              for k in sorted(largest)]
+    left_out = "" if len(groups) == len(pairs) else (
+        f"Of {counted(len(pairs), 'signal')} the {len(groups)} with the largest residuals are shown.")
+    return filled(TEMPLATE, groups=groups, confidence=round(100 * CONFIDENCE), left_out=left_out,
+                  bounded=[_within_bound(*pair) for pair in bounded])
 
 
-def _within_bound(title: str, residual: np.ndarray, radius: np.ndarray) -> str:
-    """How the residuals at the values printed compare with the bound of the errors."""
-    share = np.abs(residual) / radius
+def _within_bound(experiment: Experiment, output: str, residual: np.ndarray) -> str:
+    """How the residuals at the values printed compare with a bound of the errors, which says nothing of a distribution."""
+    share = np.abs(residual) / stated_bound(experiment.noise[output])
     beyond = int(np.sum(share > 1))
-    return (f"{title}: at the values printed, the largest of {counted(int(np.isfinite(share).sum()), 'residual')} is "
-            f"{np.nanmax(share):.3g} times its bound, and {beyond or 'none'} {'lies' if beyond in (0, 1) else 'lie'} beyond.")
+    return (f"{experiment.name}: {output}: at the values printed, the largest of "
+            f"{counted(int(np.isfinite(share).sum()), 'residual')} is {np.nanmax(share):.3g} times its bound, and "
+            f"{beyond or 'none'} {'lies' if beyond in (0, 1) else 'lie'} beyond.")
 
 
-def _pair(title: str, residual: np.ndarray, known: np.ndarray, std: float) -> dict[str, Any]:
+def _group(estimate: Estimate, experiment: Experiment, output: str, residual: np.ndarray, title: str) -> dict[str, Any]:
+    known = residual[np.isfinite(residual)]
+    std = estimate.noise_std.get(output, 0.0) or float(np.sqrt(np.mean(known**2)))
     outliers = int(np.sum(np.abs(known) > OUTLIER * std)) if std > 0 else 0
-    said = (f"{counted(known.size, 'measured value')}, mean {np.mean(known):.3g}, std {np.std(known):.3g}, "
-            f"{counted(outliers, 'outlier')} beyond {OUTLIER:.0f} standard deviations.")
-    shape = _histogram(residual, std, title) if std > 0 else Markup("")  # a perfect fit leaves nothing to distribute
-    return {"title": title, "said": said, "histogram": shape, "memory": _memory(residual, title)}
+    unit = experiment.units.get(output) or estimate.problem.model.units.get(output, "")
+    said = (f"{counted(known.size, 'measured value')}, mean {quantity(float(np.mean(known)), unit)}, std "
+            f"{quantity(float(np.std(known)), unit)}, {counted(outliers, 'outlier')} beyond {OUTLIER:.0f} standard deviations.")
+    charts = [_histogram(residual, std, title)] if std > 0 else []  # a perfect fit leaves nothing to distribute
+    charts.append(_memory(residual, title))
+    if known.size >= FEWEST and std > 0:
+        charts += [_with_input(residual, name, np.asarray(signal, float), title)
+                   for name, signal in list(experiment.inputs.items())[:MOST_INPUTS]]
+    return {"title": title, "said": said, "charts": [drawn(chart) for chart in charts]}
 
 
-def _histogram(residual: np.ndarray, std: float, title: str) -> Markup:
+def _histogram(residual: np.ndarray, std: float, title: str) -> Chart:
     centres, density, beyond = histogram(residual, std)
-    smooth = np.linspace(1.25 * centres[0], 1.25 * centres[-1], 121)
-    normal = np.exp(-(smooth**2) / 2) / math.sqrt(2 * math.pi)
+    half = float(centres[1] - centres[0]) / 2
+    edges = np.append(centres - half, centres[-1] + half)
+    smooth = np.linspace(edges[0], edges[-1], 121)
+    normal = Curve(smooth, np.exp(-(smooth**2) / 2) / math.sqrt(2 * math.pi), "normal", "fitted")
     across = "residual / std" + (f" ({beyond} beyond {FARTHEST:.0f} in the outermost bins)" if beyond else "")
-    return drawn({
-        "data": [{"type": "bar", "x": numbers(centres), "y": numbers(density), "name": "residuals",
-                  "width": BAR * float(centres[1] - centres[0]), "marker": {"color": "var(--residual)"}},
-                 {"type": "scatter", "mode": "lines", "x": numbers(smooth), "y": numbers(normal), "name": "normal",
-                  "line": {"color": "var(--fitted)", "width": 1.8}}],
-        "layout": _layout(across, "density")}, f"Histogram of the residuals of {title}")
+    return Chart([Panel("density", [bars(edges, density, "residuals", "residual"), normal], HEIGHT)], across,
+                 f"Histogram of the residuals of {title}")
 
 
-def _memory(residual: np.ndarray, title: str) -> Markup:
+def _memory(residual: np.ndarray, title: str) -> Chart:
     correlation, limit = autocorrelation(residual, min(LAGS, residual.size // 4))
-    return drawn({
-        "data": [{"type": "bar", "x": list(range(1, correlation.size)), "y": numbers(correlation[1:]), "width": 0.5,
-                  "marker": {"color": "var(--residual)"}, "name": "autocorrelation"}],
-        "layout": _layout("lag in samples", "correlation") | {"shapes": [band(limit, "y")]}},
-        f"Autocorrelation of the residuals of {title}")
+    lags = _lag_bars(np.arange(1, correlation.size), correlation[1:])
+    return Chart([Panel("correlation with later residuals", [lags], HEIGHT, band=limit)], "lag in samples",
+                 f"Autocorrelation of the residuals of {title}", span=(0.0, float(max(correlation.size, 2))))
 
 
-def _layout(across: str, up: str) -> dict[str, Any]:
-    zero = {"zeroline": True, "zerolinecolor": "var(--quiet)"}
-    return {"height": HEIGHT, "showlegend": False, "margin": NO_LEGEND,
-            "xaxis": UNSEEN | {"title": {"text": plain(across), "standoff": 6}},
-            "yaxis": UNSEEN | zero | {"title": {"text": plain(up), "standoff": 6}}}
+def _with_input(residual: np.ndarray, name: str, signal: np.ndarray, title: str) -> Chart:
+    correlation, limit = cross_correlation(residual, signal)
+    return Chart([Panel(f"correlation with input {name}", [_lag_bars(np.arange(correlation.size), correlation)], HEIGHT,
+                        band=limit)], "lag in samples", f"Cross-correlation of the residuals of {title} with the input {name}",
+                 span=(-1.0, float(max(correlation.size, 2))))
+
+
+def _lag_bars(lags: np.ndarray, heights: np.ndarray) -> Curve:
+    return Curve(lags - BAR / 2, heights, "correlation", "residual", "bars", x_end=lags + BAR / 2, legend=False)
 
 
 RESIDUALS = Section("residuals", "Residuals", residuals_section)

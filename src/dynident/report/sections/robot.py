@@ -11,7 +11,7 @@ ROBOT_TEMPLATE = """
 <p class="hint">RMS of measured minus predicted torque. "Moving": while the joint is faster than 0.03 rad/s (or m/s), since at
 rest friction is any torque up to Coulomb's. "File": with the inertias of the robot's file and friction fitted to the same
 record.</p>
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
   <thead><tr><th>record</th><th>joint</th><th>RMS</th><th>moving</th><th>file</th>
     {% if price %}<th>consistency adds</th>{% endif %}</tr></thead>
   <tbody>{% for row in errors %}
@@ -25,7 +25,7 @@ record.</p>
 {% if hausman %}<p class="prose">{{ hausman }}</p>{% endif %}
 <h3>Base parameters</h3>
 <p class="hint">The combinations that the torques tell, with 95 % intervals for errors as correlated as the residuals are.</p>
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
   <thead><tr><th>in words</th><th>value</th><th>95 % interval</th><th>file</th><th>unit</th></tr></thead>
   <tbody>{% for row in base %}
     <tr{% if not row.differs_from_zero %} class="open"{% endif %}><th scope="row">{{ row.words }}</th>

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from dynident.estimate.estimate import Estimate, Validation
-from dynident.report.charts import drawn, fitted_records, points_per_curve, signal_chart, thinning_sentence, validated_record
+from dynident.report.chart_svg import drawn
 from dynident.report.html_document import Section, filled
 from dynident.report.result_table import fits, percent
+from dynident.report.signal_chart import (
+    SignalRecord,
+    drawn_records,
+    fitted_records,
+    left_out_sentence,
+    signal_chart,
+    thinning_sentence,
+    validated_record,
+)
+from dynident.statistics.residual_tests import ResidualTest
+from dynident.statistics.verdict import Verdict
 
-SIGNALS_TEMPLATE = """
-<p class="hint">Drag across a chart to zoom, double-click to return.
-{%- if sized %} Shaded: where 95 % of the residuals belong if the noise is as stated.{% endif %}</p>
+OPEN_RECORDS = 3  # drawn at once; the charts of more are unfolded by the reader
+
+GRADED = """
+{% macro graded(parts) %}
+<ul class="graded">{% for part in parts %}
+<li><strong class="grade {{ part.colour }}">{{ part.grade }}</strong>{% if part.subject %} <b>{{ part.subject }}</b>:{% endif %}
+ {{ part.sentence }}</li>{% endfor %}</ul>
+{% endmacro %}
+"""
+SIGNALS_TEMPLATE = GRADED + """
+{% if parts | length > 1 %}{{ graded(parts) }}{% endif %}
+<p class="hint">Wide and pale: measured; thin: the model.
+{%- if sized %} Shaded: where 95 % of the residuals belong if the noise is as stated.{% endif %}
+Drag across a chart to look at a stretch, double-click to return.</p>
+{% if left_out %}<p class="hint">{{ left_out }}</p>{% endif %}
 {% if records | length > 1 %}
 <nav class="records" aria-label="Experiments">
   {% for record in records %}
@@ -30,12 +53,17 @@ SIGNALS_TEMPLATE = """
   {% if record.thinned %}
   <p class="hint">{{ record.thinned }}</p>
   {% endif %}
+  {% if loop.index > open %}
+  <details><summary>Show the signals</summary>{{ record.chart }}</details>
+  {% else %}
   {{ record.chart }}
+  {% endif %}
 </article>
 {% endfor %}
 """
-VALIDATION_TEMPLATE = """
-<div class="scroll"><table>
+VALIDATION_TEMPLATE = GRADED + """
+<p class="hint">Records that were not fitted: what the model predicts there is the strongest evidence for or against it.</p>
+<div class="scroll" tabindex="0"><table>
   <thead><tr><th>fit of</th><th>fitted records</th>
     {% for record in records %}
     <th>{{ record.name }}</th>
@@ -43,19 +71,15 @@ VALIDATION_TEMPLATE = """
   </tr></thead>
   <tbody>
     {% for output, shares in table.items() %}
-    <tr><th scope="row">{{ output }}</th>{% for share in shares %}<td class="number">{{ share }}</td>{% endfor %}</tr>
+    <tr><th scope="row">{{ output }}</th>{% for share, allowed in shares %}<td class="number">{{ share }}
+    {%- if allowed %} <small>{{ allowed }}</small>{% endif %}</td>{% endfor %}</tr>
     {% endfor %}
   </tbody>
 </table></div>
 {% for record in records %}
 <article>
   <h3>{{ record.name }}</h3>
-  <ul class="tests">
-    {% for test in record.tests %}
-    <li class="{{ 'passed' if test.passed else 'missed' }}"><b>{{ 'ok' if test.passed else 'fails' }}</b>
-      {{ test.sentence }}</li>
-    {% endfor %}
-  </ul>
+  {{ graded(record.parts) }}
   {% for note in record.notes %}
   <p class="hint">{{ note }}</p>
   {% endfor %}
@@ -63,43 +87,66 @@ VALIDATION_TEMPLATE = """
   <p class="hint">{{ record.thinned }}</p>
   {% endif %}
   {{ record.chart }}
+  {% if record.tests or record.ahead %}<details><summary>{{ record.summary }}</summary>
+  {% for sentence in record.ahead %}<p class="hint">{{ sentence }}</p>{% endfor %}
+  <ul class="tests">
+    {% for test in record.tests %}
+    <li class="{{ 'passed' if test.passed else 'missed' }}"><b>{{ 'ok' if test.passed else 'fails' }}</b>
+      {{ test.sentence }}</li>
+    {% endfor %}
+  </ul></details>{% endif %}
 </article>
 {% endfor %}
 """
 
 
 def signals(estimate: Estimate) -> Markup:
-    points = points_per_curve(estimate)
-    return filled(SIGNALS_TEMPLATE, sized=bool(estimate.noise_std), records=[
-        {"name": record.name, "thinned": thinning_sentence(record, points),
-         "chart": drawn(signal_chart(record, estimate.noise_std, points),
-                        f"{record.name}: measured and fitted {', '.join(record.measured)} over time")}
-        for record in fitted_records(estimate)])
+    chosen, points = drawn_records(estimate)
+    records = fitted_records(estimate)
+    return filled(SIGNALS_TEMPLATE, left_out=left_out_sentence(estimate), open=OPEN_RECORDS, parts=_parts(estimate.verdict),
+                  sized=bool(estimate.noise_std), records=[_drawn(records[k], estimate.noise_std, points) for k in chosen])
 
 
 SIGNALS = Section("signals", "Signals", signals)
 
 
+def _drawn(record: SignalRecord, noise_std: Mapping[str, float], points: int) -> dict[str, Any]:
+    return {"name": record.name, "thinned": thinning_sentence(record, points),
+            "chart": drawn(signal_chart(record, noise_std, points))}
+
+
+def _parts(verdict: Verdict | None, most: int = 12) -> Sequence[Verdict]:
+    """One sentence per signal, the worst first where there are too many for all."""
+    parts = () if verdict is None else verdict.parts
+    return parts if len(parts) <= most else sorted(parts, key=lambda part: -part.severity)[:most]
+
+
 def validation(estimate: Estimate) -> Markup | None:
     if not estimate.validations:
         return None
-    points = points_per_curve(estimate)
+    _, points = drawn_records(estimate)
     outputs = dict.fromkeys(output for validation in estimate.validations for output in validation.fit)
-    table = {output: [_share(fits(estimate), output), *(_share(v.fit, output) for v in estimate.validations)]
+    table = {output: [_share(fits(estimate), output), *(_share(v.fit, output, v.attainable) for v in estimate.validations)]
              for output in outputs}
     return filled(VALIDATION_TEMPLATE, table=table, records=[_validated(estimate, v, points) for v in estimate.validations])
 
 
-def _share(fit: Mapping[str, float], output: str) -> str:
-    return percent(fit[output]) if output in fit else "-"
+def _share(fit: Mapping[str, float], output: str, attainable: Mapping[str, float] | None = None) -> tuple[str, str]:
+    """Fit of an output, and what the noise allows of it."""
+    allowed = (attainable or {}).get(output)
+    return (percent(fit[output]) if output in fit else "-"), "" if allowed is None else f"(the noise allows {percent(allowed)})"
 
 
 def _validated(estimate: Estimate, validation: Validation, points: int) -> dict[str, Any]:
-    record = validated_record(estimate, validation)
-    chart = signal_chart(record, estimate.noise_std, points)
-    return {"name": record.name, "tests": validation.tests, "notes": (*validation.notes, *validation.ahead_sentences),
-            "thinned": thinning_sentence(record, points),
-            "chart": drawn(chart, f"{record.name}: measured and predicted {', '.join(record.measured)} over time")}
+    shown = _drawn(validated_record(estimate, validation), estimate.noise_std, points)
+    return {**shown, "tests": validation.tests, "notes": validation.notes, "ahead": validation.ahead_sentences,
+            "summary": _summary(validation.tests), "parts": _parts(validation.verdict)}
+
+
+def _summary(tests: Sequence[ResidualTest]) -> str:
+    failed = sum(not test.passed for test in tests)
+    return (f"All {len(tests)} tests of the residuals" if len(tests) > 1 else "The test of the residuals") + (
+        f" ({failed} failed)" if failed else " (passed)")
 
 
 VALIDATION = Section("validation", "Validation", validation)

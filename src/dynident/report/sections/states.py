@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -12,7 +11,8 @@ from dynident.estimate.estimate import Estimate, Trajectory
 from dynident.estimate.filter_result import FilterRecord, FilterResult
 from dynident.estimate.smoother_result import SmootherRecord, SmootherResult
 from dynident.problem.experiment import Experiment
-from dynident.report.charts import TWO_SIDED_95, Panel, curve, drawn, shaded, stacked, with_unit
+from dynident.report.chart_svg import drawn
+from dynident.report.charts import TWO_SIDED_95, Chart, Panel, curve, shaded, with_unit
 from dynident.report.html_document import Section, filled
 from dynident.report.result_table import format_number
 
@@ -34,7 +34,7 @@ variance, averaged over stretches of the record: 1 where the filter foresees its
 {% for record in records %}
 <article>{% if records | length > 1 %}<h3>{{ record.name }}</h3>{% endif %}{{ record.chart }}</article>
 {% endfor %}
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
   <thead><tr><th>assumed</th><th>initial standard deviation</th><th>process noise per {{ per }}</th><th></th></tr>
   </thead>
   <tbody>{% for row in levels %}
@@ -57,7 +57,7 @@ drawn. A pattern shows where the model is wrong, and often what it lacks.
 {% for record in records %}
 <article>{% if records | length > 1 %}<h3>{{ record.name }}</h3>{% endif %}{{ record.chart }}</article>
 {% endfor %}
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
   <thead><tr><th>may err</th><th>process noise</th><th>its part of the cost</th></tr></thead>
   <tbody>{% for row in shares %}
     <tr><th scope="row">{{ row.name }}</th><td class="number">{{ row.noise }}</td><td class="number">{{ row.cost }}</td></tr>
@@ -77,7 +77,7 @@ def unmeasured_states(estimate: Estimate) -> Markup | None:
         if panels:
             across = with_unit("time", experiment.units.get("time", ""))
             records.append({"name": record.experiment, "chart": drawn(
-                stacked(panels, across), f"{record.experiment}: smoothed states over time")})
+                Chart(panels, across, f"{record.experiment}: smoothed states over time", zoom=True))})
     sized = any(np.isfinite(record.std).any() for record in estimate.smoothed.records)
     several = len(estimate.problem.experiments) > 1
     return filled(UNMEASURED_TEMPLATE, records=records, several=several, sized=sized) if records else None
@@ -93,8 +93,8 @@ def course(record: SmootherRecord, name: str, unit: str, height: int) -> Panel:
     """A smoothed state or drifting parameter over time, with its interval."""
     i = record.names.index(name)
     value, reach = record.values[:, i], TWO_SIDED_95 * record.std[:, i]
-    return Panel(with_unit(name, unit), [*shaded(record.time, value - reach, value + reach, "95 %"),
-                                         curve(record.time, value, name, "var(--fitted)", showlegend=False)], height)
+    return Panel(name, [*shaded(record.time, value - reach, value + reach, "95 %"),
+                        curve(record.time, value, name, "fitted", legend=False)], height, unit)
 
 
 UNMEASURED_STATES = Section("unmeasured", "States that were not measured", unmeasured_states)
@@ -107,9 +107,8 @@ def filtering(estimate: Estimate) -> Markup | None:
     units = {u.quantity: u.unit for u in estimate.problem.unknowns if not u.initial}
     verdict = ("The innovations are as the filter foresaw them: its intervals can be relied on." if filtered.consistent
                else "The innovations are not as the filter foresaw them: its intervals cannot be relied on.")
-    records = [{"name": record.experiment, "chart": drawn(_filter_chart(record, filtered, units), (
-        f"{record.experiment}: estimated parameters over time, and the size of the innovations"))}
-        for record in filtered.records]
+    records = [{"name": record.experiment, "chart": drawn(_filter_chart(record, filtered, units))}
+               for record in filtered.records]
     return filled(FILTERING_TEMPLATE, verdict=verdict, tests=filtered.tests, records=records, per=filtered.process_noise_unit,
                   levels=_levels(filtered))
 
@@ -120,20 +119,20 @@ def _levels(filtered: FilterResult) -> list[dict[str, str]]:
             for name, std in filtered.initial_std.items()]
 
 
-def _filter_chart(record: FilterRecord, filtered: FilterResult, units: dict[str, str]) -> dict[str, Any]:
+def _filter_chart(record: FilterRecord, filtered: FilterResult, units: dict[str, str]) -> Chart:
     panels = []
     for name in filtered.parameters:
         i = record.names.index(name)
         value, reach = record.values[:, i], TWO_SIDED_95 * record.std[:, i]
-        ends = [curve(record.time, value + side * reach, "95 %", "var(--second)") | {"showlegend": False}
-                for side in (-1, 1)]
-        panels.append(Panel(with_unit(name, units.get(name, "")), [
-            *ends, curve(record.time, value, name, "var(--fitted)") | {"showlegend": False}], HISTORY_HEIGHT))
+        panels.append(Panel(name, [*shaded(record.time, value - reach, value + reach, "95 %"),
+                                   curve(record.time, value, name, "fitted", legend=False)],
+                            HISTORY_HEIGHT, units.get(name, "")))
     middle, size = _averaged(record)
     if size.size:
         panels.append(Panel("squared innovations over their variance", [
-            curve(middle, size, "innovations", "var(--residual)") | {"showlegend": False}], NIS_HEIGHT, log=True))
-    return stacked(panels, "time")
+            curve(middle, size, "innovations", "residual", legend=False)], NIS_HEIGHT, log=True))
+    return Chart(panels, "time", f"{record.experiment}: estimated parameters over time, and the size of the innovations",
+                 zoom=True)
 
 
 def _averaged(record: FilterRecord) -> tuple[np.ndarray, np.ndarray]:
@@ -157,24 +156,25 @@ def model_errors(estimate: Estimate) -> Markup | None:
     if smoothed is None or not smoothed.weights:
         return None
     units = {u.quantity: u.unit for u in estimate.problem.unknowns}
-    records = [{"name": record.experiment, "chart": drawn(_error_chart(record, smoothed, units), (
-        f"{record.experiment}: errors of the model over time"))} for record in smoothed.records]
+    records = [{"name": record.experiment, "chart": drawn(error_chart(record, smoothed, units))}
+               for record in smoothed.records]
     shares = [{"name": name, "noise": format_number(smoothed.weights[name] ** -0.5), "cost": format_number(cost)}
               for name, cost in smoothed.share_of_cost().items()]
     sized = any(np.isfinite(record.error_std).any() for record in smoothed.records)
     return filled(ERRORS_TEMPLATE, records=records, shares=shares, sized=sized)
 
 
-def _error_chart(record: SmootherRecord, smoothed: SmootherResult, units: dict[str, str]) -> dict[str, Any]:
+def error_chart(record: SmootherRecord, smoothed: SmootherResult, units: dict[str, str]) -> Chart:
+    """What each rate lacks over time, with the band that its process noise gives, and the parameters that drift."""
     panels = []
     for i, name in enumerate(record.names):
         if name in smoothed.weights:
             reach = TWO_SIDED_95 * record.error_std[:, i]
             panels.append(Panel(f"what the rate of {name} lacks", [
                 *shaded(record.time, -reach, reach, "95 %"),
-                curve(record.time, record.model_error[:, i], name, "var(--residual)", showlegend=False)], ERROR_HEIGHT))
+                curve(record.time, record.model_error[:, i], name, "residual", legend=False)], ERROR_HEIGHT))
     panels += [course(record, name, units.get(name, ""), ERROR_HEIGHT) for name in smoothed.drifting]
-    return stacked(panels, "time")
+    return Chart(panels, "time", f"{record.experiment}: errors of the model over time", zoom=True)
 
 
 MODEL_ERRORS = Section("model-errors", "Where the model is wrong", model_errors)

@@ -1,0 +1,300 @@
+"""SQP: sequential quadratic programming for shooting and full discretization, as the direct-methods paper solves them.
+
+Each iteration solves a quadratic program with a convex model of the Lagrangian (learnt by BFGS, of Gauss-Newton, or exact with
+its negative curvature turned around), and goes along its step as far as the l1 merit function, objective plus penalty times
+violated constraints, falls enough (Armijo). A full step that only its constraints' curvature spoils gets a second-order
+correction (Nocedal and Wright, Algorithm 18.3 and Sec. 15.6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dynident.errors import ProblemError, SimulationDiverged
+from dynident.linalg.finite_problem import FiniteProblem, Variables
+from dynident.solvers.nlp import Program, program_of
+from dynident.solvers.quadratic_program import QuadraticProgram, QuadraticStep
+from dynident.solvers.quasi_newton import Elements, convex, first_matrices, updated
+from dynident.solvers.solver_result import IterationLog, SolverResult, Watch, iterations_in_words
+from dynident.status import Status, StatusCode
+from dynident.tolerances import (
+    NLP_ACTIVE_BOUND,
+    SQP_ARMIJO,
+    SQP_DUAL_TOLERANCE,
+    SQP_FALL,
+    SQP_FEASIBILITY,
+    SQP_ROUNDING,
+    SQP_SHORTEST_STEP,
+    SQP_STEP,
+)
+from dynident.transcription.nonlinear_program import LinearizedProgram, prior_curvature
+from dynident.transcription.shooting_program import ShootingProgram
+
+SQP_HESSIANS = ("bfgs", "gauss_newton", "exact")
+PENALTY_MARGIN = 1.5  # times the largest multiplier
+FIRST_SHARE = 1e-4  # of the gradient's size: identity beside Gauss-Newton's matrix
+DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 4.0, 1e-12, 1e6  # of Gauss-Newton's and the exact Hessian's diagonal
+
+
+@dataclass(frozen=True)
+class Sqp:
+    """Options; `hessian`: "bfgs", "gauss_newton" or "exact"; `first`: what BFGS begins with, "gauss_newton" or "identity"."""
+
+    max_iterations: int = 500
+    hessian: str = "gauss_newton"
+    first: str = "gauss_newton"
+
+    def __post_init__(self) -> None:
+        if self.hessian not in SQP_HESSIANS:
+            raise ProblemError(f"The SQP method takes no Hessian '{self.hessian}'; use one of {', '.join(SQP_HESSIANS)}.")
+
+    @property
+    def name(self) -> str:
+        words = {"bfgs": "BFGS", "gauss_newton": "Gauss-Newton Hessian", "exact": "exact Hessian"}
+        return f"SQP with {words[self.hessian]}"
+
+    def solve(self, finite: FiniteProblem, point: Variables, watch: Watch | None = None) -> SolverResult:
+        program = program_of(finite)
+        problem = SqpProblem(self, program, IterationLog(finite.coordinates.values, watch))
+        try:
+            state = problem.begin(point)
+            while state.ended is None:
+                state = problem.iterate(state)
+        except KeyboardInterrupt:
+            state = replace(problem.last or problem.begin(point), ended=Status.of(StatusCode.INTERRUPTED))
+        return problem.outcome(state)
+
+
+@dataclass(frozen=True, eq=False)
+class SqpState:
+    """Where the search stands."""
+
+    w: np.ndarray
+    at: LinearizedProgram
+    multipliers: np.ndarray
+    matrices: Elements
+    penalty: float = 1.0
+    damping: float = 1e-3
+    fresh: bool = True  # the matrices have learnt nothing yet
+    gain: float = np.inf  # of the last step, as a share of the objective
+    ended: Status | None = None
+    optimal: bool = False
+
+
+@dataclass(eq=False)
+class SqpProblem:
+    """One solve: the program, its bounds and the structure of its subproblems."""
+
+    options: Sqp
+    program: Program
+    log: IterationLog
+    last: SqpState | None = None
+    quadratic: QuadraticProgram = field(init=False)
+
+    def __post_init__(self) -> None:
+        program = self.program
+        self.lower, self.upper, low, high = program.bounds()
+        self.low, self.high = low * program.row_scale, high * program.row_scale
+
+    def begin(self, point: Variables) -> SqpState:
+        """Within the bounds; raises SimulationDiverged where the model is not finite."""
+        w = np.clip(self.program.variables(point), self.lower, self.upper)
+        at = self._linearized(w)
+        diagonal = np.zeros(self.program.size)
+        np.add.at(diagonal, [i for i, _ in self.program.finite.objective.priors],
+                  prior_curvature(self.program, self.program.point(w), 1.0, exact=False))
+        n = self.program.unknowns
+        bounded = bool(np.any(np.isfinite(self.lower[n:]) | np.isfinite(self.upper[n:])))
+        self.quadratic = QuadraticProgram(self.program.element_columns, self.program.jacobian_pattern, diagonal,
+                                          self.program.matching, bounded)
+        state = SqpState(w, at, np.zeros(at.constraints.size), self._first_matrices(w, at))
+        self._note(state, 0.0)
+        return state
+
+    def _first_matrices(self, w: np.ndarray, at: LinearizedProgram) -> Elements:
+        """What BFGS begins with: multiples of the identity, or Gauss-Newton's matrix and a little of the identity."""
+        size = max(float(np.max(np.abs(at.gradient), initial=0.0)), 1e-8)
+        columns = self.program.element_columns
+        if self.options.first == "identity" or self.options.hessian != "bfgs":
+            return first_matrices(columns, size)
+        known = self.program.element_hessians(w, np.zeros(at.constraints.size), exact=False)
+        return [own + little for own, little in zip(known, first_matrices(columns, FIRST_SHARE * size), strict=True)]
+
+    # one iteration
+
+    def iterate(self, state: SqpState) -> SqpState:
+        """A quadratic program and a step along its answer; the state with `ended` where there is none any more."""
+        self.last = state
+        if len(self.log.iterations) > self.options.max_iterations:
+            spent = iterations_in_words(self.options.max_iterations)
+            return replace(state, ended=Status.of(StatusCode.ITERATION_LIMIT, spent=spent))
+        if state.gain < SQP_FALL and self._is_flat(state):
+            return self._ended(state)
+        blocks, damping = self._model(state)
+        answer = self._direction(state, self.quadratic.assembled(blocks, damping))
+        if not answer.solved:
+            return self._stuck(state, "the quadratic program of a step could not be solved")
+        if self._has_converged(state, answer):
+            return self._ended(replace(state, multipliers=answer.multipliers))
+        largest = float(np.max(np.abs(answer.multipliers), initial=0.0))
+        if state.penalty < largest or state.penalty > 100 * PENALTY_MARGIN * largest:
+            state = replace(state, penalty=max(PENALTY_MARGIN * largest, 1e-8))
+        return self._along(state, answer)
+
+    def _model(self, state: SqpState) -> tuple[Elements, float]:
+        if self.options.hessian == "bfgs":
+            return state.matrices, 0.0
+        exact = self.options.hessian == "exact"
+        blocks = self.program.element_hessians(state.w, state.multipliers, exact)
+        return (convex(blocks) if exact and self.quadratic.sparse else blocks), state.damping
+
+    def _direction(self, state: SqpState, hessian: np.ndarray, shift: np.ndarray | None = None) -> QuadraticStep:
+        """The step of the quadratic program; `shift` stands for the constraints where a correction asks for others."""
+        at = state.at
+        values = at.constraints if shift is None else shift
+        box, limits = (self.lower - state.w, self.upper - state.w), (self.low - values, self.high - values)
+        return self.quadratic.solve(hessian, at.gradient, at.jacobian, box, limits, 10 * max(state.penalty, 1.0))
+
+    def _along(self, state: SqpState, answer: QuadraticStep) -> SqpState:
+        """As far along the step as the merit function falls enough; with a correction where the full step fails."""
+        step, at, merit = answer.step, state.at, self._merit(state, state.at.objective, state.at.constraints)
+        linear = at.constraints + self._times(at.jacobian, step)
+        fall = float(at.gradient @ step) - state.penalty * (self._violation(at.constraints) - self._violation(linear))
+        if fall > -SQP_ROUNDING * abs(merit):
+            return self._stuck(state, "no step lowers the merit function any more")
+        length = 1.0
+        while length > SQP_SHORTEST_STEP:
+            trial = np.clip(state.w + length * step, self.lower, self.upper)
+            found = self._value(trial)
+            if found is not None and self._merit(state, *found) <= merit + SQP_ARMIJO * length * fall:
+                return self._moved(state, trial, answer, length)
+            if length == 1.0 and found is not None and self._violation(found[1]) > self._violation(at.constraints):
+                corrected = self._corrected(state, step, found[1], merit + SQP_ARMIJO * fall)
+                if corrected is not None:
+                    return self._moved(state, corrected, answer, 1.0)
+            length *= self._shorter(found, state, merit, length, fall)
+        return self._stuck(state, "no step along the direction lowers the merit function")
+
+    def _shorter(self, found: tuple[float, np.ndarray] | None, state: SqpState, merit: float, length: float, fall: float
+                 ) -> float:
+        """Where the parabola through what is known has its minimum, between a tenth and a half."""
+        if found is None:
+            return 0.25
+        over = self._merit(state, *found) - merit - length * fall
+        return float(np.clip(-length * fall / (2 * over), 0.1, 0.5)) if over > 0 else 0.5
+
+    def _corrected(self, state: SqpState, step: np.ndarray, constraints: np.ndarray, enough: float) -> np.ndarray | None:
+        """Second-order correction: the step whose linearised constraints make up for what the full step missed."""
+        blocks, damping = self._model(state)
+        shift = constraints - self._times(state.at.jacobian, step)
+        answer = self._direction(state, self.quadratic.assembled(blocks, damping), shift)
+        if not answer.solved:
+            return None
+        trial = np.clip(state.w + answer.step, self.lower, self.upper)
+        found = self._value(trial)
+        return trial if found is not None and self._merit(state, *found) <= enough else None
+
+    def _moved(self, state: SqpState, trial: np.ndarray, answer: QuadraticStep, length: float) -> SqpState:
+        try:
+            at = self._linearized(trial)
+        except SimulationDiverged:
+            return self._stuck(state, "the model's derivatives are not finite at the next point")
+        matrices, moved = state.matrices, trial - state.w
+        if self.options.hessian == "bfgs":
+            matrices = updated(matrices, self.program.element_columns, moved,
+                               state.at.element_gradients(answer.multipliers), at.element_gradients(answer.multipliers),
+                               state.fresh and self.options.first == "identity")
+        damping = state.damping / DAMPING_FACTOR if length == 1.0 else state.damping * (DAMPING_FACTOR if length < 0.1 else 1.0)
+        gain = self._merit(state, state.at.objective, state.at.constraints) - self._merit(state, at.objective, at.constraints)
+        damping = float(np.clip(damping, LEAST_DAMPING, MOST_DAMPING))
+        found = replace(state, w=trial, at=at, multipliers=answer.multipliers, matrices=matrices, fresh=False, damping=damping,
+                        gain=gain / max(abs(at.objective), 1e-300))
+        self._note(found, float(np.max(np.abs(moved))))
+        return found
+
+    # how it ends
+
+    def _has_converged(self, state: SqpState, answer: QuadraticStep) -> bool:
+        """The Lagrangian has no gradient and the constraints hold; or the next step is nothing."""
+        lagrange = (state.at.gradient + self._transposed(state.at.jacobian, answer.multipliers) + answer.bound_multipliers)
+        flat = float(np.max(np.abs(lagrange), initial=0.0)) <= SQP_DUAL_TOLERANCE * max(1.0, abs(state.at.objective))
+        longest = float(np.max(np.abs(answer.step), initial=0.0))
+        return self._is_feasible(state) and (longest <= SQP_STEP or (flat and longest <= SQP_STEP**0.5))
+
+    def _ended(self, state: SqpState) -> SqpState:
+        spent = iterations_in_words(len(self.log.iterations) - 1)
+        return replace(state, ended=Status.of(StatusCode.CONVERGED, spent=spent), optimal=True)
+
+    def _stuck(self, state: SqpState, why: str) -> SqpState:
+        """Begin anew with matrices that have learnt nothing, or stronger damping; where that was tried: an optimum, or not."""
+        if self.options.hessian == "bfgs" and not state.fresh:
+            return replace(state, matrices=self._first_matrices(state.w, state.at), fresh=True)
+        if self.options.hessian != "bfgs" and state.damping < 1.0:
+            return replace(state, damping=max(state.damping * 100, 1e-6))
+        if self._is_flat(state):
+            return self._ended(state)
+        spent = iterations_in_words(len(self.log.iterations) - 1)
+        return replace(state, ended=Status.of(StatusCode.SOLVER_FAILED, spent=spent, said=why, beyond=""))
+
+    def _is_flat(self, state: SqpState) -> bool:
+        """The constraints hold, and the quadratic program with Gauss-Newton's matrix promises next to nothing."""
+        blocks = self.program.element_hessians(state.w, state.multipliers, exact=False)
+        hessian = self.quadratic.assembled(blocks, LEAST_DAMPING)
+        answer = self._direction(state, hessian)
+        bent = self._times_symmetric(hessian, answer.step)
+        promised = -float(state.at.gradient @ answer.step + answer.step @ bent / 2)
+        return answer.solved and self._is_feasible(state) and promised <= SQP_FALL * abs(state.at.objective)
+
+    def outcome(self, state: SqpState) -> SolverResult:
+        """As every solver reports it."""
+        assert state.ended is not None
+        program, n = self.program, self.program.unknowns
+        at_lower, at_upper = state.w - self.lower <= NLP_ACTIVE_BOUND, self.upper - state.w <= NLP_ACTIVE_BOUND
+        active = np.where(at_lower[:n], -1, np.where(at_upper[:n], 1, 0))
+        point, c = program.point(state.w), program.finite.coordinates
+        met = np.where(active < 0, c.lower, np.where(active > 0, c.upper, point.unknowns))
+        point = Variables(met, point.nodes)
+        evaluation, stopped = program.finite.evaluate(point), state.ended.code is StatusCode.INTERRUPTED
+        return SolverResult(point, evaluation, state.optimal, state.ended, tuple(self.log.iterations), active, stopped)
+
+    # small things
+
+    def _linearized(self, w: np.ndarray) -> LinearizedProgram:
+        if not isinstance(self.program, ShootingProgram):  # which counts its simulations itself
+            self.program.finite.counts["jacobians"] += 1
+        return self.program.linear(w)
+
+    def _value(self, w: np.ndarray) -> tuple[float, np.ndarray] | None:
+        try:
+            objective, constraints = self.program.values(w)
+        except SimulationDiverged:
+            return None
+        return (objective, constraints) if np.isfinite(objective) and np.all(np.isfinite(constraints)) else None
+
+    def _is_feasible(self, state: SqpState) -> bool:
+        return self._violation(state.at.constraints) <= SQP_FEASIBILITY * (1 + state.at.constraints.size)
+
+    def _times_symmetric(self, hessian: np.ndarray, step: np.ndarray) -> np.ndarray:
+        pattern = self.quadratic.hessian
+        return np.bincount(pattern.rows, weights=hessian * step[pattern.columns], minlength=pattern.shape[0])
+
+    def _merit(self, state: SqpState, objective: float, constraints: np.ndarray) -> float:
+        return objective + state.penalty * self._violation(constraints)
+
+    def _violation(self, constraints: np.ndarray) -> float:
+        return float(np.sum(np.maximum(0.0, np.maximum(self.low - constraints, constraints - self.high))))
+
+    def _times(self, jacobian: np.ndarray, step: np.ndarray) -> np.ndarray:
+        pattern = self.program.jacobian_pattern
+        return np.bincount(pattern.rows, weights=jacobian * step[pattern.columns], minlength=pattern.shape[0])
+
+    def _transposed(self, jacobian: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+        pattern = self.program.jacobian_pattern
+        return np.bincount(pattern.columns, weights=jacobian * multipliers[pattern.rows], minlength=pattern.shape[1])
+
+    def _note(self, state: SqpState, step: float) -> None:
+        point, matching = self.program.point(state.w), state.at.constraints[:self.program.matching]
+        self.log.add(point.unknowns, state.at.objective / self.program.factor, step,
+                     float(np.max(np.abs(matching), initial=0.0)))

@@ -1,0 +1,36 @@
+"""Folder: which files may the page name? Those that are listed, and nothing that leads out of the folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PROBLEMS = (".toml",)
+RECORDS = (".csv", ".txt", ".tsv", ".dat", ".asc", ".parquet", ".pq", ".feather", ".arrow", ".mat", ".npz", ".h5", ".hdf5",
+           ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")  # the readers' list, which takes long to load; a test compares
+DEEPEST = 2  # folders below the one that is open
+MOST_LISTED = 500  # files
+PASSED_OVER = {"results", "node_modules", "__pycache__", "build", "dist"}  # folders that hold what programs wrote
+
+
+def listed_files(folder: Path) -> list[str]:
+    """Problem files and records, by their path from the folder with forward slashes; hidden ones are passed over."""
+    found: list[str] = []
+    for place, folders, files in os.walk(folder):
+        depth = len(Path(place).relative_to(folder).parts)
+        folders[:] = sorted(name for name in folders if depth < DEEPEST and name[0] != "." and name not in PASSED_OVER)
+        for name in sorted(files):
+            if name[0] == "." or Path(name.lower().removesuffix(".gz")).suffix not in (*PROBLEMS, *RECORDS):
+                continue
+            path = Path(place, name)
+            if path.resolve().is_relative_to(folder):
+                found.append(path.relative_to(folder).as_posix())
+        if len(found) >= MOST_LISTED:
+            break
+    return sorted(found[:MOST_LISTED], key=lambda name: (name.count("/"), not name.endswith(PROBLEMS), name))
+
+
+def within(folder: Path, name: str) -> Path:
+    """The path of a name below the folder; the folder itself where the name leads out of it."""
+    path = (folder / name).resolve()
+    return path if path.is_relative_to(folder.resolve()) else folder

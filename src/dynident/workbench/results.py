@@ -1,0 +1,48 @@
+"""Results: which fits of a problem lie on disk? Ordinary result folders, `results/<problem>-fit-001` and on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+FOLDER = "results"
+NUMBERED = re.compile(r"-fit-(\d{3,})$")
+
+
+def next_folder(problem: Path) -> Path:
+    """Where the next fit of this problem goes."""
+    taken = [number for number, _ in _numbered(problem)]
+    return problem.parent / FOLDER / f"{problem.stem}-fit-{max(taken, default=0) + 1:03d}"
+
+
+def listed(problem: Path, text: str) -> list[dict[str, Any]]:
+    """Every fit that can be read, oldest first, with what stands in its first lines; `fresh` where it is of this very text."""
+    found = []
+    for number, folder in _numbered(problem):
+        try:
+            said = json.loads((folder / "estimate.json").read_text(encoding="utf-8"))
+            given = (folder / "problem_as_given.toml").read_bytes()
+        except (OSError, ValueError):
+            continue  # being written, or damaged: the one who asks for it is told why
+        verdict = said.get("verdict") or {}
+        found.append({"id": folder.name, "label": f"fit {number}", "fresh": given == text.encode(),
+                      "converged": bool(said.get("converged")),
+                      "interrupted": bool((said.get("counts") or {}).get("interrupted")), "cost": said.get("cost"),
+                      "grade": verdict.get("grade", ""), "values": said.get("values") or {}})
+    return found
+
+
+def folder_of(problem: Path, result: str) -> Path | None:
+    """The folder of a listed result; None where there is no such."""
+    return next((folder for _, folder in _numbered(problem) if folder.name == result), None)
+
+
+def _numbered(problem: Path) -> list[tuple[int, Path]]:
+    top = problem.parent / FOLDER
+    if not top.is_dir():
+        return []
+    own = [(NUMBERED.search(path.name), path) for path in top.iterdir() if path.is_dir()
+           and path.name.startswith(f"{problem.stem}-fit-")]
+    return sorted((int(match.group(1)), path) for match, path in own if match and path.name == f"{problem.stem}{match.group()}")

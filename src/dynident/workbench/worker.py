@@ -1,0 +1,102 @@
+"""Worker: the process behind the page that reads records, simulates and fits (`python -m dynident.workbench.worker`).
+
+Messages come in on stdin, answers go out on what was stdout; what libraries print goes to stderr. The main thread works, a
+second one listens: "stop" interrupts the work as Ctrl-C does, and the end of stdin ends the process.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from typing import IO, Any
+
+from dynident.workbench.wire import Message, read_message, write_message
+
+Answer = tuple[dict[str, Any], bytes]
+
+
+class Channel:
+    """Both directions. Answers are written by a thread of their own, so that a stop never cuts one in the middle."""
+
+    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes]):
+        self.incoming, self.outgoing = incoming, outgoing
+        self.requests: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self.current = 0  # the number of the request at work; 0 between two
+        for endless in (self.listen, self.speak):
+            threading.Thread(target=endless, daemon=True).start()
+
+    def listen(self) -> None:
+        while (message := read_message(self.incoming)) is not None:
+            if message[0].get("call") != "stop":
+                self.requests.put(message)
+            elif self.current == message[0].get("number"):  # of one that has ended meanwhile there is nothing to stop
+                _thread.interrupt_main()
+        os._exit(0)  # whoever started this process is gone, or does not need it any more
+
+    def speak(self) -> None:
+        while True:
+            head, body = self.answers.get()
+            write_message(self.outgoing, head, body)
+
+    def send(self, head: dict[str, Any], body: bytes = b"") -> None:
+        self.answers.put((head, body))
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    outgoing = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    channel = Channel(sys.stdin.buffer, outgoing)
+    calls = _calls()
+    channel.send({"event": "ready"})
+    answer: Answer | None = None
+    while True:
+        try:
+            if answer is None:
+                head, _ = channel.requests.get()
+                channel.current = head["number"]
+                answer = _answered(calls, dict(head), channel)
+                channel.current = 0
+            channel.send({"number": head["number"], **answer[0]}, answer[1])
+            answer = None
+        except KeyboardInterrupt:  # a stop that came when the work was already done
+            continue
+
+
+def _answered(calls: dict[str, Callable[..., Answer]], head: dict[str, Any], channel: Channel) -> Answer:
+    from dynident.errors import DynidentError
+
+    number = head.pop("number")
+    try:
+        return calls[head.pop("call")](tell=lambda event: channel.send({"number": number, **event}), **head)
+    except KeyboardInterrupt:
+        return {"stopped": "Stopped before there was anything to keep."}, b""
+    except DynidentError as error:
+        return {"faults": list(getattr(error, "faults", None) or [str(error)])}, b""
+    except OSError as error:
+        return {"faults": [f"{error.filename or 'A file'}: {error.strerror or error}."]}, b""
+    except Exception as error:  # a worker that dies of it would take the page's curves along
+        import traceback
+
+        traceback.print_exc()
+        return {"faults": [f"This is a fault of dynident, not yours: {type(error).__name__}: {error}"]}, b""
+
+
+def _calls() -> dict[str, Callable[..., Answer]]:
+    from dynident.workbench import jobs
+    from dynident.workbench.live import Live
+
+    live = Live()
+    return {"load": live.load, "record": live.record, "simulate": live.simulate, "preview": live.preview,
+            "equations": live.equations, "templates": live.templates, "result": jobs.result, "fit": jobs.fit,
+            "check": jobs.check_problem, "compare": jobs.compare_methods, "validate": jobs.validate_result,
+            "profile": jobs.profile_result, "design": jobs.design_next}
+
+
+if __name__ == "__main__":
+    main()

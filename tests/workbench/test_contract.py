@@ -1,0 +1,394 @@
+"""Does the page get what it asks for, and is it what the command line gives? Without a browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+from bench import connected, running
+
+import dynident as di
+from dynident.cli import main
+from dynident.demo import copy_to
+from dynident.io.readers.tables import READERS
+from dynident.methods.presets import METHODS
+from dynident.workbench.commands import methods
+from dynident.workbench.folder import RECORDS
+
+ENDLESS = {"kind": "multistart", "starts": 5000, "method": {"kind": "single_shooting"}}
+HOSTILE = '<img src=x onerror=alert(1)> "y"\' ]'
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    copy_to(folder)
+    with running(folder) as server:
+        one = connected(server)
+        one.folder = folder
+        yield one
+
+
+@pytest.fixture
+def servo(page):
+    """The demo, opened anew from an untouched file."""
+    for name in ("servo.toml", "slide.csv", "slide_validation.csv"):
+        (page.folder / name).unlink(missing_ok=True)
+    copy_to(page.folder)
+    shutil.rmtree(page.folder / "results", ignore_errors=True)
+    assert page.call("POST", "/api/open", {"file": "servo.toml"})[0] == 200
+    return page
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        main([str(each) for each in arguments])
+    return end.value.code
+
+
+def test_a_problem_is_described_with_its_records_and_unknowns(servo):
+    state = servo.state()
+    assert (state["file"], state["dirty"], state["description"]["faults"]) == ("servo.toml", False, [])
+    assert [(r["name"], r["kind"], r["samples"]) for r in state["description"]["records"]] == [
+        ("strokes", "experiment", 2001), ("sines", "validation", 2001)]
+    first = state["description"]["quantities"][0]
+    assert [first[key] for key in ("name", "start", "lower", "upper", "unit", "free")] == ["M", 50, 1, 500, "kg", True]
+
+
+def test_the_curve_is_that_of_simulate(servo):
+    values = {"M": 80.0, "Fv": 150.0, "Fc": 12.0, "offset": -1.0}
+    view = {"record": 0, "width": 4000, "values": values}
+    head, (t, position, velocity, left_position, _) = servo.columns("/api/simulate", view)
+    said = di.read_problem(servo.folder / "servo.toml")
+    exact = di.simulate(said.problem.model, values, said.problem.experiments[0])
+    assert t == pytest.approx(exact.time)
+    assert position == pytest.approx(exact.outputs["position"], abs=1e-6)
+    assert velocity == pytest.approx(exact.outputs["velocity"], abs=1e-5)
+    measured = said.problem.experiments[0].outputs["position"]
+    assert left_position == pytest.approx(measured - position)
+    assert head["fit"]["position"] == pytest.approx(100 * (1 - np.linalg.norm(measured - position)
+                                                           / np.linalg.norm(measured - measured.mean())))
+    assert not head["coarse"]
+
+
+def test_record_and_curve_are_thinned_by_the_same_pixels(servo):
+    view = {"record": 1, "width": 120, "from": 1.0, "to": 9.0}
+    _, (t, *measured) = servo.columns("/api/record", view)
+    head, (t_curve, *_) = servo.columns("/api/simulate", {**view, "values": {}})
+    assert len(t) == 240
+    assert np.array_equal(t, t_curve)
+    assert len(measured) == 3
+    assert head["rows"] == 240
+
+
+def test_an_edit_is_in_the_text_and_undo_takes_it_back(servo):
+    before = servo.state()
+    after = servo.edit({"path": ["parameters", "M", "start"], "value": 77.0})
+    assert (after["dirty"], after["description"]["quantities"][0]["start"]) == (True, 77.0)
+    back = servo.call("POST", "/api/undo", {"revision": after["revision"]})[1]
+    assert (back["text"], back["dirty"]) == (before["text"], False)
+    again = servo.call("POST", "/api/redo", {"revision": back["revision"]})[1]
+    assert again["text"] == after["text"]
+
+
+def test_saving_keeps_comments_and_gives_a_file_that_the_command_line_takes(servo):
+    text = (servo.folder / "servo.toml").read_text()
+    servo.edit({"path": ["parameters", "M", "start"], "value": 60.25})
+    status, state = servo.call("POST", "/api/save", {})
+    assert (status, state["dirty"]) == (200, False)
+    assert (servo.folder / "servo.toml").read_text() == text.replace("start = 50", "start = 60.25")
+    assert di.read_problem(servo.folder / "servo.toml").problem.parameters[0].start == 60.25
+
+
+@pytest.mark.parametrize("name", ["../x.toml", "x.csv", ".x.toml", "a/b.toml", "servo", "slide.csv"])
+def test_saving_elsewhere_than_beside_the_problem_is_refused(servo, name):
+    assert servo.call("POST", "/api/save", {"as": name})[0] == 422
+    assert not (servo.folder.parent / "x.toml").exists()
+
+
+def test_saving_under_another_name_never_overwrites(servo):
+    (servo.folder / "taken.toml").write_text("x = 1\n")
+    assert servo.call("POST", "/api/save", {"as": "taken.toml"})[0] == 409
+    assert (servo.folder / "taken.toml").read_text() == "x = 1\n"
+    assert servo.call("POST", "/api/save", {"as": "other.toml"})[1]["file"] == "other.toml"
+
+
+def test_two_tabs_do_not_overwrite_each_other(servo):
+    other = connected(servo.server)
+    seen = servo.state()["revision"]
+    other.edit({"path": ["parameters", "M", "start"], "value": 61.0})
+    late = {"revision": seen, "edits": [{"path": ["parameters", "Fv", "start"], "value": 1}]}
+    status, answer = servo.call("PATCH", "/api/problem", late)
+    assert status == 409
+    assert "another tab" in answer["says"]
+    told = servo.heard(lambda event: event["event"] == "changed" and event["revision"] == answer["revision"])
+    assert told
+    assert servo.edit({"path": ["parameters", "Fv", "start"], "value": 90.0})["description"]["quantities"][1]["start"] == 90
+
+
+def test_a_file_that_changed_on_disk_is_said_and_not_overwritten(servo):
+    file = servo.folder / "servo.toml"
+    file.write_text(file.read_text().replace("upper = 500", "upper = 400"))
+    assert servo.state()["stale"]
+    servo.edit({"path": ["parameters", "M", "start"], "value": 61.0})
+    status, answer = servo.call("POST", "/api/save", {})
+    assert (status, answer["stale"]) == (409, True)
+    assert "upper = 400" in file.read_text()
+    state = servo.call("POST", "/api/reload", {})[1]
+    assert (state["stale"], state["dirty"], state["description"]["quantities"][0]["upper"]) == (False, False, 400)
+    assert state["undo"] >= 2  # what was not saved can be had back
+
+
+def test_faults_come_with_their_line_and_the_record_stays(servo):
+    state = servo.edit({"path": ["model", "states", "v"], "value": "(gain*u - Fv*v"})
+    (fault,) = [one for one in state["description"]["faults"] if "bracket" in one]
+    assert fault.startswith("servo.toml, line ")
+    assert "quantities" not in state["description"]
+    head, _ = servo.columns("/api/record", {"record": 0, "width": 100})
+    assert head["outputs"] == ["position", "velocity"]
+    status, answer = servo.call("POST", "/api/simulate", {"record": 0, "width": 100, "values": {}})
+    assert status == 422
+    assert "bracket" in answer["says"]
+
+
+def test_equations_have_their_faults_by_line_while_they_are_typed(servo):
+    model = {"states": {"q": "v", "v": "(u - d*v - k*q/m"}, "outputs": {"y": "q"}, "inputs": ["u"]}
+    answer = servo.call("POST", "/api/equations", {"model": model})[1]
+    assert [(one["part"], one["name"]) for one in answer["line_faults"]] == [("states", "v")]
+    assert answer["formulas"]["states"]["v"] is None
+    model["states"]["v"] = "(u - d*v - k*q)/m"
+    answer = servo.call("POST", "/api/equations", {"model": model})[1]
+    assert (answer["line_faults"], answer["parameters"]) == ([], ["d", "k", "m"])
+    assert answer["formulas"]["states"]["v"][0] == "math"
+
+
+def test_every_template_is_a_model_that_can_be_read(servo):
+    templates = servo.call("GET", "/api/templates")[1]["templates"]
+    assert len(templates) >= 5
+    for one in templates:
+        model = di.EquationModel.from_definition({"kind": "equations", **one["model"]})
+        assert set(model.parameters) == set(one["parameters"])
+
+
+def test_a_fit_of_the_page_is_the_fit_of_the_command_line_bit_for_bit(servo, tmp_path, capsys):
+    ended = servo.job("fit")
+    assert ended["state"] == "done"
+    folder = servo.folder / "results" / "servo-fit-001"
+    assert run("fit", servo.folder / "servo.toml", "--out", tmp_path / "cli") == 0
+    ours, theirs = (json.loads((one / "estimate.json").read_text()) for one in (folder, tmp_path / "cli"))
+    for key in ("values", "cost", "uncertainty", "statistics", "counts", "verdict", "notes"):
+        assert ours[key] == theirs[key], key
+    assert (folder / "problem_as_given.toml").read_bytes() == (servo.folder / "servo.toml").read_bytes()
+    assert (folder / "trajectories.csv").read_bytes() == (tmp_path / "cli" / "trajectories.csv").read_bytes()
+    assert {path.name for path in folder.iterdir()} == {path.name for path in (tmp_path / "cli").iterdir()}
+    assert di.load(folder).values == ours["values"]
+    state = servo.state()
+    assert [(one["label"], one["grade"], one["fresh"]) for one in state["results"]] == [("fit 1", "A", True)]
+    details = ended["answer"]["details"]
+    assert [row["name"] for row in details["rows"]][:4] == ["M", "Fv", "Fc", "offset"]
+    assert details["validations"][0]["record"] == "sines"
+    assert details["residuals"][0]["inputs"]["u"]["band"] > 0
+    assert servo.call("POST", "/api/result", {"result": "servo-fit-001"})[1]["details"]["values"] == details["values"]
+    edited = servo.edit({"path": ["parameters", "M", "start"], "value": 51})
+    assert not edited["results"][0]["fresh"]
+    assert "servo-fit-002" in edited["commands"]["shell"]
+
+
+def test_check_profile_validation_and_plan_are_those_of_the_commands(servo):
+    assert servo.job("check")["answer"]["check"]["ok"]
+    servo.job("fit")
+    profile = servo.job("profile", result="servo-fit-001", names=["Fc"])["answer"]["profile"]
+    low, high = profile["curves"]["Fc"]["low"], profile["curves"]["Fc"]["high"]
+    assert low < 20 < high
+    validated = servo.job("validate", result="servo-fit-001")["answer"]["details"]["validations"]
+    assert [one["record"] for one in validated] == ["sines"]
+    table = {"signal": {"kind": "piecewise_constant", "pieces": 3}, "constraints": ["abs(u) <= 1"], "duration": 1.0,
+             "sample_time": 0.05, "starts": 1}
+    servo.edit({"path": ["design"], "value": table})
+    plan = servo.job("design", result="servo-fit-001")["answer"]["plan"]
+    assert all(row["after"] < row["before"] for row in plan["rows"])
+    assert all(one["holds"] for one in plan["limits"])
+    assert (servo.folder / "next_input.csv").read_text().startswith('"time","u"')
+
+
+def test_a_stop_keeps_the_best_point_in_an_ordinary_folder(servo):
+    servo.edit({"path": ["method"], "value": ENDLESS})
+    status, begun = servo.call("POST", "/api/jobs", {"kind": "fit"})
+    assert status == 200
+    assert servo.call("POST", "/api/jobs", {"kind": "check"})[0] == 409
+    own = begun["job"]["id"]
+    servo.heard(lambda event: event.get("job") == own and event.get("says", {}).get("event") == "iteration")
+    assert servo.call("POST", "/api/stop", {})[0] == 200
+    ended = servo.ended(begun["job"]["id"])
+    assert ended["state"] == "stopped", ended["answer"]
+    saved = di.load(servo.folder / "results" / begun["job"]["result"])
+    assert saved.counts["interrupted"]
+    assert servo.state()["job"] is None
+
+
+def test_a_job_whose_process_is_killed_says_so_and_the_next_one_runs(servo):
+    servo.edit({"path": ["method"], "value": ENDLESS})
+    _, begun = servo.call("POST", "/api/jobs", {"kind": "fit"})
+    servo.heard(lambda event: event["event"] == "progress" and event["job"] == begun["job"]["id"])
+    assert servo.call("POST", "/api/stop", {"hard": True})[0] == 200
+    ended = servo.ended(begun["job"]["id"])
+    assert ended["state"] == "failed"
+    assert "start the job again" in ended["answer"]["faults"][0]
+    servo.edit({"path": ["method"], "value": {"kind": "multiple_shooting"}})
+    assert servo.job("check")["state"] == "done"
+
+
+def test_a_killed_live_worker_is_replaced_and_the_curve_comes_again(servo):
+    view = {"record": 0, "width": 100, "values": {"M": 80}}
+    _, before = servo.columns("/api/simulate", view)
+    os.kill(servo.server.session.live.process.pid, signal.SIGKILL)
+    servo.server.session.live.process.wait()
+    _, after = servo.columns("/api/simulate", view)
+    assert np.array_equal(before[1], after[1])
+
+
+def test_a_curve_that_runs_away_is_said_with_the_reason(servo):
+    status, answer = servo.call("POST", "/api/simulate", {"record": 0, "width": 100, "values": {"Fv": -1e7}})
+    assert (status, answer["diverged"]) == (422, True)
+    assert "finite" in answer["says"]
+
+
+def test_a_curve_that_takes_too_long_ends_its_process_not_the_page(servo, monkeypatch):
+    view = {"record": 0, "width": 100, "values": {}}
+    servo.columns("/api/simulate", view)
+    monkeypatch.setattr("dynident.workbench.session.LIVE_SECONDS", 0.3)
+    os.kill(servo.server.session.live.process.pid, signal.SIGSTOP)  # as one that never comes to an end
+    status, answer = servo.call("POST", "/api/simulate", view)
+    assert status == 504
+    assert "last good curve" in answer["says"]
+    monkeypatch.undo()
+    assert servo.columns("/api/simulate", view)
+
+
+@pytest.mark.parametrize("request_", [
+    {"record": 9}, {"record": -1}, {"record": "0"}, {"width": 1e3}, {"width": True}, {"from": "a"}, {"to": [1]},
+    {"values": {"M": "x"}}, {"values": {"M": True}}, {"values": [1]}, {"values": None}], ids=str)
+def test_requests_that_make_no_sense_are_refused_in_a_sentence(servo, request_):
+    status, answer = servo.call("POST", "/api/simulate", {"record": 0, "width": 100, "values": {}} | request_)
+    assert status == 422
+    assert answer["says"]
+
+
+def test_a_record_becomes_a_problem_with_guessed_roles(servo):
+    rows = [f"{k};{k % 3},5;{k / 10:.1f}\n".replace(".", ",") for k in range(30)]
+    (servo.folder / "rig.csv").write_text("t [ms];u [V];angle [rad]\n" + "".join(rows))
+    status, state = servo.call("POST", "/api/open", {"file": "rig.csv"})
+    assert status == 200
+    assert (state["file"], state["on_disk"], state["dirty"]) == ("rig.toml", False, True)
+    assert state["description"]["content"]["experiment"] == [{"file": "rig.csv", "time": "t", "inputs": {"u": "u"},
+                                                             "outputs": {"angle": "angle"}}]
+    record = state["description"]["records"][0]
+    assert (record["readable"], record["samples"], record["to"]) == (True, 30, pytest.approx(0.029))
+    assert not (servo.folder / "rig.toml").exists()
+    preview = servo.call("POST", "/api/preview", {"file": "rig.csv"})[1]
+    assert [(c["name"], c["unit"], c["role"]) for c in preview["columns"]] == [
+        ("t", "ms", "time"), ("u", "V", "input"), ("angle", "rad", "output")]
+    assert len(preview["rows"]) == 20
+
+
+def test_a_hostile_column_name_is_a_name(servo):
+    header = '"t","' + HOSTILE.replace('"', '""') + '"\n'
+    (servo.folder / "hostile.csv").write_text(header + "".join(f"{k},{k}\n" for k in range(5)))
+    state = servo.call("POST", "/api/open", {"file": "hostile.csv"})[1]
+    (table,) = state["description"]["content"]["experiment"]
+    assert list(table["outputs"].values()) == [HOSTILE]
+    assert all(name.replace("_", "").isalnum() for name in table["outputs"])
+    _, content, headers = servo.send("GET", "/api/state")
+    assert headers["Content-Type"] == "application/json"
+    assert HOSTILE in json.loads(content)["text"].replace('\\"', '"')
+
+
+def test_windows_of_a_record_are_fitted_and_validated_apart(servo):
+    state = servo.edit({"path": ["experiment", 0, "window"], "value": [0.0, 6.0]},
+                       {"path": ["validation", 0, "window"], "value": [6.0, 10.0]})
+    fitted, judged = state["description"]["records"]
+    assert (fitted["to"], judged["from"]) == (6.0, 6.0)
+    whole, (t, *_) = servo.columns("/api/record", {"record": 0, "width": 4000, "whole": True})
+    assert (t[-1], whole["samples"]) == (10.0, 2001)
+    state = servo.edit({"path": ["experiment", 0, "window"], "value": [5.0, 1.0]})
+    assert "no sample lies between 5 and 1" in state["description"]["faults"][0]
+
+
+def test_python_models_need_the_command_line_and_no_page_can_allow_them(servo):
+    (servo.folder / "evil.py").write_text("import pathlib\npathlib.Path(__file__).with_name('ran').write_text('')\n")
+    state = servo.call("POST", "/api/text", {"revision": servo.state()["revision"], "text": 'model = { python = "evil.py:m" }\n'
+                       '[[experiment]]\nfile = "slide.csv"\ntime = "t"\noutputs = ["q"]\n'})[1]
+    assert "--allow-code" in state["description"]["faults"][0]
+    assert state["code"] is None
+    assert servo.call("POST", "/api/consent", {"sha256": "0" * 64})[0] == 409
+    assert servo.job("check")["state"] == "failed"
+    assert not (servo.folder / "ran").exists()
+
+
+def test_an_fmu_runs_after_a_consent_to_its_very_content(servo):
+    fmu = servo.folder / "plant.fmu"
+    fmu.write_bytes(b"not really an archive")
+    state = servo.call("POST", "/api/text", {"revision": servo.state()["revision"], "text": 'model = { fmu = "plant.fmu" }\n'
+                       '[[experiment]]\nfile = "slide.csv"\ntime = "t"\noutputs = ["q"]\n'})[1]
+    assert (state["code"]["file"], state["code"]["bytes"]) == ("plant.fmu", 21)
+    assert "native code" in state["description"]["faults"][0]
+    assert servo.call("POST", "/api/consent", {"sha256": "0" * 64})[0] == 409
+    state = servo.call("POST", "/api/consent", {"sha256": state["code"]["sha256"]})[1]
+    assert state["code"] is None
+    assert "native code" not in state["description"]["faults"][0]  # it was opened now, and found to be no FMU
+    fmu.write_bytes(b"another one")
+    assert servo.state()["code"]["sha256"] != ""
+
+
+def test_files_that_are_listed_are_those_that_have_a_reader():
+    assert set(RECORDS) == set(READERS)
+
+
+def test_other_files_than_text_have_a_preview(servo):
+    np.savez(servo.folder / "rig.npz", t=np.arange(5.0), u=np.ones(5), y=np.zeros(5))
+    preview = servo.call("POST", "/api/preview", {"file": "rig.npz"})[1]
+    assert [(c["name"], c["role"]) for c in preview["columns"]] == [("t", "time"), ("u", "input"), ("y", "output")]
+    assert preview["rows"][4] == ["4.0", "1.0", "0.0"]
+    state = servo.call("POST", "/api/open", {"file": "rig.npz"})[1]
+    assert state["description"]["records"][0]["samples"] == 5
+
+
+def test_runs_in_one_file_are_records_of_one_table(servo):
+    (servo.folder / "runs.csv").write_text("run,t,y\n" + "".join(f"{run},{k},{k + run}\n" for run in (1, 2) for k in range(4)))
+    text = ('model = { states = { x = "a" }, outputs = { y = "x" } }\nparameters = { a = { start = 1 } }\n'
+            '[[experiment]]\nfile = "runs.csv"\ntime = "t"\noutputs = ["y"]\nsplit = "run"\n')
+    state = servo.call("POST", "/api/text", {"revision": servo.state()["revision"], "text": text})[1]
+    assert [(r["kind"], r["place"], r["samples"]) for r in state["description"]["records"]] == [("experiment", 0, 4)] * 2
+    _, (_, simulated, _) = servo.columns("/api/simulate", {"record": 1, "width": 100, "values": {"a": 1.0}})
+    assert np.diff(simulated) == pytest.approx([1, 1, 1])
+
+
+def test_methods_of_the_page_are_those_of_the_registry():
+    assert set(methods()) == set(METHODS)
+
+
+def test_the_same_in_python_runs_and_gives_the_same(servo, monkeypatch, capsys):
+    monkeypatch.chdir(servo.folder)
+    found = servo.state()["commands"]
+    names: dict = {}
+    exec(found["python"], names)
+    assert names["estimate"].verdict.grade == "A"
+    assert (servo.folder / "results" / "servo-fit-001" / "estimate.json").is_file()
+
+
+def test_a_million_samples_are_thinned_in_the_worker(servo):
+    t = np.arange(1_000_000) * 1e-3
+    np.savetxt(servo.folder / "long.csv", np.column_stack([t, np.sin(t)]), delimiter=",", header="t,y", comments="", fmt="%.6g")
+    servo.call("POST", "/api/open", {"file": "long.csv"})
+    head, (_, y) = servo.columns("/api/record", {"record": 0, "width": 1000})
+    assert (head["rows"], head["samples"]) == (2000, 1_000_000)
+    assert (y.min(), y.max()) == (-1.0, 1.0)
+    began = time.perf_counter()
+    head, _ = servo.columns("/api/record", {"record": 0, "width": 1000, "from": 500.0, "to": 500.5})
+    assert head["rows"] < 600
+    assert time.perf_counter() - began < 30  # read once, and kept
