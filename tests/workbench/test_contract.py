@@ -196,6 +196,8 @@ def test_a_fit_of_the_page_is_the_fit_of_the_command_line_bit_for_bit(servo, tmp
     assert servo.call("POST", "/api/result", {"result": "servo-fit-001"})[1]["details"]["values"] == details["values"]
     edited = servo.edit({"path": ["parameters", "M", "start"], "value": 51})
     assert not edited["results"][0]["fresh"]
+    back = servo.edit({"path": ["parameters", "M", "start"], "value": 50}, {"path": ["design", "signal"], "value": "multisine"})
+    assert back["results"][0]["fresh"]  # a plan of the next experiment is no other question
     assert "servo-fit-002" in edited["commands"]["shell"]
 
 

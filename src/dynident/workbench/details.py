@@ -39,7 +39,8 @@ def details(estimate: Estimate, interrupted: bool = False) -> dict[str, Any]:
         "fit": fits(estimate), "noise": {name: str(level) for name, level in noise_levels(estimate).items()},
         "values": {name: float(value) for name, value in estimate.values.items()},
         "names": list(estimate.problem.names), "correlation": None if matrix is None else matrix,
-        "history": [{"iteration": i.number, "cost": i.cost, "stage": i.stage} for i in estimate.history],
+        "history": [{"iteration": i.number, "cost": i.cost, "stage": i.stage, "values": list(i.values)}
+                    for i in estimate.history],
         "residuals": [part for e, r in zip(estimate.problem.experiments, estimate.residuals, strict=True)
                       for part in _residuals(e, r)],
         "validations": [_validation(v) for v in estimate.validations]}

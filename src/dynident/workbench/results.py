@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,28 @@ def next_folder(problem: Path) -> Path:
 
 
 def listed(problem: Path, text: str) -> list[dict[str, Any]]:
-    """Every fit that can be read, oldest first, with what stands in its first lines; `fresh` where it is of this very text."""
-    found = []
+    """Every fit that can be read, oldest first, with what stands in its first lines; `fresh` where it answers this text."""
+    found, asked = [], _asked(text)
     for number, folder in _numbered(problem):
         try:
             said = json.loads((folder / "estimate.json").read_text(encoding="utf-8"))
-            given = (folder / "problem_as_given.toml").read_bytes()
+            given = (folder / "problem_as_given.toml").read_text(encoding="utf-8")
         except (OSError, ValueError):
             continue  # being written, or damaged: the one who asks for it is told why
         verdict = said.get("verdict") or {}
-        found.append({"id": folder.name, "label": f"fit {number}", "fresh": given == text.encode(),
+        found.append({"id": folder.name, "label": f"fit {number}", "fresh": _asked(given) == asked,
                       "converged": bool(said.get("converged")),
                       "interrupted": bool((said.get("counts") or {}).get("interrupted")), "cost": said.get("cost"),
                       "grade": verdict.get("grade", ""), "values": said.get("values") or {}})
     return found
+
+
+def _asked(text: str) -> dict[str, Any] | None:
+    """What a fit depends on: all tables but the one that plans the next experiment. None for what is no TOML."""
+    try:
+        return {key: table for key, table in tomllib.loads(text.replace("\r\n", "\n")).items() if key != "design"}
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
 
 
 def folder_of(problem: Path, result: str) -> Path | None:

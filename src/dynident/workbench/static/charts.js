@@ -43,23 +43,3 @@ export function barChart(name, values, band, first = 0) {
   });
   return svg;
 }
-
-// Where a value and its interval lie between bounds.
-export function intervalBar(row) {
-  const space = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(space, "svg");
-  svg.setAttribute("viewBox", "0 0 100 12");
-  svg.setAttribute("class", "interval");
-  svg.setAttribute("aria-hidden", "true");
-  svg.setAttribute("preserveAspectRatio", "none");
-  const finite = (value) => typeof value === "number" && Number.isFinite(value);
-  const half = finite(row.low) && finite(row.high) ? Math.max(row.number - row.low, row.high - row.number) : Math.abs(row.number) || 1;
-  const scale = Math.max(Math.abs(row.number), 1e-300);
-  const share = Math.min(1, half / scale);
-  const make = (tag, props) => { const node = document.createElementNS(space, tag); Object.entries(props).forEach(([k, v]) => node.setAttribute(k, v)); svg.append(node); };
-  make("line", { x1: 0, x2: 100, y1: 6, y2: 6, class: "rail" });
-  const wide = finite(row.low) && finite(row.high) ? Math.max(1.5, 48 * share ** 0.5) : 50;
-  make("line", { x1: 50 - wide, x2: 50 + wide, y1: 6, y2: 6, class: finite(row.low) && finite(row.high) ? "reach" : "reach open" });
-  make("line", { x1: 50, x2: 50, y1: 1, y2: 11, class: "value" });
-  return svg;
-}

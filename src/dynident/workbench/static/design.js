@@ -17,12 +17,13 @@ export function render(place) {
     limits: h("textarea", { rows: 3, class: "code", value: (table.constraints ?? inputs.map((name) => `abs(${name}) <= 1`)).join("\n") }),
     terminal: h("textarea", { rows: 2, class: "code", value: (table.terminal_constraints ?? []).join("\n"), placeholder: "v == 0" }),
     duration: h("input", { type: "number", step: "any", min: 0, value: typeof table.duration === "number" ? table.duration : "", placeholder: "as the last record" }),
+    sample_time: h("input", { type: "number", step: "any", min: 0, value: table.sample_time ?? "", placeholder: "as the last record" }),
     criterion: select([["D", "D: volume of the confidence region"], ["A", "A: sum of the variances"], ["E", "E: the longest axis"]], table.criterion ?? "D", () => {}),
     starts: h("input", { type: "number", min: 1, max: 20, step: 1, value: table.starts ?? "", placeholder: "4" }) };
   const known = current() ?? store.state?.results.at(-1);
   fill(place, h("h2", { tabindex: -1 }, "Next experiment"), h("p", { class: "hint" }, known ? `Planned from ${known.label}.` : "Planned at the start values; a fit first makes a better plan."),
     field("Shape of the input", controls.kind), field("Pieces, harmonics or order", controls.count), field("Limits, one a line", controls.limits, "hold all along: abs(u) <= 2, abs(v) <= 0.5"),
-    field("At the end, one a line", controls.terminal), h("div", { class: "grid" }, field("Duration [s]", controls.duration), field("Starts of the search", controls.starts)), field("Criterion", controls.criterion),
+    field("At the end, one a line", controls.terminal), h("div", { class: "grid" }, field("Duration [s]", controls.duration), field("Sample time [s]", controls.sample_time)), field("Criterion", controls.criterion), field("Starts of the search", controls.starts),
     h("div", { class: "actions" }, store.job?.kind === "design" ? button("Stop, keep the best", () => post("/api/stop", {}), { class: "danger" }) : button("Plan the input", () => plan(controls, known), { class: "primary", disabled: Boolean(store.job) })),
     store.job?.kind === "design" ? h("p", { class: "progress" }, store.progress?.note ?? "Planning …") : null, shown());
 }
@@ -31,7 +32,7 @@ async function plan(controls, known) {
   const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
   const kind = controls.kind.value;
   const made = { signal: controls.count.value ? { kind, [COUNT[kind]]: Number(controls.count.value) } : kind, constraints: lines(controls.limits.value), terminal_constraints: lines(controls.terminal.value),
-    duration: controls.duration.value ? Number(controls.duration.value) : null, criterion: controls.criterion.value === "D" ? null : controls.criterion.value, starts: controls.starts.value ? Number(controls.starts.value) : null };
+    duration: controls.duration.value ? Number(controls.duration.value) : null, sample_time: controls.sample_time.value ? Number(controls.sample_time.value) : null, criterion: controls.criterion.value === "D" ? null : controls.criterion.value, starts: controls.starts.value ? Number(controls.starts.value) : null };
   const before = content().design ?? {};
   const edits = Object.entries(made).filter(([key, value]) => JSON.stringify(before[key] ?? (Array.isArray(value) ? [] : null)) !== JSON.stringify(value)).map(([key, value]) => ({ path: ["design", key], value: Array.isArray(value) && !value.length ? null : value }));
   if (edits.length && !(await edit(edits))) return;

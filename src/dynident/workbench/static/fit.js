@@ -1,8 +1,9 @@
 // Fit: check first, then search; the cost falls before one's eyes, and stop keeps the best point.
 import { lineChart } from "./charts.js";
 import { button, field, fill, h, number, say, select, toast } from "./elements.js";
-import { changed, content, described, edit, go, post, store } from "./store.js";
+import { changed, content, current, described, edit, go, post, store } from "./store.js";
 
+const STARTING = "Starting: the first steps may compile …";
 let trace = { x: [], cost: [], values: {} };
 let costChart = null, valueChart = null, line = null, lastSaid = 0;
 
@@ -27,7 +28,7 @@ function options(method) {
   const control = h("input", { type: "text", class: "code", value: rest.map(([key, value]) => `${key} = ${JSON.stringify(value)}`).join(", "), placeholder: "segments = 20" });
   control.addEventListener("change", () => {
     const made = {};
-    for (const [, key, value] of control.value.matchAll(/(\w+)\s*=\s*("[^"]*"|[^,]+)/g)) { try { made[key] = JSON.parse(value.trim()); } catch { toast(`${key} = ${value.trim()}: write a number, true, false or a "text".`, "bad"); return; } }
+    for (const [, key, value] of control.value.matchAll(/(\w+)\s*=\s*("[^"]*"|\{[^}]*\}|\[[^\]]*\]|[^,]+)/g)) { try { made[key] = JSON.parse(value.trim()); } catch { toast(`${key} = ${value.trim()}: write a number, true, false or a "text".`, "bad"); return; } }
     const keys = new Set([...rest.map(([key]) => key), ...Object.keys(made)]);
     edit([...keys].filter((key) => JSON.stringify(method[key]) !== JSON.stringify(made[key])).map((key) => ({ path: ["method", key], value: made[key] ?? null })));
   });
@@ -35,6 +36,7 @@ function options(method) {
 }
 
 function progress() {
+  if (!store.job) recalled();
   if (!store.progress && !trace.x.length) return null;
   line = h("p", { class: "progress" }, said());
   costChart = trace.x.length > 1 ? lineChart("Cost by iteration, on a logarithmic scale", trace.x, [{ values: trace.cost, colour: "fitted", width: 2 }], { log: true, height: 150, across: "iterations told" }) : null;
@@ -46,12 +48,19 @@ function progress() {
     valueChart ? [h("h3", {}, "Parameters, relative to the last"), valueChart, h("p", { class: "hint legend-line" }, names.map((name, k) => h("span", { class: `hue ${hues[k]} ${k % 2 ? "dashed" : ""}` }, name)))] : null);
 }
 
-const relative = (values) => { const last = values.at(-1) || 1; return values.map((value) => value / last); };
+// The search of the fit that is shown, from its own history: also of one that was too quick to watch, or of another day.
+function recalled() {
+  const past = current() && store.details[current().id]?.history;
+  if (past?.length) trace = { x: past.map((_, k) => k), cost: past.map((one) => (one.cost > 0 ? one.cost : null)), values: byName(past, store.details[current().id].names) };
+}
+const byName = (past, names) => Object.fromEntries(names.map((name, k) => [name, past.map((one) => (one.values.length === names.length ? one.values[k] : null))]).filter(([, values]) => values.some((value) => value !== null)));
+
+const relative = (values) => { const last = values.at(-1) || 1; return values.map((value) => (value === null ? null : value / last)); };
 const said = () => { const p = store.progress; return p ? (p.note ?? `${p.stage ? `${p.stage}: ` : ""}iteration ${p.iteration}, cost ${number(p.cost, 5)}, step ${number(p.step, 2)}`) : "The search of the last fit."; };
 
 let again = 0;
 export function told(event, names) {
-  if (event.event === "began") { trace = { x: [], cost: [], values: {} }; store.progress = { names: event.names, iteration: 0 }; return; }
+  if (event.event === "began") { trace = { x: [], cost: [], values: {} }; store.progress = { names: event.names, note: STARTING }; return; }
   if (event.event === "note") { store.progress = { ...store.progress, note: event.says }; }
   else {
     const known = store.progress?.names ?? names ?? [];
@@ -86,7 +95,7 @@ export async function reallyFit() {
   store.shown = null;
   store.kept = { label: "start", values: { ...store.values } };
   const begun = await post("/api/jobs", { kind: "fit" });
-  if (begun) { store.job = begun.job; store.progress = { iteration: 0 }; }
+  if (begun) { store.job = begun.job; store.progress = { note: STARTING }; }
   go("fit");
   changed("kept");
 }

@@ -12,11 +12,10 @@ export function choose(id) {
 export function render() {
   const place = document.getElementById("history");
   if (!store.state?.file) { fill(place); return; }
-  const chip = (label, chosen, onclick, extra) => h("li", {}, button([label, extra], onclick, { class: "chip", "aria-pressed": chosen ? "true" : "false" }));
   const compare = (one) => button(store.kept?.label === one.label ? "◉" : "○", () => { store.kept = store.kept?.label === one.label ? null : one; changed("kept"); },
     { class: "bare pin", "aria-pressed": store.kept?.label === one.label ? "true" : "false", "aria-label": `Dashed curve of ${one.label}`, title: "draw it dashed, to compare" });
   fill(place, h("h2", { id: "history-title" }, "History"), h("ul", { class: "chips", "aria-labelledby": "history-title" },
-    chip("start values", !store.shown, () => choose(null)),
+    h("li", { class: "pair" }, button("start values", () => choose(null), { class: "chip", "aria-pressed": store.shown ? "false" : "true" }), store.shown ? compare({ label: "start", values: { ...store.values } }) : null),
     store.state.kept.map((one) => h("li", { class: "pair" }, h("span", { class: "chip still" }, one.label), compare(one))),
     store.state.results.map((one) => h("li", { class: "pair" }, button([one.label, one.grade ? h("span", { class: "small-grade" }, one.grade) : null, one.interrupted ? " stopped" : one.converged ? "" : " not converged"],
       () => choose(one.id), { class: "chip", "aria-pressed": store.shown === one.id ? "true" : "false", title: `cost ${number(one.cost, 5)}` }), compare(one)))));

@@ -111,7 +111,10 @@ function tell() {
     row.querySelector(".fault").textContent = faults.map((one) => one.says.replace(/^[^:]*: /, "")).join("\n");
     row.classList.toggle("wrong", faults.length > 0);
     const tree = found.formulas[key]?.[name];
-    fill(row.querySelector(".formula"), tree && !faults.length ? math(tree) : null);
+    const formula = row.querySelector(".formula");
+    fill(formula, tree && !faults.length ? math(tree) : null);
+    const hidden = formula.scrollWidth > formula.clientWidth; // then keys must reach it, to scroll
+    for (const [attribute, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", `Formula of ${name}`]]) hidden ? formula.setAttribute(attribute, value) : formula.removeAttribute(attribute);
   }
   const general = document.getElementById("general-faults");
   const shown = new Set([...document.querySelectorAll("[data-line]")].map((row) => row.dataset.line));

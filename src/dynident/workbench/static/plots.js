@@ -120,7 +120,7 @@ function mount(place, one, last) {
   const series = one.kind === "input" ? [line("input", "input", 1.5)]
     : residual ? [line("residual", "residual", 1.2), line("+", "quiet", 1, [4, 4]), line("-", "quiet", 1, [4, 4])]
       : [line("measured", "measured", 5), line("kept", "second", 1.6, [6, 4]), line("simulated", () => (store.curve?.old ? "quiet" : "fitted"), 1.8)];
-  if (one.kind === "output" && !residual) series[0].alpha = 0.55;
+  if (one.kind === "output" && !residual) series[0].alpha = dark.matches ? 0.8 : 0.55;
   const plot = new uPlot({
     width: width(), height: one.tall + (last ? 22 : 0), legend: { show: false }, padding: [6, 10, 0, 0],
     scales: { x: { time: false, range: (u, low, high) => store.range ?? [low, high] } },

@@ -1,5 +1,5 @@
 // Trust: is the model right, how sure are the values, and what do records say that were not fitted?
-import { barChart, intervalBar, lineChart } from "./charts.js";
+import { barChart, lineChart } from "./charts.js";
 import { button, fill, h, number, percent, toast } from "./elements.js";
 import { attempt, changed, content, current, post, store } from "./store.js";
 import { call } from "./api.js";
@@ -40,9 +40,15 @@ function intervals(found, result) {
   return h("section", {}, h("h3", {}, "Values"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Values and intervals" }, h("table", { class: "values" },
     h("thead", {}, h("tr", {}, ["name", "value", found.heading, ""].map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, found.rows.map((row) => h("tr", { class: row.held ? "held" : "" }, h("th", { scope: "row" }, row.name),
-      h("td", { class: "number" }, row.value, h("span", { class: "unit" }, ` ${row.unit}`)), h("td", { class: "number" }, row.interval, row.held || found.verdict.withholds ? null : intervalBar(row), row.remark ? h("div", { class: "hint" }, row.remark) : null),
+      h("td", { class: "number" }, row.value, h("span", { class: "unit" }, ` ${row.unit}`)), h("td", { class: "number" }, row.interval, row.held || found.verdict.withholds ? null : h("div", { class: "hint" }, relative(row)), row.remark ? h("div", { class: "hint" }, row.remark) : null),
       h("td", {}, row.held ? null : button("profile", () => profile(result, row.name), { class: "quiet small", disabled: Boolean(store.job), "aria-label": `Profile likelihood of ${row.name}` }))))))),
   h("p", { class: "hint" }, found.meaning), Object.entries(store.profile[result.id] ?? {}).map(([name, curve]) => curveOf(name, curve)));
+}
+
+// Half of the interval in percent of the value, where both say something.
+function relative(row) {
+  const half = typeof row.low === "number" && typeof row.high === "number" ? (row.high - row.low) / 2 : NaN;
+  return Number.isFinite(half) && row.number ? `± ${number((100 * half) / Math.abs(row.number), 2)} %` : "";
 }
 
 async function profile(result, name) {
