@@ -33,7 +33,7 @@ import dynident as di
 from dynident.kalman.prediction_error.noisy_simulation import simulate_disturbed
 from dynident.models.augmented import disturbed_states
 
-KINDS = ("none", "sensor", "behind", "process", "quantised")
+KINDS = ("none", "sensor", "behind", "process", "quantised", "both")  # both: sensor of the input and process
 INPUT_NOISE = 0.1  # of the standard deviation of an input
 PROCESS_NOISE = 0.01  # of that of a state, from sample to sample
 START_FACTOR = 2.0
@@ -55,17 +55,17 @@ def noisy_problem(name: str, kind: str, seed: int) -> tuple[di.Problem, dict[str
     run = di.simulate(model, {**truth, **{f"{s}(0)": v for s, v in plants.plant(name).initial.items()}},
                       replace(record, initial={}))
     states = {n: PROCESS_NOISE * float(np.std(run.states[n])) / np.sqrt(step) for n in disturbed_states(model)}
-    disturbed = {"behind": inputs, "process": states}.get(kind, {})
+    disturbed = {"behind": inputs, "process": states, "both": states}.get(kind, {})
     (course,) = simulate_disturbed(at_truth, values, disturbed, "runge_kutta", 4, rng)
     std = plants.noise_std(name)
-    outputs = {}
+    outputs, sensed = {}, kind in ("sensor", "both")
     for k, output in enumerate(model.outputs):
         read = course[:, k] + std[output] * rng.normal(size=len(course))
         count = 3.5 * std[output]
         shift = count * rng.uniform()  # where a sensor's levels lie has nothing to do with the plant
         outputs[output] = count * np.round((course[:, k] + shift) / count) - shift if kind == "quantised" else read
-    noise = dict.fromkeys(outputs, di.Gaussian()) | ({n: di.Gaussian(s) for n, s in inputs.items()} if kind == "sensor" else {})
-    seen = {n: u + inputs.get(n, 0.0) * rng.normal(size=u.size) * (kind == "sensor") for n, u in record.inputs.items()}
+    noise = dict.fromkeys(outputs, di.Gaussian()) | ({n: di.Gaussian(s) for n, s in inputs.items()} if sensed else {})
+    seen = {n: u + inputs.get(n, 0.0) * rng.normal(size=u.size) * sensed for n, u in record.inputs.items()}
     begin = plants.start(name, START_FACTOR, seed) if START_FACTOR != 1 else truth
     parameters = [replace(p, start=begin[p.name]) if isinstance(p, di.Parameter) and p.name in begin else p
                   for p in at_truth.parameters]

@@ -177,6 +177,35 @@ def test_a_bound_is_kept_and_a_prior_is_heard():
     assert found.uncertainty.std("k") == pytest.approx(std / np.sqrt(2), rel=0.05)
 
 
+@pytest.mark.parametrize("kind", ["process", "sensor"])
+def test_an_equality_gives_what_substituting_it_gives(kind):
+    """Two ways to write one model: values and intervals are the same to a thousandth of a standard error."""
+    problem, truth = oscillator(6, kind)
+    share = truth["d"] / truth["k"]
+    tied = di.identify(problem.replace(constraints=(f"d == {share}*k",)), "prediction_error", progress=False)
+    written = di.EquationModel.from_definition({
+        **problem.model.definition(), "definitions": {"d": f"{share}*k"},
+        "parameters": [name for name in problem.model.parameters if name != "d"]})
+    left = [p for p in problem.parameters if getattr(p, "name", "") != "d"]
+    substituted = di.identify(problem.replace(model=written, parameters=left), "prediction_error", progress=False)
+    for name in ("k", "b"):
+        std = substituted.uncertainty.std(name)
+        assert tied.values[name] == pytest.approx(substituted.values[name], abs=1e-3 * std)
+        assert tied.uncertainty.std(name) == pytest.approx(std, rel=1e-3)
+    assert tied.values["d"] == pytest.approx(share * tied.values["k"], rel=1e-7)
+
+
+def test_an_inequality_holds_where_it_is_in_the_way_and_nowhere_else():
+    problem, _ = oscillator(6, "process")
+    free = di.identify(problem, "prediction_error", progress=False)
+    limit = free.values["k"] + 2 * free.uncertainty.std("k")
+    held = di.identify(problem.replace(constraints=(f"k + 0*d >= {limit}",)), "prediction_error", progress=False)
+    assert held.values["k"] == pytest.approx(limit, rel=1e-7) and any("held by the constraint" in note for note in held.notes)
+    same = di.identify(problem.replace(constraints=(f"k + 0*d <= {limit}",)), "prediction_error", progress=False)
+    assert same.values["k"] == pytest.approx(free.values["k"], abs=1e-3 * free.uncertainty.std("k"))
+    assert not any("constraint" in note for note in same.notes)
+
+
 def test_result_is_saved_with_its_criterion_and_noises(tmp_path):
     problem, _ = tank(0, "sensor")
     found = di.identify(problem, "prediction_error", progress=False)

@@ -54,7 +54,8 @@ class PredictionError(Method):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(nonlinear_algebraic_variables=Support.NO, process_noise=Support.YES, input_noise=Support.YES)
+        return Capabilities(nonlinear_algebraic_variables=Support.NO, constraints=Support.YES, process_noise=Support.YES,
+                            input_noise=Support.YES)
 
     @property
     def simulation_integrator(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import casadi as ca
 import numpy as np
@@ -12,6 +13,7 @@ from dynident.estimate.filter_result import FilterRecord, FilterResult, consiste
 from dynident.kalman.prediction_error.method import PredictionError
 from dynident.kalman.prediction_error.restricted import RestrictedLikelihood
 from dynident.kalman.prediction_error.scoring import (
+    LIKELIHOOD,
     TOTAL_LEAST_SQUARES,
     ScoringState,
     evaluate,
@@ -47,7 +49,10 @@ def build_prediction_estimate(setup: PredictionSetup, method: PredictionError, f
                             statistics["log_likelihood"], tests)
     uncertainty = _uncertainty(setup, found, lower, upper, criterion, filtered.consistent, shift)
     trajectories, residuals = trajectories_from(problem, [r.values for r in records], _predicted(setup, found, records))
-    notes = [f"Criterion: {criterion}, because {why}.", *remarks, *(as_sentence(w) for w in uncertainty.combinations),
+    held = setup.held.active(found.theta[:setup.unknowns]) if setup.held is not None else []
+    notes = [f"Criterion: {criterion}, because {why}.", *remarks,
+             *(f"The estimate is held by the constraint '{text}'; intervals are those without it." for text in held),
+             *(as_sentence(w) for w in uncertainty.combinations),
              *active_bound_notes(uncertainty), *(as_sentence(t.sentence) for t in tests if not t.passed),
              *prior_conflicts(problem, values, uncertainty), *(note for e in problem.experiments for note in e.notes)]
     spent = f"{max(len(found.history) - 1, 0)} iterations"
@@ -137,6 +142,10 @@ def _uncertainty(setup: PredictionSetup, found: ScoringState, lower: np.ndarray,
                  shift: np.ndarray | None) -> Covariance:
     n, problem = setup.unknowns, setup.problem
     held = on_bound(found, lower, upper)
+    if setup.held is not None:
+        setup = replace(setup, held=setup.held.equalities())
+        kind = TOTAL_LEAST_SQUARES if criterion == "errors in variables" else LIKELIHOOD
+        found = replace(found, at=evaluate(setup, found.theta, kind))
     active = {name: "lower" if found.theta[i] <= lower[i] else "upper" for i, name in enumerate(problem.names) if held[i]}
     kept = ~held
     kept[:n] = True  # of the unknowns the covariance knows itself which are on bounds

@@ -13,6 +13,7 @@ from dynident.codegen import compiler
 from dynident.errors import DynidentError
 from dynident.estimate.estimate import Estimate
 from dynident.kalman.method import ESTIMATE
+from dynident.kalman.prediction_error.firm_constraints import FirmConstraints
 from dynident.kalman.prediction_error.method import PredictionError
 from dynident.kalman.prediction_error.restricted import RestrictedLikelihood
 from dynident.kalman.prediction_error.result import build_prediction_estimate, whitened_innovations
@@ -241,6 +242,10 @@ class Search:
         lower, upper = (setup.coordinates(np.array([getattr(u, side) for u in unknowns])) for side in ("lower", "upper"))
         lower = np.where([u.log and not u.lower > 0 for u in unknowns], -np.inf, lower)
         values = np.array([first.values[name] for name in setup.problem.names])
+        if setup.problem.constraints:
+            begin = np.concatenate([setup.coordinates(values), np.log(np.maximum(typical, floor))])
+            n, covariance = setup.unknowns, inverse_information(evaluate(setup, begin).information)
+            setup = replace(setup, held=FirmConstraints.of(setup.problem, values, covariance[:n, :n]))
         return cls(setup, values, typical, np.concatenate([lower, np.log(floor)]), np.concatenate([upper, np.log(ceiling)]))
 
     def best(self, method: PredictionError, tell: Callable[..., object], starts: Sequence[np.ndarray] | None = None

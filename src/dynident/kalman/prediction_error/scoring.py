@@ -102,6 +102,12 @@ def _priors(setup: PredictionSetup, theta: np.ndarray) -> tuple[float, np.ndarra
             value += 0.5 * off**2
             gradient[i] += off * slope
             information[i, i] += slope**2
+    if setup.held is not None:
+        n = setup.unknowns
+        off, rows = setup.held.rows(theta[:n])
+        value += 0.5 * float(off @ off)
+        gradient[:n] += rows.T @ off
+        information[:n, :n] += rows.T @ rows
     return value, gradient, information
 
 

@@ -12,6 +12,7 @@ from dynident.errors import ProblemError, did_you_mean
 from dynident.integrators import integrator_named
 from dynident.kalman.filter_common import STEP_COUNT_ROUNDING
 from dynident.kalman.method import require_explicit
+from dynident.kalman.prediction_error.firm_constraints import FirmConstraints
 from dynident.kalman.prediction_error.innovations import InnovationModel
 from dynident.kalman.setup import signals_of
 from dynident.models.equations import EquationModel
@@ -44,6 +45,7 @@ class PredictionSetup:
     terms: tuple[NoiseTerm, ...]  # all noises, in the order of the filter
     open_terms: tuple[NoiseTerm, ...]
     records: tuple[PredictionRecord, ...]
+    held: FirmConstraints | None = None
     tilt: np.ndarray | None = None  # (theta,) slope of a straight line that is added to the criterion
 
     @property
