@@ -57,9 +57,8 @@ class Experiment:
     mode : str, default ""
         In which mode a hybrid model begins; "": the first that is possible.
     time_radius : float or array of one value per sample, default 0
-        By how much the time of a measurement may be wrong, a guaranteed bound, in the unit of time: it was taken somewhere
-        between `time - time_radius` and `time + time_radius`, but not before the start. Inputs change at `time`. Only
-        set_membership() takes it.
+        Guaranteed bound of the errors of the times at which was measured, but not before the start; inputs change at `time`.
+        Only set_membership() takes it.
     source : str, default ""
         The file that it was read from; errors name it.
     notes : tuple of str, default ()
@@ -289,16 +288,10 @@ class Experiment:
 
     def _time_radius(self, samples: int, faults: list[str]) -> Any:
         """A number, or a column of its own."""
-        if not np.ndim(self.time_radius):
-            radius = finite_number("time_radius", self.time_radius, faults)
-            faults += [f"time_radius = {radius:g} is negative; it bounds the errors of the times."] if radius < 0 else []
-            return radius
-        column = self._column("time_radius", self.time_radius, faults)
-        if column.size != samples:
-            faults.append(f"time_radius has {column.size} values, time has {samples}.")
-        elif not np.all(np.isfinite(column) & (column >= 0)):
-            faults.append("time_radius must be finite and not negative at every sample.")
-        return column
+        column = self._column("time_radius", np.atleast_1d(self.time_radius), faults)
+        if column.size not in (1, samples) or not np.all(np.isfinite(column) & (column >= 0)):
+            faults.append(f"time_radius is a finite number that is not negative, or one for each of {samples} samples.")
+        return column if np.ndim(self.time_radius) else column.item() if column.size else 0.0
 
     def _noise(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], samples: int, faults: list[str]
                ) -> dict[str, Noise]:
