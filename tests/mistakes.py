@@ -76,7 +76,6 @@ model('states={"x": "-k*x"}, inputs=["x"]', "x", "", states={"x": "-k*x"}, input
 model('states={"x": "-k*x"}, inputs="u"', "inputs", "list", states={"x": "-k*x"}, inputs="u")
 model('states={"x": "-k*x"}, inputs=["u"]', "u", "", states={"x": "-k*x"}, inputs=["u"])
 model('states={"x": "-k*x"}, constants={"g": "9.81"}', "g", "number", states={"x": "-g*x"}, constants={"g": "9.81"})
-model('states={"x": "-k*x"}, constants={"g": 9.81}', "g", "", states={"x": "-k*x"}, constants={"g": 9.81})
 model('states={"x": "-k*x"}, parameters=["k", "m"]', "m", "", states={"x": "-k*x"}, parameters=["k", "m"])
 model('states={"x": "-k*x"}, parameters=["c"]', "k", "", states={"x": "-k*x"}, parameters=["c"])
 model('states={"x": "-k*a"}, definitions={"a": "b", "b": "a"}', "a", "", states={"x": "-k*a"}, definitions={"a": "b", "b": "a"})
@@ -106,7 +105,10 @@ def record(what: str, place: str, way_out: str, *words: Any, **parts: Any) -> No
 
 
 record("time goes back", "time", "", [0, 2, 1], outputs={"x": [1, 2, 3]})
-record("time stands still", "time", "", [0, 1, 1], outputs={"x": [1, 2, 3]})
+record("time stands still while an input moves", "time", "", [0, 1, 1], inputs={"u": [0, 0, 1]}, outputs={"x": [1, 2, 3]})
+record("log-normal errors of a value that is not positive", "x", "NaN", [0, 1], outputs={"x": [1, -2]},
+       noise={"x": di.LogNormal(0.1)})
+record("a steady state per state", "x", "SteadyState", [0, 1], outputs={"x": [1, 2]}, initial={"x": "steady"})
 record("time with NaN", "time", "", [0, np.nan, 1], outputs={"x": [1, 2, 3]})
 record("empty time", "time", "", [], outputs={"x": []})
 record("output shorter than time", "x", "", [0, 1, 2], outputs={"x": [1, 2]})
@@ -120,7 +122,7 @@ record("noise as a number", "x", "Gaussian", [0, 1, 2], outputs={"x": [1, 2, 3]}
 mistake("record", "Gaussian(0)", "std", "Leave it out", lambda: di.Gaussian(0))
 mistake("record", "Gaussian(-1)", "std", "", lambda: di.Experiment([0, 1], outputs={"x": [1, 2]}, noise={"x": di.Gaussian(-1)}))
 record("hold='cubic'", "hold", "linear", [0, 1, 2], inputs={"u": [1, 2, 3]}, outputs={"x": [1, 2, 3]}, hold="cubic")
-record("initial as text", "x", "", [0, 1, 2], outputs={"x": [1, 2, 3]}, initial={"x": "one"})
+record("initial as a list", "x", "number", [0, 1, 2], outputs={"x": [1, 2, 3]}, initial={"x": [1]})
 record("start after the first sample", "start", "", [0, 1, 2], outputs={"x": [1, 2, 3]}, start=1.5)
 
 
@@ -297,9 +299,9 @@ problem_file("an unknown method", "newton", "multiple_shooting", "[parameters]",
 problem_file("an unknown option of a method", "segment", "segments", "[parameters]",
              '[method]\nkind = "multiple_shooting"\nsegment = 5\n\n[parameters]')
 problem_file("a method without a kind", "kind", "", "[parameters]", "[method]\nsegments = 5\n\n[parameters]")
-problem_file("initial as text", "x", "", "initial = { x = 1.0 }", 'initial = { x = "rest" }')
+problem_file("an initial state as an unknown word", "line", "Declare", "initial = { x = 1.0 }", 'initial = { x = "rest" }')
 problem_file("time that is a number", "run.csv", "columns count", 'time = "t"', "time = 3")
-problem_file("noise as text", "gaussian", "", 'outputs = ["x"]', 'outputs.x = { column = "x", gaussian = "small" }')
+problem_file("noise as an unknown word", "line", "Declare", 'outputs = ["x"]', 'outputs.x = { column = "x", gaussian = "small" }')
 problem_file("a constraint that cannot be read", "k >", "", "[model]", 'constraints = ["k >"]\n\n[model]')
 
 

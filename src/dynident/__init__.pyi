@@ -51,6 +51,7 @@ from dynident.parallel.process_pool import process_pool as process_pool
 from dynident.problem.experiment import Experiment as Experiment
 from dynident.problem.noise import Bounded as Bounded
 from dynident.problem.noise import Gaussian as Gaussian
+from dynident.problem.noise import LogNormal as LogNormal
 from dynident.problem.parameter import InitialState as InitialState
 from dynident.problem.parameter import Parameter as Parameter
 from dynident.problem.parameter import Prior as Prior
@@ -62,6 +63,7 @@ from dynident.problem.prepare import resample as resample
 from dynident.problem.prepare import shift as shift
 from dynident.problem.prepare import thin as thin
 from dynident.problem.problem import Problem as Problem
+from dynident.problem.steady_state import SteadyState as SteadyState
 from dynident.robots.model import RobotModel as RobotModel
 from dynident.verbs.bootstrap import bootstrap as bootstrap
 from dynident.verbs.bootstrap import leave_one_out as leave_one_out
@@ -70,6 +72,8 @@ from dynident.verbs.compare import Comparison as Comparison
 from dynident.verbs.compare import compare as compare
 from dynident.verbs.coverage import coverage as coverage
 from dynident.verbs.identify import identify as identify
+from dynident.verbs.objective_value import ObjectiveValue as ObjectiveValue
+from dynident.verbs.objective_value import objective as objective
 from dynident.verbs.profile import profile as profile
 from dynident.verbs.simulate import simulate as simulate
 from dynident.verbs.structural_identifiability import structural_identifiability as structural_identifiability

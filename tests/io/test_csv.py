@@ -338,7 +338,11 @@ def test_time_that_goes_back_is_an_error_with_its_line(slide):
 
 
 def test_time_that_repeats_is_an_error_with_its_line(slide):
-    assert "slide.csv, line 4: time repeats 1.0." in fault(slide("t,y\n0,1\n1,1\n1,1\n"), time="t", outputs=["y"])
+    assert "slide.csv, line 4: time repeats 1.0." in fault(slide("t,u\n0,1\n1,1\n1,1\n"), time="t", inputs=["u"])
+
+
+def test_time_may_repeat_where_there_is_no_input(slide):
+    assert read_csv(slide("t,y\n0,1\n1,1\n1,2\n"), time="t", outputs=["y"]).samples == 3
 
 
 def test_an_infinite_value_is_an_error_with_its_line(slide):

@@ -76,6 +76,23 @@ def in_discrete_time(kind: str) -> di.Problem:
     return problem(kind, di.EquationModel(next={"x": f"x - {step!r}*a*x"}, sample_time=step, outputs={"y": "x"}))
 
 
+def with_constants(kind: str) -> di.Problem:
+    """Twice the rate in the second run, which a constant says."""
+    model = di.EquationModel(states={"x": "-a*f*x"}, outputs={"y": "x"})
+    noise = di.Bounded(0.05) if kind == "set_membership" else di.Gaussian(0.01)
+    runs = [di.Experiment(T, outputs={"y": np.exp(-f * T)}, noise={"y": noise}, initial={"x": 1.0}, constants={"f": f},
+                          name=f"run {f}") for f in (1.0, 2.0)]
+    return di.Problem(model, runs, [di.Parameter("a", start=1.1, lower=0.5, upper=2.0)])
+
+
+def with_repeats(kind: str) -> di.Problem:
+    twice = np.repeat(T[::2], 2)
+    noise = di.Bounded(0.05) if kind == "set_membership" else di.Gaussian(0.01)
+    record = di.Experiment(twice, outputs={"y": np.exp(-twice) + 0.01 * np.sin(40 * np.arange(twice.size))}, noise={"y": noise},
+                           initial={"x": 1.0})
+    return di.Problem(DECAY, [record], [di.Parameter("a", start=1.1, lower=0.5, upper=2.0)])
+
+
 WITH: dict[str, Callable[[str], di.Problem]] = {
     "bounds": problem, "priors": lambda kind: problem(kind, parameter={"prior": di.Prior(1.0, 0.1)}),
     "missing_values": with_a_gap, "several_experiments": lambda kind: problem(kind, runs=2),
@@ -88,6 +105,11 @@ WITH: dict[str, Callable[[str], di.Problem]] = {
     "process_noise": lambda kind: problem(kind, process_noise={"x": di.Gaussian(0.02)}), "input_noise": with_a_noisy_input,
     "filtered_outputs": with_a_filter,
     "algebraic_variables": lambda kind: algebraic(kind, "z + a*x"),
+    "experiment_constants": with_constants, "repeated_times": with_repeats,
+    "initial_formulas": lambda kind: problem(kind, record={"initial": {"x": "a/a"}}),
+    "noise_formulas": lambda kind: problem(kind, noise=di.Gaussian("0.01*a")),
+    "log_normal_noise": lambda kind: problem(kind, noise=di.LogNormal(0.02)),
+    "priors_on_logarithms": lambda kind: problem(kind, parameter={"prior": di.Prior(0.0, 0.1, on="ln")}),
     "nonlinear_algebraic_variables": lambda kind: algebraic(kind, "z + z**3 + a*x + (a*x)**3")}
 
 

@@ -249,7 +249,6 @@ def test_undeclared_and_unused_names_of_a_function_are_reported_together():
 
 @pytest.mark.parametrize(("arguments", "sentence"), [
     ({"inputs": ["u"]}, "input 'u' is used in no equation"),
-    ({"constants": {"c": 1}}, "constant 'c' is used in no equation"),
     ({"parameters": ["k", "m"]}, "parameter 'm' is used in no equation"),
     ({"definitions": {"d": "k*x"}}, "definition 'd' is used in no equation")])
 def test_what_is_declared_but_unused_is_a_fault(arguments, sentence):

@@ -245,6 +245,15 @@ def test_bars_that_do_not_overlap_are_drawn_apart(tmp_path):
     assert float(bars[0]["x2"].rstrip("%")) < float(bars[1]["x1"].rstrip("%"))
 
 
+def test_ends_of_a_scale_are_written_so_that_they_differ(tmp_path):
+    one = sample.estimate()
+    exact = replace(one, uncertainty=replace(one.uncertainty, matrix=1e-6 * one.uncertainty.matrix,
+                                             corrected=1e-6 * one.uncertainty.corrected))
+    read = Read(report.comparison_html({"one": exact}, tmp_path / "c.html").read_text(encoding="utf-8"))
+    low, high = re.search(r"49\.8731\d* ± \S+ (49\.\d+) (49\.\d+)", read.words).groups()
+    assert float(low) < 49.8731 < float(high)
+
+
 def test_open_bars_reach_both_edges(tmp_path):
     read = Read(report.comparison_html({"one": sample.estimate()}, tmp_path / "c.html").read_text(encoding="utf-8"))
     open_bar = next(a for tag, a in read.tags if tag == "line" and "open" in a["class"])

@@ -57,6 +57,13 @@ def test_unknowns_that_are_not_determined_are_named_in_the_strip_which_is_not_gr
     assert "Not determined by these data: offset (1 of 5 unknowns)." in said
 
 
+def test_a_band_is_explained_only_where_one_is_drawn(tmp_path):
+    for made in (sample.estimate(), sample.estimate(noise_std={})):
+        text = report.html(made, tmp_path / "page.html").read_text(encoding="utf-8")
+        bands = [c for panel in drawings.charts(text)[0].panels for c in panel.curves if c.classes[0] == "band"]
+        assert bool(bands) == ("Shaded: where 95 % of the residuals belong" in words(text)) == bool(made.noise_std)
+
+
 def test_the_measured_curve_is_wide_and_below_the_model(tmp_path):
     page = report.html(sample.estimate(samples=2000), tmp_path / "page.html").read_text(encoding="utf-8")
     first, second = drawings.charts(page)[0].panels[0].curves
@@ -120,6 +127,18 @@ def test_intervals_of_both_kinds_stand_side_by_side_only_where_they_differ():
     assert "errors independent" in words(interpretation(made))
     same = replace(made.uncertainty, corrected=made.uncertainty.matrix, std_if_released={})
     assert "the intervals are the same" in words(interpretation(replace(made, uncertainty=same)))
+
+
+def test_where_the_verdict_judges_predictions_the_grades_of_simulations_are_called_so(tmp_path):
+    parts = (Verdict(Grade.NOT, "errs by 53 %.", Cause.NONE, {}, "position"),)
+    ahead = replace(sample.checked(), ahead={1: {"position": 99.0, "velocity": 99.0}},
+                    verdict=Verdict(Grade.SMALL_REMAINDER, "ahead within 4 %.", Cause.NONE, {}, "", parts))
+    said = "Graded here is the simulation of the whole record"
+    page = report.html(sample.estimate(), tmp_path / "page.html", [ahead])
+    assert said in words(page.read_text(encoding="utf-8"))
+    as_bad = replace(ahead, verdict=replace(ahead.verdict, grade=Grade.NOT))
+    page = report.html(sample.estimate(), tmp_path / "page.html", [as_bad])
+    assert said not in words(page.read_text(encoding="utf-8"))
 
 
 def test_heading_date_and_command_say_what_this_page_is(tmp_path):

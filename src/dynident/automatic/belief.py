@@ -55,6 +55,9 @@ def believe(problem: Problem, residuals: Residuals, loss: str = "squared") -> Be
         own = believe_series(name, statistics, unknowns)
         if own.level > worst.level or worst.reason.startswith("nothing was"):
             worst = own
+    if problem.has_noise_formulas and worst.level < BeliefLevel.UNJUDGED:
+        return Belief(BeliefLevel.UNJUDGED, "standard deviations are formulas of unknowns, so that residuals are as large as "
+                                            "they say at every minimum.")
     return worst
 
 

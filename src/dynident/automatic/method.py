@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from dynident.estimate.estimate import Estimate
-from dynident.methods.capabilities import Capabilities, Support
+from dynident.methods.capabilities import CONDITIONS, Capabilities, Support
 from dynident.methods.method import Method
 from dynident.methods.options import check_options, documented, option, unchecked, whole_number
 from dynident.methods.presets import method_from, plain_method
@@ -89,7 +89,8 @@ class Automatic(Method):
         return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
                             dead_times=Support.YES, discrete_time=Support.YES,
                             constraints=Support.YES, state_bounds=Support.YES,  # by the method that suits the problem
-                            process_noise=Support.YES, input_noise=Support.YES, filtered_outputs=Support.YES)
+                            process_noise=Support.YES, input_noise=Support.YES, filtered_outputs=Support.YES,
+                            noise_formulas=Support.YES, **CONDITIONS)
 
     @property
     def simulation_integrator(self) -> str:
@@ -123,4 +124,5 @@ class Automatic(Method):
         times = {**estimate.times, "other stages": others} if len(estimate.stages) > 1 else estimate.times
         other = estimate.smoothed is not None or estimate.arrived_by == "prediction"
         made_by = estimate.method if other else with_integrator_of(estimate, chosen.method)
-        return replace(estimate, problem=problem, method=replace(chosen, method=made_by), times=times)
+        return replace(estimate, problem=problem.with_noise_of(estimate.problem), method=replace(chosen, method=made_by),
+                       times=times)

@@ -154,7 +154,11 @@ def _last_fits(setup: AutomaticSetup, begin: StartTrajectory) -> list[Callable[[
     method, problem = setup.method, setup.problem
     if not isinstance(method, DirectMethod):
         begun = with_start(problem, start_of(problem, begin.values), logarithms=False)
-        return [lambda report: replace(method.identify(begun, setup.executor, report), problem=problem)]
+        def fitted(report: Callable[..., object]) -> Estimate:
+            estimate = method.identify(begun, setup.executor, report)
+            return replace(estimate, problem=problem.with_noise_of(estimate.problem))
+
+        return [fitted]
     own: Any = replace(method, max_iterations=LAST_ITERATIONS)  # type: ignore[type-var]  # each is a dataclass
     integrator = AUTOMATIC if method.chooses_integrator else method.simulation_integrator
     single = SingleShooting(integrator=integrator, loss=method.loss, max_iterations=LAST_ITERATIONS)

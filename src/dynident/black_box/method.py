@@ -16,7 +16,7 @@ from dynident.errors import ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.capabilities import Capabilities, Support, check_supports
+from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports, refuse_robust_loss
 from dynident.methods.direct import check_integrator, with_iterations
 from dynident.methods.method import Method
 from dynident.methods.options import (
@@ -70,7 +70,7 @@ class LeastSquares(Method):
     def capabilities(self) -> Capabilities:
         return Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
                             dead_times=Support.YES, discrete_time=Support.YES,
-                            constraints=Support.YES, robust_losses=Support.YES, filtered_outputs=Support.YES,
+                            constraints=Support.YES, robust_losses=Support.YES, filtered_outputs=Support.YES, **CONDITIONS,
                             instead={"state_bounds": "full_discretization() on equations, which hands them to Ipopt"})
 
     @property
@@ -82,6 +82,7 @@ class LeastSquares(Method):
 
     def check_supports(self, problem: Problem) -> None:
         check_supports(problem, self.kind, self.capabilities)
+        refuse_robust_loss(problem, self.loss)
         if isinstance(problem.model, EquationModel):  # an FMU brings its own
             check_integrator(problem, integrator_named(self.integrator))
         if self.global_search:

@@ -157,8 +157,9 @@ class BlackBoxProblem:
         evaluation, factors = self._evaluation(point)
         n = len(self.names)
         residuals, no_states = evaluation.weighted_residuals, np.zeros((1, 0, n))
-        chains = [SegmentChain(r.segment_starts, jacobian[e], r.weight * factors[e], residuals[e], no_states, np.zeros((0, 0)))
-                  for e, r in enumerate(self.records)]
+        weights = evaluation.weights or tuple(r.weight for r in self.records)
+        chains = [SegmentChain(r.segment_starts, jacobian[e], weights[e] * factors[e], residuals[e], no_states,
+                               np.zeros((0, 0))) for e, r in enumerate(self.records)]
         linear = self.objective.linear(point, evaluation, chains, workspace or Workspace())
         derivative = self.coordinates.derivative(point.unknowns)
         return replace(linear, unknown_maps=tuple(UnknownMap(np.arange(n), derivative) for _ in chains))
@@ -168,14 +169,15 @@ class BlackBoxProblem:
         jacobian, values = self._jacobian(point), self.objective.values(point)
         blocks, residuals, where = [], [], []
         for e, (record, outputs) in enumerate(zip(self.records, self._outputs(point), strict=True)):
+            weighed = record.weighed(outputs)
             seen = record.weight > 0
             node, output = np.nonzero(seen)
-            blocks.append(jacobian[e][seen] * record.weight[seen][:, None])
-            residuals.append(record.residuals(outputs)[seen])
+            blocks.append(jacobian[e][seen] * weighed.weight[seen][:, None])
+            residuals.append(weighed.residuals[seen])
             where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
         for i, known in self.objective.priors:
-            blocks.append(np.eye(values.size)[i:i + 1] / known.std)
-            residuals.append(np.array([(values[i] - known.mean) / known.std]))
+            blocks.append(np.eye(values.size)[i:i + 1] * known.slope(values[i]))
+            residuals.append(np.array([known.residual(values[i])]))
             where.append(np.array([[-1, -1, i]]))
         return ResidualJacobian.dense(values, np.concatenate(residuals), np.vstack(blocks), ResidualIndex(*np.vstack(where).T))
 

@@ -87,7 +87,9 @@ def _substeps(time: np.ndarray, per_interval: int) -> np.ndarray:
     if time.size < 2:
         return np.zeros(0, dtype=np.int32)
     gaps = np.diff(time)
-    longest = np.median(gaps) / per_interval
+    if not np.any(gaps):
+        return np.ones(gaps.size, dtype=np.int32)
+    longest = np.median(gaps[gaps > 0]) / per_interval  # repeated times are no steps
     return np.maximum(1, np.ceil(gaps / longest * (1 - 1e-6))).astype(np.int32)  # jitter of 1 ppm adds no step
 
 

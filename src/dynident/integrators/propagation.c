@@ -70,6 +70,7 @@ INLINE void spread(int n, const double *from, int w, Columns columns, double *to
 /* From node k to the next, the parameters in columns from m on; 0 where a step has no solution. */
 INLINE int between(const Record *r, long long k, Parameters p, int sens, int w, int m, double *x, double *S, MEMORY *memory) {
   const double *u_begin = r->u_begin + k * NU, *u_end = r->u_end + k * NU;
+  if (r->t[k + 1] == r->t[k]) return 1; /* measured again at the same time */
 #if ADAPTIVE
   int a, jumped = 0;
   for (a = 0; a < NU; a++) jumped = jumped || (k > 0 && u_begin[a] != u_end[a - NU]);

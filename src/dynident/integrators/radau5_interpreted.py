@@ -83,6 +83,8 @@ class InterpretedRadau5:
             walk = _Walk(np.array(nodes[i], float), first_sensitivities(grid, i, nx, nf), np.zeros(nx))
             for k in range(int(begin), int(end)):
                 self._observe(grid, k, walk, p, out)
+                if grid.time[k + 1] == grid.time[k]:  # measured again at the same time
+                    continue
                 if k > 0 and np.any(grid.u_begin[k] != grid.u_end[k - 1]):
                     walk.length = 0.0
                 span = _Interval(grid.time[k], grid.time[k + 1] - grid.time[k], grid.u_begin[k], grid.u_end[k], p)

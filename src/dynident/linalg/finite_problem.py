@@ -96,6 +96,13 @@ class Evaluation:
     stage_residuals: tuple[np.ndarray, ...]  # per experiment (segments - 1, stages): what inner stages lack, else no columns
     max_defect: float  # largest defect, each divided by the typical size of its state
     factors: tuple[np.ndarray, ...] = ()  # what a robust loss puts on each row, in the residuals already; none: all are one
+    weights: tuple[np.ndarray, ...] = ()  # of each row at this point, where they follow from the model; none: as given
+    log_std: float = 0.0  # part of the cost: twice the logarithms of standard deviations that are formulas
+
+    @property
+    def squares(self) -> float:
+        """The cost without logarithms: what tells how large residuals are."""
+        return self.cost - self.log_std
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,8 @@ from dynident.integrators.propagation import Propagation, mode_names
 from dynident.linalg.finite_problem import ResidualJacobian
 from dynident.methods.indistinguishable import confirmed_combinations
 from dynident.models.equations import EquationModel
-from dynident.problem.noise import loss_and_weights
+from dynident.problem.experiment import Experiment
+from dynident.problem.noise import LogNormal, logarithmic_mean, loss_and_weights
 from dynident.problem.problem import Problem, given_std
 from dynident.solvers.solver_result import Iteration, SolverResult
 from dynident.statistics.active_bounds import ActiveConstraints, count_fixed
@@ -58,7 +59,7 @@ def build_estimate(problem: Problem, method: Any, values: Mapping[str, float], u
         problem=problem, method=method, values={**values, **problem.fixed_values()}, uncertainty=uncertainty,
         converged=converged, status=status, cost=cost, trajectories=trajectories, residuals=residuals,
         noise_std={} if noise_std is None else all_noise_std(problem, noise_std),
-        notes=(*notes, *algebraic_notes(problem, values, trajectories)), history=history,
+        notes=(*notes, *problem.notes, *algebraic_notes(problem, values, trajectories)), history=history,
         counts={**counts, **({"interrupted": 1} if interrupted else {})}, times=times or {},
         statistics={**(statistics or {}), **fits}, **parts)
 
@@ -73,7 +74,7 @@ def algebraic_notes(problem: Problem, values: Mapping[str, float], trajectories:
     for e, (experiment, path) in enumerate(zip(problem.experiments, trajectories, strict=False)):
         x, u = (np.array([of[name][0] for name in names]) for of, names in
                 ((path.states, model.states), (experiment.inputs, model.inputs)))
-        p = problem.parameters_and_initial_state(unknowns, e)[0]
+        p = problem.parameters_at(unknowns, e)
         z = model.algebraic_system.solve(float(path.time[0]), x, u, p)
         named = ", ".join(f"{name} = {value:.6g}" for name, value in zip(model.algebraic, z, strict=True))
         found.append(f"{named} in '{experiment.name}'" if len(problem.experiments) > 1 else named)
@@ -87,7 +88,9 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
                           constraints: ActiveConstraints | None = None) -> Estimate:
     """Everything that follows from the point which the solver of a direct method found."""
     began = time.perf_counter()
-    trajectories, residuals = trajectories_of(problem, finite, finite.run_with_all_outputs(outcome.point))
+    propagated = finite.run_with_all_outputs(outcome.point)
+    problem = with_model_weights(problem, finite, propagated)
+    trajectories, residuals = trajectories_of(problem, finite, propagated)
     at = finite.linearization(outcome.point)
     active = {name: "lower" if side < 0 else "upper"
               for name, side in zip(problem.names, outcome.active_bounds, strict=True) if side}
@@ -102,7 +105,8 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))
     values = dict(zip(problem.names, (float(v) for v in at.values), strict=True))
-    cost = float(at.residuals @ at.residuals) if finite.loss == "squared" else outcome.evaluation.cost
+    plain = finite.loss == "squared" and not problem.weighs_by_model
+    cost = float(at.residuals @ at.residuals) if plain else outcome.evaluation.cost
     notes = direct_notes(problem, finite, at, uncertainty, noise_std, error, fixed)
     notes += prior_conflicts(problem, values, uncertainty)
     if finite.loss == "squared":  # a few samples far out say nothing about the noise of a record
@@ -112,6 +116,15 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
         status=fit_status(outcome.reason, outcome.converged, solver), noise_std=noise_std, notes=notes, history=outcome.history,
         counts=counts, times={**times, "statistics": time.perf_counter() - began}, interrupted=outcome.interrupted,
         statistics=information_criteria_of(problem, residuals, fixed=fixed))
+
+
+def with_model_weights(problem: Problem, finite: SimulatedProblem, propagated: list[Propagation]) -> Problem:
+    """The problem with the standard deviations that formulas and log-normal errors have at the solution."""
+    if not problem.weighs_by_model:
+        return problem
+    return problem.with_noise_at([
+        {} if record.model_weights is None else record.model_weights.std_in_units(out.outputs)
+        for record, out in zip(finite.records, propagated, strict=True)])
 
 
 def trajectories_of(problem: Problem, finite: SimulatedProblem, propagated: list[Propagation]
@@ -187,7 +200,7 @@ def direct_notes(problem: Problem, finite: SimulatedProblem, at: ResidualJacobia
     notes += [f"{name} is practically unidentifiable (unbounded interval): these data hardly determine it."
               for name in uncertainty.practically_unidentifiable]
     measured = at.rows.output >= 0
-    if not noise_std:
+    if not noise_std and not problem.has_noise_formulas:
         seen = at.residuals[measured]
         squares = float(seen @ seen) if finite.loss == "squared" else seen.size * robust_std(seen) ** 2
         test = noise_level(squares, seen.size - at.values.size + fixed)
@@ -280,9 +293,23 @@ def information_criteria_of(problem: Problem, residuals: Sequence[Mapping[str, n
                 known = levels.setdefault(key, [])
                 assert known is not None  # the key says that the std is given
                 known.append(std)
-    return information_criteria({key: np.concatenate(parts) for key, parts in columns.items()},
+    found = information_criteria({key: np.concatenate(parts) for key, parts in columns.items()},
                        {key: None if parts is None else np.concatenate(parts) for key, parts in levels.items()},
                        len(problem.unknowns) - fixed)
+    more = sum(_slope_of_logarithms(experiment, own) for experiment, own in zip(problem.experiments, residuals, strict=True))
+    return {name: value + more * {"log_likelihood": 1, "aic": -2, "aicc": -2, "bic": -2}.get(name, 0)
+            for name, value in found.items()} if more else found
+
+
+def _slope_of_logarithms(experiment: Experiment, residuals: Mapping[str, np.ndarray]) -> float:
+    """What the likelihood of log-normal errors has beside that of normal errors whose weighted residuals are the same."""
+    total = 0.0
+    for output, residual in residuals.items():
+        if isinstance(experiment.noise[output], LogNormal):
+            m = np.asarray(experiment.outputs[output], float)
+            seen = np.isfinite(m)
+            total += float(np.sum(np.log(logarithmic_mean((m - residual)[seen], m[seen]) / m[seen])))
+    return total
 
 
 def prior_conflicts(problem: Problem, values: Mapping[str, float], uncertainty: Covariance) -> list[str]:
@@ -292,12 +319,12 @@ def prior_conflicts(problem: Problem, values: Mapping[str, float], uncertainty: 
     for u in with_prior:
         assert u.prior is not None  # chosen so
         i = uncertainty.names.index(u.name)
-        away = abs(values[u.name] - u.prior.mean) / u.prior.std
-        left = 1 - float(uncertainty.matrix[i, i]) / u.prior.std**2  # variance of that, for a prior that is right
+        away = abs(u.prior.residual(values[u.name]))
+        left = 1 - float(uncertainty.matrix[i, i]) * u.prior.slope(values[u.name]) ** 2  # variance of that, for a right prior
         if not left > PRIOR_DECIDES or away / np.sqrt(left) <= normal_quantile(1 - (1 - CONFIDENCE) / (2 * len(with_prior))):
             continue
         notes.append(f"The data contradict the prior of {u.name}: {values[u.name]:.4g} is {away:.2g} of the prior's standard "
-                     f"deviations away from its mean {u.prior.mean:.4g}. The prior or the model is wrong, and the interval "
+                     f"deviations away from its mean {u.prior.center:.4g}. The prior or the model is wrong, and the interval "
                      "believes both.")
     return notes
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from dynident.errors import NotSupported
 from dynident.models.equations import EquationModel
-from dynident.problem.noise import Bounded
+from dynident.problem.noise import Bounded, LogNormal, formula_of
 from dynident.problem.problem import Problem
 
 BOUNDED = ("{method} needs a standard deviation, but the errors of {outputs} are Bounded. A bound says nothing about how "
@@ -37,6 +39,20 @@ ALGEBRAIC = ("{method} takes rates that are formulas, but the model has the alge
 NONLINEAR_ALGEBRAIC = ("{method} takes algebraic variables that enter linearly, which can be eliminated; {names} do not. Use "
                        "{instead}.")
 STATE_BOUNDS = "{method} takes constraints between parameters, but no bounds on states ('{constraint}'); use {instead}."
+
+
+EXPERIMENT_CONSTANTS = ("{method} takes constants that are the same in all experiments, but {names} differ. Methods that take "
+                        "them: single_shooting(), multiple_shooting(), full_discretization() and least_squares().")
+INITIAL_FORMULAS = ("{method} takes initial states that are numbers or unknowns, but those of '{experiment}' follow from the "
+                    "parameters. Methods that take them: single_shooting(), multiple_shooting() and least_squares().")
+NOISE_FORMULAS = ("{method} takes standard deviations that are numbers, or unknown and one per output, but that of '{output}' "
+                  "is the formula '{formula}'. Use single_shooting(), or automatic(), which restarts it.")
+LOG_NORMAL = ("{method} takes errors that add, but those of {outputs} are LogNormal. Methods that take them: "
+              "single_shooting(), multiple_shooting() and least_squares().")
+PRIORS_ON_LOGARITHMS = ("{method} takes priors on values, but that of {name} is one on its {on}. Methods that take it: "
+                        "single_shooting(), multiple_shooting(), full_discretization() and least_squares().")
+REPEATED_TIMES = ("{method} takes one sample at a time, but '{experiment}' has several at t = {time:g}. Methods that take "
+                  "them: single_shooting(), multiple_shooting() and least_squares().")
 
 
 class Support(StrEnum):
@@ -72,6 +88,12 @@ class Capabilities:
     state_bounds: Support = Support.NO
     robust_losses: Support = Support.NO  # as an option of the method
     process_noise: Support = Support.NO  # a model that may err
+    experiment_constants: Support = Support.NO  # that differ between experiments
+    initial_formulas: Support = Support.NO  # initial states that follow from parameters, states of rest included
+    noise_formulas: Support = Support.NO  # Gaussian("a + b*abs(y)")
+    log_normal_noise: Support = Support.NO
+    priors_on_logarithms: Support = Support.NO
+    repeated_times: Support = Support.NO  # several samples at one time
     input_noise: Support = Support.NO  # inputs whose sensor errs, or behind which something disturbs
     filtered_outputs: Support = Support.NO  # prepared by lowpass, detrend or differentiate
     refusals: Mapping[str, str] = field(default_factory=dict)  # by feature: a sentence of the method's own
@@ -86,13 +108,33 @@ def check_supports(problem: Problem, name: str, takes: Capabilities) -> None:
             raise NotSupported(said.format(method=name, instead=takes.instead.get(feature, INSTEAD), **facts))
 
 
+CONDITIONS: Mapping[str, Any] = dict.fromkeys(  # what whoever simulates from a first state takes
+    ("experiment_constants", "initial_formulas", "log_normal_noise", "priors_on_logarithms", "repeated_times"), Support.YES)
+
+
+def refuse_drawn_noise(problem: Problem, name: str) -> None:
+    """For what draws errors that add."""
+    if problem.weighs_by_model:
+        raise NotSupported(f"{name} draws errors of a given size, but here they follow from the model (a formula, or "
+                           "LogNormal). Use di.profile(estimate).")
+
+
+def refuse_robust_loss(problem: Problem, loss: str) -> None:
+    """Weights that follow from the model leave nothing to weigh by the size of a residual."""
+    if problem.weighs_by_model and loss != "squared":
+        raise NotSupported(f"loss=\"{loss}\" takes standard deviations that are given, or one per output; with formulas of "
+                           "them, and with log-normal errors, use loss=\"squared\".")
+
+
 INSTEAD = "a method that takes them: single_shooting(), multiple_shooting(), full_discretization() or least_squares()"
 REFUSALS = {  # in the order in which they are looked for; what is missing here is refused by the methods themselves
     "black_boxes": "{method} needs a model with equations, not a {model}.", "hybrid_models": MODES, "bounded_noise": BOUNDED,
     "dead_times": DEAD_TIME, "discrete_time": DISCRETE_TIME,
     "models_without_states": STATELESS, "algebraic_variables": ALGEBRAIC,
     "nonlinear_algebraic_variables": NONLINEAR_ALGEBRAIC, "constraints": CONSTRAINTS, "state_bounds": STATE_BOUNDS,
-    "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE, "filtered_outputs": FILTERED}
+    "process_noise": PROCESS_NOISE, "input_noise": INPUT_NOISE, "experiment_constants": EXPERIMENT_CONSTANTS,
+    "initial_formulas": INITIAL_FORMULAS, "noise_formulas": NOISE_FORMULAS, "log_normal_noise": LOG_NORMAL,
+    "priors_on_logarithms": PRIORS_ON_LOGARITHMS, "repeated_times": REPEATED_TIMES, "filtered_outputs": FILTERED}
 
 
 # which problems have a feature, and the facts of its sentence
@@ -161,6 +203,40 @@ def _input_noise(problem: Problem) -> dict[str, Any] | None:
     return {"names": ", ".join(noisy)} if noisy else None
 
 
+def _experiment_constants(problem: Problem) -> dict[str, Any] | None:
+    names = dict.fromkeys(name for e in problem.experiments for name in e.constants if name in problem.model.parameters)
+    differ = [name for name in names if len({e.constants.get(name) for e in problem.experiments}) > 1]
+    return {"names": ", ".join(differ)} if differ else None
+
+
+def _initial_formulas(problem: Problem) -> dict[str, Any] | None:
+    found = [e.name for e, b in zip(problem.experiments, problem.bindings, strict=True) if b.first_state is not None]
+    return {"experiment": found[0]} if found else None
+
+
+def _noise_formulas(problem: Problem) -> dict[str, Any] | None:
+    found = [(name, text) for e in problem.experiments for name, noise in e.noise.items()
+             if (text := formula_of(noise)) is not None]
+    return {"output": found[0][0], "formula": found[0][1]} if found else None
+
+
+def _log_normal(problem: Problem) -> dict[str, Any] | None:
+    found = sorted({name for e in problem.experiments for name, n in e.noise.items() if isinstance(n, LogNormal)})
+    return {"outputs": ", ".join(found)} if found else None
+
+
+def _priors_on_logarithms(problem: Problem) -> dict[str, Any] | None:
+    found = [(u.name, u.prior.on) for u in problem.unknowns if u.prior is not None and u.prior.on != "lin"]
+    return {"name": found[0][0], "on": found[0][1]} if found else None
+
+
+def _repeated_times(problem: Problem) -> dict[str, Any] | None:
+    for e in problem.experiments:
+        if np.any(repeated := np.diff(e.time) == 0):
+            return {"experiment": e.name, "time": float(e.time[int(np.argmax(repeated))])}
+    return None
+
+
 def _filtered_outputs(problem: Problem) -> dict[str, Any] | None:
     return {"names": ", ".join(problem.filtered_outputs)} if problem.filtered_outputs else None
 
@@ -170,4 +246,6 @@ FEATURES: Mapping[str, Callable[[Problem], dict[str, Any] | None]] = {
     "dead_times": _dead_times, "discrete_time": _discrete_time,
     "models_without_states": _without_states, "algebraic_variables": _algebraic,
     "nonlinear_algebraic_variables": _nonlinear_algebraic, "constraints": _constraints, "state_bounds": _state_bounds,
-    "process_noise": _process_noise, "input_noise": _input_noise, "filtered_outputs": _filtered_outputs}
+    "process_noise": _process_noise, "input_noise": _input_noise, "experiment_constants": _experiment_constants,
+    "initial_formulas": _initial_formulas, "noise_formulas": _noise_formulas, "log_normal_noise": _log_normal,
+    "priors_on_logarithms": _priors_on_logarithms, "repeated_times": _repeated_times, "filtered_outputs": _filtered_outputs}

@@ -16,11 +16,11 @@ from dynident.integrators.events import require_events
 from dynident.integrators.scheme import Adaptive, Integrator
 from dynident.linalg.finite_problem import FiniteProblem, Variables
 from dynident.methods.build_estimate import build_direct_estimate
-from dynident.methods.capabilities import Capabilities, Support, check_supports
+from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports, refuse_robust_loss
 from dynident.methods.dead_time_scan import past_note, refuse_unknown_dead_times, scan_dead_times
 from dynident.methods.direct_loop import run_direct
 from dynident.methods.direct_steps import DirectSetup, OuterState, Transcription, refusal
-from dynident.methods.integrator_choice import EXPLICIT
+from dynident.methods.integrator_choice import EXPLICIT, stiff_advice
 from dynident.methods.method import Method
 from dynident.methods.options import (
     AUTOMATIC,
@@ -119,6 +119,7 @@ class DirectMethod(Method):
         if self.initial_guess is None:
             scan = scan_dead_times(problem)
             estimate, said = fit(self, scan.problem, report), (*filter(None, [scan.note]), *past_note(problem))
+            problem = problem.with_noise_of(estimate.problem)
             return replace(estimate, problem=problem, notes=(*said, *estimate.notes)) if said else estimate
         from dynident.methods.start_trajectory import fit_from, start_trajectory  # which stands on this file
 
@@ -135,6 +136,7 @@ class ShootingMethod(DirectMethod):
     def capabilities(self) -> Capabilities:
         return Capabilities(hybrid_models=Support.YES, models_without_states=Support.YES, constraints=Support.YES,
                             dead_times=Support.YES, discrete_time=Support.YES, robust_losses=Support.YES,
+                            noise_formulas=Support.YES if self.kind == SingleShooting.kind else Support.NO, **CONDITIONS,
                             instead={"state_bounds": "full_discretization(), which hands them to Ipopt"})
 
     @property
@@ -147,6 +149,7 @@ class ShootingMethod(DirectMethod):
 
     def check_supports(self, problem: Problem) -> None:
         check_supports(problem, self.kind, self.capabilities)
+        refuse_robust_loss(problem, self.loss)
         check_integrator(problem, self.make_integrator())
         check_solver(problem, self.solver)
         for each in problem.experiments:
@@ -295,6 +298,7 @@ class FullDiscretizationMethod(DirectMethod):
         program, sparse = self.solver in ("auto", *PROGRAM_SOLVERS), self.solver in PROGRAM_SOLVERS
         return Capabilities(constraints=Support.YES, state_bounds=Support.YES if program else Support.NO,
                             robust_losses=Support.YES, dead_times=Support.YES,
+                            experiment_constants=Support.YES, priors_on_logarithms=Support.YES,
                             nonlinear_algebraic_variables=Support.NO if sparse else Support.YES)
 
     def check_supports(self, problem: Problem) -> None:
@@ -382,12 +386,6 @@ def direct_estimate(setup: DirectSetup, state: OuterState) -> Estimate:
 def with_iterations(method: Any, least: int) -> Any:
     """The method with so many iterations or more: few may have been wanted of a fit alone."""
     return replace(method, max_iterations=max(method.max_iterations, least))
-
-
-def stiff_advice(method: ShootingMethod, problem: Problem) -> list[str]:
-    if isinstance(method.make_integrator(), Adaptive) or problem.model.hybrid or problem.model.sample_time:  # all explicit
-        return []
-    return ['try integrator="radau5" if the model is stiff']
 
 
 def check_integrator(problem: Problem, integrator: Integrator) -> None:

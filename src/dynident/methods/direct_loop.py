@@ -43,7 +43,7 @@ def check_integrator(setup: DirectSetup, state: OuterState) -> OuterState:
     if state.noise_std:
         shooting = setup.shooting_with(state.noise_std)(state.substeps)  # the weights may just have changed
     result = state.solved.result
-    level = 1.0 if state.noise_std else residual_level(state.finite, result.evaluation.cost)
+    level = 1.0 if state.noise_std else residual_level(state.finite, result.evaluation.squares)
     check = check_integrator_at(shooting, there, level)
     state = replace(state, note=" ".join(filter(None, [state.note, check.note])))
     elsewhere = check.relative > INTEGRATION_ELSEWHERE or check.error > INTEGRATION_FOOLED * state.integration_error

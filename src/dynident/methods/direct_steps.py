@@ -316,7 +316,7 @@ def refine(setup: DirectSetup, state: OuterState) -> OuterState:
     assert state.solved is not None and state.simulated is not None
     shooting, there = state.simulated
     make = setup.shooting_with(state.noise_std) if state.noise_std else shooting.with_substeps  # the weights may have changed
-    level = 1.0 if state.noise_std else residual_level(state.finite, state.solved.result.evaluation.cost)
+    level = 1.0 if state.noise_std else residual_level(state.finite, state.solved.result.evaluation.squares)
     if not setup.automatic:
         coarse = make(state.substeps) if state.noise_std else shooting
         error = integration_error(coarse, make(2 * state.substeps), there, level, linked=True)
@@ -376,7 +376,7 @@ def safeguard(setup: DirectSetup, state: OuterState) -> OuterState:
         return state
     if _is_alias(setup, state, there):
         return state
-    follows = not state.noise_std and follows_data(result.evaluation.cost, finite.residual_count - len(finite.names))
+    follows = not state.noise_std and follows_data(result.evaluation.squares, finite.residual_count - len(finite.names))
     return state.with_result(reject_unbounded_minimum(finite, result, begin, finite.names, follows, there))
 
 
@@ -390,7 +390,7 @@ def _is_alias(setup: DirectSetup, state: OuterState, there: SolverResult) -> boo
         fine = setup.shooting_with(state.noise_std)(FINER * state.substeps).evaluate(point)
     except SimulationDiverged:
         return True
-    return fine.cost > (1 + ALIAS_CHANGE) * coarse.cost or fine.max_defect > coarse.max_defect + ALIAS_CHANGE
+    return fine.cost > coarse.cost + ALIAS_CHANGE * coarse.squares or fine.max_defect > coarse.max_defect + ALIAS_CHANGE
 
 
 def refusal(setup: DirectSetup, finite: FiniteProblem, point: Variables | None, bad: SimulationDiverged, where: str = AT_START

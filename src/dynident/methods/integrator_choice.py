@@ -73,6 +73,13 @@ def choose_again(chosen: IntegratorChoice, problem: Problem, noise_std: Mapping[
     return IntegratorChoice(implicit, None, note)
 
 
+def stiff_advice(method: Any, problem: Problem) -> list[str]:
+    """What to try where a fit by this method does not get on."""
+    if isinstance(method.make_integrator(), Adaptive) or problem.model.hybrid or problem.model.sample_time:  # all explicit
+        return []
+    return ['try integrator="radau5" if the model is stiff']
+
+
 def stiffness(make: Callable[[int], Shooting], substeps: int, error: float, point: Variables) -> str:
     """Why a problem is stiff, in a few words, given the sub-steps that the usual scheme needs; empty: it is not."""
     if error <= 1 and substeps <= FEW_SUBSTEPS:
@@ -91,7 +98,7 @@ def stiff_product(finite: Shooting, point: Variables) -> float:
     jacobian = ca.Function("jacobian", place, [ca.densify(ca.jacobian(model.rate(*place), s["x"]))])
     values, products = finite.objective.values(point), []
     for e, (record, out) in enumerate(zip(finite.records, finite.run(point, False), strict=True)):
-        p, grid = finite.problem.parameters_and_initial_state(values, e)[0], record.grid
+        p, grid = finite.problem.parameters_at(values, e), record.grid
         for k in np.unique(np.linspace(0, grid.nodes - 2, LOOKS).astype(int)) if grid.nodes > 1 else ():
             J = np.asarray(jacobian(grid.time[k], out.states[k], grid.u_begin[k], p))
             step = (grid.time[k + 1] - grid.time[k]) / grid.substeps[k]

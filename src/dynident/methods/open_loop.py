@@ -14,6 +14,7 @@ import numpy as np
 from dynident.errors import ProblemError, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators.grid import grid_of
+from dynident.methods.exact_shooting import likely_shooting
 from dynident.methods.noise_estimation import signal_std
 from dynident.methods.ranking import FINEST
 from dynident.problem.noise import loss_and_weights
@@ -70,8 +71,24 @@ def estimate_residuals(estimate: Estimate) -> Residuals:
     return tuple(found)
 
 
+def _model_misfit(problem: Problem, values: Mapping[str, float]) -> Misfit:
+    """The same where standard deviations follow from the model: they are simulated with it."""
+    unknowns = np.array([values[name] for name in problem.names], float)
+    try:
+        finite, point, left_open = likely_shooting(problem, unknowns)
+        evaluation = finite.evaluate(point)
+    except (SimulationDiverged, ProblemError):
+        return Misfit(np.inf, 1.0)
+    counts = {name: sum(int(np.sum(np.isfinite(e.outputs[name]))) for e in problem.experiments if name in e.outputs)
+              for name in left_open}
+    logarithms = sum(2 * counts[name] * float(np.log(std)) for name, std in left_open.items())
+    return Misfit(evaluation.cost + logarithms, max(evaluation.squares, 1.0))
+
+
 def misfit(problem: Problem, residuals: Residuals, values: Mapping[str, float], loss: str = "squared") -> Misfit:
     """Squares over given variances, the logarithm of the mean square where none is given, and priors."""
+    if problem.weighs_by_model:
+        return _model_misfit(problem, values)
     given, estimated, counted = 0.0, 0.0, 0
     open_squares: dict[str, list[np.ndarray]] = {}
     for experiment, own in zip(problem.experiments, residuals, strict=True):
@@ -88,6 +105,6 @@ def misfit(problem: Problem, residuals: Residuals, values: Mapping[str, float], 
         scale = np.median(np.abs(r)) / 0.6745 if loss != "squared" and r.size else np.sqrt(np.mean(r**2)) if r.size else finest
         estimated += 2 * r.size * float(np.log(max(float(scale), finest)))
         counted += r.size
-    prior = sum(((values[u.name] - u.prior.mean) / u.prior.std) ** 2 for u in problem.unknowns if u.prior is not None)
+    prior = sum(u.prior.residual(values[u.name]) ** 2 for u in problem.unknowns if u.prior is not None)
     total = given + estimated + prior
     return Misfit(total if np.isfinite(total) else np.inf, max(given + prior, float(counted), 1.0))

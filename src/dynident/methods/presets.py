@@ -42,7 +42,8 @@ def __getattr__(name: str) -> type[Method]:
 
 def plain_method(problem: Problem) -> Method:
     """The method of a first and a last fit: multiple shooting; full discretization, which takes all constraints; least
-    squares for FMUs and filtered outputs; prediction error where noise of inputs or of the model is stated.
+    squares for FMUs and filtered outputs; prediction error where noise of inputs or of the model is stated; single shooting
+    where standard deviations are formulas.
 
     A model without states has nothing to discretize; shooting takes its constraints.
     """
@@ -51,6 +52,8 @@ def plain_method(problem: Problem) -> Method:
     if problem.process_noise or problem.noisy_inputs:
         return method_from("prediction_error")
     model = problem.model
+    if problem.has_noise_formulas:
+        return method_from("single_shooting")  # whose search lowers the likelihood itself at every step
     discretized = problem.constraints and model.states and not (model.hybrid or model.delays or model.sample_time)
     return method_from("full_discretization" if discretized else "multiple_shooting")
 

@@ -12,7 +12,7 @@ from dynident.errors import NotSupported, SimulationDiverged
 from dynident.estimate.estimate import Estimate
 from dynident.integrators import integrator_named
 from dynident.linalg.finite_problem import Variables
-from dynident.methods.capabilities import Capabilities, Support, check_supports
+from dynident.methods.capabilities import CONDITIONS, Capabilities, Support, check_supports
 from dynident.methods.noise_estimation import outputs_with_unknown_noise
 from dynident.models.equations import EquationModel
 from dynident.solvers.gauss_newton import GaussNewton
@@ -25,6 +25,7 @@ GENTLE = 1e-9  # damping of a start that is known to be close
 MAX_ITERATIONS = 50
 TAKES = Capabilities(black_boxes=Support.YES, hybrid_models=Support.YES, models_without_states=Support.YES,
                      dead_times=Support.YES, discrete_time=Support.YES, filtered_outputs=Support.YES,
+                     noise_formulas=Support.YES, **CONDITIONS,
                      instead={"constraints": "the interval of the estimate, which knows the constraint"})
 
 

@@ -357,22 +357,23 @@ def read_condition(text: str, known: Mapping[str, casadi.SX], where_used: str, f
         return casadi.SX(1)
 
 
-def unused(written: ModelDefinition, expressions: Sequence[casadi.SX] | None) -> list[str]:
-    """Declared but in no equation; and, where all could be read, what cancels out of them as in a - a."""
+def unused(written: ModelDefinition, expressions: Sequence[casadi.SX] | None) -> tuple[list[str], list[str]]:
+    """Declared but in no equation; and, where all could be read, what cancels out of them as in a - a: faults, and notes on
+    constants, which may be there for other models too."""
     try:
         mentioned = {name for text in written.equations() for name in names_in(text, tables=written.tables)}
         called = {name for text in written.equations() for name in names_in(text)} & set(written.tables)
     except ProblemError:
-        return []  # the equation that cannot be read may well use them
+        return [], []  # the equation that cannot be read may well use them
     mentioned |= {value for name in called for value in written.tables[name].values}
     remaining = mentioned if expressions is None else {
         symbol.name() for symbol in casadi.symvar(column_vector(expressions))} | set(written.definitions)
-    return [f"table '{name}' is used in no equation. Use it, as in {name}(x), or remove it."
-            for name in written.tables if name not in called] + [
-            f"{kind} '{name}' {'drops out of' if name in mentioned else 'is used in'} "
-            f"{'every' if name in mentioned else 'no'} equation. Use it, or remove it."
-            for kind, name in written.declared()
+    idle = [(kind, name, "drops out of every" if name in mentioned else "is used in no") for kind, name in written.declared()
             if kind != "state" and name not in mentioned & remaining and name not in written.unused]
+    faults = [f"table '{name}' is used in no equation. Use it, as in {name}(x), or remove it."
+              for name in written.tables if name not in called]
+    faults += [f"{kind} '{name}' {how} equation. Use it, or remove it." for kind, name, how in idle if kind != "constant"]
+    return faults, [f"The model's constant '{name}' {how} equation." for kind, name, how in idle if kind == "constant"]
 
 
 def clashes(written: ModelDefinition) -> list[str]:

@@ -44,6 +44,7 @@ from dynident.models.definition import (
     unused,
 )
 from dynident.models.delay import Delay, Undelayed
+from dynident.models.formula_parts import FormulaParts
 from dynident.models.hybrid import Mode, Transition, mode_faults, take_modes
 from dynident.models.hybrid_functions import Maker, ModeFunctions, TransitionFunctions, read_automaton
 from dynident.models.model_text import model_text
@@ -58,7 +59,7 @@ MODEL_CACHE_SIZE = 16  # models that arrived from another process and are kept
 
 
 @final
-class EquationModel:
+class EquationModel(FormulaParts):
     """A model of differential equations, given as text or as Python functions; frozen, compared by its content.
 
     A name in the equations that is declared nowhere is a parameter, unless `parameters` lists them all. Time is `t`.
@@ -142,6 +143,7 @@ class EquationModel:
     transitions: tuple[TransitionFunctions, ...]
     delays: tuple[Delay, ...]  # delayed inputs; each is a channel behind the inputs in the functions of the modes
     sample_time: float | None  # of a model in discrete time
+    notes: tuple[str, ...]  # on constants that no equation uses
     channel_output: casadi.Function  # (t, x, inputs and delayed inputs, p) -> y
     algebraic_system: AlgebraicSystem | None  # before the algebraic variables were eliminated; None: there are none
     stepwise = ()  # any input may move linearly between samples
@@ -212,7 +214,8 @@ class EquationModel:
         measured = [parse(text, known, f"output '{name}'", faults) for name, text in written.outputs.items()]
         zero = [parse(text, known, f"algebraic equation of '{name}'", faults) for name, text in written.algebraic.items()]
         late = [part for (name, _), (_, dead_time) in known.delayed.items() for part in (symbols[name], dead_time)]
-        faults += unused(written, None if faults else [*motion.expressions(), *measured, *late, *zero]) if complete else []
+        idle, notes = unused(written, None if faults else [*motion.expressions(), *measured, *late, *zero])
+        faults += idle if complete else []
         faults += delay_faults(written, known, symbols)
         faults += motion.guard_faults([symbols[name] for name in [TIME, *written.states, *written.inputs]], not faults)
         faults += clashes(written)
@@ -238,7 +241,7 @@ class EquationModel:
                 "transitions": motion.transitions(make), "channel_output": output,
                 "delays": tuple(Delay(written.inputs.index(name), str(symbol), make.of_parameters("dead_time", dead_time))
                                 for (name, _), (symbol, dead_time) in known.delayed.items()),
-                "sample_time": written.sample_time, "_definition": written.definition()}.items():
+                "sample_time": written.sample_time, "notes": tuple(notes), "_definition": written.definition()}.items():
             object.__setattr__(self, key, value)
 
     @property
@@ -382,10 +385,6 @@ class EquationModel:
             return position_velocity(rate, self.states)
         except NotSupported as reason:
             raise NotSupported(f"{self._label} {reason}") from None
-
-    @property
-    def _label(self) -> str:
-        return f"model '{self.name}'" if self.name else "the model"
 
     def __str__(self) -> str:
         return model_text(self._definition)

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from dynident._util.hooks import call
 from dynident._util.short_repr import short_fields
 from dynident.errors import ProblemError, did_you_mean
-from dynident.problem.noise import Bounded, Gaussian, Noise
+from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, with_size
 from dynident.problem.output_filter import OutputFilter
+from dynident.problem.steady_state import SteadyState, finite_number, formula_or_number
 
 HOLDS = ("zero", "linear")
 
@@ -29,19 +30,20 @@ class Experiment:
     Parameters
     ----------
     time : array of float, (samples,)
-        Rising, in seconds unless `units` says otherwise. Dates (datetime64) are counted in seconds from the first, durations
-        (timedelta64) in seconds.
+        Rising, in seconds unless `units` says otherwise; repeated where something was measured several times (replicates).
+        Dates (datetime64) are counted in seconds from the first, durations (timedelta64) in seconds.
     inputs : mapping of str to array, optional
         By name, one value per sample; each must be known everywhere.
     outputs : mapping of str to array, optional
         Measured signals by name, one value per sample; NaN is a missing one.
-    noise : mapping of str to Gaussian or Bounded, optional
+    noise : mapping of str to Gaussian, LogNormal or Bounded, optional
         Errors by measured signal. An output without an entry has Gaussian errors whose standard deviation is estimated; an
         input without one is known exactly. `noise={"i": Gaussian(0.03)}` of an input says that its sensor errs, independently
         from sample to sample: the plant felt the true input, and the record holds a noisy copy (errors in variables). What
         acts behind an input that is known exactly is `process_noise` of the problem.
-    initial : mapping of str to float, optional
-        Known initial states; the others are estimated.
+    initial : mapping of str to float or str, or SteadyState, optional
+        Known initial states, as numbers or as formulas of parameters and constants ("a0/V"); the others are estimated.
+        "steady", or a `SteadyState`: the model's state of rest, for all states.
     start : float, optional
         Time at which the initial state holds; the first sample unless given.
     hold : str or mapping of str to str, default "zero"
@@ -58,6 +60,12 @@ class Experiment:
         The file that it was read from; errors name it.
     notes : tuple of str, default ()
         What the reader understood beyond the plain case, as sentences.
+    constants : mapping of str to float, optional
+        Values that parameters of the model have in this experiment, such as a dose; known, and not estimated here.
+    group : str, default ""
+        Experiments of one group share the parameters that are declared with `per="group"`.
+    steady : SteadyState, optional
+        The states that `initial` does not name begin at rest; `initial="steady"` says so of all.
     filters : mapping of str to tuple, optional
         What an output went through (`prepared`): the model's output goes through it alike.
 
@@ -79,7 +87,7 @@ class Experiment:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Any] = field(default_factory=dict)
     noise: Mapping[str, Noise] = field(default_factory=dict)
-    initial: Mapping[str, float] = field(default_factory=dict)
+    initial: Any = field(default_factory=dict)  # numbers and formulas by state, or "steady"; kept as a mapping
     start: Any = None  # a number
     hold: Any = "zero"  # one word for all inputs, or a mapping by name; kept as a mapping
     name: str = ""
@@ -88,9 +96,16 @@ class Experiment:
     mode: str = ""  # in which mode a hybrid model begins; empty: the first that is possible
     source: str = ""  # the file it was read from; errors name it
     notes: tuple[str, ...] = ()  # what the reader understood beyond the plain case, as sentences
+    constants: Mapping[str, float] = field(default_factory=dict)  # parameters of the model that are known here
+    group: str = ""
+    steady: SteadyState | None = None  # where the states begin that `initial` does not name
     filters: Mapping[str, tuple[OutputFilter, ...]] = field(default_factory=dict)  # of outputs; the model's go through alike
 
     def __post_init__(self) -> None:
+        if isinstance(self.initial, SteadyState) or self.initial == "steady":
+            rest = self.initial if isinstance(self.initial, SteadyState) else SteadyState()
+            object.__setattr__(self, "steady", rest)
+            object.__setattr__(self, "initial", {})
         faults = self._table_faults()
         if faults:
             raise ProblemError([f"{self.label}: {fault}" for fault in faults])
@@ -104,10 +119,13 @@ class Experiment:
         noise = self._noise(inputs, outputs, time.size, faults)
         start = time[0] if self.start is None and time.size else self.start
         _check_start(start, time, inputs, faults)
-        initial = {str(state): _finite(f"known initial state '{state}'", value, faults)
+        initial = {str(state): formula_or_number(f"known initial state '{state}'", value, faults)
                    for state, value in dict(self.initial).items()}
-        before = {str(name): _finite(f"input '{name}' before the record", value, faults)
+        before = {str(name): finite_number(f"input '{name}' before the record", value, faults)
                   for name, value in dict(self.before).items()}
+        constants = {str(name): finite_number(f"constant '{name}'", value, faults)
+                     for name, value in dict(self.constants).items()}
+        faults += _steady_faults(self.steady, initial)
         faults += [f"before names '{name}', which is not an input.{did_you_mean(name, inputs)}"
                    for name in before if name not in inputs]
         faults += [f"filters names '{name}', which is not an output.{did_you_mean(name, outputs)}"
@@ -118,7 +136,7 @@ class Experiment:
         filters = {name: tuple(chain) for name, chain in self.filters.items() if chain}
         for key, value in {"time": time, "inputs": inputs, "outputs": outputs, "noise": noise, "initial": initial,
                            "before": before, "filters": filters, "start": float(start), "hold": hold,
-                           "units": dict(self.units)}.items():
+                           "units": dict(self.units), "constants": constants, "group": str(self.group)}.items():
             object.__setattr__(self, key, value)
 
     def __repr__(self) -> str:
@@ -158,6 +176,10 @@ class Experiment:
         """The same record with inputs that are taken as exact."""
         return replace(self, noise={name: noise for name, noise in self.noise.items() if name in self.outputs})
 
+    def without_output_noise(self) -> Experiment:
+        """The same record with nothing assumed of the errors of its outputs."""
+        return replace(self, noise={name: noise for name, noise in self.noise.items() if name in self.input_noise})
+
     def with_name(self, name: str) -> Experiment:
         """The same record under another name."""
         return replace(self, name=name)
@@ -186,11 +208,11 @@ class Experiment:
         def part(noise: Noise) -> Noise:
             if isinstance(noise, Bounded):
                 return Bounded(np.asarray(noise.radius)[keep]) if np.ndim(noise.radius) else noise
-            std = np.asarray(noise.std)[keep] if np.ndim(noise.std) else noise.std  # type: ignore[arg-type]
-            return Gaussian(std, noise.bound)
+            return with_size(noise, np.asarray(noise.std)[keep] if np.ndim(noise.std) else noise.std)
 
         return replace(
             self, time=self.time[keep], start=self.start if first else None, initial=self.initial if first else {},
+            steady=self.steady if first else None,
             mode=self.mode if first else "", before=self.before if first else {},
             inputs={k: v[keep] for k, v in self.inputs.items()}, outputs={k: v[keep] for k, v in self.outputs.items()},
             noise={k: part(v) for k, v in self.noise.items()})
@@ -198,7 +220,8 @@ class Experiment:
     def _table_faults(self) -> list[str]:
         """What should be said by name and is not."""
         examples = {"inputs": "{'u': [...]}", "outputs": "{'y': [...]}", "noise": "{'y': Gaussian(0.1)}",
-                    "initial": "{'x': 0.0}", "before": "{'u': 0.0}", "units": "{'y': 'm'}", "hold": "{'u': 'linear'}"}
+                    "initial": "{'x': 0.0}", "before": "{'u': 0.0}", "units": "{'y': 'm'}", "hold": "{'u': 'linear'}",
+                    "constants": "{'dose': 3.0}"}
         faults = []
         for field_name, example in examples.items():
             given = getattr(self, field_name)
@@ -262,16 +285,24 @@ class Experiment:
         for name, noise in dict(self.noise).items():
             if name not in outputs and name not in inputs:
                 faults.append(f"noise names '{name}', which is not a measured signal.{did_you_mean(name, [*outputs, *inputs])}")
-            elif name not in outputs and isinstance(noise, Bounded):
-                faults.append(f"noise of the input '{name}' is Bounded, for which there is no method; say Gaussian(std), or "
-                              "Gaussian() where its size is not known.")
-            if not isinstance(noise, (Gaussian, Bounded)):
-                faults.append(f"noise of '{name}' must be Gaussian(std) or Bounded(radius), not {noise!r}.")
+            elif name not in outputs and isinstance(noise, (Bounded, LogNormal)):
+                faults.append(f"noise of the input '{name}' is {type(noise).__name__}, for which there is no method; say "
+                              "Gaussian(std), or Gaussian() where its size is not known.")
+            elif name not in outputs and formula_of(noise) is not None:
+                faults.append(f"noise of the input '{name}' is a formula, for which there is no method; say Gaussian(std) with "
+                              "a number, or Gaussian() where its size is not known.")
+            if not isinstance(noise, (Gaussian, Bounded, LogNormal)):
+                faults.append(f"noise of '{name}' must be Gaussian(std), LogNormal(std) or Bounded(radius), not {noise!r}.")
                 continue
+            if isinstance(noise, LogNormal) and name in outputs and np.any(np.asarray(outputs[name]) <= 0):
+                k = int(np.flatnonzero(np.asarray(outputs[name]) <= 0)[0])
+                faults.append(f"errors of '{name}' are log-normal, but its value at sample {k} is {outputs[name][k]:g}; only "
+                              "positive values have a logarithm. Write NaN where it is missing, or say Gaussian(std).")
             size = np.size(noise.radius if isinstance(noise, Bounded) else noise.std)  # type: ignore[arg-type]
             if size not in (1, samples):
                 faults.append(f"noise of '{name}' has {size} values for {samples} samples.")
-        known = {name: _frozen_noise(noise) for name, noise in self.noise.items() if isinstance(noise, (Gaussian, Bounded))}
+        known = {name: _frozen_noise(noise) for name, noise in self.noise.items()
+                 if isinstance(noise, (Gaussian, Bounded, LogNormal))}
         of_inputs = {name: noise for name, noise in known.items() if name in inputs and name not in outputs}
         return {name: known.get(name, Gaussian()) for name in outputs} | of_inputs
 
@@ -283,7 +314,7 @@ def _frozen_noise(noise: Noise) -> Noise:
         return noise
     own = np.array(sizes, dtype=float)
     own.flags.writeable = False
-    return Bounded(own) if isinstance(noise, Bounded) else Gaussian(own, noise.bound)
+    return with_size(noise, own)
 
 
 def _frozen(array: Any) -> bool:
@@ -291,14 +322,11 @@ def _frozen(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.base is None and not array.flags.writeable
 
 
-def _finite(what: str, value: float, faults: list[str]) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number):
-        faults.append(f"the {what} is {value}; give a finite number.")
-    return number
+def _steady_faults(steady: Any, initial: Mapping[str, Any]) -> list[str]:
+    if steady is not None and not isinstance(steady, SteadyState):
+        return [f"steady is {steady!r}; write SteadyState(...), or initial=\"steady\"."]
+    return [f"the known initial state of '{name}' is the text \"steady\"; write initial=\"steady\" for all states, or "
+            "steady=SteadyState() and only the others in `initial`." for name, value in initial.items() if value == "steady"]
 
 
 def _check_time(time: np.ndarray, faults: list[str]) -> None:
@@ -309,11 +337,10 @@ def _check_time(time: np.ndarray, faults: list[str]) -> None:
     if bad.size:
         faults.append(f"time is not finite at sample {bad[0]} (counted from 0).")
         return
-    back = np.flatnonzero(np.diff(time) <= 0)
+    back = np.flatnonzero(np.diff(time) < 0)
     if back.size:
         k = int(back[0])
-        verb = "repeats" if time[k + 1] == time[k] else "goes back"
-        faults.append(f"time {verb} at sample {k + 1}: {float(time[k])!r} is followed by {float(time[k + 1])!r}"
+        faults.append(f"time goes back at sample {k + 1}: {float(time[k])!r} is followed by {float(time[k + 1])!r}"
                       f"{f' ({back.size} such places)' if back.size > 1 else ''}. "
                       "Sort the record, or split it into two experiments.")
 
@@ -328,9 +355,19 @@ def _check_columns(time: np.ndarray, inputs: Mapping[str, np.ndarray], outputs: 
                 k = int(np.flatnonzero(~np.isfinite(values))[0])
                 faults.append(f"input '{name}' is not finite at sample {k} (t = {time[k]:g}); an input must be known "
                               "everywhere. Fill the gap knowingly, or split the record there.")
+            elif kind == "input" and (k := _differs_at_a_repeat(time, values)):
+                faults.append(f"time repeats at sample {k} (t = {time[k]:g}), but input '{name}' differs there: "
+                              f"{values[k - 1]:g} and {values[k]:g}. Repeated measurements have one input; split the record, "
+                              "or correct the time.")
             elif kind == "output" and np.any(np.isinf(values)):
                 k = int(np.flatnonzero(np.isinf(values))[0])
                 faults.append(f"output '{name}' is infinite at sample {k} (t = {time[k]:g}); write NaN if it is missing.")
+
+
+def _differs_at_a_repeat(time: np.ndarray, values: np.ndarray) -> int:
+    """The first sample at the same time as the one before it with another value; 0 where there is none."""
+    found = np.flatnonzero((np.diff(time) == 0) & (np.diff(values) != 0))
+    return int(found[0]) + 1 if found.size else 0
 
 
 def _check_start(start: float | None, time: np.ndarray, inputs: Mapping[str, np.ndarray], faults: list[str]) -> None:

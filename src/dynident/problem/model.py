@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,6 +17,50 @@ class NominalValue:
     lower: float = -np.inf
     upper: float = np.inf
     unit: str = ""
+
+
+@runtime_checkable
+class FormulaModel(Protocol):
+    """A model made of equations, which can be told more of them."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]: ...
+
+    @property
+    def constants(self) -> Mapping[str, float]: ...
+
+    @property
+    def delays(self) -> Sequence[object]:
+        """Dead times of inputs."""
+        ...
+
+    @property
+    def sample_time(self) -> float | None:
+        """Of a model in discrete time."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth a word about the equations."""
+        ...
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What moves: states, algebraic variables, inputs, definitions and outputs."""
+        ...
+
+    @property
+    def output_texts(self) -> Mapping[str, str]:
+        """Outputs as they are written."""
+        ...
+
+    def names_in(self, text: str, where: str) -> tuple[str, ...]:
+        """Names that a formula uses; raises ProblemError for what is none."""
+        ...
+
+    def with_formulas(self, outputs: Mapping[str, str], parameters: Sequence[str]) -> Model:
+        """The same model with more outputs, and parameters that need not occur in any equation."""
+        ...
 
 
 @runtime_checkable

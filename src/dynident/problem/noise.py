@@ -5,7 +5,8 @@ The losses beside least squares are those of robust M-estimators (Huber), solved
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,11 +44,16 @@ class Gaussian:
 
     Parameters
     ----------
-    std : float or array of one value per sample, optional
-        Standard deviation, in the unit of the signal. Left out, it is estimated from the residuals.
+    std : float, array of one value per sample, or str, optional
+        Standard deviation, in the unit of the signal. Left out, it is estimated from the residuals. As text a formula of
+        parameters, constants and whatever the model knows, the output itself included: "a + b*abs(y)"; its parameters are
+        declared in the problem, and its logarithm is part of the objective. One name in several signals and records is one
+        common standard deviation.
     bound : float, optional
         A number that no error exceeds, in the unit of the signal. It is a statement of its own: likelihood methods read `std`,
         `set_membership` reads `bound`, and neither is made from the other.
+    evaluated : array of one value per sample, optional
+        Of a formula, what it gave at the values of an estimate; a fit fills it in and never reads it.
 
     Raises
     ------
@@ -62,11 +68,12 @@ class Gaussian:
     0.05
     """
 
-    std: ArrayLike | None = None
+    std: Any = None  # a number, one per sample, or text
     bound: float | None = None
+    evaluated: Any = field(default=None, repr=False)  # of a formula, at the values of an estimate
 
     def __post_init__(self) -> None:
-        if self.std is not None:
+        if self.std is not None and not isinstance(self.std, str):
             _positive(self.std, "Gaussian(std)")
         if self.bound is not None and _positive(self.bound, "Gaussian(bound=...)").ndim:
             raise ProblemError("Gaussian(bound=...) is one number; bounds per sample are said by Bounded(radius).")
@@ -108,18 +115,81 @@ class Bounded:
         return isinstance(other, Bounded) and _same(self.radius, other.radius)
 
 
-Noise = Gaussian | Bounded
+@dataclass(frozen=True, eq=False)
+class LogNormal:
+    """Errors that multiply: the logarithm of the measured value is normal about the logarithm of the model's.
+
+    Measured values and the model's output must be positive. See the manual, howto/noise.
+
+    Parameters
+    ----------
+    std : float, array of one value per sample, or str
+        Standard deviation of the natural logarithm: 0.1 is some 10 %. As text a formula, as in `Gaussian`; for one of decimal
+        logarithms write "s*log(10)".
+    evaluated : array of one value per sample, optional
+        What a fit found, as standard deviations in the unit of the signal; never read by a fit.
+
+    Raises
+    ------
+    ProblemError
+        For a value that is not positive and finite.
+
+    Examples
+    --------
+    >>> import dynident as di
+    >>> record = di.Experiment([0, 1, 2], outputs={"x": [1.0, 0.6, 0.4]}, noise={"x": di.LogNormal(0.1)})
+    >>> record.noise["x"]
+    LogNormal(std=0.1)
+    """
+
+    std: Any
+    evaluated: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.std is None:
+            raise ProblemError("LogNormal needs a standard deviation; where it is to be found write LogNormal(\"s\") and "
+                               "declare Parameter(\"s\", ...).")
+        if not isinstance(self.std, str):
+            _positive(self.std, "LogNormal(std)")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LogNormal) and _same(self.std, other.std)
+
+
+Noise = Gaussian | Bounded | LogNormal
+
+
+def formula_of(noise: Noise | None) -> str | None:
+    """The formula of a standard deviation, where it is one."""
+    std = None if noise is None or isinstance(noise, Bounded) else noise.std
+    return std if isinstance(std, str) else None
+
+
+def is_weighed_by_model(noise: Noise | None) -> bool:
+    """Whether the weight of a residual follows from the model: a formula, or errors that multiply."""
+    return isinstance(noise, LogNormal) or formula_of(noise) is not None
+
+
+def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(a - b) / (log a - log b), which lies between the two: times the std of logarithms it is that of differences."""
+    ratio = np.log(a / b)
+    return np.where(np.abs(ratio) > 1e-8, (a - b) / np.where(ratio == 0, 1.0, ratio), a)
+
+
+def with_size(noise: Noise, size: Any) -> Noise:
+    """The same kind of errors of another size."""
+    return Bounded(size) if isinstance(noise, Bounded) else replace(noise, std=size, evaluated=None)
 
 
 def stated_bound(noise: Noise) -> np.ndarray | None:
     """What the user said that no error exceeds, a number or one per sample; None where nothing was said."""
-    bound = noise.radius if isinstance(noise, Bounded) else noise.bound
+    bound = noise.radius if isinstance(noise, Bounded) else getattr(noise, "bound", None)
     return None if bound is None else np.asarray(bound, float)
 
 
-def _same(a: ArrayLike | None, b: ArrayLike | None) -> bool:
-    if a is None or b is None:
-        return a is b
+def _same(a: Any, b: Any) -> bool:
+    if a is None or b is None or isinstance(a, str) or isinstance(b, str):
+        return type(a) is type(b) and a == b
     return bool(np.array_equal(np.asarray(a, float), np.asarray(b, float)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -15,26 +16,61 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prior:
-    """Knowledge from elsewhere: the value is normally distributed with this mean and standard deviation.
+    """Knowledge from elsewhere: the value, or its logarithm, is normal with this mean and standard deviation.
 
     See the manual, howto/unknowns.
 
     Parameters
     ----------
     mean : float
-        In the unit of the parameter.
+        On the scale `on`: in the unit of the parameter, or its logarithm.
     std : float
-        In the unit of the parameter.
+        Likewise.
+    on : str, default "lin"
+        Which number is normal: "lin" the value itself, "ln" its natural, "log10" its decimal logarithm.
 
     Examples
     --------
     >>> import dynident as di
     >>> di.Parameter("M", start=80, unit="kg", prior=di.Prior(mean=95, std=5)).prior
-    Prior(mean=95, std=5)
+    Prior(mean=95, std=5, on='lin')
+    >>> round(di.Prior(-2, 0.5, on="log10").residual(0.1), 9)
+    2.0
     """
 
     mean: float
     std: float
+    on: str = "lin"
+
+    def residual(self, value: float) -> float:
+        """How far a value lies from the mean, in standard deviations; infinite where it has no logarithm."""
+        if self.on == "lin":
+            return float((value - self.mean) / self.std)
+        if not value > 0:
+            return -math.inf
+        return float((math.log(value) / LOGARITHMS[self.on] - self.mean) / self.std)
+
+    def slope(self, value: float) -> float:
+        """d residual / d value."""
+        return 1 / self.std if self.on == "lin" else 1 / (value * LOGARITHMS[self.on] * self.std)
+
+    def bend(self, value: float) -> float:
+        """d slope / d value."""
+        return 0.0 if self.on == "lin" else -self.slope(value) / value
+
+    def log_density(self, value: float) -> float:
+        """Of the number that is normal, on its own scale."""
+        return -0.5 * self.residual(value) ** 2 - math.log(self.std) - 0.5 * math.log(2 * math.pi)
+
+    @property
+    def center(self) -> float:
+        """The value at the mean, in the unit of the parameter."""
+        return float(self.mean) if self.on == "lin" else math.exp(self.mean * LOGARITHMS[self.on])
+
+
+LOGARITHMS = {"ln": 1.0, "log10": math.log(10.0)}  # scale -> natural logarithm of what counts as one on it
+SCALES = ("lin", *LOGARITHMS)
+PER = ("experiment", "group")
 
 
 @dataclass(frozen=True)
@@ -65,6 +101,9 @@ class Parameter:
         Whether all experiments have one value; False gives each its own.
     prior : Prior, optional
         What is known of the value from elsewhere.
+    per : str, default ""
+        "experiment" gives each its own value, as `shared=False` does; "group" one to all experiments of the same
+        `Experiment(group=...)`; "" leaves it to `shared`.
 
     Notes
     -----
@@ -87,10 +126,22 @@ class Parameter:
     free: bool = True
     shared: bool = True
     prior: Prior | None = None
+    per: str = ""
 
     def faults(self) -> list[str]:
         """Everything that is wrong with it, each as a sentence."""
-        return _faults(f"parameter '{self.name}'", self)
+        faults = _faults(f"parameter '{self.name}'", self)
+        if self.per not in ("", *PER):
+            faults.append(f"parameter '{self.name}': per is {self.per!r}; write \"experiment\" or \"group\".")
+        elif self.per == "group" and not self.shared:
+            faults.append(f"parameter '{self.name}': shared=False gives each experiment a value, per=\"group\" each group; "
+                          "keep one of the two.")
+        return faults
+
+    @property
+    def common(self) -> bool:
+        """Whether all experiments have one value."""
+        return self.shared and not self.per
 
 
 @dataclass(frozen=True)
@@ -145,6 +196,11 @@ class InitialState:
     shared: bool = False
     prior: Prior | None = None
 
+    @property
+    def common(self) -> bool:
+        """Whether all experiments begin at one value."""
+        return self.shared
+
     def faults(self) -> list[str]:
         """Everything that is wrong with it, each as a sentence."""
         faults = _faults(f"initial state '{self.state}'", self)
@@ -177,6 +233,10 @@ def _faults(label: str, it: Parameter | InitialState) -> list[str]:
         faults.append(f"{label}: log=True needs a positive upper bound, not {it.upper:g}.")
     if it.prior is not None and not (np.isfinite(it.prior.mean) and it.prior.std > 0):
         faults.append(f"{label}: a prior needs a finite mean and a positive std.")
+    if it.prior is not None and it.prior.on not in SCALES:
+        faults.append(f"{label}: a prior is normal on \"lin\", \"ln\" or \"log10\", not on {it.prior.on!r}.")
+    elif it.prior is not None and it.prior.on != "lin" and not it.lower >= 0:
+        faults.append(f"{label}: a prior on a logarithm needs lower = 0 or more; lower is {it.lower:g}.")
     return faults
 
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from dynident.errors import ProblemError, did_you_mean
-from dynident.problem.constraint import Constraint, constraint_from
+from dynident._util import hooks
+from dynident.errors import ProblemError
 from dynident.problem.experiment import Experiment
-from dynident.problem.model import Model
-from dynident.problem.noise import Bounded, Gaussian, Noise
+from dynident.problem.formulas import NoiseOutputs, with_formulas
+from dynident.problem.model import FormulaModel, Model
+from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, is_weighed_by_model
 from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
-from dynident.problem.unit_checks import unit_faults, unknown_unit_faults
+from dynident.problem.problem_checks import (
+    experiment_faults,
+    parameter_faults,
+    process_noise_faults,
+    read_constraints,
+    type_faults,
+)
 
-MOST_LISTED = 30  # names in one error
 LARGEST_BOUND = float(np.finfo(float).max) / 2  # a larger one is none: the distance of two of them is no number
 
 
@@ -50,6 +54,7 @@ class ParameterMapping:
     parameter_unknown: np.ndarray  # index of the unknown, -1 where held
     initial: np.ndarray
     initial_unknown: np.ndarray
+    first_state: Any = None  # where initial states follow from the parameters: a map with `state` and `derivative`
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +86,8 @@ class Problem:
         What is estimated, in the order of every vector and matrix.
     bindings : tuple of ParameterMapping
         Per experiment, where its parameters and initial states come from.
+    noise_outputs : tuple of mapping of str to str
+        Per experiment, the output of the model that is the standard deviation of an output, where that is a formula.
 
     Raises
     ------
@@ -104,30 +111,33 @@ class Problem:
     process_noise: Mapping[str, Gaussian] = field(default_factory=dict)  # by state or input: what disturbs the model
     unknowns: tuple[Unknown, ...] = field(init=False, repr=False)
     bindings: tuple[ParameterMapping, ...] = field(init=False, repr=False)
+    noise_outputs: tuple[NoiseOutputs, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         experiments = (self.experiments,) if isinstance(self.experiments, Experiment) else tuple(self.experiments)
         parameters = tuple(self.parameters)
-        faults = _type_faults(self.model, experiments, parameters)
+        faults = type_faults(self.model, experiments, parameters)
         if faults:
             raise ProblemError(faults)
         experiments = _named(experiments)
-        parameters = tuple(_completed(self.model, p) for p in parameters)
-        faults += _experiment_faults(self.model, experiments)
-        faults += _parameter_faults(self.model, experiments, parameters)
-        constraints = _constraints(self.model, parameters, self.constraints, faults)
-        faults += _process_noise_faults(self.model, experiments, self.process_noise)
+        declared = [p.name for p in parameters if isinstance(p, Parameter)]
+        model, noise_outputs = with_formulas(self.model, experiments, declared, faults)
+        parameters = tuple(_completed(model, p) for p in parameters)
+        faults += experiment_faults(model, experiments)
+        faults += parameter_faults(model, experiments, parameters)
+        constraints = read_constraints(model, parameters, self.constraints, faults)
+        faults += process_noise_faults(model, experiments, self.process_noise)
         if faults:
             raise ProblemError(faults)
-        unknowns, bindings = _bind(self.model, experiments, parameters)
+        unknowns, bindings = _bind(model, experiments, parameters)
         data = sum(int(np.sum(np.isfinite(y))) for e in experiments for y in e.outputs.values())
         known_before = sum(u.prior is not None for u in unknowns)
         if data + known_before < len(unknowns):
             raise ProblemError(f"{len(unknowns)} unknowns ({', '.join(u.name for u in unknowns)}) cannot be found from "
                                f"{data} measured values. Fix some of them, or measure more.")
         for key, value in {"experiments": experiments, "parameters": parameters, "constraints": constraints,
-                           "unknowns": unknowns, "process_noise": dict(self.process_noise),
-                           "bindings": bindings}.items():
+                           "unknowns": unknowns, "process_noise": dict(self.process_noise), "model": model,
+                           "bindings": bindings, "noise_outputs": noise_outputs}.items():
             object.__setattr__(self, key, value)
 
     @property
@@ -140,13 +150,19 @@ class Problem:
         """Number of measured values in all records, missing ones left out."""
         return sum(int(np.sum(np.isfinite(y))) for e in self.experiments for y in e.outputs.values())
 
+    def parameters_at(self, unknowns: np.ndarray, experiment: int) -> np.ndarray:
+        """Parameters of one experiment, from values of the unknowns in `names` order."""
+        b = self.bindings[experiment]
+        p = b.parameters.copy()
+        p[b.parameter_unknown >= 0] = unknowns[b.parameter_unknown[b.parameter_unknown >= 0]]
+        return p
+
     def parameters_and_initial_state(self, unknowns: np.ndarray, experiment: int) -> tuple[np.ndarray, np.ndarray]:
         """Parameters and initial state of one experiment, from values of the unknowns in `names` order."""
         b = self.bindings[experiment]
-        p, x0 = b.parameters.copy(), b.initial.copy()
-        p[b.parameter_unknown >= 0] = unknowns[b.parameter_unknown[b.parameter_unknown >= 0]]
+        p, x0 = self.parameters_at(unknowns, experiment), b.initial.copy()
         x0[b.initial_unknown >= 0] = unknowns[b.initial_unknown[b.initial_unknown >= 0]]
-        return p, x0
+        return p, x0 if b.first_state is None else b.first_state.state(p, x0)
 
     def fixed_parameters(self) -> dict[str, float]:
         """Parameters that are not estimated, with their values."""
@@ -159,13 +175,47 @@ class Problem:
         silent = set(self.model.nominal_values) - {p.state for p in self.parameters if isinstance(p, InitialState)}
         for experiment, b in zip(self.experiments, self.bindings, strict=True):
             for i, state in enumerate(self.model.states):
-                if b.initial_unknown[i] < 0 and (state not in silent or state in experiment.initial):
+                if b.initial_unknown[i] < 0 and np.isfinite(b.initial[i]) and (
+                        state not in silent or state in experiment.initial):
                     held[_printed(f"{state}(0)", experiment.name, len(self.experiments) > 1)] = float(b.initial[i])
         return held
 
     def noise_of(self, output: str) -> tuple[Noise, ...]:
         """What is assumed of the errors of one output, per experiment that measures it."""
         return tuple(e.noise[output] for e in self.experiments if output in e.noise)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth a word about the problem as it is stated: constants that nothing uses."""
+        unused = [f"{e.label}: the constant '{name}' is used in no equation and no formula."
+                  for e in self.experiments for name in e.constants if name not in self.model.parameters]
+        return (*(self.model.notes if isinstance(self.model, FormulaModel) else ()), *unused)
+
+    @property
+    def weighs_by_model(self) -> bool:
+        """Whether weights of residuals follow from the model: formulas of standard deviations, or log-normal errors."""
+        return any(is_weighed_by_model(noise) for e in self.experiments for noise in e.noise.values())
+
+    @property
+    def has_noise_formulas(self) -> bool:
+        """Whether a standard deviation is a formula, so that its logarithm is part of the objective."""
+        return any(self.noise_outputs)
+
+    def with_noise_at(self, sizes: Sequence[Mapping[str, np.ndarray]]) -> Problem:
+        """The same problem with what formulas of standard deviations gave at some values, for statistics and pictures."""
+        def known(noise: Noise, size: np.ndarray | None) -> Noise:
+            return noise if size is None or isinstance(noise, Bounded) else replace(noise, evaluated=size)
+
+        return self.replace(experiments=[
+            replace(e, noise={name: known(noise, own.get(name)) for name, noise in e.noise.items()})
+            for e, own in zip(self.experiments, sizes, strict=True)])
+
+    def with_noise_of(self, fitted: Problem) -> Problem:
+        """The same problem with what a fit of it found for formulas of standard deviations."""
+        if not self.weighs_by_model:
+            return self
+        return self.with_noise_at([{name: noise.evaluated for name, noise in e.noise.items() if not isinstance(noise, Bounded)}
+                                   for e in fitted.experiments])
 
     def replace(self, **fields: Any) -> Problem:
         """A copy with other `model`, `experiments`, `parameters`, `constraints` or `process_noise`."""
@@ -196,6 +246,8 @@ class Problem:
         for e in self.experiments:
             digest.update(repr((e.name, e.start, sorted(e.hold.items()), sorted(e.initial.items()))).encode())
             digest.update(e.mode.encode())
+            if e.constants or e.group or e.steady:
+                digest.update(repr((sorted(e.constants.items()), e.group, e.steady)).encode())
             digest.update(repr(sorted(e.before.items())).encode() if e.before else b"")
             digest.update(repr(sorted(e.filters.items())).encode() if e.filters else b"")
             for columns in ({"time": e.time}, e.inputs, e.outputs):
@@ -205,7 +257,8 @@ class Problem:
             for name, noise in sorted(e.noise.items()):
                 level = noise.radius if isinstance(noise, Bounded) else noise.std
                 digest.update(f"{name}{type(noise).__name__}".encode())
-                digest.update(b"estimated" if level is None else np.asarray(level, float).tobytes())
+                digest.update(b"estimated" if level is None else level.encode() if isinstance(level, str)
+                              else np.asarray(level, float).tobytes())
                 if isinstance(noise, Gaussian) and noise.bound is not None:
                     digest.update(f"within {float(noise.bound)!r}".encode())
         return digest.hexdigest()
@@ -213,19 +266,6 @@ class Problem:
 
 def _printed(quantity: str, experiment: str, several: bool) -> str:
     return f"{quantity}[{experiment}]" if several else quantity
-
-
-def _type_faults(model: Any, experiments: tuple, parameters: tuple) -> list[str]:
-    faults = []
-    if not isinstance(model, Model):
-        faults.append(f"the model is a {type(model).__name__}; use EquationModel(...) or another model of dynident.")
-    if not experiments:
-        faults.append("there is no experiment; give at least one.")
-    faults += [f"experiment {i + 1} is a {type(e).__name__}, not an Experiment; use Experiment(...) or read_csv(...)."
-               for i, e in enumerate(experiments) if not isinstance(e, Experiment)]
-    faults += [f"'{p}' is not a Parameter or InitialState."
-               for p in parameters if not isinstance(p, (Parameter, InitialState))]
-    return faults
 
 
 def _completed(model: Model, it: Parameter | InitialState) -> Parameter | InitialState:
@@ -250,131 +290,23 @@ def _named(experiments: tuple[Experiment, ...]) -> tuple[Experiment, ...]:
     return tuple(e if e.name else e.with_name(name(i, e)) for i, e in enumerate(experiments))
 
 
-def _experiment_faults(model: Model, experiments: tuple[Experiment, ...]) -> list[str]:
-    faults = [f"{n} experiments are called '{name}'; give each its own name."
-              for name, n in Counter(e.name for e in experiments).items() if n > 1]
-    for e in experiments:
-        for name in model.inputs:
-            if name not in e.inputs:
-                faults.append(f"{e.label}: the model's input '{name}' is not in the record.{did_you_mean(name, e.inputs)}")
-        for name in e.inputs:
-            if name not in model.inputs:
-                faults.append(f"{e.label}: '{name}' is not an input of the model.{did_you_mean(name, model.inputs)}")
-        for name in e.outputs:
-            if name not in model.outputs:
-                faults.append(f"{e.label}: '{name}' is not an output of the model.{did_you_mean(name, model.outputs)}")
-        modes = [name for name in model.modes if name]
-        if e.mode and e.mode not in modes:
-            faults.append(f"{e.label}: the model has no mode '{e.mode}'.{did_you_mean(e.mode, modes)}")
-        for name in e.initial:
-            if name not in model.states:
-                faults.append(f"{e.label}: '{name}' in `initial` is not a state of the model."
-                              f"{did_you_mean(name, model.states)}")
-    faults += unit_faults(experiments, model)
-    if not any(np.any(np.isfinite(y)) for e in experiments for y in e.outputs.values()):
-        faults.append("no experiment holds a single measured value; name the measured signals under `outputs`.")
-    for name in model.outputs:
-        kinds = {type(e.noise[name]) for e in experiments if name in e.noise}
-        if kinds == {Gaussian, Bounded}:
-            faults.append(f"the errors of '{name}' are Gaussian in one experiment and Bounded in another; "
-                          "say one of them in all.")
-    return faults
-
-
-def _process_noise_faults(model: Model, experiments: tuple[Experiment, ...], said: Any) -> list[str]:
-    if not isinstance(said, Mapping):
-        return [f"process_noise is given by name, as in process_noise={{'v': Gaussian(0.1)}}, not as a {type(said).__name__}."]
-    faults = []
-    for name, noise in said.items():
-        if name not in model.states and name not in model.inputs:
-            faults.append(f"process_noise names '{name}', which is neither a state nor an input of the model."
-                          f"{did_you_mean(name, [*model.states, *model.inputs])}")
-        if not isinstance(noise, Gaussian) or np.ndim(noise.std) or noise.bound is not None:  # type: ignore[arg-type]
-            faults.append(f"process_noise of '{name}' must be Gaussian(std) with one number, or Gaussian() where it is to be "
-                          f"found; not {noise!r}.")
-        if any(name in e.input_noise for e in experiments):
-            faults.append(f"'{name}' has noise of its sensor (in an experiment) and a disturbance behind it (process_noise). "
-                          "One record cannot tell them apart; say the larger one.")
-    return faults
-
-
-def _parameter_faults(model: Model, experiments: tuple[Experiment, ...],
-                      parameters: tuple[Parameter | InitialState, ...]) -> list[str]:
-    faults = [fault for p in parameters for fault in p.faults()]
-    faults += unknown_unit_faults(parameters, model)
-    declared = Counter(p.name for p in parameters if isinstance(p, Parameter))
-    initials = Counter(p.state for p in parameters if isinstance(p, InitialState))
-    faults += [f"parameter '{n}' is declared {k} times." for n, k in declared.items() if k > 1]
-    faults += [f"initial state '{n}' is declared {k} times." for n, k in initials.items() if k > 1]
-    faults += [f"parameter '{p.name}' has no start value; give one." for p in parameters
-               if isinstance(p, Parameter) and p.start is None and p.name in model.parameters]
-    missing = [n for n in model.parameters if n not in declared and n not in model.nominal_values]
-    for name in declared:
-        if name not in model.parameters:
-            near = _close_names(name, missing or model.parameters)
-            faults.append(model.why_not_estimable(name) or f"'{name}' is not a parameter of the model.{near}")
-    faults += [f"the model's parameter '{n}' has no entry; add Parameter('{n}', start=...) or make it a constant."
-               for n in missing]
-    for name in initials:
-        if name not in model.states:
-            faults.append(f"'{name}' is not a state of the model.{did_you_mean(name, model.states)}")
-        elif any(name in e.initial for e in experiments):
-            both = next(e for e in experiments if name in e.initial)
-            faults.append(f"{both.label}: the initial state of '{name}' is given as known, and declared as an unknown "
-                          "too; keep one of the two.")
-    return faults
-
-
-def _close_names(name: str, known: Sequence[str]) -> str:
-    """A hint that stays short where a model has hundreds of parameters."""
-    return did_you_mean(name, known if len(known) <= MOST_LISTED else get_close_matches(name, known, 5, 0.4))
-
-
-def _constraints(model: Model, parameters: tuple[Parameter | InitialState, ...], given: Sequence[str | Constraint],
-                 faults: list[str]) -> tuple[Constraint, ...]:
-    """The constraints as data; what cannot be read or names nothing known goes to the faults."""
-    from dynident.maths import CONSTANTS, FUNCTIONS  # the words of the grammar; maths knows nothing of problems
-
-    own = {p.name for p in parameters if isinstance(p, Parameter) and not p.shared}
-    read = []
-    for text in [given] if isinstance(given, str) or hasattr(given, "rel_op") else given:
-        if hasattr(text, "rel_op"):  # a relation of SymPy
-            text = f"{text.lhs} {text.rel_op} {text.rhs}"  # type: ignore[union-attr]
-        try:
-            constraint = text if isinstance(text, Constraint) else constraint_from(text)
-        except ValueError as reason:
-            faults.append(f"constraint '{text}': {reason}.")
-            continue
-        read.append(constraint)
-        for name in sorted(constraint.names() - set(FUNCTIONS) - set(CONSTANTS)):
-            if name in own:
-                faults.append(f"constraint '{constraint.text}': '{name}' has a value of its own in each experiment; only "
-                              "shared parameters can be constrained.")
-            elif name not in model.parameters and name not in model.states:
-                faults.append(f"constraint '{constraint.text}': '{name}' is neither a parameter nor a state."
-                              f"{did_you_mean(name, [*model.parameters, *model.states])}")
-        if constraint.of_states(model.states) and constraint.middle not in model.states:
-            faults.append(f"constraint '{constraint.text}': of a state only a bound can be asked, such as \"-1 <= v <= 1\".")
-    return tuple(read)
-
-
 def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[Parameter | InitialState, ...]
           ) -> tuple[tuple[Unknown, ...], tuple[ParameterMapping, ...]]:
     """Give every free quantity its place among the unknowns: parameters first, then initial states."""
     unknowns: list[Unknown] = []
     several = len(experiments) > 1
     bindings = tuple(ParameterMapping(np.full(len(model.parameters), np.nan), np.full(len(model.parameters), -1),
-                             np.full(len(model.states), np.nan), np.full(len(model.states), -1)) for _ in experiments)
+                             np.full(len(model.states), np.nan), np.full(len(model.states), -1), first_state_of(model, e))
+                     for e in experiments)
 
     def place(it: Parameter | InitialState, quantity: str, where: Sequence[int], initial: bool) -> None:
-        groups: list[tuple[int, ...]] = [tuple(where)] if it.shared else [(e,) for e in where]
         names = model.states if initial else model.parameters
         i = names.index(quantity)
-        for group in groups:
+        for label, group in _sharing(it, experiments, where).items():
             if it.free:
                 printed = f"{quantity}(0)" if initial else quantity
-                if not it.shared:
-                    printed = _printed(printed, experiments[group[0]].name, several)
+                if not it.common:
+                    printed = _printed(printed, label, several)
                 unknowns.append(Unknown(printed, quantity, initial, group, it.start, it.lower, it.upper, it.scale,
                                         it.log, it.unit, it.prior))
             for e in group:
@@ -391,23 +323,54 @@ def _bind(model: Model, experiments: tuple[Experiment, ...], parameters: tuple[P
             binding.parameters[i] = given[name].start if name in given else np.nan
     for p in parameters:
         if isinstance(p, Parameter):
-            place(p, p.name, range(len(experiments)), initial=False)
+            place(p, p.name, [e for e, run in enumerate(experiments) if p.name not in run.constants], initial=False)
+    for experiment, binding in zip(experiments, bindings, strict=True):
+        for name, value in experiment.constants.items():
+            if name in model.parameters:
+                binding.parameters[model.parameters.index(name)] = value
     said = {p.state: p for p in parameters if isinstance(p, InitialState)}
     for state in model.states:
-        open_in = [e for e, experiment in enumerate(experiments) if state not in experiment.initial]
+        open_in = [e for e, run in enumerate(experiments) if state not in run.initial and run.steady is None]
         for e, experiment in enumerate(experiments):
-            if state in experiment.initial:
-                bindings[e].initial[model.states.index(state)] = experiment.initial[state]
+            value = experiment.initial.get(state, "")
+            if not isinstance(value, str):
+                bindings[e].initial[model.states.index(state)] = value
         if open_in:
             kept = InitialState(state, given[state].start, free=False) if state in given else InitialState(state)
             place(said.get(state, kept), state, open_in, initial=True)
     return tuple(unknowns), bindings
 
 
+def first_state_of(model: Model, experiment: Experiment) -> Any:
+    """How initial states follow from the parameters; None where none does."""
+    follows = experiment.steady is not None or any(isinstance(value, str) for value in experiment.initial.values())
+    return hooks.call("first_state", model, experiment) if follows else None
+
+
+def _sharing(it: Parameter | InitialState, experiments: Sequence[Experiment], where: Sequence[int]
+             ) -> dict[str, tuple[int, ...]]:
+    """Which experiments have one value, by the name that tells it from others."""
+    if it.common:
+        return {"": tuple(where)} if where else {}
+    if getattr(it, "per", "") != "group":
+        return {experiments[e].name: (e,) for e in where}
+    return {group: tuple(e for e in where if experiments[e].group == group)
+            for group in dict.fromkeys(experiments[e].group for e in where)}
+
+
 def given_std(experiment: Experiment, output: str) -> np.ndarray | None:
-    """The given standard deviation per sample, or None where it is to be estimated."""
+    """The given standard deviation per sample, or None where it is to be estimated.
+
+    Of a formula, and of log-normal errors, what they are at an estimate; None before there is one.
+    """
     noise: Mapping[str, Noise] = experiment.noise
     level = noise[output]
-    if isinstance(level, Bounded) or level.std is None:
+    if isinstance(level, Bounded):
         return None
-    return np.broadcast_to(np.asarray(level.std, float), (experiment.samples,))
+    std = level.evaluated if isinstance(level, LogNormal) or isinstance(level.std, str) else level.std
+    return None if std is None else np.broadcast_to(np.asarray(std, float), (experiment.samples,))
+
+
+def stated_std(experiment: Experiment, output: str) -> np.ndarray | None:
+    """As `given_std`, but None for formulas too: what a fit has made as large as its residuals is no measure of them."""
+    return None if formula_of(experiment.noise[output]) is not None else given_std(experiment, output)

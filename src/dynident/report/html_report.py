@@ -16,6 +16,7 @@ from dynident.estimate.estimate import Estimate
 from dynident.report.comparison import REACHED, ComparisonTable, Effort, Waterfall, build_comparison
 from dynident.report.html_document import HtmlPage, HtmlPart, filled, write_page
 from dynident.report.result_table import (
+    MOST_DIGITS,
     VAGUE_DIGITS,
     WITHHELD,
     ResultRow,
@@ -51,7 +52,7 @@ Not determined by these data: {{ undetermined }}.</p>{% endif %}
 AGREEMENT = """<div class="verdict{% if not agrees %} doubtful{% endif %}"><p>{{ sentence }}</p></div>"""
 COMPARISON = """
 <div class="scroll" tabindex="0"><table class="result">
-  <thead><tr><th></th>{% for label in labels %}<th>{{ label }}</th>{% endfor %}</tr></thead>
+  <thead><tr><td></td>{% for label in labels %}<th>{{ label }}</th>{% endfor %}</tr></thead>
   <tbody>{% for line in lines %}
     <tr><th scope="row">{{ line.name }}</th>{% for cell in line.cells %}
       <td class="number{% if line.warned[loop.index0] %} apart{% endif %}">{{ cell }}</td>{% endfor %}</tr>{% endfor %}
@@ -239,8 +240,9 @@ def _quantity(name: str, rows: dict[str, ResultRow], failed: Sequence[str]) -> d
     bars = [{"label": label, "said": f"{row.value} {row.interval}", "open": row.open, "failed": label in failed,
              "left": end(row.low, low), "right": end(row.high, high), "at": place(row.number)}
             for label, row in rows.items()]
-    return {"title": f"{name} ({unit})" if unit else name, "bars": bars, "low": format_number(low, VAGUE_DIGITS),
-            "high": format_number(high, VAGUE_DIGITS)}
+    ends = next(ends for digits in range(VAGUE_DIGITS, MOST_DIGITS + 1)
+                if len(set(ends := (format_number(low, digits), format_number(high, digits)))) > 1 or digits == MOST_DIGITS)
+    return {"title": f"{name} ({unit})" if unit else name, "bars": bars, "low": ends[0], "high": ends[1]}
 
 
 def _range(rows: Sequence[ResultRow]) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynident._util.prefixes import quantity
 from dynident.estimate.estimate import Estimate
-from dynident.problem.noise import Gaussian, stated_bound
+from dynident.problem.noise import Gaussian, LogNormal, is_weighed_by_model, stated_bound
 from dynident.problem.parameter import InitialState, Parameter
 from dynident.statistics.uncertainty import LEVEL
 
@@ -111,6 +111,9 @@ def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
             radii = np.concatenate([np.atleast_1d(bound) for bound in bounds])
             levels[output] = NoiseLevel(f"± {_range(radii, unit)}", "guaranteed bound")
         elif output in estimate.noise_std:
+            if by_model := [noise for noise in assumed if is_weighed_by_model(noise)]:
+                levels[output] = _level_by_model(by_model, estimate.noise_std[output], unit)
+                continue
             estimated = any(isinstance(noise, Gaussian) and noise.std is None for noise in assumed)
             known = [np.atleast_1d(noise.std) for noise in assumed if isinstance(noise, Gaussian) and noise.std is not None]
             given = _range(np.concatenate(known), unit) if known else ""
@@ -120,6 +123,15 @@ def noise_levels(estimate: Estimate) -> dict[str, NoiseLevel]:
             else:
                 levels[output] = NoiseLevel(given or size, "std, given")
     return levels
+
+
+def _level_by_model(noises: Sequence[Any], mean: float, unit: str) -> NoiseLevel:
+    """Of errors whose size follows from the model: what a fit found, and by which rule."""
+    found = [np.atleast_1d(noise.evaluated) for noise in noises if noise.evaluated is not None]
+    rules = dict.fromkeys(f"{'log-normal, ' * isinstance(noise, LogNormal)}{noise.std if np.ndim(noise.std) == 0 else 'given'}"
+                          for noise in noises)
+    size = _range(np.concatenate(found), unit) if found else quantity(mean, unit, VAGUE_DIGITS)
+    return NoiseLevel(size, f"std, by {'; '.join(rules)}")
 
 
 def _range(sizes: np.ndarray, unit: str) -> str:

@@ -105,7 +105,7 @@ class TrustRegion:
 
     def ending(self, problem: FiniteProblem, loop: LeastSquaresLoop, before: SearchState, after: SearchState,
                remaining: float, iteration: int) -> SearchState:
-        floor, spent = noise_floor(after.evaluation.cost, problem), iterations_in_words(iteration)
+        floor, spent = noise_floor(after.evaluation.squares, problem), iterations_in_words(iteration)
         if remaining <= floor:  # costs cannot be compared any more
             return after.ended(floor < 1, Status.of(StatusCode.SIMULATION_NOISE, spent=spent, hidden=floor))
         if after.variables is before.variables:

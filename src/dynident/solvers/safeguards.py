@@ -54,7 +54,7 @@ def stationary_unknowns(finite: FiniteProblem, outcome: SolverResult, start: np.
 def escapes(finite: FiniteProblem, outcome: SolverResult, restarted: SolverResult) -> bool:
     """Whether an outcome from beside is the better minimum."""
     gain = outcome.evaluation.cost - restarted.evaluation.cost
-    return restarted.converged and step_in_standard_errors(gain, outcome.evaluation.cost, finite) > STEP_TOLERANCE
+    return restarted.converged and step_in_standard_errors(gain, outcome.evaluation.squares, finite) > STEP_TOLERANCE
 
 
 def find_piecewise_constant(finite: FiniteProblem, outcome: SolverResult, which: np.ndarray) -> np.ndarray:
@@ -67,7 +67,7 @@ def find_piecewise_constant(finite: FiniteProblem, outcome: SolverResult, which:
             except SimulationDiverged:
                 continue
             reached = outcome.evaluation
-            change = abs(restarted.cost - reached.cost) / max(reached.cost, finite.rounding_cost)
+            change = abs(restarted.cost - reached.cost) / max(reached.squares, finite.rounding_cost)
             change += abs(restarted.max_defect - reached.max_defect)
             if change > SAME_COST:
                 piecewise_constant[i] = bool(_zero_sensitivity(finite, point)[i])
@@ -156,7 +156,7 @@ def reject_unbounded_minimum(finite: FiniteProblem, outcome: SolverResult, start
 
 def _as_well(restarted: SolverResult, reached: SolverResult, finite: FiniteProblem) -> bool:
     more = restarted.evaluation.cost - reached.evaluation.cost
-    return more <= 0 or step_in_standard_errors(more, reached.evaluation.cost, finite) <= SAME_FIT
+    return more <= 0 or step_in_standard_errors(more, reached.evaluation.squares, finite) <= SAME_FIT
 
 
 def relative_distance(c: Transforms, reached: np.ndarray, start: np.ndarray) -> np.ndarray:

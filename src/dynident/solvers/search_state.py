@@ -58,7 +58,7 @@ class SearchState:
         column_scale = np.maximum(memory * self.column_scale, norms)
         scale = problem.coordinates.scale
         if np.isnan(scale).any():  # where nothing is known, that which the data can tell
-            visible = np.sqrt(max(self.evaluation.cost, problem.rounding_cost)) / np.where(norms > 0, norms, np.inf)
+            visible = np.sqrt(max(self.evaluation.squares, problem.rounding_cost)) / np.where(norms > 0, norms, np.inf)
             scale = np.where(np.isnan(scale), visible, scale)
         scale = np.where(scale > 0, scale, 1.0)
         if grown:
@@ -70,7 +70,7 @@ class SearchState:
         return float(np.sqrt(sum_of_squares(step / self.variable_scale) + problem.node_step_norm(node_steps)))
 
     def residual_std(self, problem: FiniteProblem) -> float:
-        return residual_std(self.evaluation.cost, problem)
+        return residual_std(self.evaluation.squares, problem)
 
     def moved_to(self, problem: FiniteProblem, variables: Variables, condensed: CondensedProblem, step: float) -> SearchState:
         """At another point, which becomes a line of the history; the memory of this one is free for the next."""

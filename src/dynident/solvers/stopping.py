@@ -65,16 +65,16 @@ def remaining_step(problem: FiniteProblem, state: SearchState, direction: Search
     if nodes and (evaluation.max_defect * np.sqrt(links) > DEFECT_TOLERANCE
                   or np.sqrt(problem.node_step_norm(nodes)) > NODE_STEP_TOLERANCE):
         return np.inf
-    node_reduction = step_in_standard_errors(state.condensed.node_reduction, evaluation.cost, problem)  # all of them together
+    node_reduction = step_in_standard_errors(state.condensed.node_reduction, evaluation.squares, problem)  # of all together
     if node_reduction > NODE_GAIN_TOLERANCE:
         return np.inf
     gain = state.condensed.rows.predicted_reduction(direction.step) - 2 * direction.cost_of_regularization
-    return step_in_standard_errors(gain, evaluation.cost, problem)  # none along what regularisation holds more than the data
+    return step_in_standard_errors(gain, evaluation.squares, problem)  # none along what regularisation holds more than the data
 
 
 def is_optimum_to_rounding(problem: FiniteProblem, state: SearchState, remaining: float) -> bool:
     """Whether what remains is nothing to speak of, where no step helps any more."""
-    return remaining <= max(STALLED_STEP_TOLERANCE, min(noise_floor(state.evaluation.cost, problem), 1))
+    return remaining <= max(STALLED_STEP_TOLERANCE, min(noise_floor(state.evaluation.squares, problem), 1))
 
 
 def stalled(problem: FiniteProblem, state: SearchState, remaining: float, helps: str, although: str) -> SearchState:

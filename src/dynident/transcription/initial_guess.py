@@ -132,11 +132,19 @@ def _read_states(model: Model, experiment: Experiment, times: np.ndarray, window
         present = np.isfinite(y)
         if np.count_nonzero(present) > int(sight.derivative):
             if sight.output not in read:
-                read[sight.output] = _read_off(np.asarray(experiment.time)[present], y[present], np.asarray(times), window,
-                                               jumps)
+                t, seen = _without_repeats(np.asarray(experiment.time)[present], y[present])
+                read[sight.output] = _read_off(t, seen, np.asarray(times), window, jumps)
             value, slope = read[sight.output]
             guess[:, state] = slope / sight.gain if sight.derivative else (value - sight.offset) / sight.gain
     return guess
+
+
+def _without_repeats(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each time once, with the mean of what was measured then."""
+    if t.size < 2 or np.all(np.diff(t) > 0):
+        return t, y
+    once, which, count = np.unique(t, return_inverse=True, return_counts=True)
+    return once, np.bincount(which, y) / count
 
 
 def _read_off(t: np.ndarray, y: np.ndarray, times: np.ndarray, window: int, jumps: bool
@@ -257,14 +265,14 @@ def gradient_matching_start(problem: Problem, coordinates: Transforms, start: np
 
     def residuals(part: np.ndarray) -> np.ndarray:
         values = coordinates.values(with_parameters(part))
-        return np.concatenate([s.residuals(problem.parameters_and_initial_state(values, e)[0]) for e, s in enumerate(records)])
+        return np.concatenate([s.residuals(problem.parameters_at(values, e)) for e, s in enumerate(records)])
 
     def jacobian(part: np.ndarray) -> np.ndarray:
         xi = with_parameters(part)
         values, by = coordinates.values(xi), coordinates.derivative(xi)
         blocks = []
         for e, s in enumerate(records):
-            rows = s.jacobian(problem.parameters_and_initial_state(values, e)[0])
+            rows = s.jacobian(problem.parameters_at(values, e))
             unknown = problem.bindings[e].parameter_unknown
             block = np.zeros((len(rows), len(values)))
             block[:, unknown[unknown >= 0]] = rows[:, unknown >= 0]

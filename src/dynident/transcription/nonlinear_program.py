@@ -220,7 +220,8 @@ class NonlinearProgram:
             pulls.append(2 * (rhs * weight)[:, self.objective_rows] * entries)
             np.add.at(gradient, columns[columns >= 0], pulls[-1][columns >= 0])
         for (i, known), r in zip(self.finite.objective.priors, evaluation.prior, strict=True):
-            gradient[i] += 2 * r / known.std * self.finite.coordinates.derivative(point.unknowns)[i]
+            c = self.finite.coordinates
+            gradient[i] += 2 * r * known.slope(c.values(point.unknowns)[i]) * c.derivative(point.unknowns)[i]
         blocks = [self._stage(e, "dyn_con_jac", point)[1] for e in range(len(self.intervals))]
         entries = np.concatenate([*(block.ravel() for block in blocks), self.between.at(point.unknowns)[1].ravel()])
         nonzeros = self.jacobian_pattern.gather(entries)
@@ -315,7 +316,7 @@ class NonlinearProgram:
     def _parts(self, e: int, point: Variables) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Fixed parameters (all), coordinates of the free ones, states at the nodes, end blocks."""
         values = self.finite.objective.values(point)
-        p, _ = self.problem.parameters_and_initial_state(values, e)
+        p = self.problem.parameters_at(values, e)
         unknown = self.problem.bindings[e].parameter_unknown[list(self.finite.free)]
         states = self.finite.states(point, e)
         nodes = point.nodes[e]
@@ -340,9 +341,10 @@ def prior_curvature(program: Any, point: Variables, objective: float, exact: boo
     slope, log = program.finite.coordinates.derivative(point.unknowns), program.finite.coordinates.log
     values, found = program.finite.coordinates.values(point.unknowns), []
     for i, known in program.finite.objective.priors:
-        bent = (values[i] - known.mean) / known.std**2 * slope[i] if log[i] and exact else 0.0
+        steep, r = known.slope(values[i]), known.residual(values[i])
+        bent = r * (known.bend(values[i]) * slope[i] ** 2 + steep * slope[i] * log[i]) if exact else 0.0
         size = program.scale[i] ** 2 if scaled else 1.0
-        found.append(2 * objective * program.factor * ((slope[i] / known.std) ** 2 + bent) * size)
+        found.append(2 * objective * program.factor * ((slope[i] * steep) ** 2 + bent) * size)
     return np.array(found)
 
 

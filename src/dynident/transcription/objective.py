@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dynident.errors import SimulationDiverged
+from dynident.errors import ProblemError, SimulationDiverged
 from dynident.integrators.grid import Grid
 from dynident.linalg.finite_problem import (
     Evaluation,
@@ -20,11 +20,12 @@ from dynident.linalg.finite_problem import (
     Variables,
     Workspace,
 )
-from dynident.problem.noise import loss_and_weights, sum_of_squares
+from dynident.problem.noise import is_weighed_by_model, loss_and_weights, sum_of_squares
 from dynident.problem.parameter import Transforms, transforms_of
 from dynident.problem.problem import Problem, given_std
 from dynident.tolerances import RESIDUAL_ROUNDING
 from dynident.transcription.initial_guess import start_values, states_from_measurements
+from dynident.transcription.model_weights import ModelWeights, WeighedResiduals
 
 NO_PRIORS = np.zeros(0)
 SCALE_SAMPLES = 50  # places at which a record is asked how large its states are
@@ -36,15 +37,24 @@ class WeightedData:
     def __init__(self, problem: Problem, index: int, grid: Grid, places: np.ndarray, std: Mapping[str, float]):
         model, experiment = problem.model, problem.experiments[index]
         self.measured = np.zeros((grid.nodes, len(model.outputs)))
-        self.weight = np.zeros_like(self.measured)  # 1/std where measured, 0 elsewhere
+        self.weight = np.zeros_like(self.measured)  # 1/std where measured, 0 elsewhere; a rough one where the model weighs
+        seen = np.zeros(self.measured.shape, bool)
         for j, output in enumerate(model.outputs):
             if output in experiment.outputs:
                 y = np.asarray(experiment.outputs[output])
+                seen[places, j] = np.isfinite(y)
+                self.measured[places, j] = np.where(np.isfinite(y), y, 0.0)
+        by_model = {name for name, noise in experiment.noise.items() if is_weighed_by_model(noise)}
+        self.model_weights = ModelWeights(problem, index, grid, self.measured, seen) if by_model else None
+        for j, output in enumerate(model.outputs):
+            if output in by_model and self.model_weights is not None:
+                weight = self.model_weights.rough_weight(output, np.asarray(experiment.outputs[output]))
+            elif output in experiment.outputs:
                 given = given_std(experiment, output)
                 weight = 1 / (given if given is not None else np.full(experiment.samples, std[output]))
-                present = np.isfinite(y)
-                self.measured[places, j] = np.where(present, y, 0.0)
-                self.weight[places, j] = np.where(present, weight, 0.0)
+            else:
+                continue
+            self.weight[places, j] = np.where(seen[places, j], weight, 0.0)
         self.complete = bool(np.all(self.weight > 0))
         self.count = int(np.count_nonzero(self.weight))  # of measured values
         self.squares = float(np.sum((self.measured * self.weight) ** 2))  # of these, weighted
@@ -53,6 +63,13 @@ class WeightedData:
         if self.complete:
             return (outputs - self.measured) * self.weight
         return np.where(self.weight > 0, outputs - self.measured, 0.0) * self.weight
+
+    def weighed(self, outputs: np.ndarray) -> WeighedResiduals:
+        """Rows and weights at the outputs of a simulation, whoever says the weights."""
+        if self.model_weights is not None:
+            return self.model_weights.weighed(outputs, self.weight)
+        residuals = self.residuals(outputs)
+        return WeighedResiduals(residuals, self.weight, sum_of_squares(residuals), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +108,11 @@ def _state_scale(problem: Problem, start: np.ndarray) -> np.ndarray:
     for e, experiment in enumerate(problem.experiments):
         times = np.linspace(experiment.time[0], experiment.time[-1], SCALE_SAMPLES)
         readings = states_from_measurements(problem.model, experiment, times)
-        x0 = problem.parameters_and_initial_state(start, e)[1]
+        try:
+            x0 = problem.parameters_and_initial_state(start, e)[1]
+        except SimulationDiverged as bad:  # no state to begin with: known before anything is simulated
+            raise ProblemError(f"At the start values {str(bad.within(experiment.name)).rstrip('.')}. Choose other start "
+                               "values, or give the initial states as numbers.") from None
         scaled.append(np.nanmax(np.vstack([np.abs(readings), np.abs(x0)]), axis=0))
     largest = np.max(scaled, axis=0)
     return np.where(largest > 0, largest, 1.0)
@@ -128,9 +149,20 @@ class Objective:
     def evaluation(self, point: Variables, signals: Sequence[WeightedData], outputs: Sequence[np.ndarray],
                    defects: Sequence[np.ndarray], corrections: Sequence[np.ndarray]) -> tuple[Evaluation, list[Any]]:
         """Cost and weighted residuals, and the factor that the loss puts on each row: one number where it is that for all."""
-        cost, rhs, factors = 0.0, [], []
+        cost, log_std = 0.0, 0.0
+        rhs: list[np.ndarray] = []
+        weights: list[np.ndarray] = []
+        factors: list[Any] = []
         for data, y in zip(signals, outputs, strict=True):
+            if data.model_weights is not None:
+                own = data.weighed(y)
+                cost, log_std = cost + own.squares + own.log_std, log_std + own.log_std
+                rhs.append(own.residuals)
+                weights.append(own.weight)
+                factors.append(1.0)
+                continue
             residual = data.residuals(y)
+            weights.append(data.weight)
             if self.loss == "squared":
                 factor: Any = 1.0
                 with np.errstate(over="ignore"):  # judged below
@@ -143,13 +175,15 @@ class Objective:
         prior = NO_PRIORS
         if self.priors:
             values = self.coordinates.values(point.unknowns)
-            prior = np.array([(values[i] - known.mean) / known.std for i, known in self.priors])
+            prior = np.array([known.residual(values[i]) for i, known in self.priors])
             cost += float(prior @ prior)
         if not math.isfinite(cost):
             raise SimulationDiverged(np.nan, 0, what="the sum of squares is too large for the computer")
         max_defect = max((float(np.abs(d / self.state_scale).max()) for d in defects if d.size), default=0.0)
         weighed = () if self.loss == "squared" else tuple(factors)
-        return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), max_defect, weighed), factors
+        by_model = tuple(weights) if self.problem.weighs_by_model else ()
+        return Evaluation(cost, tuple(rhs), prior, tuple(defects), tuple(corrections), max_defect, weighed, by_model,
+                          log_std), factors
 
     def linear(self, point: Variables, evaluation: Evaluation, chains: Sequence[SegmentChain], workspace: Workspace
                ) -> LinearizedProblem:
@@ -157,7 +191,9 @@ class Objective:
         derivative = self.coordinates.derivative(point.unknowns)
         maps = tuple(self.unknown_map(e, derivative) for e in range(len(chains)))
         at = self._prior_unknowns
-        priors = UnknownMap(at, derivative[at] / np.array([known.std for _, known in self.priors]) if at.size else NO_PRIORS)
+        values = self.coordinates.values(point.unknowns)
+        priors = UnknownMap(at, derivative[at] * np.array([known.slope(values[i]) for i, known in self.priors])
+                            if at.size else NO_PRIORS)
         return LinearizedProblem(evaluation, len(self.names), tuple(chains), maps, priors, workspace)
 
     def unknown_map(self, e: int, derivative: np.ndarray) -> UnknownMap:

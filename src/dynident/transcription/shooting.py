@@ -54,7 +54,9 @@ class ExperimentData(WeightedData):
     def __init__(self, problem: Problem, index: int, segments: int, substeps: int, std: Mapping[str, float]):
         experiment = problem.experiments[index]
         self.name = experiment.name
-        unknown = np.flatnonzero(problem.bindings[index].initial_unknown >= 0).astype(np.int32)
+        binding = problem.bindings[index]
+        follows = () if binding.first_state is None else binding.first_state.states
+        unknown = np.union1d(np.flatnonzero(binding.initial_unknown >= 0), follows).astype(np.int32)
         self.grid: Grid = replace(grid_of(problem.model, experiment, substeps), unknown_first=unknown)
         self.segment_starts = segment_starts(self.grid.nodes, segments, experiment.name)
         super().__init__(problem, index, self.grid, np.arange(self.grid.offset, self.grid.nodes), std)
@@ -256,6 +258,8 @@ class Shooting:
                 out = self.propagator.run(grid, record.segment_starts, nodes, p, sensitivities, arrays.get((e, sensitivities)))
             except SimulationDiverged as bad:
                 raise bad.within(record.name) from None
+            if sensitivities and (first := self.problem.bindings[e].first_state) is not None:
+                add_first_state(out, record.segment_starts, first.derivative(p, tuple(int(i) for i in self.objective.free)))
             arrays[e, sensitivities] = out
             propagated.append(out)
         return propagated
@@ -278,7 +282,8 @@ class Shooting:
         chains = []
         for e, (record, out, factor) in enumerate(zip(self.records, ran.results, factors, strict=True)):
             assert out.jacobian is not None and out.end_jacobian is not None
-            weight = record.weight * factor if evaluation.factors else record.weight
+            weight = evaluation.weights[e] if evaluation.weights else record.weight
+            weight = weight * factor if evaluation.factors else weight
             chains.append(SegmentChain(record.segment_starts, out.jacobian, weight,
                                        evaluation.weighted_residuals[e], out.end_jacobian, evaluation.defects[e]))
         return self.objective.linear(point, evaluation, chains, workspace)
@@ -306,19 +311,30 @@ class Shooting:
         values = self.coordinates.values(point.unknowns)
         blocks, residuals, where = [], [], []
         for e, (record, out) in enumerate(zip(self.records, propagated, strict=True)):
-            seen = record.weight > 0
+            weighed = record.weighed(out.outputs)
+            seen = weighed.weight > 0
             node, output = np.nonzero(seen)
             unknown = self.objective.unknown_map(e, np.ones(len(values))).unknown
             total = total_jacobian(out, record.segment_starts)[seen][:, unknown >= 0]
-            blocks.append((unknown[unknown >= 0], total * record.weight[seen][:, None]))
-            residuals.append(record.residuals(out.outputs)[seen])
-            where.append(np.column_stack([np.full(node.size, e), output, node - record.grid.offset]))
+            blocks.append((unknown[unknown >= 0], total * weighed.weight[seen][:, None]))
+            residuals.append(weighed.residuals[seen])
+            place = np.column_stack([np.full(node.size, e), output, node - record.grid.offset])
+            place[record.weight[seen] == 0] = -1  # of a standard deviation: information, and no measured value
+            where.append(place)
         for i, known in self.objective.priors:
-            blocks.append((np.array([i]), np.array([[1 / known.std]])))
-            residuals.append(np.array([(values[i] - known.mean) / known.std]))
+            blocks.append((np.array([i]), np.array([[known.slope(values[i])]])))
+            residuals.append(np.array([known.residual(values[i])]))
             where.append(np.array([[-1, -1, i]]))
         index = np.vstack(where)
         return ResidualJacobian(values, np.concatenate(residuals), stacked(blocks, len(values)), ResidualIndex(*index.T))
+
+
+def add_first_state(out: Propagation, first: np.ndarray, slope: np.ndarray) -> None:
+    """Add to the derivatives by parameters what reaches the first segment through a first state that follows from them."""
+    assert out.jacobian is not None and out.end_jacobian is not None
+    nx, end = out.states.shape[1], int(first[1]) + (len(first) == 2)
+    out.jacobian[:end, :, nx:] += out.jacobian[:end, :, :nx] @ slope
+    out.end_jacobian[0][:, nx:] += out.end_jacobian[0][:, :nx] @ slope
 
 
 def total_jacobian(out: Propagation, first: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from dynident._util import hooks
 from dynident.errors import DynidentError, NotConverged, ProblemError, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Estimate, Validation
+from dynident.methods.capabilities import refuse_drawn_noise
 from dynident.methods.refit import Refit, refuse_other_sums
 from dynident.parallel.tasks import map_ordered
 from dynident.problem.problem import given_std
@@ -79,6 +80,7 @@ def bootstrap(estimate: Estimate, kind: str = "parametric", repeats: int = 200, 
     if faults:
         raise ProblemError(faults)
     refuse_other_sums(estimate, "bootstrap")  # said here, and not by a worker
+    refuse_drawn_noise(estimate.problem, "bootstrap")
     parts = np.array_split(np.arange(repeats), CHUNKS)
     tasks = [([int(k) for k in part],) for part in parts if part.size]
     rows = [row for part in map_ordered(_part, (estimate, kind, block, seed), tasks, executor) for row in part]

@@ -16,6 +16,7 @@ from dynident._util.progress import reporter
 from dynident.errors import DynidentError, NotConverged, ProblemError
 from dynident.estimate.estimate import Estimate
 from dynident.kalman.prediction_error.noisy_simulation import simulate_disturbed
+from dynident.methods.capabilities import refuse_drawn_noise
 from dynident.methods.presets import method_from
 from dynident.models.equations import EquationModel
 from dynident.parallel.tasks import as_completed, describe_loss
@@ -103,6 +104,7 @@ def coverage(estimate: Estimate, repeats: int = 200, seed: int = 0, executor: Ex
         raise ProblemError(f"repeats = {repeats}; a share needs at least {FEWEST}.")
     if not estimate.converged or not np.all(np.isfinite([estimate.values[n] for n in estimate.problem.names])):
         raise ProblemError("coverage simulates the fitted model, but this estimate has no optimum to simulate at.")
+    refuse_drawn_noise(estimate.problem, "coverage")
     source = noise_source(estimate)
     kept = _KeptRepeats.open(resume, estimate, seed)
     tasks = [(k,) for k in range(repeats) if k not in kept.done]

@@ -19,7 +19,7 @@ from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import stated_bound
 from dynident.problem.parameter import Parameter
-from dynident.problem.problem import Problem, given_std
+from dynident.problem.problem import Problem, stated_std
 from dynident.statistics.verdict import Cause, Grade, Verdict, pool_verdicts
 from dynident.statistics.verdict_rule import NOISE_GRADES, NoiseOfFit, SignalFit, rule_numbers
 from dynident.statistics.verdict_sentences import judge_signal, judge_validation, percent
@@ -68,7 +68,7 @@ def signal_fits(estimate: Estimate, outputs: Sequence[Mapping[str, np.ndarray]] 
             y = np.asarray(values, float)
             if not np.any(np.isfinite(y)):
                 continue
-            level = given_std(experiment, name) if std is None else std[e].get(name)
+            level = stated_std(experiment, name) if std is None else std[e].get(name)
             model = np.full(y.size, np.nan) if outputs is None else filled_in(outputs[e][name], y, estimate, e, name)
             found.append(SignalFit(
                 f"{name} of {experiment.label}" if several else name, np.asarray(experiment.time, float), y, model, inputs,
@@ -285,7 +285,7 @@ def judge_record(estimate: Estimate, experiment: Experiment, validation: Validat
         given = name in experiment.outputs and experiment.samples == model.size  # else the method compares signals of its own
         fit = SignalFit(name, np.asarray(run.time, float), model + residuals, model,
                         [np.asarray(u, float) for u in experiment.inputs.values()] if given else (),
-                        given_std(experiment, name) if given else None, order=max(1, len(estimate.problem.model.states)),
+                        stated_std(experiment, name) if given else None, order=max(1, len(estimate.problem.model.states)),
                         unit=experiment.units.get(name) or estimate.problem.model.units.get(name, ""), fitted=False)
         fitted = [part for part in estimate.verdict.parts if part.subject in (name, *(f"{name} of {it}" for it in labels))]
         parts.append(judge_validation(fit, noise_of_fit(fitted, estimate.noise_std.get(name))))

@@ -143,7 +143,8 @@ class MultiStart(Method):
         if not whole:
             share += f"; stopped by the user after {len(results)} of {asked} starts"
         counts = {**best.counts, "starts": len(results), "reached the best": reached}
-        return replace(best, problem=problem, method=replace(self, method=best.method), starts=tuple(results),
+        asked_for = problem.with_noise_of(best.problem)
+        return replace(best, problem=asked_for, method=replace(self, method=best.method), starts=tuple(results),
                        converged=best.converged and whole,
                        status=Status(f"{share}. {best.status.replace(' from one start', '')}",
                                      best.status.code if whole else StatusCode.INTERRUPTED),

@@ -11,7 +11,9 @@ from dynident.errors import ProblemError, SimulationDiverged, did_you_mean
 from dynident.estimate.estimate import Trajectory
 from dynident.integrators.grid import grid_of
 from dynident.problem.experiment import Experiment
+from dynident.problem.formulas import with_formulas
 from dynident.problem.model import Model
+from dynident.problem.problem import first_state_of
 from dynident.problem.unit_checks import unit_faults
 from dynident.robots.model import RobotModel
 from dynident.transcription.simulators import MOST_SUBSTEPS, RefinedSimulation, refine_steps, simulator_for
@@ -60,7 +62,17 @@ def simulate(model: Model, values: Mapping[str, float], experiment: Experiment, 
     if faults := unit_faults([experiment], model):
         raise ProblemError(faults)
     model = model.equations if isinstance(model, RobotModel) else model
+    experiment = experiment.without_output_noise()  # whose formulas a simulation does not need
+    faults = []
+    model, _ = with_formulas(model, [experiment], [str(name).partition("[")[0] for name in values], faults)
+    if faults:
+        raise ProblemError(faults)
     p, x0, given = _values(model, values, experiment)
+    if (first := first_state_of(model, experiment)) is not None:
+        try:
+            x0 = first.state(p, x0)
+        except SimulationDiverged as bad:
+            raise ProblemError(f"{experiment.label}: {str(bad).rstrip('.')}. Change the values.") from None
     simulator = simulator_for(model, integrator, given)
     grid = grid_of(model, experiment, everywhere=True)
     try:
@@ -99,6 +111,8 @@ def _values(model: Model, values: Mapping[str, float], experiment: Experiment
                f"{model.why_not_estimable(n) or did_you_mean(n, model.states).strip()}".strip()
                for n in experiment.initial if n not in model.states]
     initial = {n: experiment.initial.get(n, value) for n, value in in_values.items()}
+    initial = {n: 0.0 if isinstance(value, str) or (n not in experiment.initial and experiment.steady) else value
+               for n, value in initial.items()}  # what follows from the parameters is filled in behind them
     faults += [f"simulate needs the initial state of '{n}': give '{n}(0)' in the values, or `initial` in the record."
                for n, value in initial.items() if value is None and n not in given]
     if faults:
@@ -113,8 +127,9 @@ def _values(model: Model, values: Mapping[str, float], experiment: Experiment
 
 
 def _value_in(values: Mapping[str, float], name: str, experiment: Experiment) -> float | None:
-    """The value for this record: 'M', or 'M[run 2]' where each record has its own, as in the values of an estimate."""
-    return values.get(name, values.get(f"{name}[{experiment.name}]"))
+    """The value for this record: its constant, 'M', or 'M[run 2]' where each record, or group of them, has its own."""
+    own = values.get(f"{name}[{experiment.name}]", values.get(f"{name}[{experiment.group}]"))
+    return experiment.constants.get(name, values.get(name, own))
 
 
 def _name_faults(model: Model, values: Mapping[str, float]) -> list[str]:

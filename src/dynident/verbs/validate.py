@@ -48,12 +48,13 @@ def _compared(estimate: Estimate, experiment: Experiment) -> Validation:
         raise ProblemError(faults)
     if not np.all(np.isfinite([estimate.values[name] for name in estimate.problem.names])):
         raise ProblemError("there is nothing to validate: no values explain the record of this estimate, its model is refuted.")
-    held = [Parameter(p.name, start=_value(estimate, p), free=False)
-            for p in estimate.problem.parameters if isinstance(p, Parameter)]
+    held = [Parameter(p.name, start=_value(estimate, p, experiment.group), free=False)
+            for p in estimate.problem.parameters if isinstance(p, Parameter) and p.name not in experiment.constants]
     values = {p.name: float(p.start) for p in held}  # type: ignore[arg-type]
     brought = set(estimate.problem.model.nominal_values) - {s.state for s in estimate.problem.parameters
                                                         if isinstance(s, InitialState)}
-    missing = [s for s in estimate.problem.model.states if s not in experiment.initial and s not in brought]
+    missing = [s for s in estimate.problem.model.states
+               if s not in experiment.initial and s not in brought and experiment.steady is None]
     notes = _drift_notes(estimate, values)
     if missing:
         found = _initial_states(estimate, experiment, held, missing)
@@ -103,9 +104,10 @@ def _drift_notes(estimate: Estimate, values: Mapping[str, float]) -> tuple[str, 
     return tuple(notes)
 
 
-def _value(estimate: Estimate, parameter: Parameter) -> float:
-    if parameter.name in estimate.values:
-        return float(estimate.values[parameter.name])
+def _value(estimate: Estimate, parameter: Parameter, group: str) -> float:
+    of_group = f"{parameter.name}[{group}]" if parameter.per == "group" else parameter.name
+    if of_group in estimate.values:
+        return float(estimate.values[of_group])
     raise NotSupported(f"'{parameter.name}' has a value of its own in each fitted experiment, so there is none for another "
                        "record. Fit it as shared, or add the record to the problem.")
 

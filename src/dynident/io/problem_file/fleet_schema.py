@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from dynident.io.problem_file.schema import QuestionTable, RecordTable, _number, _Table
+from dynident.io.problem_file.schema import QuestionTable, RecordTable, _Table
+from dynident.io.problem_file.value_kinds import number
 
 
 def _positive(value: Any) -> Any:
-    if not _number(value) > 0:
+    if not number(value) > 0:
         raise ValueError(f"is {value}, but must be positive.")
     return value
 

@@ -21,6 +21,7 @@ from dynident.io.problem_file.schema import (
     PriorTable,
     RecordTable,
     SimulatorTable,
+    SteadyTable,
     TransferFunctionTable,
     TransitionTable,
 )
@@ -40,6 +41,8 @@ def known_keys(path: KeyPath, whole: type[BaseModel]) -> list[str]:
         table = OutputTable
     elif "inputs" in path[1:4] and len(path) == (4 if path[0] == "record" else 5):
         table = InputTable
+    elif path[:1] in (("experiment",), ("validation",)) and path[2:3] == ("steady",) and len(path) > 3:
+        table = SteadyTable
     elif "prior" in path[2:-1]:
         table = PriorTable
     elif path[:2] == ("model", "transfer_function") and len(path) > 2:

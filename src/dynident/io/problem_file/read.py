@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from dynident._util.atomic import atomic_write
 from dynident.errors import NotSupported, ProblemError, did_you_mean
 from dynident.fmu.model import FmuModel
+from dynident.io.problem_file.fault_places import place_of
 from dynident.io.problem_file.fleet_schema import FleetFileTable
 from dynident.io.problem_file.known_keys import as_written, key_in, known_keys
 from dynident.io.problem_file.python_attribute import python_attribute
@@ -23,8 +24,8 @@ from dynident.io.problem_file.schema import (
     ModelTable,
     ProblemTable,
     SimulatorTable,
-    shown,
 )
+from dynident.io.problem_file.value_kinds import shown
 from dynident.io.problem_file.write import (
     KeyPath,
     copied_beside,
@@ -134,16 +135,16 @@ def problem_from_text(text: str, file: Path, allow_outside: bool = False, allow_
     reader = Reader(file, located, allow_outside, allow_code, read_records)
     records = [*tables.experiment, *tables.validation]
     model = reader.model(tables.model, list(dict.fromkeys(signal for table in records for signal in table.outputs)))
-    experiments = [run for k, table in enumerate(tables.experiment) for run in reader.runs(("experiment", k), table, model)]
+    numbered = [(k, run) for k, table in enumerate(tables.experiment) for run in reader.runs(("experiment", k), table, model)]
     validation = [run for k, table in enumerate(tables.validation) for run in reader.runs(("validation", k), table, model)]
     method = reader.method(tables.method.model_dump() if tables.method else {})
     if reader.faults or model is None:
         raise ProblemError(reader.faults)
     try:
-        problem = Problem(model, experiments, tables.unknowns(), tables.constraints,
-                          tables.disturbances())
+        problem = Problem(model, [run for _, run in numbered], tables.unknowns(), tables.constraints, tables.disturbances())
     except ProblemError as error:
-        raise ProblemError([f"{file.name}: {fault}" for fault in error.faults]) from None
+        raise ProblemError([located.fault(key, fault) if (key := place_of(fault, numbered)) else f"{file.name}: {fault}"
+                            for fault in error.faults]) from None
     design = tables.design.model_dump(exclude_unset=True) if tables.design else {}
     return ProblemFile(problem, method, tuple(validation), file, design)
 
@@ -344,7 +345,7 @@ class Reader:
     def _read(self, table: ExperimentTable, model: Model | None) -> list[Experiment]:
         records = self.read_records(self.inside(table.file), table.split, table.request())
         records = records if model is None else [in_units_of(model, record, table.units or ()) for record in records]
-        said = {key: getattr(table, key) for key in ("before", "filters") if getattr(table, key)}
+        said = table.conditions()
         records = [replace(record, **said) for record in records] if said else records
         return [record.window(*table.window) for record in records] if table.window else records
 

@@ -1,4 +1,4 @@
-"""Record keys: how a problem file says into which runs a record is split, and how it is prepared."""
+"""Record keys: how a problem file says into which runs a record is split, how it is prepared, and its conditions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from dynident.errors import ProblemError
 from dynident.problem.experiment import Experiment
 from dynident.problem.output_filter import OutputFilter
 from dynident.problem.prepare import step_from
+
+
+def initial_values(value: Any) -> Any:
+    """Numbers and formulas by state, or the word for a state of rest."""
+    if value == "steady":
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be a table from state to number or formula, or \"steady\".")
+    for state, each in value.items():
+        if isinstance(each, bool) or not isinstance(each, (int, float, str)):
+            raise ValueError(f"of '{state}' must be a number or a formula.")
+    return value
 
 
 def split_rule(value: Any) -> Any:

@@ -7,99 +7,30 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from dynident.io.problem_file.record_keys import OutputFilters, Preparation, split_rule
-from dynident.problem.experiment import HOLDS
-from dynident.problem.noise import Bounded, Gaussian
+from dynident.io.problem_file.record_keys import OutputFilters, Preparation, initial_values, split_rule
+from dynident.io.problem_file.value_kinds import (
+    column_reference,
+    disturbance,
+    equation,
+    error_size,
+    hold_kind,
+    number,
+    output_equations,
+    raise_all,
+    signals,
+    size_or_formula,
+    states_or_names,
+)
+from dynident.problem.noise import Bounded, Gaussian, LogNormal
 from dynident.problem.parameter import InitialState, Parameter, Prior
+from dynident.problem.steady_state import SteadyState
+
+Number = Annotated[Any, BeforeValidator(number)]
+Column = Annotated[Any, BeforeValidator(column_reference)]
+Equation = Annotated[Any, BeforeValidator(equation)]
 
 
-def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"must be a number, not {shown(value)}.")
-    return value
-
-
-def _column(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"must be a column: its header, or its position counted from 0; not {shown(value)}.")
-    return value
-
-
-def _equation(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(f"must be an equation as text, such as \"-k*x\", not {shown(value)}.")
-    return value
-
-
-def _names_or_table(value: Any) -> Any:
-    """A list of names means that each signal stands in the column of its own name."""
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return {name: name for name in value}
-    if not isinstance(value, dict):
-        raise ValueError(f"must be a list of names or a table from name to column, not {shown(value)}.")
-    return value
-
-
-def _signals(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: {"column": it} if isinstance(it, (str, int)) else it for name, it in value.items()}
-    return {name: {"column": column} for name, column in _names_or_table(value).items()}
-
-
-def _output_equations(value: Any) -> Any:
-    return _names_or_table(value) if isinstance(value, list) else value
-
-
-def _states(value: Any) -> Any:
-    """With modes, which have the rates, the states are a list of names."""
-    return dict.fromkeys(value, "") if isinstance(value, list) and all(isinstance(n, str) for n in value) else value
-
-
-def _hold(value: Any) -> Any:
-    kinds = list(value.values()) if isinstance(value, dict) else [value]
-    if any(kind not in HOLDS for kind in kinds):
-        raise ValueError(f"must be \"zero\", \"linear\" or a table from input to one of them, not {shown(value)}.")
-    return value
-
-
-def _size(value: Any) -> Any:
-    """How large the errors of a signal are: one number, or a column of the file."""
-    if isinstance(value, dict):
-        if set(value) != {"column"}:
-            raise ValueError("must be a number or { column = ... }.")
-        _column(value["column"])
-        return value
-    if not _number(value) > 0:
-        raise ValueError(f"is {value}, but must be positive.")
-    return value
-
-
-def _disturbance(value: Any) -> Any:
-    """How strong a disturbance is: a number, or true where it is to be found."""
-    if value is not True and not _number(value) > 0:
-        raise ValueError(f"is {value}, but must be positive, or true where it is to be found.")
-    return value
-
-
-def shown(value: Any) -> str:
-    """A value as it would stand in the file, if it is short."""
-    if isinstance(value, (dict, list)):
-        return "a table" if isinstance(value, dict) else "a list"
-    return str(value).lower() if isinstance(value, bool) else f"'{value}'" if isinstance(value, str) else repr(value)
-
-
-def _raise_all(faults: list[str]) -> None:
-    """One line per fault, without the name of the thing, which the path gives."""
-    if faults:
-        raise ValueError("\n".join(fault.split("'': ", 1)[-1].split("'' ", 1)[-1] for fault in faults))
-
-
-Number = Annotated[Any, BeforeValidator(_number)]
-Column = Annotated[Any, BeforeValidator(_column)]
-Equation = Annotated[Any, BeforeValidator(_equation)]
-
-
-ProcessNoise = Annotated[Any, BeforeValidator(_disturbance)]
+ProcessNoise = Annotated[Any, BeforeValidator(disturbance)]
 
 
 class _Table(BaseModel):
@@ -166,7 +97,7 @@ class ModelTable(_Table):
     inputs: list[str] = []
     constants: dict[str, Number] = {}
     definitions: dict[str, Equation] = {}
-    states: Annotated[dict[str, Equation] | None, BeforeValidator(_states)] = None
+    states: Annotated[dict[str, Equation] | None, BeforeValidator(states_or_names)] = None
     algebraic: dict[str, Equation] = {}
     guesses: dict[str, Equation] = {}
     next: dict[str, Equation] | None = None
@@ -178,7 +109,7 @@ class ModelTable(_Table):
     simulator: SimulatorTable | None = None
     modes: dict[str, ModeTable] | None = None
     transitions: list[TransitionTable] = []
-    outputs: Annotated[dict[str, Equation] | None, BeforeValidator(_output_equations)] = None
+    outputs: Annotated[dict[str, Equation] | None, BeforeValidator(output_equations)] = None
     parameters: list[str] | None = None
     units: dict[str, str] = {}
     python: str | None = None
@@ -212,21 +143,26 @@ class ModelTable(_Table):
 
 class OutputTable(_Table):
     """One measured signal; without `gaussian` and `bounded` its error is Gaussian, its standard deviation estimated; with both,
-    both hold."""
+    both hold. `log_normal` stands alone."""
 
     column: Column = None
-    gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else _size(value))] = True
-    bounded: Annotated[Any, BeforeValidator(_size)] = None
+    gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else size_or_formula(value))] = True
+    log_normal: Annotated[Any, BeforeValidator(size_or_formula)] = None
+    bounded: Annotated[Any, BeforeValidator(error_size)] = None
 
     @model_validator(mode="after")
     def one_bound(self) -> OutputTable:
         if {"gaussian", "bounded"} <= self.model_fields_set and isinstance(self.bounded, dict):
             raise ValueError("has gaussian and bounds per sample; beside gaussian, bounded is one number.")
+        if self.log_normal is not None and {"gaussian", "bounded"} & self.model_fields_set:
+            raise ValueError("log_normal says how errors are distributed; remove gaussian and bounded.")
         return self
 
     def request(self, signal: str) -> Any:
         """As `read_csv` takes it."""
         column = signal if self.column is None else self.column
+        if (size := self.log_normal) is not None:
+            return (column, LogNormal, size["column"]) if isinstance(size, dict) else (column, LogNormal(size))
         both = {"gaussian", "bounded"} <= self.model_fields_set
         only_bounded = self.bounded is not None and not both
         kind: Any = Bounded if only_bounded else functools.partial(Gaussian, bound=self.bounded)
@@ -240,7 +176,7 @@ class InputTable(_Table):
     """One input; without `gaussian` it is known exactly, with it its sensor errs by so much (true: to be found)."""
 
     column: Column = None
-    gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else _size(value))] = None
+    gaussian: Annotated[Any, BeforeValidator(lambda value: value if value is True else error_size(value))] = None
 
     def request(self, signal: str) -> Any:
         """As `read_csv` takes it."""
@@ -250,17 +186,17 @@ class InputTable(_Table):
         return column if self.gaussian is None else (column, Gaussian() if self.gaussian is True else Gaussian(self.gaussian))
 
 
-OF_EXPERIMENTS = {"file", "before", "split", "filters", "window"}  # no arguments of `read_table`
+OF_EXPERIMENTS = {"file", "before", "split", "filters", "window", "constants", "group", "steady"}  # not of `read_table`
 
 
 class RecordTable(_Table):
     """How a record is read; the keys are the arguments of `read_table`."""
 
     time: Column = None
-    inputs: Annotated[dict[str, InputTable], BeforeValidator(_signals)] = {}
-    outputs: Annotated[dict[str, OutputTable], BeforeValidator(_signals)] = {}
-    hold: Annotated[Any, BeforeValidator(_hold)] = "zero"
-    initial: dict[str, Number] = {}
+    inputs: Annotated[dict[str, InputTable], BeforeValidator(signals)] = {}
+    outputs: Annotated[dict[str, OutputTable], BeforeValidator(signals)] = {}
+    hold: Annotated[Any, BeforeValidator(hold_kind)] = "zero"
+    initial: Annotated[Any, BeforeValidator(initial_values)] = {}
     start: Number = None
     mode: str = ""
     units: dict[str, str] | None = None
@@ -273,9 +209,17 @@ class RecordTable(_Table):
 
     def request(self) -> dict[str, Any]:
         """As `read_table` takes it."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {*OF_EXPERIMENTS, "inputs", "outputs"}}
+        elsewhere = {*OF_EXPERIMENTS, "inputs", "outputs"} | ({"initial"} if self.initial == "steady" else set())
+        given = {key: getattr(self, key) for key in self.model_fields_set - elsewhere}
         return {**given, "inputs": {signal: table.request(signal) for signal, table in self.inputs.items()},
                 "outputs": {signal: output.request(signal) for signal, output in self.outputs.items()}}
+
+
+class SteadyTable(_Table):
+    """Where the states begin on their way to rest, and constants that were different then."""
+
+    initial: dict[str, Equation] = {}
+    constants: dict[str, Number] = {}
 
 
 class ExperimentTable(RecordTable):
@@ -284,14 +228,26 @@ class ExperimentTable(RecordTable):
     file: str
     name: str | None = None
     before: dict[str, Number] = {}  # inputs before the record, in the unit of the model
+    constants: dict[str, Number] = {}
+    group: str = ""
+    steady: SteadyTable | None = None
     window: Annotated[Any, BeforeValidator(lambda value: _span(value, "two times, where it begins and where it ends"))] = None
     filters: OutputFilters = {}  # of data that are filtered already: the model's output goes through the same
     split: Annotated[Any, BeforeValidator(split_rule)] = None  # the column that tells runs apart, or { gap = seconds }
+
+    def conditions(self) -> dict[str, Any]:
+        """What `Experiment` takes beside what a reader does."""
+        plain = ("before", "filters", "constants", "group")
+        said: dict[str, Any] = {key: getattr(self, key) for key in plain if getattr(self, key)}
+        if self.steady is not None or self.initial == "steady":
+            said["steady"] = SteadyState(**(self.steady.model_dump() if self.steady is not None else {}))
+        return said
 
 
 class PriorTable(_Table):
     mean: Number
     std: Number
+    on: str = "lin"
 
 
 class _Unknown(_Table):
@@ -311,10 +267,11 @@ class _Unknown(_Table):
 class ParameterTable(_Unknown):
     start: Number = None  # may be left out where an FMU brings one along
     shared: bool = True
+    per: str = ""
 
     @model_validator(mode="after")
     def sound(self) -> ParameterTable:
-        _raise_all(Parameter("", **self.fields()).faults())
+        raise_all(Parameter("", **self.fields()).faults())
         return self
 
 
@@ -324,7 +281,7 @@ class InitialTable(_Unknown):
 
     @model_validator(mode="after")
     def sound(self) -> InitialTable:
-        _raise_all(InitialState("", **self.fields()).faults())
+        raise_all(InitialState("", **self.fields()).faults())
         return self
 
 
@@ -338,7 +295,7 @@ class MethodTable(BaseModel):
 def _span(value: Any, wanted: str = "") -> Any:
     """Two times; or, unless `wanted` says what these are, one time or the shortest and the longest."""
     for each in value if isinstance(value, list) else [value]:
-        _number(each)
+        number(each)
     if len(value) != 2 if isinstance(value, list) else wanted:
         raise ValueError(f"must be {wanted or 'a time, or the shortest and the longest as a list of two'}.")
     return value

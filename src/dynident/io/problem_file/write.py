@@ -24,7 +24,7 @@ from dynident.models.equations import KIND
 from dynident.models.simulator_model import KIND as SIMULATOR_KIND
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
-from dynident.problem.noise import Bounded, Gaussian
+from dynident.problem.noise import Bounded, Gaussian, LogNormal
 from dynident.problem.parameter import InitialState, Parameter
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -139,7 +139,9 @@ def unknown_table(unknown: Parameter | InitialState) -> dict[str, Any]:
     """The fields that differ from their defaults."""
     table = {field.name: getattr(unknown, field.name) for field in dataclasses.fields(unknown)[1:]
              if getattr(unknown, field.name) != field.default}
-    return table | ({"prior": dataclasses.asdict(unknown.prior)} if unknown.prior else {})
+    prior = {} if unknown.prior is None else dataclasses.asdict(unknown.prior)
+    prior = {key: value for key, value in prior.items() if (key, value) != ("on", "lin")}
+    return table | ({"prior": prior} if prior else {})
 
 
 def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -154,21 +156,25 @@ def experiment_table(experiment: Experiment, file: str) -> tuple[dict[str, Any],
         noise = experiment.noise[name]
         if isinstance(noise, Gaussian) and noise.bound is not None:
             outputs[name]["bounded"] = float(noise.bound)
-        key, size = ("bounded", noise.radius) if isinstance(noise, Bounded) else ("gaussian", noise.std)
+        key, size = ("bounded", noise.radius) if isinstance(noise, Bounded) else (
+            "log_normal" if isinstance(noise, LogNormal) else "gaussian", noise.std)
         outputs[name][key] = _size(columns, name, size)
     units = {name: unit for name, unit in experiment.units.items()  # those of other things mean nothing to the reader
              if name in ("time", *experiment.inputs, *experiment.outputs)}
     table = {"file": file, "time": "time", "name": experiment.name, "separator": ",", "decimal": ".",
              "inputs": inputs, "outputs": outputs, "hold": experiment.hold, "initial": dict(experiment.initial),
              "before": dict(experiment.before), "filters": filters_table(experiment),
-             "start": experiment.start, "mode": experiment.mode, "units": units}
+             "start": experiment.start, "mode": experiment.mode, "units": units,
+             "constants": dict(experiment.constants), "group": experiment.group}
+    if experiment.steady is not None:
+        table["steady"] = {"initial": dict(experiment.steady.initial), "constants": dict(experiment.steady.constants)}
     return {key: value for key, value in table.items() if value not in ("", {})}, columns
 
 
 def _size(columns: dict[str, np.ndarray], name: str, size: Any) -> Any:
     """How large the errors of a signal are: true (unknown), a number, or a column of the data file."""
-    if size is None:
-        return True
+    if size is None or isinstance(size, str):
+        return True if size is None else size
     if np.size(size) == 1:
         return float(np.ravel(size)[0])
     return {"column": _add(columns, f"{name}_error", "error", np.asarray(size, dtype=float))}

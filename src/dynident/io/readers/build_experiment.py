@@ -14,7 +14,7 @@ from dynident.errors import ProblemError
 from dynident.io.readers.columns import TIME, ColumnRef, ReadRequest
 from dynident.problem.experiment import Experiment
 from dynident.problem.model import Model
-from dynident.problem.noise import Bounded, Gaussian, Noise
+from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise
 from dynident.units import Factor, conversion, converted, is_time, scaled
 
 NOTABLE_GAP = 1.5  # times the typical step; a larger distance between two samples is reported
@@ -158,16 +158,19 @@ def _in_units(signals: Mapping[str, np.ndarray], factors: Mapping[str, Factor]) 
 
 def _numbers(noise: Noise) -> list[float]:
     """The sizes of an error that are said as one number, and not in a column of their own."""
+    if isinstance(noise, LogNormal):
+        return []  # relative: the same in every unit
     sizes: list[Any] = [noise.radius] if isinstance(noise, Bounded) else [noise.std, noise.bound]
-    return [float(np.ravel(size)[0]) for size in sizes if size is not None and np.ndim(size) == 0]
+    return [float(np.ravel(size)[0]) for size in sizes
+            if size is not None and not isinstance(size, str) and np.ndim(size) == 0]
 
 
 def _in_unit(noise: Noise, factor: Factor) -> Noise:
     def size(given: Any) -> Any:
-        if given is None:
-            return None
+        if given is None or isinstance(given, str):  # a formula counts in the unit of the model
+            return given
         return converted(float(given), factor) if np.ndim(given) == 0 else scaled(np.array(given, dtype=float), factor)
 
     if isinstance(noise, Bounded):
         return Bounded(size(noise.radius))
-    return Gaussian(size(noise.std), size(noise.bound))
+    return noise if isinstance(noise, LogNormal) else Gaussian(size(noise.std), size(noise.bound))

@@ -176,14 +176,14 @@ def value_faults(found: Sequence[ColumnRef], values: Mapping[int, np.ndarray],
 
     `runs` numbers the run of each row: time rises within each.
     """
-    faults = []
+    faults, driven = [], any(place.role == "input" for place in found)
     for place in found:
         column = values[place.column]
         skip = (unreadable or {}).get(place.column, ())
         rows = np.delete(np.arange(column.size), skip) if len(skip) else None
         column = column if rows is None else column[rows]
         of = runs if runs is None or rows is None else runs[rows]
-        for bad, sentence in _rules(place, column, of):
+        for bad, sentence in _rules(place, column, of, driven):
             if bad.any():
                 k = int(bad.argmax())
                 row = k if rows is None else int(rows[k])
@@ -191,8 +191,9 @@ def value_faults(found: Sequence[ColumnRef], values: Mapping[int, np.ndarray],
     return faults
 
 
-def _rules(place: ColumnRef, column: np.ndarray, runs: np.ndarray | None) -> Iterator[tuple[np.ndarray, Callable[[int], str]]]:
-    """For each rule the values that break it, and what to say about one of them."""
+def _rules(place: ColumnRef, column: np.ndarray, runs: np.ndarray | None, driven: bool
+           ) -> Iterator[tuple[np.ndarray, Callable[[int], str]]]:
+    """For each rule the values that break it, and what to say about one of them; times repeat where no input is `driven`."""
     header = f"column '{place.header}'"
     if place.role == "output":
         yield np.isinf(column), lambda k: f"{header} is infinite. Leave the cell empty if the sample is missing."
@@ -203,7 +204,7 @@ def _rules(place: ColumnRef, column: np.ndarray, runs: np.ndarray | None) -> Ite
         "the record there.")
     if place.role == "time":
         before = _sample_before(column, runs)
-        yield column <= before, lambda k: _order(float(before[k]), float(column[k]))
+        yield (column <= before) if driven else (column < before), lambda k: _order(float(before[k]), float(column[k]))
     if place.role == "error size":
         yield column <= 0, lambda k: f"{header} gives an error size of {float(column[k])!r}, which must be positive."
 

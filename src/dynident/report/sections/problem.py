@@ -103,7 +103,9 @@ def _missing(values: np.ndarray) -> str:
 
 def _unknown_row(unknown: Unknown) -> list[str]:
     start = "from the data" if unknown.start is None else format_number(unknown.start)
-    prior = "" if unknown.prior is None else f"{format_number(unknown.prior.mean)} ± {format_number(unknown.prior.std)} (std)"
+    known = unknown.prior
+    prior = "" if known is None else (f"{format_number(known.mean)} ± {format_number(known.std)} (std"
+                                      f"{'' if known.on == 'lin' else f', of the {known.on}'})")
     scale = "logarithmic" if unknown.log else ""
     return [unknown.name, start, *("" if math.isinf(end) else format_number(end) for end in (unknown.lower, unknown.upper)),
             unknown.unit, "; ".join(part for part in (prior, scale) if part)]

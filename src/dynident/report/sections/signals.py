@@ -34,8 +34,9 @@ GRADED = """
 """
 SIGNALS_TEMPLATE = GRADED + """
 {% if parts | length > 1 %}{{ graded(parts) }}{% endif %}
-<p class="hint">Wide and pale: measured; thin: the model. Shaded: where 95 % of the residuals belong if the noise is as stated.
-Drag across a chart to look at a stretch, double-click to return.</p>
+<p class="hint">Wide and pale: measured; thin: the model.
+{%- if shaded %} Shaded: where 95 % of the residuals belong if the noise is as stated.{% endif %}
+ Drag across a chart to look at a stretch, double-click to return.</p>
 {% if left_out %}<p class="hint">{{ left_out }}</p>{% endif %}
 {% if records | length > 1 %}
 <nav class="records" aria-label="Experiments">
@@ -79,6 +80,8 @@ VALIDATION_TEMPLATE = GRADED + """
 <article>
   <h3>{{ record.name }}</h3>
   {{ graded(record.parts) }}
+  {% if record.simulated %}<p class="hint">Graded here is the simulation of the whole record; the verdict at the top grades
+  predictions over some samples, for which a model with noise of its own is fitted.</p>{% endif %}
   {% for note in record.notes %}
   <p class="hint">{{ note }}</p>
   {% endfor %}
@@ -102,7 +105,8 @@ VALIDATION_TEMPLATE = GRADED + """
 def signals(estimate: Estimate) -> Markup:
     chosen, points = drawn_records(estimate)
     records = fitted_records(estimate)
-    return filled(SIGNALS_TEMPLATE, left_out=left_out_sentence(estimate), open=OPEN_RECORDS, parts=_parts(estimate.verdict),
+    return filled(SIGNALS_TEMPLATE, left_out=left_out_sentence(estimate), open=OPEN_RECORDS, shaded=bool(estimate.noise_std),
+                  parts=_parts(estimate.verdict),
                   records=[_drawn(records[k], estimate.noise_std, points) for k in chosen])
 
 
@@ -139,7 +143,13 @@ def _share(fit: Mapping[str, float], output: str, attainable: Mapping[str, float
 def _validated(estimate: Estimate, validation: Validation, points: int) -> dict[str, Any]:
     shown = _drawn(validated_record(estimate, validation), estimate.noise_std, points)
     return {**shown, "tests": validation.tests, "notes": validation.notes, "ahead": validation.ahead_sentences,
-            "summary": _summary(validation.tests), "parts": _parts(validation.verdict)}
+            "summary": _summary(validation.tests), "parts": _parts(validation.verdict), "simulated": _judged_ahead(validation)}
+
+
+def _judged_ahead(validation: Validation) -> bool:
+    """Whether the verdict forgives what its parts do not: it then judges predictions over some samples, not simulations."""
+    verdict = validation.verdict
+    return verdict is not None and bool(validation.ahead) and any(part.severity > verdict.severity for part in verdict.parts)
 
 
 def _summary(tests: Sequence[ResidualTest]) -> str:

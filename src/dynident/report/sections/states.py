@@ -35,7 +35,7 @@ variance, averaged over stretches of the record: 1 where the filter foresees its
 <article>{% if records | length > 1 %}<h3>{{ record.name }}</h3>{% endif %}{{ record.chart }}</article>
 {% endfor %}
 <div class="scroll" tabindex="0"><table>
-  <thead><tr><th>assumed</th><th>initial standard deviation</th><th>process noise per {{ per }}</th><th></th></tr>
+  <thead><tr><th>assumed</th><th>initial standard deviation</th><th>process noise per {{ per }}</th><th>origin</th></tr>
   </thead>
   <tbody>{% for row in levels %}
     <tr><th scope="row">{{ row.name }}</th><td class="number">{{ row.initial }}</td>
