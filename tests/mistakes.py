@@ -352,6 +352,8 @@ command("dynident compare problem.toml --methods single_shooting,newton", "newto
 command("dynident profile nowhere", "nowhere", "")
 command("dynident fleet nowhere.toml", "nowhere.toml", "")
 command("dynident design nowhere.toml", "nowhere.toml", "")
+command("dynident init", "init", "dynident init data.csv")
+command("dynident init run.csv --model tnak", "tnak", "tank")
 
 
 # -- what is printed

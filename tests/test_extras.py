@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 OF_DEVELOPERS = {"dev", "docs", "all"}
 PACKAGES = {"fmu": "fmpy", "dask": "distributed", "mpi": "mpi4py", "verified": "crival", "export": "ziglang",
-            "robots": "clarabel", "excel": "python-calamine", "hdf5": "h5py"}
+            "robots": "clarabel", "excel": "python-calamine", "hdf5": "h5py", "mf4": "asammdf",
+            "ros": "rosbags", "tdms": "nptdms"}
 INSTALL = re.compile(r"pip install [\\\"']*dynident\[([\w,]+)\]")
 
 

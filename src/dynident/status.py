@@ -32,6 +32,7 @@ class StatusCode(StrEnum):
     SIMULATOR_LOST = "simulator_lost"
     DIVERGED = "diverged"  # simulations leave the finite numbers
     NO_PROGRESS = "no_progress"  # no step helps, although the gradient is not zero
+    UNSTABLE_RECORD = "unstable_record"  # differences grow along it beyond what numbers of 16 digits can follow
     WANDERING = "wandering"  # directions that the data do not determine
     INFEASIBLE_CONSTRAINTS = "infeasible_constraints"
     PIECEWISE_CONSTANT = "piecewise_constant"  # zero derivative, but an effect
@@ -66,6 +67,10 @@ CLAUSES: Mapping[StatusCode, str] = {
     StatusCode.SIMULATOR_LOST: "because {why}",
     StatusCode.DIVERGED: "{reason}; where it stopped {why}, so that the values below are those of the start",
     StatusCode.NO_PROGRESS: "where no step {helps}{beyond}",
+    StatusCode.UNSTABLE_RECORD: ("{reason}; the model is unstable along '{record}': a difference between two states grows "
+                                 "{growth:.0e}-fold from its first sample to its last, which numbers of 16 digits cannot "
+                                 "follow. Cut it by Experiment.window into records of {seconds:.2g} s, which begin with "
+                                 "states of their own"),
     StatusCode.SINGULAR: "where the linearised problem cannot be solved: its entries are too large or too small",
     StatusCode.WANDERING: "where the data do not hold all unknowns",
     StatusCode.INFEASIBLE_CONSTRAINTS: "because no point was found that meets all constraints{why}",

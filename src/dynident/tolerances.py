@@ -52,6 +52,8 @@ CONSTRAINT_CHECK = 1e-4  # of the terms of a constraint; one that the nearest va
 ACTIVE_CONSTRAINT = 1e-6  # of the terms of a constraint; an inequality this close to its limit is active
 MULTIPLIER_TOLERANCE = 1e-12  # of a column's length times the residual's: a pull off a bound (KKT) that is rounding
 CONSTRAINT_PROGRESS = 0.9  # of the violation ten iterations ago; constraints that fell by less are infeasible
+UNRESOLVED_GROWTH = 1e11  # of a difference between two states along a record; rounding then spoils the fifth digit of nodes
+MODEST_GROWTH = 100.0  # the same; a segment that starts off by a percent of the record is then still near it at the end
 
 # -- general solvers (Ipopt, SQP, SLSQP), in their scaled variables
 

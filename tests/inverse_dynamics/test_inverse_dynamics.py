@@ -181,6 +181,23 @@ def test_instruments_see_the_bias_that_noisy_positions_make():
     assert noisy.robot.hausman.p_value < 1e-3
     true, least_squares = values["Iyy_2"], noisy.values["Iyy_2"]
     assert abs(noisy.robot.instrumental["Iyy_2"] - true) < 0.1 * abs(least_squares - true)
+    assert clean.robot.didim.outside == 0 and "Confirmed: along a smoothing spline of the motion" in " ".join(clean.notes)
+    assert abs(noisy.robot.didim.base["Iyy_2"] - true) < 0.1 * abs(least_squares - true)
+    assert noisy.robot.didim.name == "Iyy_2" and "Not confirmed" in " ".join(noisy.notes)
+
+
+def test_didim_follows_load_dependent_friction():
+    arm = di.RobotModel(SIX, friction=("coulomb", "viscous", "load"))
+    values = true_values(arm)
+    run = record(arm, values, duration=10.0)
+    found = fit(arm, [run], decimate=2, filter=30.0, consistent=False, instruments=True).robot.didim
+    assert found.converged and found.base["Fl_2"] == pytest.approx(values["Fl_2"], rel=0.1)
+
+
+def test_checks_of_the_motion_come_back_from_disk(tmp_path):
+    arm = di.RobotModel(TWO)
+    estimate = fit(arm, [record(arm, true_values(arm), noise=0.02)], instruments=True)
+    assert di.load(estimate.save(tmp_path / "result")).robot.didim == estimate.robot.didim
 
 
 @pytest.mark.slow

@@ -149,3 +149,16 @@ def test_four_joints_of_a_six_axis_arm_can_be_locked():
     assert (arm.joints, len(arm.equations.states)) == (("j1", "j2"), 4)
     whole = RobotModel(di.library.six_axis_urdf())
     assert sum(b.inertial[0] for b in arm.tree.bodies) == pytest.approx(sum(b.inertial[0] for b in whole.tree.bodies))
+
+
+def test_a_locked_arm_asks_for_the_torques_of_the_whole_one_standing_still_there():
+    """The six-axis arm stands for the industrial one of the direct-methods paper: two joints move, four are held."""
+    held = {"j3": 0.4, "j4": -0.7, "j5": 0.9, "j6": 0.2}
+    locked, whole = (kinematic_tree(read_urdf(di.library.six_axis_urdf()), lock=it) for it in (held, {}))
+    for seed in range(5):
+        moving = random_motion(locked, seed)
+        everywhere = np.zeros((3, 6))
+        everywhere[:, :2], everywhere[0, 2:] = moving, list(held.values())
+        two, six = (np.array(functions(tree)(*motion, tree.inertial)[0]).ravel()
+                    for tree, motion in ((locked, moving), (whole, everywhere)))
+        assert two == pytest.approx(six[:2], rel=1e-11, abs=1e-11)

@@ -7,8 +7,8 @@ differentiation of the regressor along the motion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from dynident._util import hooks
 from dynident._util.blas_threads import single_thread
 from dynident.errors import ProblemError, did_you_mean
 from dynident.inverse_dynamics.base_parameters import choose_base
+from dynident.inverse_dynamics.setup import torque_record
+from dynident.problem.experiment import Experiment
 from dynident.robots import rigid_body
 from dynident.robots.model import RobotModel
 from dynident.tolerances import SINGULAR_VALUE
@@ -31,6 +33,8 @@ MOST_ITERATIONS = 150  # of each search
 RANDOM_TRIALS = 20  # motions to compare with; the best of them is the start
 ACCELERATION_PER_VELOCITY = 5.0  # 1/s; URDF has no limit of accelerations
 KEPT_BACK = 0.05  # of a range of torques or boxes, while searching: a penalty stops a little outside
+CRITERIA = ("log det", "condition")
+Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]  # of a scaled regressor: value to lower, and its gradient
 LIMITS = ("position", "velocity", "acceleration", "torque")
 
 
@@ -46,6 +50,7 @@ class Excitation:
     condition: float  # of the regressor with columns of length one
     random_log_det: tuple[float, ...]  # of random motions within the same limits
     random_condition: tuple[float, ...]
+    others: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # by name: log det and condition of other motions
     notes: tuple[str, ...] = ()
 
     def motion(self, time: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -69,6 +74,8 @@ class Excitation:
                  f"{min(self.random_condition):.3g})",
                  f"  log det {self.log_det:.4g} (random motions: median {np.median(self.random_log_det):.4g}, best "
                  f"{max(self.random_log_det):.4g})"]
+        lines += [f"  {name}: scaled condition {condition:.3g}, log det {log_det:.4g}"
+                  for name, (log_det, condition) in self.others.items()]
         return "\n".join([*lines, *(f"  note {note}" for note in self.notes)])
 
 
@@ -89,8 +96,8 @@ def fourier_basis(time: np.ndarray, duration: float, harmonics: int) -> tuple[np
 
 
 def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, limits: Mapping[str, Any] | None = None,
-               workspace: Mapping[str, Sequence[Sequence[float]]] | None = None, margin: float = 0.9, seed: int = 0
-               ) -> Excitation:
+               workspace: Mapping[str, Sequence[Sequence[float]]] | None = None, margin: float = 0.9, seed: int = 0,
+               compare: Mapping[str, Experiment | Excitation] | None = None, criterion: str = "log det") -> Excitation:
     """A motion that is most informative about an arm's parameters, within the limits of its joints.
 
     See the manual, methods/inverse_dynamics.
@@ -113,6 +120,13 @@ def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, l
         Fraction of each limit that is used.
     seed : int, default 0
         Of the random motions that it is compared with.
+    compare : mapping of str to Experiment or Excitation, optional
+        Other motions of the same arm by name, as published ones or the one used so far, whose criteria are printed too, with
+        as many samples as the plan's: a record with positions `q1`, ... (and velocities), or another plan.
+    criterion : str, default "log det"
+        "log det" of the information, for which large motions win; or "condition", for columns of the regressor that differ
+        in direction whatever their length: from the plan of the first, the summed variances of parameters in units of what
+        each alone would have fall further.
 
     Returns
     -------
@@ -131,29 +145,34 @@ def excitation(arm: RobotModel, *, duration: float = 20.0, harmonics: int = 5, l
     >>> plan.condition < min(plan.random_condition) * 1.5
     True
     """
+    if criterion not in CRITERIA:
+        raise ProblemError(f"criterion = {criterion!r}; there are {' and '.join(map(repr, CRITERIA))}.")
     if harmonics < 2 or duration <= 0 or not 0 < margin <= 1:
         raise ProblemError(f"harmonics = {harmonics}, duration = {duration}, margin = {margin}; ask for two harmonics or more, "
                            "a positive duration, and a margin up to 1.")
     with single_thread():  # tall and thin factors, for which BLAS would wake its threads thousands of times
-        return _optimized(arm, duration, harmonics, limits or {}, workspace or {}, margin, seed)
+        return _optimized(arm, duration, harmonics, limits or {}, workspace or {}, margin, seed, compare or {}, criterion)
 
 
 def _optimized(arm: RobotModel, duration: float, harmonics: int, limits: Mapping[str, Any], workspace: Mapping[str, Any],
-               margin: float, seed: int) -> Excitation:
+               margin: float, seed: int, compare: Mapping[str, Experiment | Excitation], criterion: str) -> Excitation:
     search = _Search.of(arm, duration, harmonics, joint_limits(arm, limits), workspace, margin)
+    motions = {name: _sampled(arm, other, len(search.bases[0])) for name, other in compare.items()}
     trials = [search.feasible(search.random(np.random.default_rng([seed, k]))) for k in range(RANDOM_TRIALS)]
     base = search.base_columns(trials)
     scales = search.column_lengths(trials, base)
     scores = [search.quality(x, base, scales) for x in trials]
     x = trials[int(np.argmax([log_det for log_det, _ in scores]))]
-    for weight in PENALTIES:
-        x = minimize(search.cost, x, args=(base, scales, weight), jac=True, method="L-BFGS-B",
-                     options={"maxiter": MOST_ITERATIONS}).x
+    for value in (log_volume, log_variances)[:1 + (criterion == "condition")]:
+        for weight in PENALTIES:
+            x = minimize(search.cost, x, args=(base, scales, weight, value), jac=True, method="L-BFGS-B",
+                         options={"maxiter": MOST_ITERATIONS}).x
     x = search.feasible(x)
     log_det, condition = search.quality(x, base, scales)
     notes = search.violations(x)
     return Excitation(arm.joints, float(duration), harmonics, x.reshape(arm.dof, -1), log_det, condition,
-                      tuple(s[0] for s in scores), tuple(s[1] for s in scores), notes)
+                      tuple(s[0] for s in scores), tuple(s[1] for s in scores),
+                      {name: search.quality_along(motion, base, scales) for name, motion in motions.items()}, notes)
 
 
 def joint_limits(arm: RobotModel, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -183,6 +202,28 @@ def joint_limits(arm: RobotModel, given: Mapping[str, Any]) -> dict[str, np.ndar
         raise ProblemError(faults)
     found.setdefault("acceleration", ACCELERATION_PER_VELOCITY * found["velocity"])
     return found
+
+
+def log_volume(matrix: np.ndarray) -> tuple[float, np.ndarray]:
+    """Minus the log determinant of matrix' matrix, and its gradient."""
+    q, triangle = np.linalg.qr(matrix)
+    diagonal, n = np.abs(np.diag(triangle)), matrix.shape[1]
+    inverse = np.linalg.solve(triangle + SINGULAR_VALUE * np.max(diagonal) * np.eye(n), np.eye(n))
+    return -2 * float(np.sum(np.log(np.maximum(diagonal, np.finfo(float).tiny)))), -2 * (q @ inverse.T)
+
+
+def log_variances(matrix: np.ndarray) -> tuple[float, np.ndarray]:
+    """Logarithm of the summed variances of parameters whose columns have length one, and its gradient.
+
+    It is smooth, and bounds the condition: with n columns of length one condition^2 <= n times that sum.
+    """
+    lengths = np.maximum(np.linalg.norm(matrix, axis=0), np.finfo(float).tiny)
+    unit = matrix / lengths
+    left, s, right = np.linalg.svd(unit, full_matrices=False)
+    s = np.maximum(s, SINGULAR_VALUE * s[0])
+    total = float(np.sum(s**-2))
+    slope = -2 * (left * s**-3) @ right / total
+    return np.log(total), (slope - unit * np.sum(unit * slope, axis=0)) / lengths
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +274,10 @@ class _Search:
 
     def rows(self, x: np.ndarray) -> np.ndarray:
         """(samples, joints, parameters) weighted."""
-        motion = self.motion(x)
+        return self.rows_along(self.motion(x))
+
+    def rows_along(self, motion: Sequence[np.ndarray]) -> np.ndarray:
+        """The same of positions, velocities and accelerations (samples, joints)."""
         n = len(motion[0])
         flat = np.array(self.regressor.map(n)(*(m.T for m in motion)))
         return flat.reshape(self.arm.dof, n, -1).transpose(1, 0, 2) * self.weights[:, None]
@@ -272,28 +316,32 @@ class _Search:
 
     def quality(self, x: np.ndarray, base: np.ndarray, scales: np.ndarray) -> tuple[float, float]:
         """Log determinant of the scaled information, and the condition with columns of length one."""
-        matrix = self.rows(x).reshape(-1, len(self.arm.parameters))[:, base] / scales
-        singular = np.linalg.svd(matrix, compute_uv=False)
-        unit = np.linalg.svd(matrix / np.linalg.norm(matrix, axis=0), compute_uv=False)
-        return 2 * float(np.sum(np.log(np.maximum(singular, np.finfo(float).tiny)))), float(unit[0] / unit[-1])
+        return self.quality_along(self.motion(x), base, scales)
 
-    def cost(self, x: np.ndarray, base: np.ndarray, scales: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
-        """Minus the log determinant plus squared violations, and the gradient."""
+    def quality_along(self, motion: Sequence[np.ndarray], base: np.ndarray, scales: np.ndarray) -> tuple[float, float]:
+        """The same of any motion; one that leaves some base parameter without effect has an infinite condition."""
+        matrix = self.rows_along(motion).reshape(-1, len(self.arm.parameters))[:, base] / scales
+        singular = np.linalg.svd(matrix, compute_uv=False)
+        lengths = np.linalg.norm(matrix, axis=0)
+        unit = np.linalg.svd(matrix / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
+        condition = float(unit[0] / unit[-1]) if unit[-1] > 0 else np.inf
+        return 2 * float(np.sum(np.log(np.maximum(singular, np.finfo(float).tiny)))), condition
+
+    def cost(self, x: np.ndarray, base: np.ndarray, scales: np.ndarray, weight: float, criterion: Criterion
+             ) -> tuple[float, np.ndarray]:
+        """A criterion of the scaled regressor plus squared violations, and the gradient."""
         motion, rows = self.motion(x), self.rows(x)
         n, dof = rows.shape[:2]
         matrix = rows.reshape(n * dof, -1)[:, base] / scales
-        q, triangle = np.linalg.qr(matrix)
-        diagonal = np.abs(np.diag(triangle))
+        own, slope = criterion(matrix)
         cotangent = np.zeros((n * dof, rows.shape[2]))
-        inverse = np.linalg.solve(triangle + SINGULAR_VALUE * np.max(diagonal) * np.eye(len(base)), np.eye(len(base)))
-        cotangent[:, base] = -2 * (q @ inverse.T) / scales
+        cotangent[:, base] = slope / scales
         cotangent = cotangent.reshape(n, dof, -1) * self.weights[:, None]
         columns = cotangent.transpose(1, 0, 2).reshape(dof, -1)
         along = np.array(self.adjoint.map(n)(*(m.T for m in motion), columns))  # (3 dof, n)
         violated, pull = self._violation(motion)
         gradient = sum(basis.T @ (along[k * dof:(k + 1) * dof].T + weight * pull[k]) for k, basis in enumerate(self.bases))
-        value = -2 * float(np.sum(np.log(np.maximum(diagonal, np.finfo(float).tiny)))) + weight * violated
-        return value, np.asarray(gradient).T.ravel()
+        return own + weight * violated, np.asarray(gradient).T.ravel()
 
     def _violation(self, motion: list[np.ndarray]) -> tuple[float, list[np.ndarray]]:
         """Mean squared relative violation of all limits, and its gradient by the motion."""
@@ -322,6 +370,20 @@ class _Search:
         return tuple(f"{label} leaves its limits: from {least:.4g} to {most:.4g}, allowed {a:.4g} to {b:.4g}."
                      for label, least, most, a, b in zip(self.labels, values.min(axis=0), values.max(axis=0), low, high,
                                                          strict=True) if least < a or most > b)
+
+
+def _sampled(arm: RobotModel, other: Experiment | Excitation, count: int) -> list[np.ndarray]:
+    """Positions, velocities and accelerations of another motion at so many samples; a record's are smoothed as for a fit."""
+    if isinstance(other, Excitation):
+        if len(other.joints) != arm.dof:
+            raise ProblemError(f"compare: a plan for {len(other.joints)} joints is none for an arm with {arm.dof}.")
+        return list(other.motion(np.arange(count) * other.duration / count))
+    if not isinstance(other, Experiment):
+        raise ProblemError(f"compare: give a record (Experiment) or a plan (Excitation), not a {type(other).__name__}.")
+    still = replace(other, inputs=dict.fromkeys(arm.inputs, np.zeros(other.samples)), hold="linear", noise={}, units={})
+    motion = torque_record(arm, still, "auto", 1).motion
+    at = np.linspace(0, motion.time.size - 1, count).astype(int)
+    return [motion.q[at], motion.dq[at], motion.ddq[at]]
 
 
 def _excess(signal: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

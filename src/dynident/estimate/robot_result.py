@@ -60,6 +60,25 @@ class HausmanTest:
         return f"Least squares and instrumental variables {verdict} (Durbin-Wu-Hausman, p = {self.p_value:.2g})."
 
 
+@dataclass(frozen=True)
+class DidimCheck:
+    """Direct and inverse dynamic identification: base parameters from torques along the motion that a model in its loop makes,
+    which is taken as a smoothing spline of the recorded one (an arm that follows its command)."""
+
+    base: Mapping[str, float]  # by name, as in `RobotResult.base`
+    moved: float  # standard errors of least squares; the largest difference to it
+    name: str  # of the base parameter that differs most
+    outside: int  # base parameters beyond their 95 % interval
+    rms: tuple[float, ...]  # by joint, of measured minus simulated torque
+    converged: bool
+
+    def __str__(self) -> str:
+        said = (f"along a smoothing spline of the motion (DIDIM) {self.name} differs most, by {self.moved:.2g} standard "
+                f"errors; {self.outside} of {len(self.base)} base parameters leave their intervals")
+        end = "" if self.converged else " (it did not converge)"
+        return f"{'Confirmed' if self.converged and not self.outside else 'Not confirmed'}: {said}{end}."
+
+
 @dataclass(frozen=True, eq=False)
 class RobotResult:
     """What a fit of torques says about an arm; `robot` is the arm as plain data, from which it can be built again."""
@@ -75,3 +94,5 @@ class RobotResult:
     friction: tuple[str, ...] = ()  # what each friction law brought, as sentences
     hausman: HausmanTest | None = None
     instrumental: Mapping[str, float] | None = None  # base parameters by instrumental variables
+    instrumental_std: Mapping[str, float] | None = None
+    didim: DidimCheck | None = None

@@ -49,7 +49,7 @@ class InverseDynamics(Method):
     weighting: str = option("joints", "\"joints\": each joint by its own errors; \"huber\": robust too; \"none\".",
                             one_of(WEIGHTINGS))
     consistent: bool = option(True, "Give parameters that real bodies could have (with the extra `robots`).", true_or_false)
-    instruments: bool = option(False, "Instrumental variables from a simulation, and the test whether least squares is biased.",
+    instruments: bool = option(False, "Instrumental variables, DIDIM, and the test whether least squares is biased.",
                                true_or_false)
     kind: ClassVar[str] = "inverse_dynamics"
 

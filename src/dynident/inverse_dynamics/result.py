@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dynident.estimate.estimate import Estimate, Trajectory, Validation, validation_metrics
-from dynident.estimate.robot_result import BaseParameter, HausmanTest, JointErrors, RobotResult
+from dynident.estimate.robot_result import BaseParameter, JointErrors, RobotResult
 from dynident.inverse_dynamics.consistency import INSTALL, consistent_parameters, have_clarabel, impossible_links
 from dynident.inverse_dynamics.friction_choice import FrictionTrial
-from dynident.inverse_dynamics.instruments import instrumental_variables
+from dynident.inverse_dynamics.instruments import check_motion_noise
 from dynident.inverse_dynamics.run import TorqueFit, fit_torques, nominal_vector
 from dynident.inverse_dynamics.setup import PARALLEL_CUTOFF, ArmAlongMotion, TorqueRecord, torque_record
 from dynident.linalg.finite_problem import ResidualIndex, ResidualJacobian
@@ -37,12 +38,15 @@ def torque_estimate(method: Any, problem: Problem, fit: TorqueFit, records: Sequ
     torques = torque_problem(arm, records, settled)
     uncertainty = torque_covariance(torques, settled)
     base = _base(fit, torque_covariance(torque_problem(arm, records, fit), fit))
-    hausman, instrumental = (instrumental_variables(fit, records, along) if method.instruments else (None, None))
+    check = check_motion_noise(fit, records) if method.instruments else None
     trajectories, residuals = _signals(arm, torques, settled)
     result = RobotResult(
         arm.definition(), base, (*arm.without_effect, *(arm.parameters[i] for i in fit.base.idle)), parameters,
         _errors(arm, records, along, settled, method.weighting), price, records[0].cutoff, records[0].parallel,
-        tuple(map(str, trials)), hausman, instrumental)
+        tuple(map(str, trials)))
+    if check is not None:
+        result = replace(result, hausman=check.hausman, instrumental=check.instrumental,
+                         instrumental_std=check.instrumental_std, didim=check.didim)
     spent = f"after {fit.passes} pass{'es' * (fit.passes != 1)}"
     status = Status(f"Converged {spent}." if fit.converged else f"No convergence of weights {spent}.",
                     StatusCode.CONVERGED if fit.converged else StatusCode.ITERATION_LIMIT)
@@ -50,7 +54,7 @@ def torque_estimate(method: Any, problem: Problem, fit: TorqueFit, records: Sequ
     return build_estimate(
         torques, method, values, uncertainty, trajectories, residuals, converged=fit.converged, status=status,
         cost=float(np.sum(settled.stacked()[0] ** 2)), noise_std=dict(zip(arm.inputs, map(float, fit.std), strict=True)),
-        notes=[*_notes(arm, result, hausman), *notes, *(n for r in records for n in r.notes), *arm.notes],
+        notes=[*_notes(arm, result), *notes, *(n for r in records for n in r.notes), *arm.notes],
         counts={"iterations": fit.passes, "base_parameters": len(base), "parameters": len(arm.parameters)},
         times={"fit": time.perf_counter() - began}, statistics=information_criteria_of(torques, residuals), robot=result)
 
@@ -156,7 +160,7 @@ def rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values**2))) if values.size else float("nan")
 
 
-def _notes(arm: RobotModel, result: RobotResult, hausman: HausmanTest | None) -> list[str]:
+def _notes(arm: RobotModel, result: RobotResult) -> list[str]:
     notes = [f"The torques tell {len(result.base)} combinations of {len(arm.parameters)} parameters (estimate.base); "
              f"{len(arm.parameters) - len(result.base)} are fixed, and intervals hold given their values."]
     unsure = sum(not b.differs_from_zero for b in result.base)
@@ -168,7 +172,7 @@ def _notes(arm: RobotModel, result: RobotResult, hausman: HausmanTest | None) ->
                      f"{max(result.price[worst], 0.0):.2g} {arm.units[worst]} to the RMS of {worst} and less to the others; "
                      "the base parameters are given as fitted, without that.")
     notes += [f"Friction: {trial}." for trial in result.friction]
-    notes += [str(hausman)] * (hausman is not None)
+    notes += [str(check) for check in (result.hausman, result.didim) if check is not None]
     return notes
 
 

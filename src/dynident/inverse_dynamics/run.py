@@ -92,7 +92,8 @@ def fit_torques(arm: RobotModel, records: Sequence[TorqueRecord], along: Sequenc
 
 
 def refit(fit: TorqueFit, weighting: str, relinearize: Callable[[TorqueFit], TorqueFit] | None = None) -> TorqueFit:
-    """Passes from one fit to the next until nothing moves; without `relinearize` the torques are linear."""
+    """Passes from one fit to the next until nothing moves; without `relinearize` the torques are linear. "fixed" keeps the
+    weights of the fit."""
     start = fit.values
     for _ in range(MOST_PASSES):
         after = _pass(fit, start, weighting)
@@ -136,7 +137,9 @@ def _pass(fit: TorqueFit, start: np.ndarray, weighting: str) -> TorqueFit:
     square = np.sum(np.concatenate([(e * w) ** 2 for e, w in zip(residuals, fit.weights, strict=True)]), axis=0)
     std = np.sqrt(square / np.maximum(freedom, 1.0))
     std = np.maximum(std, 1e-12 * np.max(np.abs(np.concatenate([r.measured for r in fit.rows])), axis=0) + np.finfo(float).tiny)
-    if weighting == "none":
+    if weighting == "fixed":
+        std = fit.std
+    elif weighting == "none":
         std = np.full_like(std, np.sqrt(np.mean(std**2)))
     weights = fit.weights
     if weighting == "huber":

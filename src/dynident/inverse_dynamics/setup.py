@@ -62,6 +62,7 @@ class TorqueRecord:
     parallel: float  # Hz, of both sides
     rows: np.ndarray  # (m,) indices of the samples that are kept
     notes: tuple[str, ...]
+    measured: tuple[np.ndarray, np.ndarray | None]  # (n, dof) positions and, where they were measured, velocities; unfiltered
 
     def filtered(self, signal: np.ndarray) -> np.ndarray:
         """(m, ...) a signal (n, ...) after the second filter, at the samples that are kept."""
@@ -96,7 +97,7 @@ def torque_record(arm: RobotModel, experiment: Experiment, cutoff: float | str, 
     note = f"{experiment.label}: motion filtered at {motion_cutoff:.3g} Hz"
     if int(decimate) > 1:
         note += f", torques and regressor at {parallel:.3g} Hz, one sample of {decimate} kept ({rows.size})"
-    return TorqueRecord(experiment.name, motion, torque, bandwidth, motion_cutoff, parallel, rows, (f"{note}.",))
+    return TorqueRecord(experiment.name, motion, torque, bandwidth, motion_cutoff, parallel, rows, (f"{note}.",), (q, dq))
 
 
 def motion_bandwidth(dq: np.ndarray, rate: float) -> float:

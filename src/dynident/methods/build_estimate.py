@@ -18,7 +18,7 @@ import numpy as np
 from dynident.estimate.estimate import Estimate, Trajectory, fit_percent
 from dynident.integrators.propagation import Propagation, mode_names
 from dynident.linalg.finite_problem import ResidualJacobian
-from dynident.methods.indistinguishable import confirmed_combinations
+from dynident.methods.indistinguishable import confirmed_combinations, first_order
 from dynident.models.equations import EquationModel
 from dynident.problem.experiment import Experiment
 from dynident.problem.noise import LogNormal, logarithmic_mean, loss_and_weights
@@ -98,9 +98,10 @@ def build_direct_estimate(problem: Problem, method: Any, finite: SimulatedProble
     uncertainty = covariance_from(problem, tied, active, noise_estimated=bool(noise_std),
                                   smallest=SINGULAR_VALUE if finite.simulation_noise else SINGULAR_VALUE_EXACT, limits=limits,
                                   on_demand=True, quantisers=quantisers_of(problem, residuals), robust=finite.loss != "squared")
-    if uncertainty.combinations and isinstance(problem.model, EquationModel):
-        uncertainty = replace(uncertainty, combinations=confirmed_combinations(
-            problem, at.values, active, uncertainty.combinations))
+    if uncertainty.combinations and isinstance(problem.model, EquationModel):  # simulations confirm them at an optimum only
+        told = uncertainty.combinations
+        uncertainty = replace(uncertainty, combinations=confirmed_combinations(problem, at.values, active, told)
+                              if outcome.converged else first_order(told))
     fixed = count_fixed(outcome.active_bounds, constraints)
     if finite.loss != "squared" and uncertainty.default_kind == "plain":
         uncertainty = replace(uncertainty, assumed=ROBUSTLY.format(loss=finite.loss))

@@ -28,6 +28,7 @@ from dynident.methods.direct_steps import (
 from dynident.methods.integrator_choice import check_integrator_at, choose_again, choose_integrator
 from dynident.methods.noise_estimation import initial_noise_std
 from dynident.methods.outer_loop import OuterLoop
+from dynident.methods.unstable_record import blame_instability
 from dynident.problem.problem import Problem
 from dynident.status import Status, StatusCode
 from dynident.tolerances import INTEGRATION_ELSEWHERE, INTEGRATION_FOOLED, INTEGRATION_TOLERANCE, INTEGRATION_WRONG
@@ -60,7 +61,7 @@ def check_integrator(setup: DirectSetup, state: OuterState) -> OuterState:
 DIRECT_LOOP: OuterLoop[DirectSetup, OuterState] = OuterLoop(
     prepare=(choose_first_substeps, transcribe, check_start, relax),
     round=(transcribe, solve, escape_stationary_start, reweight, refine),
-    conclude=(count_rounds, check_integrator, safeguard), finished=finished)
+    conclude=(count_rounds, blame_instability, check_integrator, safeguard), finished=finished)
 
 
 def run_direct(method: Transcription, problem: Problem, report: Callable[..., object],

@@ -133,13 +133,18 @@ def unidentifiable_groups(problem: Problem, region: Region, seed: int) -> list[U
     return found
 
 
+def first_order(local: Sequence[str]) -> tuple[str, ...]:
+    """What derivatives alone say, as no more than that."""
+    return tuple(f"to first order around these values, {words}" for words in local)
+
+
 def confirmed_combinations(problem: Problem, values: np.ndarray, held: Collection[str], local: Sequence[str], seed: int = 1
                            ) -> tuple[str, ...]:
     """What of the unknowns but those that are held is determined around an estimate, as simulations confirm it.
 
     `local` says it as derivatives do; it is kept, as a matter of first order, where simulations do not confirm it.
     """
-    modest = tuple(f"to first order around these values, {words}" for words in local)
+    modest = first_order(local)
     free = [i for i, name in enumerate(problem.names) if name not in held]
     try:
         record = OutputMap(problem, values)

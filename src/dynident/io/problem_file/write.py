@@ -53,7 +53,7 @@ def _is_tables(value: Any) -> bool:
 
 
 def _entries(table: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items() if value is not None)
+    return "".join(f"{_key(key)} = {as_toml(value)}\n" for key, value in table.items() if value is not None)
 
 
 def _key(key: str) -> str:
@@ -64,7 +64,8 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")  # JSON's other escapes are TOML's too
 
 
-def _value(value: Any) -> str:
+def as_toml(value: Any) -> str:
+    """A value as it stands behind a key."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -73,10 +74,10 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(str(k))} = {_value(v)}" for k, v in value.items() if v is not None)
+        inside = ", ".join(f"{_key(str(k))} = {as_toml(v)}" for k, v in value.items() if v is not None)
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, Sequence):
-        return f"[{', '.join(_value(item) for item in value)}]"
+        return f"[{', '.join(as_toml(item) for item in value)}]"
     raise TypeError(f"{value!r} is not plain data")
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 NOT_A_DATE = "is neither a number nor a date such as 2024-05-01T12:00:00.250+02:00"
 _ZONE = r"\s?(?:Z|z|[+-]\d\d(?::?\d\d)?)"
@@ -27,10 +26,12 @@ def has_zone(text: str) -> bool:
 
 def parsed_dates(texts: Any, zoned: bool) -> Any:
     """Texts as Arrow timestamps; `zoned`: all name a zone, and become UTC. Raises ArrowInvalid for anything else."""
-    plain = pa.compute.replace_substring(pa.compute.utf8_trim_whitespace(texts.cast(pa.string())), ",", ".")
-    plain = pa.compute.replace_substring_regex(plain, r"\s([+-]\d\d)", r"\1")  # a blank before the zone
-    plain = pa.compute.replace_substring_regex(plain, r"\s?z$", "Z")
-    plain = pa.compute.replace_substring_regex(plain, r"\sZ$", "Z")
+    import pyarrow.compute as of_arrow  # here, because it takes a moment to load and few records hold dates
+
+    plain = of_arrow.replace_substring(of_arrow.utf8_trim_whitespace(texts.cast(pa.string())), ",", ".")
+    plain = of_arrow.replace_substring_regex(plain, r"\s([+-]\d\d)", r"\1")  # a blank before the zone
+    plain = of_arrow.replace_substring_regex(plain, r"\s?z$", "Z")
+    plain = of_arrow.replace_substring_regex(plain, r"\sZ$", "Z")
     return plain.cast(pa.timestamp("ns", "UTC" if zoned else None))
 
 
@@ -47,8 +48,10 @@ def counts_of(stamps: Any) -> Any:
 
 def seconds_from(counts: Any, first: int) -> np.ndarray:
     """Seconds after the first count, NaN where there is none; subtracted as integers."""
-    since = pa.compute.subtract(counts, pa.scalar(first, pa.int64()))
-    return pa.compute.divide(since.cast(pa.float64(), safe=False), _NANOSECONDS).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    import pyarrow.compute as of_arrow
+
+    since = of_arrow.subtract(counts, pa.scalar(first, pa.int64()))
+    return of_arrow.divide(since.cast(pa.float64(), safe=False), _NANOSECONDS).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def first_count(counts: Any) -> int | None:

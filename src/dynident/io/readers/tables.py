@@ -9,6 +9,7 @@ from typing import Any
 from dynident.errors import NotSupported, ProblemError
 from dynident.io.readers.columns import Column, Inputs, Outputs, ReadRequest, existing_file
 from dynident.io.readers.csv import read_csv, text_columns
+from dynident.io.readers.own_clocks import CLOCK
 from dynident.io.readers.table_columns import Split, TableColumns, read_one, read_runs
 from dynident.problem.experiment import Experiment
 
@@ -153,10 +154,31 @@ def read_feather(path: str | Path, **columns: Any) -> Experiment:
     return read_one(request, _opened(path, request, "feather"))
 
 
+def read_mf4(path: str | Path, **columns: Any) -> Experiment:
+    """One record from the channels of an MF4 (MDF) file, each with its own clock."""
+    return records_of(path, None, columns)[0]
+
+
+def read_tdms(path: str | Path, **columns: Any) -> Experiment:
+    """One record from the channels of a TDMS file."""
+    return records_of(path, None, columns)[0]
+
+
+def read_ros(path: str | Path, **columns: Any) -> Experiment:
+    """One record from the messages of a ROS bag, each topic with its own clock."""
+    return records_of(path, None, columns)[0]
+
+
 def _opened(path: str | Path, request: ReadRequest, kind: str, options: Mapping[str, Any] | None = None) -> TableColumns:
     """The columns of a file, after a look at what is asked of it."""
     file = existing_file(path)
     request.check(file.name)
+    if kind in CLOCKED:
+        from dynident.io.readers import measurement_files, ros_bag
+
+        clocked: dict[str, Callable[[Path, ReadRequest], TableColumns]] = {
+            "mf4": measurement_files.mf4_columns, "tdms": measurement_files.tdms_columns, "ros": ros_bag.ros_columns}
+        return clocked[kind](file, request)
     return columns_in(file, kind, request.names(), options)
 
 
@@ -164,6 +186,9 @@ def columns_in(file: Path, kind: str, names: Collection[str] = (), options: Mapp
     """The columns of a file; the packages that read it are loaded now and not before."""
     from dynident.io.readers import array_files, arrow_tables, excel, hdf5_file
 
+    if kind in CLOCKED:
+        raise NotSupported(f"{file.name}: its signals have clocks of their own, and only tables are looked at here. Name the "
+                           "signals in a problem file by hand.")
     if kind == "excel":
         return excel.excel_columns(file, names, **(options or {}))
     openers: dict[str, Callable[[Path], TableColumns]] = {
@@ -172,13 +197,26 @@ def columns_in(file: Path, kind: str, names: Collection[str] = (), options: Mapp
     return openers[kind](file)
 
 
+def open_table(path: str | Path, options: Mapping[str, Any] | None = None) -> TableColumns:
+    """The columns of a file, before anybody says what they are."""
+    reader, anything = reader_of(path, options or {}), ReadRequest(sample_time=1.0)
+    if reader is read_csv:
+        return text_columns(path, anything, **(options or {}))
+    if reader not in KIND_OF:
+        raise NotSupported(f"{Path(path).name}: the reader {reader.__name__} does not list the columns of a file.")
+    return columns_in(existing_file(path), KIND_OF[reader], (), options)
+
+
 READERS: dict[str, Callable[..., Experiment]] = {
     ".csv": read_csv, ".txt": read_csv, ".tsv": read_csv, ".dat": read_csv, ".asc": read_csv,
     ".parquet": read_parquet, ".pq": read_parquet, ".feather": read_feather, ".arrow": read_feather,
     ".mat": read_mat, ".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5,
-    ".xlsx": read_excel, ".xlsm": read_excel, ".xlsb": read_excel, ".xls": read_excel, ".ods": read_excel}
+    ".xlsx": read_excel, ".xlsm": read_excel, ".xlsb": read_excel, ".xls": read_excel, ".ods": read_excel,
+    ".mf4": read_mf4, ".mdf": read_mf4, ".tdms": read_tdms, ".mcap": read_ros, ".bag": read_ros, ".db3": read_ros}
 KIND_OF = {read_parquet: "parquet", read_feather: "feather", read_mat: "mat", read_npz: "npz", read_hdf5: "hdf5",
-           read_excel: "excel"}  # those whose table can be split into runs, beside text
+           read_excel: "excel", read_mf4: "mf4", read_tdms: "tdms", read_ros: "ros"}  # whose tables can be split, beside text
+CLOCKED = ("mf4", "tdms", "ros")  # kinds whose signals bring their times along, so that time may be left out
+OWN_CLOCK = (read_mf4, read_tdms, read_ros)
 OPTIONS = {"separator": (read_csv,), "decimal": (read_csv,), "sheet": (read_excel,)}  # that belong to some files only
 BELONG_TO = {"separator": "text files", "decimal": "text files", "sheet": "workbooks"}
 
@@ -207,8 +245,8 @@ def reader_of(path: str | Path, columns: Mapping[str, Any]) -> Callable[..., Exp
 def read_table(path: str | Path, **columns: Any) -> Experiment:
     r"""Read one record with the reader that fits the end of the file's name.
 
-    Text (also packed by gzip), Parquet, Feather, MAT and npz are read as they are; workbooks and HDF5 with an extra package,
-    which the error names. See the manual, howto/read_records.
+    Text (also packed by gzip), Parquet, Feather, MAT and npz are read as they are; workbooks, HDF5, MF4, TDMS and ROS bags with
+    an extra package, which the error names. See the manual, howto/read_records.
 
     Parameters
     ----------
@@ -258,7 +296,9 @@ def _runs(table: Any, split: Split, columns: Mapping[str, Any]) -> list[Experime
         request.check("table")
         return read_runs(request, frame_columns(table), split)
     reader = reader_of(table, columns)
-    if split is None:
+    if reader in OWN_CLOCK and columns.get("time") is None and columns.get("sample_time") is None:
+        columns = {**columns, "time": CLOCK}
+    if split is None and reader not in OWN_CLOCK:
         return [reader(table, **columns)]
     options = {key: columns[key] for key in OPTIONS if key in columns}
     request = ReadRequest(**{key: value for key, value in columns.items() if key not in options})

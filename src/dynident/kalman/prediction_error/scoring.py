@@ -104,9 +104,9 @@ def _priors(setup: PredictionSetup, theta: np.ndarray) -> tuple[float, np.ndarra
             information[i, i] += slope**2
     if setup.held is not None:
         n = setup.unknowns
-        off, rows = setup.held.rows(theta[:n])
-        value += 0.5 * float(off @ off)
-        gradient[:n] += rows.T @ off
+        beyond, rows = setup.held.rows(theta[:n])
+        value += 0.5 * float(beyond @ beyond)
+        gradient[:n] += rows.T @ beyond
         information[:n, :n] += rows.T @ rows
     return value, gradient, information
 

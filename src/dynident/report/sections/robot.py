@@ -23,6 +23,7 @@ record.</p>
 {% if friction %}<p class="hint">Friction laws, tried on what was left out of the fit:</p>
 <ul class="prose">{% for trial in friction %}<li>{{ trial }}</li>{% endfor %}</ul>{% endif %}
 {% if hausman %}<p class="prose">{{ hausman }}</p>{% endif %}
+{% if didim %}<p class="prose">{{ didim }}</p>{% endif %}
 <h3>Base parameters</h3>
 <p class="hint">The combinations that the torques tell, with 95 % intervals for errors as correlated as the residuals are.</p>
 <div class="scroll" tabindex="0"><table>
@@ -42,8 +43,8 @@ def robot(estimate: Estimate) -> Markup | None:
     it = estimate.robot
     if it is None:
         return None
-    return filled(ROBOT_TEMPLATE, errors=it.errors, price=it.price, friction=it.friction, hausman=it.hausman, base=it.base,
-                  idle=it.without_effect)
+    return filled(ROBOT_TEMPLATE, errors=it.errors, price=it.price, friction=it.friction, hausman=it.hausman,
+                  didim=it.didim, base=it.base, idle=it.without_effect)
 
 
 ROBOT = Section("robot", "Robot", robot)
