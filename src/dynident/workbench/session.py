@@ -305,8 +305,9 @@ def problem_of_record(text: str, fleet: Path, record: str) -> str:
     if not record or not within(fleet.parent, record).is_file():
         raise Refused(422, f"{fleet.name} is a fleet file, of which one record is opened at a time: "
                            f"dynident open {fleet.name} --record FILE.")
-    edits = [{"path": ["record"], "value": None}, {"path": ["fleet"], "value": None},
-             {"path": ["experiment", "+"], "value": {"file": record, **table}}]
+    edits: list[dict[str, Any]] = [
+        {"path": ["record"], "value": None}, {"path": ["fleet"], "value": None},
+        {"path": ["experiment", "+"], "value": {"file": record, **table}}]
     return edited(text, edits)
 
 
