@@ -16,7 +16,7 @@ from dynident.errors import ProblemError
 from dynident.problem.experiment import Experiment
 from dynident.problem.formulas import NoiseOutputs, with_formulas
 from dynident.problem.model import FormulaModel, Model
-from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, is_weighed_by_model
+from dynident.problem.noise import Bounded, Gaussian, LogNormal, Noise, formula_of, is_weighed_by_model, stated_bound
 from dynident.problem.parameter import InitialState, Parameter, Prior, is_number
 from dynident.problem.problem_checks import (
     experiment_faults,
@@ -130,15 +130,12 @@ class Problem:
         if faults:
             raise ProblemError(faults)
         unknowns, bindings = _bind(model, experiments, parameters)
-        data = sum(int(np.sum(np.isfinite(y))) for e in experiments for y in e.outputs.values())
-        known_before = sum(u.prior is not None for u in unknowns)
-        if data + known_before < len(unknowns):
-            raise ProblemError(f"{len(unknowns)} unknowns ({', '.join(u.name for u in unknowns)}) cannot be found from "
-                               f"{data} measured values. Fix some of them, or measure more.")
         for key, value in {"experiments": experiments, "parameters": parameters, "constraints": constraints,
                            "unknowns": unknowns, "process_noise": dict(self.process_noise), "model": model,
                            "bindings": bindings, "noise_outputs": noise_outputs}.items():
             object.__setattr__(self, key, value)
+        if self.too_few_values and any(stated_bound(noise) is None for e in experiments for noise in e.noise.values()):
+            raise ProblemError(self.too_few_values)  # bounds leave a set, however few the values
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -149,6 +146,14 @@ class Problem:
     def measured_values(self) -> int:
         """Number of measured values in all records, missing ones left out."""
         return sum(int(np.sum(np.isfinite(y))) for e in self.experiments for y in e.outputs.values())
+
+    @property
+    def too_few_values(self) -> str:
+        """A sentence where there are fewer measured values than unknowns, which leaves no single answer; else nothing."""
+        if self.measured_values + sum(u.prior is not None for u in self.unknowns) >= len(self.unknowns):
+            return ""
+        return (f"{len(self.unknowns)} unknowns ({', '.join(self.names)}) cannot be found from {self.measured_values} measured "
+                "values. Fix some of them, or measure more.")
 
     def parameters_at(self, unknowns: np.ndarray, experiment: int) -> np.ndarray:
         """Parameters of one experiment, from values of the unknowns in `names` order."""
@@ -249,6 +254,7 @@ class Problem:
             if e.constants or e.group or e.steady:
                 digest.update(repr((sorted(e.constants.items()), e.group, e.steady)).encode())
             digest.update(repr(sorted(e.before.items())).encode() if e.before else b"")
+            digest.update(np.asarray(e.time_radius, float).tobytes() if np.any(e.time_radius) else b"")
             digest.update(repr(sorted(e.filters.items())).encode() if e.filters else b"")
             for columns in ({"time": e.time}, e.inputs, e.outputs):
                 for name in sorted(columns):
