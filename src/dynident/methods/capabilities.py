@@ -100,8 +100,10 @@ class Capabilities:
     instead: Mapping[str, str] = field(default_factory=dict)  # by feature: the way out
 
 
-def check_supports(problem: Problem, name: str, takes: Capabilities) -> None:
-    """Raise NotSupported for the first feature of a problem that a method does not take."""
+def check_supports(problem: Problem, name: str, takes: Capabilities, fits: bool = True) -> None:
+    """Raise NotSupported for the first feature of a problem that a method does not take; ProblemError for too few data."""
+    if fits:
+        problem.require_enough_data()
     for feature, sentence in REFUSALS.items():
         if getattr(takes, feature) is Support.NO and (facts := FEATURES[feature](problem)) is not None:
             said = takes.refusals.get(feature, sentence)

@@ -79,6 +79,8 @@ class Problem:
         What disturbs the model, by state or input; `Gaussian()` where its standard deviation is to be estimated. Of a state the
         standard deviation that white noise adds in one second (it grows with the root of time); of an input that of a
         disturbance behind it, in the input's unit, held over a sample and independent of the next.
+    underdetermined : bool, default False
+        Whether there may be more unknowns than measured values, as for `objective`; methods refuse such a problem.
 
     Attributes
     ----------
@@ -109,6 +111,7 @@ class Problem:
     parameters: Sequence[Parameter | InitialState] = ()
     constraints: Sequence[Any] = ()  # "m1 + m2 == 29", "Jx <= Jy + Jz", "-1 <= v <= 1"
     process_noise: Mapping[str, Gaussian] = field(default_factory=dict)  # by state or input: what disturbs the model
+    underdetermined: bool = False  # there may be more unknowns than data: for `objective`, no method fits it
     unknowns: tuple[Unknown, ...] = field(init=False, repr=False)
     bindings: tuple[ParameterMapping, ...] = field(init=False, repr=False)
     noise_outputs: tuple[NoiseOutputs, ...] = field(init=False, repr=False)
@@ -130,15 +133,12 @@ class Problem:
         if faults:
             raise ProblemError(faults)
         unknowns, bindings = _bind(model, experiments, parameters)
-        data = sum(int(np.sum(np.isfinite(y))) for e in experiments for y in e.outputs.values())
-        known_before = sum(u.prior is not None for u in unknowns)
-        if data + known_before < len(unknowns):
-            raise ProblemError(f"{len(unknowns)} unknowns ({', '.join(u.name for u in unknowns)}) cannot be found from "
-                               f"{data} measured values. Fix some of them, or measure more.")
         for key, value in {"experiments": experiments, "parameters": parameters, "constraints": constraints,
                            "unknowns": unknowns, "process_noise": dict(self.process_noise), "model": model,
                            "bindings": bindings, "noise_outputs": noise_outputs}.items():
             object.__setattr__(self, key, value)
+        if not self.underdetermined:
+            self.require_enough_data()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -149,6 +149,13 @@ class Problem:
     def measured_values(self) -> int:
         """Number of measured values in all records, missing ones left out."""
         return sum(int(np.sum(np.isfinite(y))) for e in self.experiments for y in e.outputs.values())
+
+    def require_enough_data(self) -> None:
+        """Raise ProblemError where there are more unknowns than measured values and priors: then nothing can be fitted."""
+        known_before = sum(u.prior is not None for u in self.unknowns)
+        if self.measured_values + known_before < len(self.unknowns):
+            raise ProblemError(f"{len(self.unknowns)} unknowns ({', '.join(self.names)}) cannot be found from "
+                               f"{self.measured_values} measured values. Fix some of them, or measure more.")
 
     def parameters_at(self, unknowns: np.ndarray, experiment: int) -> np.ndarray:
         """Parameters of one experiment, from values of the unknowns in `names` order."""
